@@ -1,0 +1,53 @@
+# Each target makes its own .venv; nothing needs to be prepared by hand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test quick check lint docs clean browser
+
+help:
+	@echo "make demo   the whole way on real models and a real clip, ends in a report"
+	@echo "make test   all tests, doctests and the ring contracts"
+	@echo "make quick  the tests that take a second or less each"
+	@echo "make check  format, lint, types, contracts, tests"
+	@echo "make docs   regenerate the CLI reference"
+
+$(VENV)/.demo: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+	$(BIN)/python -m pip install -q -e ".[demo]"
+	touch $@
+
+$(VENV)/.dev: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+	$(BIN)/python -m pip install -q -e ".[dev]"
+	touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	$(BIN)/strobe demo
+
+browser: $(VENV)/.dev
+	@$(BIN)/python scripts/get_browser.py
+
+test: $(VENV)/.dev browser
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test
+
+docs: $(VENV)/.dev
+	$(BIN)/python scripts/make_cli_reference.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info

@@ -1,0 +1,107 @@
+"""What several commands share: options, progress on the terminal, and printing."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strobe.core.errors import printable
+from strobe.core.ports import Progress
+
+__all__ = ["PlainProgress", "folder", "json_option", "out_option", "progress", "quiet_option", "seed_option"]
+
+
+def folder(*, exists: bool = True) -> click.Path:
+    """The click type of a folder argument. Existence is checked by the reader, which words it better."""
+    return click.Path(path_type=Path, file_okay=not exists, dir_okay=True)
+
+
+def out_option(*, what: str, required: bool = True) -> Callable[[Any], Any]:
+    """`-o/--out`, the same everywhere."""
+    return click.option("-o", "--out", type=folder(exists=False), required=required, help=f"Where to write {what}.")
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
+seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
+
+
+class PlainProgress:
+    """Progress as plain lines on stderr: one at the start, one every few seconds, one at the end."""
+
+    def __init__(self, *, every_s: float = 5.0) -> None:
+        self._every_s = every_s
+
+    @contextmanager
+    def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        """Start a task; call the result with the number of units just done."""
+        begin = last = time.monotonic()
+        done = 0
+
+        def advance(units: int) -> None:
+            nonlocal done, last
+            done += units
+            now = time.monotonic()
+            if now - last >= self._every_s:
+                last = now
+                self._say(label, done, total, now - begin)
+
+        yield advance
+        self._say(label, done, total, time.monotonic() - begin)
+
+    def note(self, text: str) -> None:
+        """Say one line."""
+        click.echo(printable(text, limit=1000), err=True)
+
+    def _say(self, label: str, done: int, total: int | None, seconds: float) -> None:
+        rate = done / seconds if seconds > 0 else 0.0
+        left = f", {(total - done) / rate:.0f} s left" if total and rate and done < total else ""
+        of = f"/{total}" if total else ""
+        click.echo(f"{printable(label)}: {done}{of} ({rate:.1f}/s{left})", err=True)
+
+
+class _RichProgress:
+    """Progress as bars on a terminal."""
+
+    @contextmanager
+    def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            ProgressColumn,
+            SpinnerColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+        from rich.text import Text
+
+        class Rate(ProgressColumn):
+            def render(self, task: Any) -> Text:
+                return Text(f"{task.speed:.1f}/s" if task.speed else "", style="cyan")
+
+        from rich.progress import Progress as Bars
+
+        columns = (
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        with Bars(*columns, console=Console(stderr=True)) as bars:
+            row = bars.add_task(printable(label).replace("[", r"\["), total=total)
+            yield lambda units: bars.advance(row, units)
+
+    def note(self, text: str) -> None:
+        click.echo(printable(text, limit=1000), err=True)
+
+
+def progress(*, quiet: bool = False) -> Progress:
+    """Bars on a terminal, plain lines elsewhere, nothing when quiet."""
+    if quiet:
+        from strobe.core.ports import Silent
+
+        return Silent()
+    return _RichProgress() if sys.stderr.isatty() else PlainProgress()

@@ -1,0 +1,83 @@
+"""The command line: a table of verbs, each loaded when it is called, and one place where errors become exit codes."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.late import load
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "score": ("strobe.cli.score:command", "Score predictions on a dataset: pm-k accuracy with intervals."),
+}
+"""Every verb: where its click command lives, and its line in `strobe --help`. Nothing is imported to list them."""
+
+_EPILOG = "Example: strobe eval DATASET -m preds:scores.json -o run/   ·   docs: docs/index.md"
+
+
+class _LateGroup(click.Group):
+    """A group that imports a command only to run it or to show its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command = load(COMMANDS[cmd_name][0])
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{COMMANDS[cmd_name][0]} is no click command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=2)
+            hint = f"; did you mean {' or '.join(near)}?" if near else "; see strobe --help"
+            raise click.UsageError(f"no such command {printable(args[0])!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(cls=_LateGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="strobe", message="strobe %(version)s")
+def cli() -> None:
+    """Does your vision model flicker? Right on one frame, wrong on the next that looks the same."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 2 for an error the user can mend (one line), 130 after Ctrl-C."""
+    try:
+        code = cli.main(args=list(argv) if argv is not None else None, prog_name="strobe", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.UsageError as error:
+        where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        _fail(error.format_message() + where)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except StrobeError as error:
+        _fail(str(error))
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output left (`| head`): not an error. Point stdout elsewhere so the exit stays silent.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _fail(message: str) -> None:
+    click.echo(f"strobe: {printable(message, limit=2000)}", err=True)
+    sys.exit(2)

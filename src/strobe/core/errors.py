@@ -1,0 +1,92 @@
+"""One error tree. A message names what was wrong, where, and what to do about it."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = [
+    "CannotDownload",
+    "CannotWrite",
+    "InvalidFile",
+    "InvalidValue",
+    "MissingExtra",
+    "ModelFailed",
+    "StrobeError",
+    "UnknownName",
+    "expect",
+    "printable",
+]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: object, *, limit: int = 300) -> str:
+    """The text on one line, control characters stripped, cut at `limit` characters.
+
+    >>> printable("a\\x1b[31mred\\nb")
+    'a[31mred b'
+    """
+    flat = _CONTROL.sub("", str(text).replace("\n", " ").replace("\t", " "))
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+class StrobeError(Exception):
+    """What a user can mend. The command line prints it in one line and exits with code 2."""
+
+
+class InvalidValue(StrobeError):
+    """A value broke a rule; the message names the field, the rule and the value."""
+
+
+class InvalidFile(StrobeError):
+    """A file's content broke a rule; the message names the file, the place in it and the rule."""
+
+    def __init__(self, path: Path | str, problem: str, *, where: str | None = None, hint: str | None = None) -> None:
+        place = f"{printable(path)}: " + (f"{printable(where)}: " if where else "")
+        super().__init__(place + problem + (f"; {hint}" if hint else ""))
+        self.path = Path(path)
+
+
+class CannotWrite(StrobeError):
+    """Nothing could be written there (no permission, no space); what was there before is untouched."""
+
+
+class CannotDownload(StrobeError):
+    """Something has to be fetched and cannot be; the message names it and the way round."""
+
+
+class ModelFailed(StrobeError):
+    """A model or plugin raised, ran out of memory or returned what its port does not allow."""
+
+
+class UnknownName(StrobeError):
+    """A name nobody knows, with the nearest known ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str | None = None) -> None:
+        near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+        text = f"unknown {kind} {printable(name)!r}"
+        if near:
+            text += "; did you mean " + " or ".join(near) + "?"
+        super().__init__(text + (f"; {hint}" if hint else ""))
+        self.near = near
+
+
+class MissingExtra(StrobeError):
+    """An optional package is not installed; the message is the command that installs it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs the package {package}: pip install 'strobe[{extra}]'")
+        self.package, self.extra = package, extra
+
+
+def expect(ok: bool, field: str, rule: str, got: object) -> None:
+    """Raise InvalidValue unless ok; used instead of assert, which -O removes.
+
+    >>> expect(-1 >= 0, "Frame.index", ">= 0", -1)
+    Traceback (most recent call last):
+    ...
+    strobe.core.errors.InvalidValue: Frame.index: expected >= 0, got -1
+    """
+    if not ok:
+        raise InvalidValue(f"{field}: expected {rule}, got {printable(repr(got))}")

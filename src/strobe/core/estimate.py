@@ -1,0 +1,67 @@
+"""A measured number never travels without its interval, its n and how both were made."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from strobe.core.errors import expect
+
+__all__ = ["Estimate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with its 95 % interval.
+
+    `count` is the number of successes where the value is a proportion, else None. Bounds are None where there is
+    no interval, and `reason` then says why. `value` is None where nothing could be measured (never zero).
+
+    >>> Estimate(value=0.5, low=0.4, high=0.6, n=100, count=50, method="clopper-pearson").text()
+    '50.0 [40.0, 60.0]'
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    count: int | None = None
+    method: str = "none"
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        expect(self.n >= 0, "Estimate.n", ">= 0", self.n)
+        expect((self.low is None) == (self.high is None), "Estimate bounds", "both or neither", (self.low, self.high))
+        expect(
+            self.low is not None or self.reason is not None, "Estimate.reason", "a reason where bounds are null", None
+        )
+        for name in ("value", "low", "high"):
+            number = getattr(self, name)
+            expect(number is None or math.isfinite(number), f"Estimate.{name}", "a finite number or None", number)
+
+    def to_json(self) -> dict[str, Any]:
+        """The dict written to results.json; `reason` only where there is one."""
+        out: dict[str, Any] = {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "n": self.n,
+            "count": self.count,
+            "method": self.method,
+        }
+        if self.reason is not None:
+            out["reason"] = self.reason
+        return out
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Estimate":
+        """The estimate that to_json wrote."""
+        return cls(**{name: data.get(name) for name in ("value", "low", "high", "n", "count", "method", "reason")})
+
+    def text(self, *, scale: float = 100.0, digits: int = 1) -> str:
+        """The value and its interval for people, in per cent by default; an em dash where there is none."""
+        if self.value is None:
+            return "—"
+        shown = f"{self.value * scale:.{digits}f}"
+        if self.low is None or self.high is None:
+            return shown
+        return f"{shown} [{self.low * scale:.{digits}f}, {self.high * scale:.{digits}f}]"

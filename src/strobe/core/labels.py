@@ -1,0 +1,227 @@
+"""Label spaces, and how scores in one become scores in another."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import InvalidValue, UnknownName, expect
+
+__all__ = ["MERGES", "LabelSpace", "Projection", "check_scores", "confidence_of", "log_softmax", "projection", "space"]
+
+Floats = NDArray[np.floating[Any]]
+
+MERGES = ("max", "mean", "sum")
+"""How the scores of several source classes become one: raw maximum, raw mean, log of the summed probability."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelSpace:
+    """An ordered list of classes. `ids` are machine names (WordNet ids where there are some), `names` for people.
+
+    >>> LabelSpace(name="pets", ids=("cat", "dog"), names=("cat", "dog")).index("dog")
+    1
+    """
+
+    name: str
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        expect(len(self.ids) > 0, "LabelSpace.ids", "at least one class", self.name)
+        expect(len(self.ids) == len(self.names), "LabelSpace.names", "one per id", (len(self.ids), len(self.names)))
+        expect(len(set(self.ids)) == len(self.ids), "LabelSpace.ids", "each id once", self.name)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def of_names(cls, name: str, names: Sequence[str]) -> "LabelSpace":
+        """A space whose ids are its names."""
+        return cls(name=name, ids=tuple(names), names=tuple(names))
+
+    def index(self, label: str) -> int:
+        """The place of a class given by id or by name; UnknownName with near matches otherwise."""
+        lookup = _lookup(self)
+        if label not in lookup:
+            raise UnknownName(f"class of {self.name}", label, lookup)
+        return lookup[label]
+
+    @property
+    def digest(self) -> str:
+        """Changes when a class, a name or the order does."""
+        return hashlib.sha256(json.dumps([self.ids, self.names]).encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict: a name alone for the shipped spaces, the classes too for others."""
+        return {"name": self.name, "ids": list(self.ids), "names": list(self.names)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "LabelSpace":
+        """The space that to_json wrote."""
+        return cls(name=data["name"], ids=tuple(data["ids"]), names=tuple(data["names"]))
+
+
+@cache
+def _lookup(label_space: LabelSpace) -> dict[str, int]:
+    by_name = {name: place for place, name in reversed(list(enumerate(label_space.names)))}
+    return by_name | {label_id: place for place, label_id in enumerate(label_space.ids)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """Which source classes make up each target class.
+
+    `children[t]` are the source indices of target class t; a class without any gets −inf and never wins.
+    """
+
+    source: LabelSpace
+    target: LabelSpace
+    children: tuple[tuple[int, ...], ...]
+    version: str = "1"
+
+    def __post_init__(self) -> None:
+        expect(len(self.children) == len(self.target), "Projection.children", "one list per target class", None)
+        flat = [child for group in self.children for child in group]
+        expect(
+            all(0 <= child < len(self.source) for child in flat), "Projection.children", "places in the source", None
+        )
+
+    @classmethod
+    def identity(cls, label_space: LabelSpace) -> "Projection":
+        """The projection that changes nothing."""
+        return cls(
+            source=label_space, target=label_space, children=tuple((place,) for place in range(len(label_space)))
+        )
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether applying it changes nothing."""
+        return self.source.ids == self.target.ids and all(group == (i,) for i, group in enumerate(self.children))
+
+    @property
+    def childless(self) -> tuple[int, ...]:
+        """Target classes no source class maps to."""
+        return tuple(place for place, group in enumerate(self.children) if not group)
+
+    @property
+    def digest(self) -> str:
+        """Changes when either space or the map does."""
+        text = json.dumps([self.source.digest, self.target.digest, self.children])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def map_labels(self, labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Source labels as target labels; −1 where the source class maps to none."""
+        table = np.full(len(self.source), -1, dtype=np.int64)
+        for target, group in reversed(list(enumerate(self.children))):
+            table[list(group)] = target
+        return table[labels]
+
+    def apply(self, scores: Floats, *, kind: str = "logits", merge: str = "max") -> Floats:
+        """Scores (N, source) as scores (N, target).
+
+        `max` and `mean` work on the scores as they are; `sum` returns the log of the summed probabilities.
+        """
+        expect(merge in MERGES, "merge", f"one of {', '.join(MERGES)}", merge)
+        expect(
+            scores.ndim == 2 and scores.shape[1] == len(self.source),
+            "scores",
+            f"shape (N, {len(self.source)})",
+            scores.shape,
+        )
+        if self.is_identity and merge != "sum":
+            return scores
+        if merge == "sum":
+            scores = log_softmax(scores) if kind == "logits" else _log(scores)
+        out = np.full((scores.shape[0], len(self.target)), -np.inf, dtype=scores.dtype)
+        for target, group in enumerate(self.children):
+            if not group:
+                continue
+            part = scores[:, list(group)]
+            if merge == "max":
+                out[:, target] = part.max(axis=1)
+            elif merge == "mean":
+                out[:, target] = part.mean(axis=1)
+            else:
+                out[:, target] = np.logaddexp.reduce(part, axis=1)
+        return out
+
+
+def _log(probabilities: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.maximum(probabilities, 0.0)))
+
+
+def log_softmax(scores: Floats) -> Floats:
+    """Log-probabilities along the last axis; −inf stays −inf."""
+    top = scores.max(axis=-1, keepdims=True)
+    shifted = scores - top
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+
+
+def confidence_of(scores: Floats, *, kind: str) -> Floats:
+    """Probabilities (N, C) over the target classes: softmax of logits, renormalised probabilities."""
+    return np.asarray(np.exp(log_softmax(_log(scores) if kind == "probabilities" else scores)))
+
+
+def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
+    """Raise InvalidValue unless every row can be ranked: no NaN, no +inf, not all −inf.
+
+    `names` name the rows in the message. −inf alone is lawful: the class cannot be predicted.
+    """
+    rules = (
+        ("NaN", np.isnan(scores).any(axis=1)),
+        ("+inf", np.isposinf(scores).any(axis=1)),
+        ("only −inf", np.isneginf(scores).all(axis=1)),
+    )
+    for problem, bad in rules:
+        if bad.any():
+            first = names[int(np.flatnonzero(bad)[0])]
+            raise InvalidValue(
+                f"{what}: {problem} in the scores of {int(bad.sum())} frame(s), first {first}; "
+                "every score must be a finite number or −inf, and one at least finite"
+            )
+
+
+@cache
+def space(name: str) -> LabelSpace:
+    """A label space that ships with strobe: ilsvrc-2012, imagenet-vid, youtube-bb."""
+    data = _shipped("spaces")
+    if name not in data:
+        raise UnknownName("label space", name, data)
+    rows = data[name]
+    return LabelSpace(name=name, ids=tuple(row[0] for row in rows), names=tuple(row[1] for row in rows))
+
+
+@cache
+def projection(source: str, target: str) -> Projection:
+    """The shipped map from one shipped space to another, e.g. ilsvrc-2012 → imagenet-vid."""
+    data = _shipped("projections")
+    key = f"{source}->{target}"
+    if key not in data:
+        raise UnknownName("label projection", key, data, hint=f"shipped: {', '.join(sorted(data))}")
+    entry = data[key]
+    source_space, target_space = space(source), space(target)
+    children = tuple(
+        tuple(source_space.index(child) for child in entry["children"].get(label_id, ()))
+        for label_id in target_space.ids
+    )
+    return Projection(source=source_space, target=target_space, children=children, version=entry["version"])
+
+
+@cache
+def _shipped(name: str) -> Any:
+    """A data file of the package: label_spaces/*.json merged by stem, or projections/*.json."""
+    folder = resources.files("strobe.core") / "data" / name
+    found = {}
+    for entry in sorted(folder.iterdir(), key=lambda item: item.name):
+        if entry.name.endswith(".json"):
+            content = json.loads(entry.read_text(encoding="utf-8"))
+            found[content["name"]] = content["classes"] if name == "spaces" else content
+    return found

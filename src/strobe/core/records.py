@@ -1,0 +1,192 @@
+"""The nouns of the domain: frozen, and checked at birth."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.labels import LabelSpace
+
+__all__ = [
+    "AXES",
+    "DECISIONS",
+    "REASONS",
+    "Box",
+    "Detections",
+    "Frame",
+    "Member",
+    "ModelSpec",
+    "PerturbationSet",
+    "Verdict",
+    "frame_id",
+]
+
+AXES = ("frame-offset", "severity", "magnitude", "context-factor")
+"""What the distance of a member can mean. Video and simulated camera use `frame-offset`."""
+
+DECISIONS = ("similar", "dissimilar", "unsure")
+"""What an annotator can say of a pair."""
+
+REASONS = ("motion", "background", "blur", "occlusion", "deformation", "other")
+"""Why a pair is dissimilar."""
+
+PictType = Literal["I", "P", "B", ""]
+
+
+def frame_id(video_id: str, index: int) -> str:
+    """The name of a frame on every machine: the digest of its video and its place in presentation order.
+
+    >>> frame_id("3f9a", 12)
+    '3f9a:12'
+    """
+    return f"{video_id}:{index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One frame of one video, named by what it is and not by where it lies.
+
+    `video_id` is the digest of the video or of its frame list; `key` is the frame's name in its source (what
+    prediction files use); `time_s` is exact.
+    """
+
+    video_id: str
+    index: int
+    key: str
+    pts: int | None = None
+    time_s: Fraction | None = None
+    pict_type: PictType = ""
+    size_wh: tuple[int, int] | None = None
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        expect(bool(self.video_id), "Frame.video_id", "not empty", self.video_id)
+        expect(self.index >= 0, "Frame.index", ">= 0", self.index)
+        expect(bool(self.key), "Frame.key", "not empty", self.key)
+        expect(self.pict_type in ("I", "P", "B", ""), "Frame.pict_type", "I, P, B or empty", self.pict_type)
+
+    @property
+    def id(self) -> str:
+        """The frame's identity, the same on every machine."""
+        return frame_id(self.video_id, self.index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A frame of a set and its signed distance from the anchor."""
+
+    frame: Frame
+    distance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerturbationSet:
+    """An anchor and the images a person would call the same. The anchor is not among `members`."""
+
+    set_id: str
+    anchor: Frame
+    members: tuple[Member, ...]
+    axis: str = "frame-offset"
+
+    def __post_init__(self) -> None:
+        expect(self.axis in AXES, "PerturbationSet.axis", f"one of {', '.join(AXES)}", self.axis)
+        ids = [member.frame.id for member in self.members]
+        expect(len(set(ids)) == len(ids), "PerturbationSet.members", "each frame once", self.set_id)
+        expect(self.anchor.id not in ids, "PerturbationSet.members", "without the anchor", self.anchor.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A labelled box: corners in pixels of the stored frame, x right and y down, the far corner exclusive."""
+
+    xyxy: tuple[float, float, float, float]
+    label: int
+    track: int = -1
+    crowd: bool = False
+
+    def __post_init__(self) -> None:
+        x0, y0, x1, y1 = self.xyxy
+        expect(all(np.isfinite(self.xyxy)), "Box.xyxy", "finite numbers", self.xyxy)
+        expect(x1 > x0 and y1 > y0, "Box.xyxy", "x1 > x0 and y1 > y0", self.xyxy)
+        expect(self.label >= 0, "Box.label", ">= 0", self.label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detections:
+    """What a detector found in one image: `xyxy` (N, 4) pixels, `label` (N,), `score` (N,)."""
+
+    xyxy: NDArray[np.float64]
+    label: NDArray[np.int32]
+    score: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        n = self.score.shape[0] if self.score.ndim == 1 else -1
+        expect(self.xyxy.shape == (n, 4), "Detections.xyxy", f"shape ({n}, 4)", self.xyxy.shape)
+        expect(self.label.shape == (n,), "Detections.label", f"shape ({n},)", self.label.shape)
+        expect(bool(np.isfinite(self.xyxy).all()), "Detections.xyxy", "finite numbers", "NaN or infinity")
+        expect(bool(np.isfinite(self.score).all()), "Detections.score", "finite numbers", "NaN or infinity")
+
+    def __len__(self) -> int:
+        return int(self.score.shape[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One vote, as it was cast. Votes are appended and never changed; the latest per annotator counts.
+
+    `stage` is `pair` (round one), `verify` (round two), `joint` (decided together) or `anchor` (labels of the
+    anchor alone). For an `anchor` vote `frame_id` is the anchor's, `decision` says whether it is a good anchor
+    (`similar` = good, `dissimilar` = bad) and `labels` the full label names seen. `bad_anchor` drops the whole set.
+    """
+
+    verdict_id: str
+    annotator: str
+    at: str
+    stage: Literal["pair", "verify", "joint", "anchor"]
+    set_id: str
+    frame_id: str
+    decision: Literal["similar", "dissimilar", "unsure"]
+    label_right: bool | None = None
+    reason: str = ""
+    bad_anchor: bool = False
+    labels: tuple[str, ...] = ()
+    note: str = ""
+    seconds: float | None = None
+    page_version: str = ""
+
+    def __post_init__(self) -> None:
+        expect(bool(self.annotator), "Verdict.annotator", "not empty", self.annotator)
+        expect(self.decision in DECISIONS, "Verdict.decision", f"one of {', '.join(DECISIONS)}", self.decision)
+        expect(
+            self.stage in ("pair", "verify", "joint", "anchor"),
+            "Verdict.stage",
+            "pair, verify, joint or anchor",
+            self.stage,
+        )
+        expect(self.reason in ("", *REASONS), "Verdict.reason", f"one of {', '.join(REASONS)}", self.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """What a model says it is: everything that can change its predictions.
+
+    `kind` is what its scores are (`logits` or `probabilities`); `weights` the digest of its weights;
+    `preprocessing` plain JSON, printed and stored beside the predictions.
+    """
+
+    name: str
+    provider: str
+    task: Literal["classification", "detection"]
+    label_space: LabelSpace
+    weights: str
+    kind: Literal["logits", "probabilities"] = "logits"
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        expect(self.batch_size >= 1, "ModelSpec.batch_size", ">= 1", self.batch_size)
+        expect(self.kind in ("logits", "probabilities"), "ModelSpec.kind", "logits or probabilities", self.kind)
