@@ -1,0 +1,53 @@
+"""A real Chromium for the tests marked `browser`, started once per test process."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+LAUNCH_ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A Playwright `Browser`: $STROBE_CHROMIUM, else the system's chromium, else Playwright's own."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    path = os.environ.get("STROBE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=LAUNCH_ARGS, headless=True)
+        yield browser
+        browser.close()
+
+
+class PageLog:
+    """What a page did that a quiet page does not do: console errors, exceptions, requests."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+
+
+@pytest.fixture()
+def browser_page(chromium: Any) -> Iterator[tuple[Any, PageLog]]:
+    """A fresh page of its own context (1280×900) and the log of its console errors and requests."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    log = PageLog()
+    page.on(
+        "console", lambda message: log.errors.append(message.text) if message.type in ("error", "warning") else None
+    )
+    page.on("pageerror", lambda error: log.errors.append(str(error)))
+    page.on("request", lambda request: log.requests.append(request.url))
+    yield page, log
+    context.close()
