@@ -38,7 +38,7 @@ class PageLog:
         self.requests: list[str] = []
 
 
-@pytest.fixture()
+@pytest.fixture
 def browser_page(chromium: Any) -> Iterator[tuple[Any, PageLog]]:
     """A fresh page of its own context (1280×900) and the log of its console errors and requests."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
