@@ -1,0 +1,132 @@
+"""Derive the shipped label spaces and projections from the WordNet 3.0 noun hierarchy.
+
+Needs WordNet's `data.noun` (Debian: apt-get install wordnet-base) and the timm package, whose list of the 1,000
+ILSVRC-2012 synsets gives the source space; their order is the sorted order of the ids, as in every ILSVRC model.
+
+    python scripts/make_label_maps.py --wordnet /usr/share/wordnet/data.noun
+
+A target class takes every ILSVRC class below it in the hierarchy. Two rules settle what the hierarchy leaves open
+for Youtube-BB: which synset a class name means (YTBB below), and a source class under two targets goes to the one
+listed first in PREFER (minivan lies under car and under truck).
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+
+DATA = Path(__file__).parents[1] / "src/strobe/core/data"
+
+# The 30 classes of ImageNet-Vid in the order of its class index.
+VID = {
+    "n02691156": "airplane", "n02419796": "antelope", "n02131653": "bear", "n02834778": "bicycle",
+    "n01503061": "bird", "n02924116": "bus", "n02958343": "car", "n02402425": "cattle", "n02084071": "dog",
+    "n02121808": "domestic cat", "n02503517": "elephant", "n02118333": "fox", "n02510455": "giant panda",
+    "n02342885": "hamster", "n02374451": "horse", "n02129165": "lion", "n01674464": "lizard", "n02484322": "monkey",
+    "n03790512": "motorcycle", "n02324045": "rabbit", "n02509815": "red panda", "n02411705": "sheep",
+    "n01726692": "snake", "n02355227": "squirrel", "n02129604": "tiger", "n04468005": "train", "n01662784": "turtle",
+    "n04530566": "watercraft", "n02062744": "whale", "n02391049": "zebra",
+}  # fmt: skip
+
+# The 24 classes of Youtube-BB in the order of its class index, and the synset each name is taken to mean.
+YTBB = {
+    "person": "n00007846", "bird": "n01503061", "bicycle": "n02834778", "boat": "n02858304", "bus": "n02924116",
+    "bear": "n02131653", "cow": "n01887787", "cat": "n02121620", "giraffe": "n02439033", "potted plant": "n00017222",
+    "horse": "n02374451", "motorcycle": "n03790512", "knife": "n03623556", "airplane": "n02691156",
+    "skateboard": "n04225987", "train": "n04468005", "truck": "n04490091", "zebra": "n02391049", "toilet": "n04446521",
+    "dog": "n02084071", "elephant": "n02503517", "umbrella": "n04507155", "none": "", "car": "n02958343",
+}  # fmt: skip
+
+PREFER = ("car",)
+
+
+def read_nouns(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The first lemma and the hypernyms of every noun synset."""
+    lemma: dict[str, str] = {}
+    parents: dict[str, list[str]] = defaultdict(list)
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("  "):
+            continue
+        fields = line.split(" | ")[0].split()
+        synset, n_words = f"n{fields[0]}", int(fields[3], 16)
+        lemma[synset] = fields[4].replace("_", " ")
+        pointers = fields[4 + 2 * n_words :]
+        for place in range(int(pointers[0])):
+            symbol, offset, part = pointers[1 + 4 * place : 4 + 4 * place]
+            if symbol in ("@", "@i") and part == "n":
+                parents[synset].append(f"n{offset}")
+    return lemma, parents
+
+
+def ancestors(synset: str, parents: dict[str, list[str]]) -> set[str]:
+    """The synset and everything above it."""
+    seen, todo = set(), [synset]
+    while todo:
+        current = todo.pop()
+        if current not in seen:
+            seen.add(current)
+            todo += parents[current]
+    return seen
+
+
+def write(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print("wrote", path.name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet/data.noun"))
+    arguments = parser.parse_args()
+    from timm.data import ImageNetInfo
+
+    lemma, parents = read_nouns(arguments.wordnet)
+    ilsvrc = sorted(ImageNetInfo("imagenet-1k").label_names())
+    origin = "WordNet 3.0 noun hierarchy (hypernyms and instance hypernyms)"
+
+    write(
+        DATA / "spaces/ilsvrc-2012.json",
+        {
+            "name": "ilsvrc-2012",
+            "source": "the 1,000 ILSVRC-2012 synsets in sorted order, named by the first WordNet 3.0 lemma",
+            "classes": [[synset, lemma[synset]] for synset in ilsvrc],
+        },
+    )
+    write(
+        DATA / "spaces/imagenet-vid.json",
+        {"name": "imagenet-vid", "source": "ILSVRC VID, class index order", "classes": list(map(list, VID.items()))},
+    )
+    write(
+        DATA / "spaces/youtube-bb.json",
+        {
+            "name": "youtube-bb",
+            "source": "Youtube-BoundingBoxes, class index order (22 none, 23 car; in its CSV 22 is car)",
+            "classes": [[name, name] for name in YTBB],
+        },
+    )
+    above = {synset: ancestors(synset, parents) for synset in ilsvrc}
+    targets = {
+        "imagenet-vid": [(synset, synset) for synset in VID],
+        "youtube-bb": [(name, synset) for name, synset in YTBB.items()],
+    }
+    for target, classes in targets.items():
+        order = sorted(classes, key=lambda pair: pair[0] not in PREFER)
+        taken: dict[str, str] = {}
+        for target_id, top in order:
+            for synset in ilsvrc:
+                if top and top in above[synset]:
+                    taken.setdefault(synset, target_id)
+        children = {
+            target_id: found
+            for target_id, _ in classes
+            if (found := [synset for synset in ilsvrc if taken.get(synset) == target_id])
+        }
+        print(target, sum(map(len, children.values())), "children")
+        write(
+            DATA / f"projections/ilsvrc-2012-to-{target}.json",
+            {"name": f"ilsvrc-2012->{target}", "version": "1", "source": origin, "children": children},
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Stored frames as images: upright RGB whatever the file holds, one clear line for a file that cannot be read."""
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.ports import Image
+
+__all__ = ["MAX_PIXELS", "MediaSource", "decode_image", "has_media"]
+
+MAX_PIXELS = 100_000_000
+"""A larger image is refused: a small file can unpack to more memory than there is."""
+
+
+def has_media(dataset: Dataset) -> bool:
+    """Whether every frame of a set has a stored image."""
+    return bool((dataset.frames.media[np.unique(dataset.sets.frame)] != "").all())
+
+
+def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS) -> Image:
+    """Encoded bytes as RGB: greyscale and CMYK converted, 16 bits scaled to 8, EXIF rotation applied, first frame only.
+
+    Transparent pixels are laid over black, so that the result depends on the file alone.
+    """
+    from PIL import Image as Pillow
+    from PIL import ImageOps, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Pillow.open(io.BytesIO(data)) as opened:
+                if opened.width * opened.height > max_pixels:
+                    raise InvalidFile(
+                        name,
+                        f"{opened.width}×{opened.height} pixels, more than the limit of {max_pixels:,}",
+                        hint="shrink the image",
+                    )
+                opened.load()
+                picture = ImageOps.exif_transpose(opened)
+                if picture.mode.startswith("I") or picture.mode == "F":
+                    picture = _to_eight_bits(picture)
+                if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+                    rgba = picture.convert("RGBA")
+                    picture = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, (0, 0, 0, 255)), rgba)
+                return np.ascontiguousarray(np.asarray(picture.convert("RGB"), dtype=np.uint8))
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError) as error:
+        if isinstance(error, Pillow.DecompressionBombError):
+            raise InvalidFile(name, "a decompression bomb: far more pixels than the file's size allows") from error
+        raise InvalidFile(name, f"not a readable image ({printable(error, limit=80)})") from error
+
+
+def _to_eight_bits(picture: Any) -> Any:
+    """16-bit greyscale by its high byte; wider or floating pixels by clipping to 0–255."""
+    from PIL import Image as Pillow
+
+    pixels = np.asarray(picture)
+    if pixels.dtype == np.uint16 or (pixels.dtype.kind == "i" and pixels.max(initial=0) > 255):
+        return Pillow.fromarray((np.clip(pixels, 0, 65535) >> 8).astype(np.uint8))
+    return Pillow.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+
+
+class MediaSource:
+    """The stored frames of a dataset folder (a FrameSource). Paths that leave the folder are refused."""
+
+    def __init__(self, dataset: Dataset, *, max_pixels: int = MAX_PIXELS) -> None:
+        if dataset.root is None:
+            raise StrobeError(f"the dataset {dataset.name} has no folder, so no images can be read")
+        self._root = dataset.root.resolve()
+        self._media = dataset.frames.media
+        self._keys = dataset.frames.key
+        self._max_pixels = max_pixels
+
+    def path(self, row: int) -> Path:
+        """Where the frame lies."""
+        relative = str(self._media[row])
+        if not relative:
+            raise StrobeError(
+                f"frame {printable(self._keys[row])} has no stored image; import the dataset with its media"
+            )
+        path = (self._root / relative).resolve()
+        if not path.is_relative_to(self._root):
+            raise InvalidFile(self._root / "frames.parquet", f"media {printable(relative)!r} lies outside the folder")
+        return path
+
+    def read_encoded(self, row: int) -> bytes:
+        """The stored file's bytes."""
+        path = self.path(row)
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise InvalidFile(path, f"cannot be read ({error.strerror})") from error
+
+    def read(self, row: int) -> Image:
+        """The frame, upright RGB."""
+        return decode_image(self.read_encoded(row), name=self.path(row), max_pixels=self._max_pixels)

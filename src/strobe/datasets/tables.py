@@ -1,0 +1,111 @@
+"""Parquet tables with a declared schema, read into numpy columns with a line of error per broken rule."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from strobe.core.dataset import NO_PTS
+from strobe.core.errors import InvalidFile
+
+__all__ = ["SCHEMAS", "Column", "TableSchema", "read_table"]
+
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The columns of a table and what stands in memory for a null; a column without a stand-in may hold none."""
+
+    arrow: pa.Schema
+    nulls: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The column names in order."""
+        return list(self.arrow.names)
+
+
+def _schema(**types: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in types.items()])
+
+
+_TEXT, _INT, _FLOAT, _BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+
+SCHEMAS: dict[str, TableSchema] = {
+    "videos": TableSchema(
+        _schema(
+            video_id=_TEXT, name=_TEXT, fps_num=_INT, fps_den=_INT, n_frames=_INT, path=_TEXT, codec=_TEXT
+        ),
+        {"fps_num": 0, "fps_den": 0, "n_frames": -1, "path": "", "codec": ""},
+    ),
+    "frames": TableSchema(
+        _schema(
+            frame_id=_TEXT, video_id=_TEXT, index=_INT, key=_TEXT, pts=_INT, time_num=_INT, time_den=_INT,
+            pict_type=_TEXT, width=_INT, height=_INT, sha256=_TEXT, media=_TEXT,
+        ),
+        {
+            "pts": NO_PTS, "time_num": 0, "time_den": 0, "pict_type": "", "width": 0, "height": 0, "sha256": "",
+            "media": "",
+        },
+    ),
+    "sets": TableSchema(_schema(set_id=_TEXT, frame_id=_TEXT, distance=_FLOAT, is_anchor=_BOOL)),
+    "labels": TableSchema(_schema(frame_id=_TEXT, label=_TEXT)),
+    "boxes": TableSchema(
+        _schema(frame_id=_TEXT, label=_TEXT, x0=_FLOAT, y0=_FLOAT, x1=_FLOAT, y1=_FLOAT, track=_INT, crowd=_BOOL),
+        {"track": -1},
+    ),
+    "hints": TableSchema(
+        _schema(
+            set_id=_TEXT, frame_id=_TEXT, cut=_FLOAT, blur=_FLOAT, motion=_FLOAT, exposure=_FLOAT, duplicate=_BOOL
+        )
+    ),
+    "verdicts": TableSchema(
+        _schema(
+            verdict_id=_TEXT, annotator=_TEXT, at=_TEXT, stage=_TEXT, set_id=_TEXT, frame_id=_TEXT, decision=_TEXT,
+            label_right=_BOOL, reason=_TEXT, bad_anchor=_BOOL, labels=pa.list_(_TEXT), note=_TEXT, seconds=_FLOAT,
+            page_version=_TEXT,
+        ),
+        {"label_right": -1, "seconds": float("nan"), "reason": "", "note": "", "page_version": ""},
+    ),
+}  # fmt: skip
+
+
+def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
+    """The declared columns as numpy arrays (text as objects), nulls replaced by their stand-ins."""
+    try:
+        table = pq.read_table(path, memory_map=False)
+    except (pa.ArrowInvalid, pa.ArrowIOError, OSError) as error:
+        raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
+    out: dict[str, Column] = {}
+    for wanted in schema.arrow:
+        if wanted.name not in table.column_names:
+            raise InvalidFile(
+                path, f"the column {wanted.name} is missing", hint=f"it has {', '.join(table.column_names)}"
+            )
+        column = table.column(wanted.name)
+        try:
+            column = column.cast(wanted.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidFile(path, f"the column {wanted.name} is {column.type}, expected {wanted.type}") from error
+        out[wanted.name] = _to_numpy(path, wanted, column, schema.nulls)
+    return out
+
+
+def _to_numpy(path: Path, wanted: pa.Field, column: pa.ChunkedArray, nulls: dict[str, Any]) -> Column:
+    if column.null_count:
+        if wanted.name not in nulls:
+            row = next(place for place, value in enumerate(column.to_pylist()) if value is None)
+            raise InvalidFile(path, f"the column {wanted.name} is null", where=f"row {row}")
+        if pa.types.is_boolean(wanted.type):
+            return np.array([nulls[wanted.name] if value is None else int(value) for value in column.to_pylist()])
+        column = column.fill_null(nulls[wanted.name])
+    if pa.types.is_string(wanted.type) or pa.types.is_list(wanted.type):
+        out = np.empty(len(column), dtype=object)
+        out[:] = column.to_pylist()
+        return out
+    return np.asarray(column.to_numpy())
