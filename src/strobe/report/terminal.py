@@ -1,0 +1,95 @@
+"""The headline on a terminal: a rich table, plain when piped."""
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+from strobe.core.errors import printable
+from strobe.report.wording import models_of, plain_number, with_interval
+
+__all__ = ["headline_lines", "print_headline"]
+
+Json = Mapping[str, Any]
+
+
+def print_headline(results: Json, file: IO[str]) -> None:
+    """Print the headline table of every task in the results to `file`."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = bool(getattr(file, "isatty", lambda: False)())
+    # Piped output must not wrap at 80 columns: a script reads it line by line.
+    console = Console(file=file, width=None if terminal else 240, highlight=False, soft_wrap=not terminal)
+    for title, columns, rows, notes in headline_lines(results):
+        if terminal:
+            table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False)
+            for place, column in enumerate(columns):
+                table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
+            for row in rows:
+                table.add_row(*(Text(cell) for cell in row))
+            console.print(table)
+        else:
+            console.print(Text(title))
+            widths = [max(len(line[place]) for line in [columns, *rows]) for place in range(len(columns))]
+            for line in [columns, *rows]:
+                cells = [
+                    cell.ljust(width) if place == 0 else cell.rjust(width)
+                    for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+                ]
+                console.print(Text("  ".join(cells).rstrip()))
+        for note in notes:
+            console.print(Text(note, style="dim" if terminal else ""))
+
+
+def headline_lines(results: Json) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
+    """Per task in the results: title, column names, rows of text, and notes below."""
+    data = results.get("dataset", {})
+    k = data.get("k", "k")
+    about = f"{plain_number(data.get('n_sets'))} sets of {plain_number(data.get('n_videos'))} videos"
+    out = []
+    for task, orig, pmk, names in (
+        ("classification", "acc_orig", "acc_pmk", ("acc_orig", f"acc_pm-{k}")),
+        ("detection", "map_orig", "map_pmk", ("mAP_orig", f"mAP_pm-{k}")),
+    ):
+        models = models_of(results, task)
+        if not models:
+            continue
+        rows = [
+            [
+                printable(name, limit=60),
+                with_interval(model.get(orig)),
+                with_interval(model.get(pmk)),
+                with_interval(model.get("drop")),
+                with_interval(_cut(model.get("flip_rate"))),
+                _unscored(model),
+            ]
+            for name, model in models.items()
+        ]
+        columns = ["model", *names, "drop", "flip rate", "unscored sets"]
+        for place in (5, 4):  # a column nobody has anything to say in is left out
+            if all(row[place] in ("—", "0") for row in rows):
+                columns = [cell for i, cell in enumerate(columns) if i != place]
+                rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
+        notes = [f"% [95 % interval], {about}"]
+        notes += [_bounds(name, model, k) for name, model in models.items() if model.get("bounds")]
+        out.append((f"{printable(data.get('name', 'dataset'))}: {task}", columns, rows, notes))
+    return out
+
+
+def _cut(found: Any) -> Any:
+    """The value without its bounds: the table stays narrow; results.json has them."""
+    return {"value": found.get("value")} if isinstance(found, Mapping) else None
+
+
+def _unscored(model: Json) -> str:
+    return str((model.get("unscored") or {}).get("sets", 0))
+
+
+def _bounds(name: str, model: Json, k: object) -> str:
+    low, high = (model.get("bounds") or {}).get("acc_pmk") or (None, None)
+    if low is None or high is None:
+        return f"{printable(name)}: some sets are unscored"
+    return (
+        f"{printable(name)}: {_unscored(model)} sets unscored; acc_pm-{k} between {100 * low:.1f} (all of them wrong) "
+        f"and {100 * high:.1f} (all right)"
+    )
