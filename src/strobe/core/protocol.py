@@ -1,0 +1,260 @@
+"""From votes to reviewed sets: the published protocol as a pure function of the votes ever cast.
+
+The rules, one each:
+
+- The latest vote of an annotator on a pair counts, one per annotator, whatever the round it was cast in.
+- A neighbour is similar iff more than half of those votes say so; unsure is in the denominator, ties are not similar.
+- Its label is right iff more than half of the votes that answer that question say so (a tie is not right).
+- A vote of `bad_anchor` on any of a set's pairs drops the set, unless more than half of the votes on that pair, one per
+  annotator, disagree with it.
+- Votes on the anchor alone: the set stays iff more than half say it is a good anchor (`similar`); a label belongs to
+  the anchor iff more than half of the votes that list labels list it, and it is carried to the neighbours.
+- An anchor whose neighbours are all rejected stays, alone. A pair nobody voted on is not kept; a set nobody voted on
+  is not kept, unless it has no candidates to vote on.
+- Votes on frames that are no candidates of the set (hidden control pairs) never decide anything.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from strobe.core.dataset import Bools, Dataset, Labels
+from strobe.core.errors import InvalidValue
+from strobe.core.records import Verdict
+
+__all__ = ["Derivation", "ReviewViews", "Tally", "derive", "is_clean", "latest_votes", "review_views", "reviewed"]
+
+Pair = tuple[str, str]
+"""A pair by its names: (set_id, frame_id of the neighbour)."""
+
+
+def is_clean(verdict: Verdict) -> bool:
+    """Whether a vote lets its pair through as it is: similar, not wrongly labelled, not a bad anchor.
+
+    Pairs with any other vote go to round two.
+    """
+    return verdict.decision == "similar" and verdict.label_right is not False and not verdict.bad_anchor
+
+
+def latest_votes(verdicts: Iterable[Verdict], *, anchors: bool = False) -> dict[Pair, dict[str, Verdict]]:
+    """Per pair, the latest vote of each annotator; `anchors` asks for the votes on anchors alone instead.
+
+    Later is what `at` says; of two votes of the same instant the greater verdict_id counts, so that the order in which
+    votes lie in a file never matters.
+    """
+    found: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
+    for verdict in sorted(verdicts, key=lambda vote: (vote.at, vote.verdict_id)):
+        if (verdict.stage == "anchor") == anchors:
+            found[verdict.set_id, verdict.frame_id][verdict.annotator] = verdict
+    return dict(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """The latest votes on one pair (or one anchor), counted."""
+
+    n: int
+    similar: int
+    label_right: int
+    label_wrong: int
+    bad_anchor: int
+
+    @classmethod
+    def of(cls, votes: Iterable[Verdict]) -> "Tally":
+        """Count the votes."""
+        votes = list(votes)
+        return cls(
+            n=len(votes),
+            similar=sum(vote.decision == "similar" for vote in votes),
+            label_right=sum(vote.label_right is True for vote in votes),
+            label_wrong=sum(vote.label_right is False for vote in votes),
+            bad_anchor=sum(vote.bad_anchor for vote in votes),
+        )
+
+    @property
+    def is_similar(self) -> bool:
+        """A strict majority said similar; ties and unsure are not.
+
+        >>> Tally(n=4, similar=2, label_right=0, label_wrong=0, bad_anchor=0).is_similar
+        False
+        """
+        return 2 * self.similar > self.n
+
+    @property
+    def is_label_right(self) -> bool:
+        """A strict majority of those asked said right; nobody asked, nobody objected."""
+        asked = self.label_right + self.label_wrong
+        return asked == 0 or 2 * self.label_right > asked
+
+    @property
+    def is_bad_anchor(self) -> bool:
+        """Someone said bad anchor, and no strict majority disagrees."""
+        return self.bad_anchor > 0 and 2 * (self.n - self.bad_anchor) <= self.n
+
+    @property
+    def is_kept(self) -> bool:
+        """Similar and rightly labelled."""
+        return self.is_similar and self.is_label_right
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derivation:
+    """What the votes decide. Masks have one entry per row of `dataset.sets`; `labels` are the labels after review.
+
+    `kept` rows are the reviewed sets. `voted` rows are candidates with a vote; `pending` rows candidates without one in
+    sets that are not dropped. `kept_set` and `voted_set` have one entry per set.
+    """
+
+    kept: Bools
+    voted: Bools
+    pending: Bools
+    kept_set: Bools
+    voted_set: Bools
+    labels: Labels
+    undecided_labels: tuple[str, ...] = ()
+    """Sets whose label votes left no label with a majority: they keep the labels they had."""
+
+    def counts(self, dataset: Dataset) -> dict[str, int]:
+        """The papers' table: anchors and pairs reviewed and accepted, and what is still to do."""
+        members = ~dataset.sets.is_anchor
+        return {
+            "anchors": len(self.kept_set),
+            "anchors_reviewed": int(self.voted_set.sum()),
+            "anchors_accepted": int((self.kept_set & self.voted_set).sum()),
+            "pairs": int(members.sum()),
+            "pairs_reviewed": int(self.voted.sum()),
+            "pairs_accepted": int((self.kept & members).sum()),
+            "pairs_pending": int(self.pending.sum()),
+        }
+
+
+def derive(dataset: Dataset) -> Derivation:
+    """What the dataset's votes decide, by the rules at the top of this module."""
+    if not dataset.verdicts:
+        raise InvalidValue(f"{dataset.name}: there are no votes yet; strobe review serve collects them")
+    sets, ids = dataset.sets, dataset.frame_ids()
+    names = [str(name) for name in sets.set_id]
+    pairs = latest_votes(dataset.verdicts)
+    place = {
+        (names[s], ids[f]): row
+        for row, (s, f, anchor) in enumerate(
+            zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True)
+        )
+        if not anchor
+    }
+    voted = np.zeros(len(sets.set), dtype=bool)
+    similar = np.zeros(len(sets.set), dtype=bool)
+    bad_set = np.zeros(len(names), dtype=bool)
+    for pair, votes in pairs.items():
+        row = place.get(pair)
+        if row is None:  # a control pair, or a vote made on another dataset
+            continue
+        tally = Tally.of(votes.values())
+        voted[row], similar[row] = True, tally.is_kept
+        bad_set[sets.set[row]] |= tally.is_bad_anchor
+
+    voted_set = np.zeros(len(names), dtype=bool)
+    voted_set[sets.set[voted]] = True
+    anchor_ids = [ids[frame] for frame in sets.anchor_frame.tolist()]
+    anchor_votes = latest_votes(dataset.verdicts, anchors=True)
+    chosen: dict[int, frozenset[int]] = {}
+    undecided = []
+    for number, (name, frame) in enumerate(zip(names, anchor_ids, strict=True)):
+        votes = anchor_votes.get((name, frame), {})
+        if not votes:
+            continue
+        voted_set[number] = True
+        tally = Tally.of(votes.values())
+        bad_set[number] |= tally.is_bad_anchor or not tally.is_similar
+        if any(vote.labels for vote in votes.values()):
+            chosen[number] = _majority_labels(dataset, votes)
+            if not chosen[number]:
+                undecided.append(name)
+                del chosen[number]
+
+    candidates = np.bincount(sets.set[~sets.is_anchor], minlength=len(names))
+    kept_set = ~bad_set & (voted_set | (candidates == 0))
+    kept = np.where(sets.is_anchor, kept_set[sets.set], similar & kept_set[sets.set])
+    return Derivation(
+        kept=kept,
+        voted=voted,
+        pending=~voted & ~sets.is_anchor & ~bad_set[sets.set],
+        kept_set=kept_set,
+        voted_set=voted_set,
+        labels=_carried(dataset, chosen),
+        undecided_labels=tuple(undecided),
+    )
+
+
+def _majority_labels(dataset: Dataset, votes: Mapping[str, Verdict]) -> frozenset[int]:
+    lists = [{dataset.info.label_space.index(label) for label in vote.labels} for vote in votes.values() if vote.labels]
+    seen = set().union(*lists)
+    return frozenset(label for label in seen if 2 * sum(label in one for one in lists) > len(lists))
+
+
+def _carried(dataset: Dataset, chosen: Mapping[int, frozenset[int]]) -> Labels:
+    """The labels with those of the re-labelled anchors, and what was added or removed there done to the neighbours."""
+    if not chosen:
+        return dataset.labels
+    sets = dataset.sets
+    of_frame: dict[int, set[int]] = defaultdict(set)
+    for frame, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
+        of_frame[frame].add(label)
+    before = {number: frozenset(of_frame.get(int(sets.anchor_frame[number]), ())) for number in chosen}
+    bounds = np.searchsorted(sets.set, np.arange(len(sets.set_id) + 1))
+    for number, labels in chosen.items():
+        added, removed = labels - before[number], before[number] - labels
+        for row in range(int(bounds[number]), int(bounds[number + 1])):
+            own = of_frame[int(sets.frame[row])]
+            if not own:
+                own |= labels
+            own |= added
+            own -= removed
+    rows = sorted((frame, label) for frame, labels in of_frame.items() for label in labels)
+    table = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    return Labels(frame=table[:, 0].astype(np.int32), label=table[:, 1].astype(np.int32))
+
+
+def reviewed(dataset: Dataset) -> Dataset:
+    """The dataset with only what the votes keep, and the labels the votes left. The votes stay with it."""
+    derivation = derive(dataset)
+    if not derivation.kept_set.any():
+        raise InvalidValue(f"{dataset.name}: the votes keep no set at all; strobe review status says how they fell")
+    return replace(dataset, labels=derivation.labels).keep_rows(derivation.kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewViews:
+    """The three datasets whose comparison says what review changed.
+
+    `before` is all candidates with the labels before densification (A), `anchors` the kept anchors with all their
+    candidates (B), `reviewed` the kept anchors and members (C). The masks are the same over the rows of the dataset's
+    sets.
+    """
+
+    before: Dataset
+    anchors: Dataset
+    reviewed: Dataset
+    mask_before: Bools
+    mask_anchors: Bools
+    mask_reviewed: Bools
+
+
+def review_views(dataset: Dataset) -> ReviewViews:
+    """The dataset without review, with kept anchors, and with kept anchors and members (methods, review impact)."""
+    derivation = derive(dataset)
+    if not derivation.kept_set.any():
+        raise InvalidValue(f"{dataset.name}: the votes keep no set at all, so there is nothing to compare")
+    relabelled = replace(dataset, labels=derivation.labels)
+    everything = np.ones(len(dataset.sets.set), dtype=bool)
+    anchors = derivation.kept_set[dataset.sets.set]
+    return ReviewViews(
+        before=dataset,
+        anchors=relabelled.keep_rows(anchors),
+        reviewed=relabelled.keep_rows(derivation.kept),
+        mask_before=everything,
+        mask_anchors=anchors,
+        mask_reviewed=derivation.kept,
+    )

@@ -1,0 +1,143 @@
+"""How far annotators agree: raw agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha, each with an interval.
+
+All are ratios of sums over items, so the interval resamples clusters of items (the sets or videos they come from) and
+takes the same ratio again. Missing ratings are −1 and are left out, never filled.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
+
+__all__ = ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha", "rating_counts", "raw_agreement"]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+
+_METHOD = "cluster-bootstrap"
+_ALWAYS_SAME = "chance agreement is complete: every rating is the same, so it cannot be told from chance"
+
+
+def rating_counts(ratings: Ints, *, n_classes: int) -> NDArray[np.int64]:
+    """Ratings (items, raters), −1 where missing, as how often each class was given to each item (items, classes).
+
+    >>> rating_counts(np.array([[0, 1, -1], [1, 1, 1]]), n_classes=2).tolist()
+    [[1, 1], [0, 3]]
+    """
+    expect(ratings.ndim == 2, "ratings", "shape (items, raters)", ratings.shape)
+    expect(bool((ratings >= -1).all() and (ratings < n_classes).all()), "ratings", f"-1 to {n_classes - 1}", None)
+    return np.stack([(ratings == label).sum(axis=1) for label in range(n_classes)], axis=1).astype(np.int64)
+
+
+def raw_agreement(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, draws: int = 2000) -> Estimate:
+    """Share of pairs of ratings of the same item that agree. `counts` is (items, classes)."""
+    counts, cluster = _pairable(counts, cluster)
+    n = counts.sum(axis=1)
+    agree = (counts * (counts - 1)).sum(axis=1) / 2
+    pairs = n * (n - 1) / 2
+    return _ratio(np.stack([agree, pairs], axis=1).astype(float), cluster, lambda s: (s[:, 0], s[:, 1]), seed, draws)
+
+
+def fleiss_kappa(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, draws: int = 2000) -> Estimate:
+    """Fleiss' kappa of `counts` (items, classes); items with fewer than two ratings are left out.
+
+    Where items have different numbers of ratings the item agreement is that of Fleiss and the class shares are those
+    of all ratings; with equal numbers this is Fleiss (1971) exactly.
+    """
+    counts, cluster = _pairable(counts, cluster)
+    n = counts.sum(axis=1)
+    share = (counts * (counts - 1)).sum(axis=1) / np.maximum(n * (n - 1), 1)
+    stats = np.concatenate([share[:, None], np.ones((len(n), 1)), counts], axis=1).astype(float)
+
+    def kappa(sums: Floats) -> tuple[Floats, Floats]:
+        observed = sums[:, 0] / sums[:, 1]
+        shares = sums[:, 2:] / sums[:, 2:].sum(axis=1, keepdims=True)
+        chance = (shares**2).sum(axis=1)
+        return observed - chance, 1.0 - chance
+
+    return _ratio(stats, cluster, kappa, seed, draws)
+
+
+def krippendorff_alpha(counts: Ints, *, cluster: Ints | None = None, seed: int = 0, draws: int = 2000) -> Estimate:
+    """Krippendorff's alpha for nominal classes; items with fewer than two ratings are left out, as he does."""
+    counts, cluster = _pairable(counts, cluster)
+    n = counts.sum(axis=1)
+    disagree = (n**2 - (counts**2).sum(axis=1)) / np.maximum(n - 1, 1)
+    stats = np.concatenate([disagree[:, None], counts], axis=1).astype(float)
+
+    def alpha(sums: Floats) -> tuple[Floats, Floats]:
+        total = sums[:, 1:].sum(axis=1)
+        observed = sums[:, 0] / total
+        expected = (total**2 - (sums[:, 1:] ** 2).sum(axis=1)) / (total * (total - 1))
+        return expected - observed, expected
+
+    return _ratio(stats, cluster, alpha, seed, draws)
+
+
+def cohen_kappa(
+    a: Ints, b: Ints, *, n_classes: int, cluster: Ints | None = None, seed: int = 0, draws: int = 2000
+) -> Estimate:
+    """Cohen's kappa of two raters on the items both rated; `a` and `b` are (items,), −1 where missing."""
+    expect(a.shape == b.shape and a.ndim == 1, "ratings", "two rows of one length", (a.shape, b.shape))
+    both = (a >= 0) & (b >= 0)
+    cells = np.zeros((int(both.sum()), n_classes * n_classes))
+    cells[np.arange(len(cells)), a[both] * n_classes + b[both]] = 1.0
+    groups = (np.arange(len(a)) if cluster is None else cluster)[both]
+
+    def kappa(sums: Floats) -> tuple[Floats, Floats]:
+        table = sums.reshape(-1, n_classes, n_classes)
+        table = table / table.sum(axis=(1, 2), keepdims=True)
+        observed = np.trace(table, axis1=1, axis2=2)
+        chance = (table.sum(axis=1) * table.sum(axis=2)).sum(axis=1)
+        return observed - chance, 1.0 - chance
+
+    return _ratio(cells, groups, kappa, seed, draws)
+
+
+def _pairable(counts: Ints, cluster: Ints | None) -> tuple[NDArray[np.int64], Ints]:
+    expect(counts.ndim == 2, "counts", "shape (items, classes)", counts.shape)
+    groups = np.arange(len(counts)) if cluster is None else cluster
+    expect(len(groups) == len(counts), "cluster", "one per item", len(groups))
+    enough = counts.sum(axis=1) >= 2
+    return counts[enough].astype(np.int64), groups[enough]
+
+
+def _ratio(
+    stats: Floats, cluster: Ints, formula: Callable[[Floats], tuple[Floats, Floats]], seed: int, draws: int
+) -> Estimate:
+    """A ratio of sums over items with the percentile interval of resampled clusters.
+
+    `stats` is (items, d); `formula` takes sums (B, d) to numerators and denominators (B,).
+    """
+    n = len(stats)
+    if n == 0:
+        return _null(0, "no item has two ratings")
+    top, bottom = formula(stats.sum(axis=0, keepdims=True))
+    if abs(float(bottom[0])) < 1e-12:
+        return _null(n, _ALWAYS_SAME)
+    value = float(top[0] / bottom[0])
+    _, group = np.unique(cluster, return_inverse=True)
+    n_groups = int(group.max()) + 1
+    if n_groups == 1:
+        return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason="one cluster gives no interval")
+    grouped = np.zeros((n_groups, stats.shape[1]))
+    np.add.at(grouped, group, stats)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    drawn = np.empty((draws, stats.shape[1]))
+    for draw in range(draws):
+        drawn[draw] = np.bincount(rng.integers(0, n_groups, n_groups), minlength=n_groups) @ grouped
+    tops, bottoms = formula(drawn)
+    # A draw in which every rating is the same has no kappa; it says nothing of the spread.
+    usable = np.abs(bottoms) >= 1e-12
+    if not usable.any():
+        return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason="too few differing ratings")
+    low, high = np.percentile(tops[usable] / bottoms[usable], [2.5, 97.5])
+    return Estimate(value=value, low=float(low), high=float(high), n=n, method=_METHOD)
+
+
+def _null(n: int, reason: str) -> Estimate:
+    return Estimate(value=None, low=None, high=None, n=n, method=_METHOD, reason=reason)

@@ -1,0 +1,233 @@
+"""The published review protocol by hand-made cases."""
+
+from dataclasses import replace
+from itertools import count, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strobe.core.dataset import Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.errors import InvalidValue
+from strobe.core.labels import LabelSpace
+from strobe.core.protocol import derive, is_clean, latest_votes, review_views, reviewed
+from strobe.core.records import Verdict
+
+_clock = count()
+SPACE = LabelSpace.of_names("pets", ["cat", "dog", "person"])
+
+
+def tiny(n_sets=2, k=2, *, label_source="anchor") -> Dataset:
+    """Sets of one video each: an anchor at k and candidates at −k … k; every frame is a cat."""
+    width = 2 * k + 1
+    n = n_sets * width
+    zeros = np.zeros(n, dtype=np.int64)
+    blank = texts([""] * n)
+    return Dataset(
+        info=DatasetInfo(name="tiny", label_space=SPACE, k=k, label_source=label_source, reviewed="votes"),
+        videos=Videos(
+            video_id=texts([f"v{i}" for i in range(n_sets)]), name=texts([f"v{i}" for i in range(n_sets)]),
+            fps_num=np.full(n_sets, 30), fps_den=np.full(n_sets, 1), n_frames=np.full(n_sets, width),
+            path=texts([""] * n_sets), codec=texts([""] * n_sets),
+        ),
+        frames=Frames(
+            video=np.repeat(np.arange(n_sets), width), index=np.tile(np.arange(width), n_sets),
+            key=texts([f"v{i // width}/{i % width}" for i in range(n)]), pts=zeros, time_num=zeros, time_den=zeros,
+            pict_type=blank, width=zeros, height=zeros, sha256=blank, media=blank,
+        ),
+        sets=Sets(
+            set_id=texts([f"s{i}" for i in range(n_sets)]), set=np.repeat(np.arange(n_sets), width),
+            frame=np.arange(n), distance=np.tile(np.arange(-k, k + 1), n_sets).astype(float),
+            is_anchor=np.tile(np.arange(-k, k + 1) == 0, n_sets),
+        ),
+        labels=Labels(frame=np.arange(n), label=np.zeros(n, dtype=np.int64)),
+    )  # fmt: skip
+
+
+def vote(who, offset, decision="similar", *, number=0, k=2, stage="pair", **fields) -> Verdict:
+    moment = next(_clock)
+    return Verdict(
+        verdict_id=f"id{moment:06}", annotator=who, at=f"2026-01-01T00:00:00.{moment:06}Z", stage=stage,
+        set_id=f"s{number}", frame_id=f"v{number}:{k + offset}", decision=decision, **fields,
+    )  # fmt: skip
+
+
+def kept(*votes, data=None) -> dict[str, list[int]]:
+    """What stays: set → offsets of its members, the anchor (0) among them."""
+    data = replace(data or tiny(), verdicts=votes)
+    rows = np.flatnonzero(derive(data).kept)
+    out: dict[str, list[int]] = {}
+    for row in rows:
+        out.setdefault(str(data.sets.set_id[data.sets.set[row]]), []).append(int(data.sets.distance[row]))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("decisions", "stays"),
+    [
+        (["similar"], True),
+        (["dissimilar"], False),
+        (["unsure"], False),
+        (["similar", "dissimilar"], False),  # a tie is not similar
+        (["similar", "unsure"], False),  # unsure is in the denominator
+        (["similar", "similar", "dissimilar"], True),
+        (["similar", "dissimilar", "unsure"], False),
+        (["similar", "similar", "unsure", "dissimilar"], False),
+        (["similar", "similar", "similar", "unsure", "dissimilar"], True),
+    ],
+)
+def test_strict_majority(decisions, stays):
+    votes = [vote(f"a{i}", 1, decision) for i, decision in enumerate(decisions)]
+    assert kept(*votes) == {"s0": [0, 1] if stays else [0]}
+
+
+def test_changed_mind_counts_once_and_latest():
+    assert kept(vote("ann", 1, "dissimilar"), vote("ann", 1, "similar")) == {"s0": [0, 1]}
+    assert kept(vote("ann", 1, "similar"), vote("ann", 1, "dissimilar")) == {"s0": [0]}
+    first, second = vote("ann", 1, "similar"), vote("ann", 1, "dissimilar")
+    assert kept(second, first) == {"s0": [0]}, "the order of rows does not matter, their time does"
+
+
+def test_round_two_supersedes_the_same_annotators_round_one():
+    votes = [vote("ann", 1, "dissimilar", reason="blur")]
+    votes += [vote(who, 1, "similar", stage="verify") for who in ("bo", "cy")]
+    assert kept(*votes) == {"s0": [0, 1]}, "two of three"
+    assert kept(*votes[:2]) == {"s0": [0]}, "a tie"
+    assert kept(*votes[:2], vote("ann", 1, "similar", stage="joint")) == {"s0": [0, 1]}, "ann changed her mind"
+
+
+def test_wrong_label_discards_the_neighbour():
+    assert kept(vote("ann", 1, label_right=False)) == {"s0": [0]}
+    assert kept(vote("ann", 1, label_right=False), vote("bo", 1, label_right=True)) == {"s0": [0]}, "a tie"
+    three = [vote("ann", 1, label_right=False), vote("bo", 1, label_right=True), vote("cy", 1, label_right=True)]
+    assert kept(*three) == {"s0": [0, 1]}
+
+
+def test_bad_anchor_drops_the_set_unless_a_strict_majority_disagrees():
+    good = vote("bo", -1)
+    bad = vote("ann", 1, "dissimilar", bad_anchor=True)
+    other = vote("bo", 1, number=1)
+    assert kept(good, bad, other) == {"s1": [0, 1]}
+    assert kept(good, bad, vote("bo", 1), other) == {"s1": [0, 1]}, "one against one: still dropped"
+    saved = kept(good, bad, vote("bo", 1, stage="verify"), vote("cy", 1, stage="verify"), other)
+    assert saved == {"s0": [-1, 0, 1], "s1": [0, 1]}
+    assert kept(bad, vote("ann", 1, "similar"), other) == {"s0": [0, 1], "s1": [0, 1]}, "undone"
+
+
+def test_all_rejected_anchor_stays_alone():
+    votes = [vote("ann", offset, "dissimilar") for offset in (-2, -1, 1, 2)]
+    assert kept(*votes) == {"s0": [0]}
+
+
+def test_unreviewed_pairs_and_sets_are_not_kept():
+    data = replace(tiny(), verdicts=(vote("ann", 1),))
+    derivation = derive(data)
+    assert derivation.counts(data) == {
+        "anchors": 2, "anchors_reviewed": 1, "anchors_accepted": 1, "pairs": 8, "pairs_reviewed": 1,
+        "pairs_accepted": 1, "pairs_pending": 7,
+    }  # fmt: skip
+
+
+def test_control_votes_decide_nothing():
+    same = vote("ann", 0, "dissimilar")
+    other = replace(vote("ann", 1, "dissimilar"), frame_id="v1:0")
+    assert kept(vote("ann", 1), same, other) == {"s0": [0, 1]}
+
+
+def test_late_vote_changes_the_derivation_and_nothing_else():
+    before = [vote("ann", 1), vote("bo", 1)]
+    assert kept(*before) == {"s0": [0, 1]}
+    late = [vote("cy", 1, "dissimilar"), vote("di", 1, "dissimilar")]
+    assert kept(*before, *late) == {"s0": [0]}
+
+
+def test_anchor_votes_drop_bad_and_unsure_anchors():
+    pair = vote("ann", 1)
+    assert kept(pair, vote("ann", 0, stage="anchor")) == {"s0": [0, 1]}
+    assert kept(pair, vote("bo", 1, number=1), vote("ann", 0, "dissimilar", stage="anchor")) == {"s1": [0, 1]}
+    assert kept(pair, vote("bo", 1, number=1), vote("ann", 0, "unsure", stage="anchor")) == {"s1": [0, 1]}
+
+
+def labels_after(*votes, label_source="anchor"):
+    data = tiny(label_source=label_source)
+    table = derive(replace(data, verdicts=votes)).labels
+    return {(f"s{f // 5}", f % 5 - 2): sorted(SPACE.ids[i] for i in table.label[table.frame == f]) for f in range(10)}
+
+
+def test_densified_labels_are_carried_to_the_neighbours():
+    found = labels_after(vote("ann", 0, stage="anchor", labels=("cat", "person")))
+    assert {found["s0", offset] == ["cat", "person"] for offset in range(-2, 3)} == {True}
+    assert found["s1", 0] == ["cat"]
+
+
+def test_a_removed_label_goes_from_the_neighbours_too():
+    assert labels_after(vote("ann", 0, stage="anchor", labels=("dog",)))["s0", 1] == ["dog"]
+
+
+def test_labels_need_a_strict_majority():
+    one = vote("ann", 0, stage="anchor", labels=("cat", "dog"))
+    two = vote("bo", 0, stage="anchor", labels=("cat", "person"))
+    assert labels_after(one, two)["s0", 0] == ["cat"]
+    assert labels_after(one, two, vote("cy", 0, stage="anchor", labels=("dog",)))["s0", 0] == ["cat", "dog"]
+    three = [vote(who, 0, stage="anchor", labels=(name,)) for who, name in zip("abc", SPACE.ids, strict=True)]
+    data = replace(tiny(), verdicts=tuple(three))
+    assert derive(data).undecided_labels == ("s0",)
+    assert labels_after(*three)["s0", 0] == ["cat"], "no label has a majority: the labels stay as they were"
+
+
+def test_views_for_review_impact():
+    votes = [vote("ann", 1), vote("ann", -1, "dissimilar"), vote("ann", 0, stage="anchor", labels=("cat", "dog"))]
+    votes += [vote("ann", 1, number=1, bad_anchor=True, decision="dissimilar")]
+    data = replace(tiny(), verdicts=tuple(votes))
+    views = review_views(data)
+    assert (views.before.n_sets, views.anchors.n_sets, views.reviewed.n_sets) == (2, 1, 1)
+    assert (len(views.before.sets.set), len(views.anchors.sets.set), len(views.reviewed.sets.set)) == (10, 5, 2)
+    assert views.before.labels_of(2) == (0,)
+    assert views.anchors.labels_of(2) == views.reviewed.labels_of(2) == (0, 1)
+    assert views.mask_before.all()
+    assert views.mask_anchors.sum() == 5
+    assert views.mask_reviewed.sum() == 2
+    assert reviewed(data).n_sets == 1
+
+
+def test_no_votes_and_nothing_kept_are_one_line_errors():
+    with pytest.raises(InvalidValue, match="no votes yet"):
+        derive(tiny())
+    nothing = replace(tiny(n_sets=1), verdicts=(vote("ann", 1, "dissimilar", bad_anchor=True),))
+    for ask in (reviewed, review_views):
+        with pytest.raises(InvalidValue, match="keep no set"):
+            ask(nothing)
+
+
+def test_clean_votes():
+    assert is_clean(vote("ann", 1))
+    assert not is_clean(vote("ann", 1, "unsure"))
+    assert not is_clean(vote("ann", 1, label_right=False))
+    assert not is_clean(vote("ann", 1, bad_anchor=True))
+
+
+def test_ties_in_time_are_broken_by_id_not_by_place():
+    one, two = vote("ann", 1, "similar"), vote("ann", 1, "dissimilar")
+    one, two = replace(one, at="t"), replace(two, at="t")
+    for order in permutations([one, two]):
+        assert latest_votes(order)["s0", "v0:3"]["ann"] == two
+
+
+one_vote = st.tuples(
+    st.sampled_from("abc"), st.sampled_from([-2, -1, 1, 2]), st.sampled_from(["similar", "dissimilar", "unsure"])
+)
+choices = st.lists(one_vote, min_size=1, max_size=30)
+
+
+@settings(max_examples=80, deadline=None)
+@given(choices, st.randoms())
+def test_against_a_plain_reference(drawn, random):
+    votes = [vote(who, offset, decision) for who, offset, decision in drawn]
+    expected = [0]
+    for offset in (-2, -1, 1, 2):
+        last = {who: decision for who, place, decision in drawn if place == offset}
+        if sum(decision == "similar" for decision in last.values()) * 2 > len(last) > 0:
+            expected.append(offset)
+    random.shuffle(votes)
+    assert kept(*votes) == {"s0": sorted(expected)}
