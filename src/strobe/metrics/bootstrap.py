@@ -1,0 +1,92 @@
+"""The seeded video-cluster bootstrap: one matrix of draws for all models and all k."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
+from strobe.metrics.intervals import ONE_VIDEO, nothing
+
+__all__ = ["FEW_VIDEOS", "REPLICATES", "Bootstrap"]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+
+REPLICATES = 2000
+FEW_VIDEOS = 10
+"""Below this many videos a percentile bootstrap covers too little; estimates say so."""
+
+METHOD = "video-cluster bootstrap"
+
+
+class Bootstrap:
+    """Resamples videos with replacement. `cluster` (N,) is the video of each observation (set).
+
+    All draws come from one index matrix (replicates, videos) of a PCG64 seeded with `seed`, so contrasts between
+    models or conditions use the same draws.
+
+    >>> draws = Bootstrap(np.array([0, 0, 1, 2]), replicates=200, seed=1)
+    >>> estimate = draws.mean(np.array([1.0, 0.0, 1.0, 0.0]))
+    >>> estimate.value, estimate.n, estimate.method
+    (0.5, 4, 'video-cluster bootstrap')
+    """
+
+    __slots__ = ("_weights", "n_clusters", "place", "replicates", "seed", "videos")
+
+    def __init__(self, cluster: Ints, *, replicates: int = REPLICATES, seed: int = 0) -> None:
+        expect(replicates >= 1, "replicates", ">= 1", replicates)
+        expect(cluster.ndim == 1 and cluster.size > 0, "cluster", "shape (N,), not empty", cluster.shape)
+        self.videos, self.place = np.unique(cluster, return_inverse=True)
+        self.n_clusters = len(self.videos)
+        self.replicates, self.seed = replicates, seed
+        self._weights: Floats | None = None
+
+    @property
+    def weights(self) -> Floats:
+        """How often each draw holds each video, (replicates, videos); made on first use."""
+        if self._weights is None:
+            rng = np.random.Generator(np.random.PCG64(self.seed))
+            n, b = self.n_clusters, self.replicates
+            index = rng.integers(0, n, size=(b, n))
+            flat = (index + np.arange(b)[:, None] * n).ravel()
+            self._weights = np.bincount(flat, minlength=b * n).reshape(b, n).astype(np.float64)
+        return self._weights
+
+    def sums(self, values: NDArray[Any]) -> Floats:
+        """Resampled sums of `values` (N,) or (N, M): (replicates,) or (replicates, M)."""
+        return np.asarray(self.weights @ self.per_video(values))
+
+    def per_video(self, values: NDArray[Any]) -> Floats:
+        """`values` (N,) or (N, M) summed within each video: (videos,) or (videos, M)."""
+        columns = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+        out: Floats = np.empty((self.n_clusters, columns.shape[1]))
+        for place, column in enumerate(columns.T):
+            out[:, place] = np.bincount(self.place, weights=column, minlength=self.n_clusters)
+        return np.asarray(out[:, 0] if np.ndim(values) == 1 else out)
+
+    def ratio(self, numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:
+        """Resampled ratios of sums; NaN where a draw's denominator is zero."""
+        top, bottom = self.sums(numerator), self.sums(denominator)
+        return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+
+    def mean(self, values: Floats, *, use: NDArray[np.bool_] | None = None) -> Estimate:
+        """The mean of `values` (N,) where `use`, with its interval from resampled videos."""
+        used = np.ones(len(values), dtype=bool) if use is None else use
+        n = int(used.sum())
+        if n == 0:
+            return nothing("nothing to average", method=METHOD)
+        filled = np.where(used, values, 0.0)
+        return self.estimate(float(filled.sum() / n), self.ratio(filled, used), n=n)
+
+    def estimate(self, value: float, draws: Floats, *, n: int) -> Estimate:
+        """The value with the 2.5 and 97.5 percentiles of its draws; null with one video, marked with fewer than ten."""
+        if self.n_clusters == 1:
+            return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)
+        kept = draws[np.isfinite(draws)]
+        if not kept.size:
+            return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason="no draw could be measured")
+        low, high = np.percentile(kept, [2.5, 97.5])
+        reason = f"only {self.n_clusters} videos: the interval is too narrow" if self.n_clusters < FEW_VIDEOS else None
+        return Estimate(value=value, low=float(low), high=float(high), n=n, method=METHOD, reason=reason)

@@ -1,0 +1,200 @@
+"""95 % intervals of proportions: Clopper–Pearson, and Korn–Graubard where videos hold several observations."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, stdtrit
+
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
+
+__all__ = [
+    "INTERVALS",
+    "ONE_VIDEO",
+    "Grouping",
+    "Interval",
+    "clopper_pearson",
+    "clopper_pearson_bounds",
+    "korn_graubard",
+    "nothing",
+    "proportion",
+]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+Interval = Literal["auto", "clopper-pearson"]
+INTERVALS: tuple[Interval, ...] = ("auto", "clopper-pearson")
+"""`auto` looks at the data: Clopper–Pearson where every video gives one observation, else Korn–Graubard."""
+
+ALPHA = 0.05
+ONE_VIDEO = "all observations come from one video; an interval needs at least two"
+
+
+def nothing(reason: str, *, method: str = "none") -> Estimate:
+    """The estimate of what could not be measured, with the reason.
+
+    >>> nothing("no set").value is None
+    True
+    """
+    return Estimate(value=None, low=None, high=None, n=0, count=None, method=method, reason=reason)
+
+
+def clopper_pearson_bounds(count: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Exact 95 % bounds for `count` successes of `n`, guarded at 0 and n; both may be fractional (an effective n).
+
+    >>> low, high = clopper_pearson_bounds(np.array([0.0, 10.0]), np.array([10.0, 10.0]))
+    >>> float(low[0]), float(high[1])
+    (0.0, 1.0)
+    """
+    count, n = np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    none, every = count <= 0, count >= n
+    # The guarded ends get harmless parameters: betaincinv is not defined for a or b of zero.
+    low = betaincinv(np.where(none, 1.0, count), np.maximum(n - count, 0.0) + 1.0, ALPHA / 2)
+    high = betaincinv(count + 1.0, np.where(every, 1.0, n - count), 1 - ALPHA / 2)
+    return np.where(none, 0.0, low), np.where(every, 1.0, high)
+
+
+def clopper_pearson(count: int, n: int) -> Estimate:
+    """The share count/n with its exact 95 % interval.
+
+    >>> clopper_pearson(749, 1109).text()
+    '67.5 [64.7, 70.3]'
+    """
+    expect(n >= 0, "n", ">= 0", n)
+    expect(0 <= count <= n, "count", f"0–{n}", count)
+    if n == 0:
+        return nothing("nothing to count", method="clopper-pearson")
+    low, high = clopper_pearson_bounds(np.array(float(count)), np.array(float(n)))
+    return Estimate(value=count / n, low=float(low), high=float(high), n=n, count=int(count), method="clopper-pearson")
+
+
+def korn_graubard(right: Bools, cluster: Ints) -> Estimate:
+    """The share of `right` (N,) with the 95 % Korn–Graubard interval for observations that share videos.
+
+    `cluster` (N,) names each observation's video. The interval is Clopper–Pearson at the effective sample size. Where
+    every video gives one observation it is Clopper–Pearson itself. One video with several observations has no interval.
+
+    >>> korn_graubard(np.array([True, True, False, True]), np.array([0, 0, 1, 2])).method
+    'korn-graubard'
+    """
+    return proportion(right, cluster)
+
+
+def proportion(right: Bools, cluster: Ints, *, interval: Interval = "auto") -> Estimate:
+    """The share of `right` (N,), with the interval its `cluster` (N,) calls for.
+
+    >>> proportion(np.array([True, False]), np.array([0, 1])).method
+    'clopper-pearson'
+    """
+    expect(right.shape == cluster.shape, "right", "one per cluster entry", (right.shape, cluster.shape))
+    group = np.zeros(right.size, dtype=np.int64)
+    return Grouping(group, cluster, n_groups=1, interval=interval).estimates(right)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Counts and bounds of several groups at once, (n_groups,) each; NaN bounds where there is no interval."""
+
+    count: Ints
+    n: Ints
+    low: Floats
+    high: Floats
+    singles: Bools
+
+
+class Grouping:
+    """Which group and which video each observation belongs to, prepared once for many models.
+
+    `group` and `cluster` are (N,); a group is a class, an offset, a k. Groups may be empty.
+
+    >>> two = Grouping(np.array([0, 0, 1]), np.array([5, 6, 5]), n_groups=2)
+    >>> [(e.count, e.n) for e in two.estimates(np.array([True, False, True]))]
+    [(1, 2), (1, 1)]
+    """
+
+    __slots__ = ("_cells", "_group_of_cell", "_interval", "_n_clusters", "_size_of_cell", "group", "n", "n_groups")
+
+    def __init__(self, group: Ints, cluster: Ints, *, n_groups: int, interval: Interval = "auto") -> None:
+        expect(group.shape == cluster.shape and group.ndim == 1, "group", "shape (N,), like cluster", group.shape)
+        expect(interval in INTERVALS, "interval", f"one of {', '.join(INTERVALS)}", interval)
+        self.group = np.asarray(group, dtype=np.int64)
+        self.n_groups = n_groups
+        self._interval = interval
+        self.n = np.bincount(self.group, minlength=n_groups)
+        if group.size:
+            _, compact = np.unique(cluster, return_inverse=True)
+            width = int(compact.max()) + 1
+            cells, self._cells = np.unique(self.group * width + compact, return_inverse=True)
+            self._group_of_cell = cells // width
+        else:
+            self._cells = np.zeros(0, dtype=np.int64)
+            self._group_of_cell = np.zeros(0, dtype=np.int64)
+        self._size_of_cell = np.bincount(self._cells, minlength=len(self._group_of_cell))
+        self._n_clusters = np.bincount(self._group_of_cell, minlength=n_groups)
+
+    @property
+    def n_clusters(self) -> Ints:
+        """How many videos each group has, (n_groups,)."""
+        return self._n_clusters
+
+    def shares(self, right: Bools) -> Shares:
+        """Counts and 95 % bounds of every group in one pass; `right` is (N,)."""
+        expect(right.shape == self.group.shape, "right", f"shape {self.group.shape}", right.shape)
+        count = np.bincount(self.group[right], minlength=self.n_groups)
+        n, videos = self.n.astype(np.float64), self._n_clusters.astype(np.float64)
+        singles = self._n_clusters == self.n
+        effective = n.copy()
+        if self._interval == "auto" and not singles.all():
+            share = np.divide(count, n, out=np.zeros(self.n_groups), where=n > 0)
+            in_cell = np.bincount(self._cells[right], minlength=len(self._group_of_cell))
+            # Whole numbers up to the division, so that residuals that cancel are exactly zero.
+            where = self._group_of_cell
+            residual = (in_cell * self.n[where] - count[where] * self._size_of_cell) / np.maximum(self.n, 1)[where]
+            squares = np.bincount(self._group_of_cell, weights=residual * residual, minlength=self.n_groups)
+            effective = np.where(singles, n, effective_n(share, n, videos, squares / np.maximum(n, 1) ** 2))
+        low, high = clopper_pearson_bounds(count / np.maximum(n, 1) * effective, effective)
+        if self._interval == "auto":
+            lone = (self._n_clusters == 1) & (self.n > 1)
+            low, high = np.where(lone, np.nan, low), np.where(lone, np.nan, high)
+        return Shares(count, self.n, low, high, singles if self._interval == "auto" else np.ones_like(singles))
+
+    def estimates(self, right: Bools) -> list[Estimate]:
+        """The share of every group as an Estimate; an empty group has no value."""
+        shares = self.shares(right)
+        return [
+            _estimate(count, n, low, high, single)
+            for count, n, low, high, single in zip(
+                shares.count.tolist(), shares.n.tolist(), shares.low.tolist(), shares.high.tolist(),
+                shares.singles.tolist(), strict=True,
+            )
+        ]  # fmt: skip
+
+
+def effective_n(share: Floats, n: Floats, videos: Floats, mean_square: Floats) -> Floats:
+    """The Korn–Graubard effective sample size of shares over `n` observations in `videos` clusters.
+
+    `mean_square` is Σz_g²/n², the squared sums of residuals per video; the result never exceeds n.
+
+    >>> effective_n(np.array([0.5]), np.array([4.0]), np.array([2.0]), np.array([0.0])).tolist()
+    [4.0]
+    """
+    several = np.maximum(videos - 1, 1)
+    variance = videos / several * mean_square
+    flat = variance <= 0
+    spread = share * (1 - share)
+    ratio = stdtrit(np.maximum(n - 1, 1), 1 - ALPHA / 2) / stdtrit(several, 1 - ALPHA / 2)
+    smaller = np.minimum(n, spread / np.where(flat, 1.0, variance) * ratio**2)
+    return np.where(spread <= 0, videos, np.where(flat, n, smaller))
+
+
+def _estimate(count: int, n: int, low: float, high: float, single: bool) -> Estimate:
+    method = "clopper-pearson" if single else "korn-graubard"
+    if n == 0:
+        return nothing("nothing to count", method=method)
+    if low != low:
+        return Estimate(value=count / n, low=None, high=None, n=n, count=count, method=method, reason=ONE_VIDEO)
+    return Estimate(value=count / n, low=low, high=high, n=n, count=count, method=method)

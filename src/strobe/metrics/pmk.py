@@ -1,0 +1,47 @@
+"""pm-k accuracy: a set counts as right at k when its anchor and every member within k are."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+
+__all__ = ["first_wrong", "levels", "right_at"]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+def levels(distance: Floats) -> NDArray[np.int64]:
+    """The smallest whole k at which a member at this signed distance counts: ⌈|distance|⌉.
+
+    >>> levels(np.array([-3.0, 0.0, 1.5])).tolist()
+    [3, 0, 2]
+    """
+    return np.ceil(np.abs(distance)).astype(np.int64)
+
+
+def first_wrong(wrong: Bools, set_row: Ints, level: Ints, *, n_sets: int, never: int) -> NDArray[np.int32]:
+    """The smallest level at which each set (n_sets,) has a wrong frame; `never` where all its frames are right.
+
+    `wrong`, `set_row` and `level` are (N,): one entry per frame of a set, the anchor among them at level 0.
+
+    >>> wrong, set_row, level = np.array([False, True, True]), np.array([0, 0, 1]), np.array([0, 2, 0])
+    >>> first_wrong(wrong, set_row, level, n_sets=3, never=11).tolist()
+    [2, 0, 11]
+    """
+    expect(wrong.shape == set_row.shape == level.shape, "wrong", "one per set_row and level", wrong.shape)
+    out = np.full(n_sets, never, dtype=np.int32)
+    np.minimum.at(out, set_row[wrong], level[wrong].astype(np.int32))
+    return out
+
+
+def right_at(first: Ints, *, k: int) -> Bools:
+    """Whether each set is right at each k of 0…`k`, (S, k + 1): true until its first wrong level.
+
+    >>> right_at(np.array([0, 2, 9]), k=2).tolist()
+    [[False, False, False], [True, True, False], [True, True, True]]
+    """
+    return np.asarray(first[:, None] > np.arange(k + 1)[None, :])

@@ -1,0 +1,132 @@
+"""Measures of flicker beside pm-k: flips between neighbours, time to the first failure, swing of confidence."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
+from strobe.metrics.intervals import ONE_VIDEO, Interval, clopper_pearson_bounds, effective_n
+
+__all__ = ["Survival", "flip_shares", "kaplan_meier", "swings"]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+def flip_shares(value: NDArray[Any], first: Ints, second: Ints, pair_set: Ints, *, n_sets: int) -> tuple[Floats, Bools]:
+    """Per set, the share of its adjacent pairs whose `value` differs, and which sets have a pair at all.
+
+    `value` is (N,) per frame of a set; `first` and `second` (P,) are the places of each pair's two frames in it, and
+    `pair_set` (P,) the pair's set.
+
+    >>> share, has = flip_shares(np.array([4, 4, 7]), np.array([0, 1]), np.array([1, 2]), np.array([0, 0]), n_sets=2)
+    >>> share.tolist(), has.tolist()
+    ([0.5, 0.0], [True, False])
+    """
+    pairs = np.bincount(pair_set, minlength=n_sets)
+    differs = np.bincount(pair_set[value[first] != value[second]], minlength=n_sets)
+    return differs / np.maximum(pairs, 1), pairs > 0
+
+
+def swings(confidence: Floats, start: Ints) -> Floats:
+    """Per set, the largest minus the smallest confidence of its frames; `start` (S,) is each set's first place.
+
+    >>> swings(np.array([0.5, 0.75, 0.25]), np.array([0, 2])).tolist()
+    [0.25, 0.0]
+    """
+    return np.asarray(np.maximum.reduceat(confidence, start) - np.minimum.reduceat(confidence, start))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survival:
+    """A Kaplan–Meier curve: at each distance the sets still at risk, those that failed there, the share alive after."""
+
+    distance: tuple[float, ...]
+    at_risk: tuple[int, ...]
+    events: tuple[int, ...]
+    alive: tuple[Estimate, ...]
+    median: float | None
+    n: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of results.json."""
+        rows = zip(self.distance, self.at_risk, self.events, self.alive, strict=True)
+        return {
+            "n": self.n,
+            "events": sum(self.events),
+            "median": self.median,
+            "survival": [
+                {"distance": distance, "at_risk": at_risk, "events": events, "alive": alive.to_json()}
+                for distance, at_risk, events, alive in rows
+            ],
+        }
+
+
+def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interval = "auto") -> Survival:
+    """How far from its anchor a set stays right: `time` (N,) of the first failure (`event`) or of the last frame seen.
+
+    A set censored at a distance was seen there and counts as at risk there. The interval is Clopper–Pearson at the
+    effective sample size S(1 − S)/v: v is Greenwood's variance where every video has one set, the sum over videos of
+    squared influences (as in Korn–Graubard) where videos share sets. Without censoring it equals the interval of the
+    plain share.
+
+    >>> curve = kaplan_meier(np.array([1.0, 2.0, 2.0]), np.array([True, False, True]), np.array([0, 1, 2]))
+    >>> [round(e.value, 3) for e in curve.alive], curve.median
+    ([0.667, 0.333], 2.0)
+    """
+    expect(time.shape == event.shape == cluster.shape, "time", "one per event and cluster", time.shape)
+    if not time.size:
+        return Survival(distance=(), at_risk=(), events=(), alive=(), median=None, n=0)
+    n = time.size
+    distance, place = np.unique(time, return_inverse=True)
+    failed = np.bincount(place[event], minlength=len(distance))
+    gone = np.bincount(place, minlength=len(distance))
+    at_risk = n - np.concatenate([[0], np.cumsum(gone)[:-1]])
+    alive = np.cumprod((at_risk - failed) / at_risk)
+    _, video = np.unique(cluster, return_inverse=True)
+    videos = int(video.max()) + 1
+    single = videos == n or interval == "clopper-pearson"
+    # Past S = 0 nothing is at risk of failing any more; the terms there are never used.
+    left = np.maximum(at_risk - failed, 1)
+    if single:
+        variance = alive**2 * np.cumsum(failed / (at_risk * left))
+        effective = _effective(alive, variance, at_risk)
+    else:
+        influence = np.zeros((videos, len(distance)))
+        np.add.at(influence, (video[event], place[event]), 1.0 / left[place[event]])
+        exposed = np.zeros((videos, len(distance) + 1))
+        np.add.at(exposed, (video, place + 1), 1.0)
+        present = np.bincount(video)[:, None] - np.cumsum(exposed, axis=1)[:, :-1]
+        influence -= present * (failed / (at_risk * left))[None, :]
+        squares = (np.cumsum(influence, axis=1) ** 2).sum(axis=0) * alive**2
+        width = np.full(len(distance), float(n))
+        effective = effective_n(alive, width, np.full(len(distance), float(videos)), squares)
+        effective = np.where(alive * (1 - alive) <= 0, (present > 0).sum(axis=0), effective)
+    low, high = clopper_pearson_bounds(alive * effective, effective)
+    method = "kaplan-meier, greenwood" if single else "kaplan-meier, korn-graubard"
+    lone = videos == 1 and not single
+    half = np.flatnonzero(alive <= 0.5 + 1e-12)
+    return Survival(
+        distance=tuple(distance.tolist()),
+        at_risk=tuple(at_risk.tolist()),
+        events=tuple(failed.tolist()),
+        alive=tuple(
+            Estimate(value=value, low=None, high=None, n=n, method=method, reason=ONE_VIDEO)
+            if lone
+            else Estimate(value=value, low=a, high=b, n=n, method=method)
+            for value, a, b in zip(alive.tolist(), low.tolist(), high.tolist(), strict=True)
+        ),
+        median=float(distance[half[0]]) if half.size else None,
+        n=n,
+    )
+
+
+def _effective(alive: Floats, variance: Floats, at_risk: Ints) -> Floats:
+    """S(1 − S)/v; where nothing or everything has failed, the sets still at risk carry the interval."""
+    spread = alive * (1 - alive)
+    settled = (spread <= 0) | (variance <= 0)
+    return np.where(settled, at_risk, spread / np.where(settled, 1.0, variance))
