@@ -175,7 +175,7 @@ class Sets:
     @property
     def anchor_frame(self) -> Ints:
         """The frame row of each set's anchor, (S,)."""
-        return cast(Ints, self.frame[self.is_anchor])
+        return self.frame[self.is_anchor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +257,7 @@ class Dataset:
             if table is not None and len(table.frame):
                 expect(int(table.frame.max()) < n_frames, f"{name}.frame", "a row of frames", None)
                 top = int(table.label.max())
-                expect(0 <= int(table.label.min()) and top < n_classes, f"{name}.label", f"0–{n_classes - 1}", top)
+                expect(int(table.label.min()) >= 0 and top < n_classes, f"{name}.label", f"0–{n_classes - 1}", top)
         if self.hints is not None:
             expect(len(self.hints.cut) == len(self.sets.set), "hints", "one row per set row", len(self.hints.cut))
 
@@ -316,7 +316,7 @@ class Dataset:
     @property
     def video_of_set(self) -> Ints:
         """The video row of each set, (S,)."""
-        return cast(Ints, self.frames.video[self.sets.anchor_frame])
+        return self.frames.video[self.sets.anchor_frame]
 
     def right_rows(self, predicted: Ints) -> Bools:
         """Whether the prediction for each set row is right by the dataset's label rule.
@@ -331,7 +331,7 @@ class Dataset:
         if not len(known):
             return np.zeros(len(key), dtype=bool)
         place = np.minimum(np.searchsorted(known, key), len(known) - 1)
-        return (known[place] == key) & (guess >= 0)
+        return np.asarray((known[place] == key) & (guess >= 0))
 
     def labels_of(self, row: int) -> tuple[int, ...]:
         """The labels of one frame, ascending."""
@@ -340,7 +340,7 @@ class Dataset:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def keep_rows(self, keep: Bools, *, info: DatasetInfo | None = None) -> "Dataset":
-        """The dataset with only these set rows (a set whose anchor goes, goes). Frames stay, so rows keep their place."""
+        """Only these set rows (a set whose anchor goes, goes). Frames stay, so their rows keep their place."""
         anchored = np.zeros(self.n_sets, dtype=bool)
         anchored[self.sets.set[self.sets.is_anchor & keep]] = True
         keep = keep & anchored[self.sets.set]
@@ -384,8 +384,17 @@ class Dataset:
         info = self.info
         hasher = hashlib.sha256(
             json.dumps(
-                [info.name, info.version, info.axis, info.k, info.label_source, info.reviewed, info.licence]
-                + [info.label_space.digest, info.provenance],
+                [
+                    info.name,
+                    info.version,
+                    info.axis,
+                    info.k,
+                    info.label_source,
+                    info.reviewed,
+                    info.licence,
+                    info.label_space.digest,
+                    info.provenance,
+                ],
                 sort_keys=True,
                 default=str,
             ).encode()

@@ -55,7 +55,15 @@ class Estimate:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Estimate":
         """The estimate that to_json wrote."""
-        return cls(**{name: data.get(name) for name in ("value", "low", "high", "n", "count", "method", "reason")})
+        return cls(
+            value=data["value"],
+            low=data["low"],
+            high=data["high"],
+            n=data["n"],
+            count=data["count"],
+            method=data["method"],
+            reason=data.get("reason"),
+        )
 
     def text(self, *, scale: float = 100.0, digits: int = 1) -> str:
         """The value and its interval for people, in per cent by default; an em dash where there is none."""

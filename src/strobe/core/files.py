@@ -74,7 +74,7 @@ def replacing(path: Path) -> Iterator[Path]:
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
-        os.replace(temporary, path)
+        temporary.replace(path)
         temporary = None
     except OSError as error:
         raise cannot_write(path, error) from error

@@ -121,7 +121,7 @@ class Projection:
         table = np.full(len(self.source), -1, dtype=np.int64)
         for target, group in reversed(list(enumerate(self.children))):
             table[list(group)] = target
-        return table[labels]
+        return np.asarray(table[labels])
 
     def apply(self, scores: Floats, *, kind: str = "logits", merge: str = "max") -> Floats:
         """Scores (N, source) as scores (N, target).

@@ -1,7 +1,7 @@
 """What the core needs from the edges, as Protocols; adapters supply it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -106,11 +106,9 @@ class Progress(Protocol):
 class Silent:
     """A Progress that says nothing, for library use and tests."""
 
-    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002
         """A task nobody watches."""
-        from contextlib import nullcontext
-
-        return nullcontext(lambda done: None)
+        return nullcontext(lambda _: None)
 
     def note(self, text: str) -> None:
         """Nothing."""

@@ -59,7 +59,8 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str]]:
         raise StrobeError(f"no such dataset folder: {printable(folder)}")
     if not path.is_file():
         raise StrobeError(
-            f"{printable(folder)} is no dataset folder: it has no dataset.json; make one with strobe build, simulate or import"
+            f"{printable(folder)} is no dataset folder: it has no dataset.json; "
+            "make one with strobe build, simulate or import"
         )
     data = read_json(path)
     if not isinstance(data, dict):

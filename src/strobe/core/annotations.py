@@ -1,0 +1,125 @@
+"""The papers' own annotation files, read as votes.
+
+Schema: `{"annotations": [{"key", "notes", "labels": [int]}], "labels": [names]}`. The key of a pair is
+`<anchor>,<frame>`; keys are normalised to their last two path parts.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import InvalidFile, printable
+from strobe.core.records import Verdict
+
+__all__ = ["Annotation", "anchor_verdict", "normalise_key", "pair_verdict", "parse_annotations"]
+
+_REASON_OF = {
+    "deformation": "deformation",
+    "background-change": "background",
+    "occlusion-increased": "occlusion",
+    "blur-increase": "blur",
+    "problematic": "other",
+    "dissimilar": "",
+}
+"""The reference vocabulary for a pair that is not similar, and the reason it stands for."""
+
+_PAIR_WORDS = {*_REASON_OF, "similar", "correct", "incorrect", "dont know", "bad-anchor"}
+_ANCHOR_WORDS = {"good", "bad", "unsure"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """One line of an annotation file: the normalised keys (one for an anchor, two for a pair) and its words."""
+
+    keys: tuple[str, ...]
+    words: frozenset[str]
+    note: str
+
+
+def normalise_key(key: str) -> str:
+    """The last two path parts, whatever machine the file was made on.
+
+    >>> normalise_key("/home/someone/frames/KxDh7a8_AmU_44666/frame-1117.jpg")
+    'KxDh7a8_AmU_44666/frame-1117.jpg'
+    """
+    return "/".join(key.strip().split("/")[-2:])
+
+
+def parse_annotations(data: Any, path: Path) -> list[Annotation]:
+    """The annotations of a file's JSON; an InvalidFile line names the entry that breaks the schema."""
+    if not isinstance(data, dict) or not isinstance(data.get("annotations"), list) or "labels" not in data:
+        raise InvalidFile(path, 'expected {"annotations": […], "labels": […]}')
+    names = data["labels"]
+    out = []
+    for place, entry in enumerate(data["annotations"]):
+        where = f"annotations[{place}]"
+        try:
+            keys = tuple(normalise_key(part) for part in entry["key"].split(","))
+            words = frozenset(str(names[label]) for label in entry["labels"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidFile(path, "expected an object with key and labels", where=where) from error
+        except IndexError as error:
+            raise InvalidFile(
+                path, f"a label number past the {len(names)} names in {printable(entry['labels'])}", where=where
+            ) from error
+        if len(keys) not in (1, 2):
+            raise InvalidFile(
+                path, f"expected <anchor> or <anchor>,<frame>, got {printable(entry['key'])}", where=where
+            )
+        out.append(Annotation(keys=keys, words=words, note=str(entry.get("notes") or "")))
+    return out
+
+
+def _verdict_id(source: str, annotation: Annotation) -> str:
+    text = "\n".join((source, *annotation.keys, *sorted(annotation.words), annotation.note))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def pair_verdict(annotation: Annotation, *, annotator: str, at: str, set_id: str, frame_id: str) -> Verdict:
+    """A pair's words as one vote.
+
+    Similar counts only without any word against it: dissimilar, problematic, incorrect, dont know, deformation,
+    background-change, occlusion-increased, blur-increase, bad-anchor.
+    """
+    words = annotation.words
+    against = [word for word in _REASON_OF if word in words]
+    reason = next((_REASON_OF[word] for word in against if _REASON_OF[word]), "other" if against else "")
+    unsure = "dont know" in words or "similar" not in words
+    return Verdict(
+        verdict_id=_verdict_id(f"{annotator}\n{set_id}\n{frame_id}", annotation),
+        annotator=annotator,
+        at=at,
+        stage="pair",
+        set_id=set_id,
+        frame_id=frame_id,
+        decision="dissimilar" if against else "unsure" if unsure else "similar",
+        label_right=False if "incorrect" in words else True if "correct" in words else None,
+        reason=reason,
+        bad_anchor="bad-anchor" in words,
+        note=annotation.note,
+    )
+
+
+def anchor_verdict(
+    annotation: Annotation, *, annotator: str, at: str, set_id: str, frame_id: str, given: tuple[str, ...]
+) -> Verdict:
+    """An anchor's words as one vote of the label stage; `given` are the label names it had before.
+
+    Good needs the word good and neither bad nor unsure; the words that are classes are added to the labels.
+    """
+    words = annotation.words
+    good = "good" in words and not words & {"bad", "unsure"}
+    added = sorted(words - _ANCHOR_WORDS - _PAIR_WORDS - set(given))
+    return Verdict(
+        verdict_id=_verdict_id(f"{annotator}\n{set_id}\nanchor", annotation),
+        annotator=annotator,
+        at=at,
+        stage="anchor",
+        set_id=set_id,
+        frame_id=frame_id,
+        decision="similar" if good else "unsure" if "unsure" in words and "bad" not in words else "dissimilar",
+        bad_anchor=not good,
+        labels=(*given, *added),
+        note=annotation.note,
+    )

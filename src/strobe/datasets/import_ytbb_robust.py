@@ -1,0 +1,195 @@
+"""YTBB-Robust as it was released: anchors with densified labels, pair annotations, frames by video and time.
+
+Layout: `ytbb_videos/<id>_<ms>/frame-<n>.jpg`, annotation JSON (core.annotations) for anchors and for pairs, and the
+CSV of listed anchors (`ytid,time_ms,label`). In that CSV 22 means car; in the class index 22 is none and 23 car.
+"""
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from strobe.core.annotations import Annotation, anchor_verdict, pair_verdict, parse_annotations
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json
+from strobe.core.labels import space
+from strobe.core.ports import Progress
+from strobe.core.records import frame_id
+from strobe.datasets.bring_media import MediaMode, bring_media
+from strobe.datasets.columns import DatasetBuilder
+
+__all__ = ["YtbbFiles", "import_ytbb_robust"]
+
+_K = 10
+_AT = "2019-01-01T00:00:00Z"  # the release does not say when; a fixed time keeps the import deterministic
+_ANNOTATOR = "release"
+_KEY = re.compile(r"^(?P<clip>(?P<ytid>.{11})_(?P<ms>\d+))/frame-(?P<index>\d+)\.jpg$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YtbbFiles:
+    """Where the parts of the release lie; None lets the importer look for the usual names below the source folder."""
+
+    anchors: Path | None = None
+    pairs: Path | None = None
+    listed: Path | None = None
+
+
+def import_ytbb_robust(
+    source: Path, target: Path, *, files: YtbbFiles, media: MediaMode, progress: Progress
+) -> Dataset:
+    """Candidate sets and the release's votes; the reviewed sets follow from them. Members carry the anchor's labels."""
+    if not source.is_dir():
+        raise StrobeError(f"no such folder: {printable(source)}; give the folder of the ytbb-robust release")
+    anchors_path = files.anchors or _find(
+        source, ("anchor_labels.json", "anchors.json"), "anchor annotations", "--anchors"
+    )
+    listed_path = files.listed or _find(
+        source, ("ytbb_robustness_test_anchors_full.csv", "anchors.csv"), "list of anchors", "--listed"
+    )
+    pairs_path = files.pairs or _find(
+        source, ("pair_labels.json", "pairs.json", "frame_pair_labels.json"), "pair annotations", "--pairs"
+    )
+    given = _read_listed(listed_path)
+    anchors = _single(anchors_path, parse_annotations(read_json(anchors_path), anchors_path))
+    pairs = _pairs(pairs_path, parse_annotations(read_json(pairs_path), pairs_path), anchors)
+
+    keys = sorted({key for anchor, members in pairs.items() for key in (anchor, *members)} | set(anchors))
+    found = {}
+    if media != "none":
+        root = source / "ytbb_videos" if (source / "ytbb_videos").is_dir() else source
+        found = bring_media(root, target, keys, mode=media, progress=progress, total=len(keys))
+    return _assemble(anchors_path, target, given, anchors, pairs, found)
+
+
+def _assemble(
+    anchors_path: Path,
+    target: Path,
+    given: dict[str, tuple[str, ...]],
+    anchors: dict[str, Annotation],
+    pairs: dict[str, dict[str, Annotation]],
+    found: dict[str, tuple[str, tuple[int, int]]],
+) -> Dataset:
+    labels = space("youtube-bb")
+    grown = DatasetBuilder()
+    videos: dict[str, int] = {}
+    rows: dict[str, int] = {}
+    by_index: dict[tuple[str, int], str] = {}
+
+    def add(key: str, anchor_labels: list[int]) -> int:
+        _, ytid, index = _split(anchors_path, key)
+        if ytid not in videos:
+            # Youtube ids name the video for everyone; the files themselves are re-encoded at will by their host.
+            videos[ytid] = grown.video(video_id=f"yt-{ytid}", name=ytid)
+        other = by_index.setdefault((ytid, index), key)
+        if other != key:
+            raise InvalidFile(anchors_path, f"{printable(key)} and {printable(other)} are the same frame of one video")
+        if key not in rows:
+            digest, size = found.get(key, ("", (0, 0)))
+            rows[key] = grown.frame(
+                video=videos[ytid], index=index, key=key, sha256=digest, size_wh=size,
+                media=f"media/{key}" if found else "", labels=anchor_labels,
+            )  # fmt: skip
+        return rows[key]
+
+    for anchor, annotation in anchors.items():
+        clip, ytid, index = _split(anchors_path, anchor)
+        if clip not in given:
+            raise InvalidFile(anchors_path, f"anchor {printable(anchor)} is not in the list of anchors (CSV)")
+        names = given[clip]
+        row = add(anchor, [labels.index(name) for name in names])
+        members = []
+        for key in pairs.get(anchor, {}):
+            offset = _split(anchors_path, key)[2] - index
+            members.append((add(key, [labels.index(name) for name in names]), offset))
+        grown.set(set_id=anchor, anchor=row, members=members)
+        anchor_id = frame_id(f"yt-{ytid}", index)
+        grown.verdict(
+            anchor_verdict(annotation, annotator=_ANNOTATOR, at=_AT, set_id=anchor, frame_id=anchor_id, given=names)
+        )
+        for key, pair in pairs.get(anchor, {}).items():
+            grown.verdict(
+                pair_verdict(
+                    pair, annotator=_ANNOTATOR, at=_AT, set_id=anchor,
+                    frame_id=frame_id(f"yt-{ytid}", _split(anchors_path, key)[2]),
+                )
+            )  # fmt: skip
+    info = DatasetInfo(
+        name="ytbb-robust",
+        label_space=labels,
+        k=_K,
+        label_source="anchor",
+        reviewed="votes",
+        licence="frames belong to their authors on Youtube; not distributed with strobe",
+        provenance={"format": "ytbb-robust", "media": bool(found)},
+    )
+    return grown.build(info, root=target)
+
+
+def _find(source: Path, names: tuple[str, ...], what: str, option: str) -> Path:
+    for name in names:
+        for path in (source / "metadata" / name, source / name):
+            if path.is_file():
+                return path
+    raise StrobeError(
+        f"{printable(source)} has no {what} (looked for {', '.join(names)}, also under metadata/); "
+        f"name the file with {option}"
+    )
+
+
+def _read_listed(path: Path) -> dict[str, tuple[str, ...]]:
+    """Label names by `<ytid>_<ms>`."""
+    labels = space("youtube-bb")
+    out: dict[str, tuple[str, ...]] = {}
+    if not path.is_file():
+        raise StrobeError(f"no such file: {printable(path)}")
+    with path.open(newline="", encoding="utf-8") as file:
+        for number, line in enumerate(csv.DictReader(file), start=2):
+            try:
+                clip, label = f"{line['ytid']}_{int(line['time_ms'])}", int(line["label"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise InvalidFile(path, "expected ytid,time_ms,label", where=f"line {number}") from error
+            if not 0 <= label <= 22:
+                raise InvalidFile(path, f"label {label} is outside 0–22", where=f"line {number}")
+            name = "car" if label == 22 else labels.names[label]
+            out[clip] = (*out.get(clip, ()), name)
+    return out
+
+
+def _split(path: Path, key: str) -> tuple[str, str, int]:
+    match = _KEY.match(key)
+    if match is None:
+        raise InvalidFile(path, f"expected <id>_<ms>/frame-<n>.jpg, got {printable(key)}")
+    return match["clip"], match["ytid"], int(match["index"])
+
+
+def _single(path: Path, annotations: list[Annotation]) -> dict[str, Annotation]:
+    out: dict[str, Annotation] = {}
+    for annotation in annotations:
+        if len(annotation.keys) != 1:
+            raise InvalidFile(path, f"expected anchors alone, got the pair {printable(annotation.keys)}")
+        if annotation.keys[0] in out:
+            raise InvalidFile(path, f"anchor {printable(annotation.keys[0])} stands twice")
+        out[annotation.keys[0]] = annotation
+    return out
+
+
+def _pairs(
+    path: Path, annotations: list[Annotation], anchors: dict[str, Annotation]
+) -> dict[str, dict[str, Annotation]]:
+    out: dict[str, dict[str, Annotation]] = {}
+    for annotation in annotations:
+        if len(annotation.keys) != 2:
+            raise InvalidFile(path, f"expected <anchor>,<frame>, got {printable(annotation.keys[0])}")
+        anchor, key = annotation.keys
+        if anchor not in anchors:
+            raise InvalidFile(path, f"anchor {printable(anchor)} has no anchor annotation")
+        clip, _, index = _split(path, anchor)
+        other_clip, _, other = _split(path, key)
+        if other_clip != clip or not 0 < abs(other - index) <= _K:
+            raise InvalidFile(path, f"{printable(key)} is no neighbour within {_K} frames of {printable(anchor)}")
+        if key in out.setdefault(anchor, {}):
+            raise InvalidFile(path, f"the pair {printable(anchor)},{printable(key)} stands twice")
+        out[anchor][key] = annotation
+    return out
