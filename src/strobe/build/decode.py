@@ -1,0 +1,292 @@
+"""Frames by their place in presentation order: only the needed stretch is decoded, and the pixels are exact.
+
+Seeking is checked, never trusted: decoding starts at the last key packet that is not after the first wanted frame,
+and every frame that comes must be the next one of the index. Where one does not, decoding starts one key earlier, and
+in the end from the start of the file.
+"""
+
+import bisect
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from strobe.build.index import Key, Limits, VideoIndex, check_size, decode_all, open_video
+from strobe.core.dataset import NO_PTS
+from strobe.core.errors import expect
+from strobe.core.ports import Image
+from strobe.core.records import PictType
+
+__all__ = ["DecodedFrame", "Reader", "rgb_of", "square_size", "upright"]
+
+_WORTH_A_SEEK = 8
+"""A gap of fewer frames than this before the next key is decoded through: a seek costs about as much."""
+
+_PICT_TYPES: dict[int, PictType] = {1: "I", 2: "P", 3: "B", 5: "I", 6: "P", 7: "B"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedFrame:
+    """One frame: its place in presentation order, its exact time and its pixels, upright and with square pixels."""
+
+    index: int
+    pts: int | None
+    time_s: Fraction | None
+    pict_type: PictType
+    image: Image
+
+
+class Reader:
+    """Reads frames of one video through one open container. Not for use from two threads at once.
+
+    `decoded` counts the frames the decoder produced, `missing` holds wanted places no attempt could give (damaged),
+    `mistrusted` turns True where frames came that the index does not know: then index by decoding and start again.
+    """
+
+    def __init__(self, index: VideoIndex, limits: Limits | None = None) -> None:
+        self.index = index
+        self.decoded = 0
+        self.missing: set[int] = set()
+        self.mistrusted = False
+        self._limits = limits or Limits()
+        self._container, self._stream = open_video(index.path, self._limits)
+        self._fresh = True
+        self._sar = _sample_aspect(self._stream)
+        self._key_places = [key.place for key in index.keys]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._container.close()
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def frames(self, wanted: Iterable[int]) -> Iterator[DecodedFrame]:
+        """The frames at these places, in ascending order; a damaged frame is left out and kept in `missing`."""
+        todo = sorted(set(wanted))
+        if not todo:
+            return
+        expect(todo[0] >= 0 and todo[-1] < len(self.index), "frame index", f"0–{len(self.index) - 1}", todo)
+        if not self.index.seekable:
+            yield from self._by_count(todo)
+            return
+        for run in self._runs(todo):
+            yield from self._run(run)
+
+    def _runs(self, todo: list[int]) -> Iterator[list[int]]:
+        """Wanted places in groups, split where seeking to a later key saves decoding."""
+        run = [todo[0]]
+        for place in todo[1:]:
+            key = self._key_before(place)
+            if key is not None and self._key_places[key] - run[-1] > _WORTH_A_SEEK:
+                yield run
+                run = []
+            run.append(place)
+        yield run
+
+    def _key_before(self, place: int) -> int | None:
+        found = bisect.bisect_right(self._key_places, place) - 1
+        return found if found >= 0 else None
+
+    def _run(self, run: list[int]) -> Iterator[DecodedFrame]:
+        """One stretch, from ever earlier starts until every wanted frame has come."""
+        left = run
+        for frames in self._starts(run[0]):
+            for decoded in self._checked(frames, left):
+                left = left[bisect.bisect_right(left, decoded.index) :]
+                yield decoded
+            if not left:
+                return
+        for decoded in self._from_start(left):
+            left = [place for place in left if place != decoded.index]
+            yield decoded
+        self.missing.update(left)
+
+    def _starts(self, first: int) -> Iterator[tuple[int, Iterator[Any]]]:
+        """Ways to begin before `first`: (place of the first frame to come, the frames)."""
+        near = self._key_before(first)
+        if near is None or near == 0:
+            return  # the start of the file is the only way
+        for number in (near, near - 1):
+            if number < 1:
+                return
+            key = self.index.keys[number]
+            # Containers differ in which of the two a seek goes by; the packet landed on tells.
+            for target in dict.fromkeys((key.pts, key.dts)):
+                if target is None:
+                    continue
+                landed = self._seek(target, key)
+                if landed is not None:
+                    yield landed
+                    break
+
+    def _seek(self, target: int, key: Key) -> tuple[int, Iterator[Any]] | None:
+        """Seek, and see where it landed: on this key or on an earlier one, else None."""
+        import av
+
+        self._fresh = False
+        try:
+            self._container.seek(target, stream=self._stream, backward=True)
+            packet = next(packet for packet in self._container.demux(self._stream) if not packet.is_discard)
+        except (av.error.FFmpegError, StopIteration):
+            return None
+        if packet.pts is None or packet.pts > key.pts or not packet.is_keyframe:
+            return None
+        place = int(np.searchsorted(self.index.pts, packet.pts))
+        if self.index.pts[place] != packet.pts:
+            return None
+        return place, self._with_first(packet)
+
+    def _with_first(self, packet: Any) -> Iterator[Any]:
+        import av
+
+        try:
+            yield from packet.decode()
+        except av.error.FFmpegError:
+            return
+        yield from decode_all(self._container, self._stream, [])
+
+    def _checked(self, start: tuple[int, Iterator[Any]], left: list[int]) -> Iterator[DecodedFrame]:
+        """The wanted ones among frames that must follow the index without a gap; ends at the first that does not."""
+        place, frames = start
+        floor, wanted = int(self.index.pts[place]), set(left)
+        for frame in frames:
+            self.decoded += 1
+            if frame.pts is None:
+                return
+            if frame.pts < floor:
+                continue  # leading pictures whose references lie before the key
+            if frame.is_corrupt or place >= len(self.index) or frame.pts != int(self.index.pts[place]):
+                return
+            if place in wanted:
+                yield self._made(frame, place)
+            if place >= left[-1]:
+                return
+            place += 1
+
+    def _from_start(self, wanted: list[int]) -> Iterator[DecodedFrame]:
+        """The wanted ones by timestamp, decoding everything from the start; damaged ones do not come."""
+        self._rewind()
+        pts = self.index.pts
+        left = {int(pts[place]): place for place in wanted}
+        last = max(left)
+        for frame in decode_all(self._container, self._stream, []):
+            self.decoded += 1
+            if frame.pts is None or frame.is_corrupt:
+                continue
+            at = int(np.searchsorted(pts, frame.pts))
+            if at == len(pts) or pts[at] != frame.pts:
+                self.mistrusted = True
+            place = left.pop(frame.pts, None)
+            if place is not None:
+                yield self._made(frame, place)
+            if frame.pts >= last:
+                return
+
+    def _by_count(self, todo: list[int]) -> Iterator[DecodedFrame]:
+        """The wanted ones by counting undamaged frames from the start, as the index did."""
+        self._rewind()
+        wanted, place = set(todo), 0
+        for frame in decode_all(self._container, self._stream, []):
+            self.decoded += 1
+            if frame.is_corrupt:
+                continue
+            if place in wanted:
+                wanted.discard(place)
+                yield self._made(frame, place)
+            place += 1
+            if place > todo[-1]:
+                break
+        self.missing.update(wanted)
+
+    def _rewind(self) -> None:
+        """Stand at the start of the file. Opened anew: seeking to the start is not exact in every container."""
+        if not self._fresh:
+            self._container.close()
+            self._container, self._stream = open_video(self.index.path, self._limits)
+        self._fresh = False
+
+    def _made(self, frame: Any, place: int) -> DecodedFrame:
+        check_size(self.index.path, frame.width, frame.height, self._limits)
+        pts = int(self.index.pts[place])
+        return DecodedFrame(
+            index=place,
+            pts=None if pts == NO_PTS else pts,
+            time_s=self.index.time_s(place),
+            pict_type=_PICT_TYPES.get(int(frame.pict_type), ""),
+            image=self._image(frame),
+        )
+
+    def _image(self, frame: Any) -> Image:
+        image = rgb_of(frame)
+        height, width = image.shape[:2]
+        size = square_size(width, height, self._sar)
+        if size != (width, height):
+            check_size(self.index.path, *size, self._limits)
+            from PIL import Image as Pillow
+
+            image = np.asarray(Pillow.fromarray(image).resize(size, Pillow.Resampling.BICUBIC))
+        return upright(image, _display_matrix(frame))
+
+
+def rgb_of(frame: Any) -> Image:
+    """The frame's pixels as 8-bit RGB, as coded: neither turned nor made square.
+
+    The same bytes as PyAV's plain `to_ndarray(format="rgb24")`, on one thread.
+    """
+    from av.video.reformatter import Interpolation
+
+    how = Interpolation.BILINEAR | Interpolation.BITEXACT
+    image: Image = frame.to_ndarray(format="rgb24", interpolation=how, threads=1)
+    return image
+
+
+def square_size(width: int, height: int, sample_aspect: Fraction) -> tuple[int, int]:
+    """The size at which pixels are square: the squeezed side grows, so that no pixel is thrown away.
+
+    >>> square_size(720, 576, Fraction(16, 15)), square_size(720, 480, Fraction(8, 9))
+    ((768, 576), (720, 540))
+    """
+    if sample_aspect >= 1:
+        return round(width * sample_aspect), height
+    return width, round(height / sample_aspect)
+
+
+def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
+    """The image turned and mirrored as its display matrix (a, b, c, d) says: x' = ax + cy, y' = bx + dy.
+
+    >>> phone = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
+    >>> upright(phone, (0, 1, -1, 0))[:, :, 0].tolist()
+    [[3, 0], [4, 1], [5, 2]]
+    """
+    if matrix is None:
+        return image
+    a, b, c, d = matrix
+    if abs(b) > abs(a):  # lying on its side
+        image, flip_x, flip_y = image.transpose(1, 0, 2), c < 0, b < 0
+    else:
+        flip_x, flip_y = a < 0, d < 0
+    image = image[:, ::-1] if flip_x else image
+    image = image[::-1] if flip_y else image
+    return np.ascontiguousarray(image)
+
+
+def _display_matrix(frame: Any) -> tuple[int, ...] | None:
+    data = frame.side_data.get("DISPLAYMATRIX")
+    if data is None:
+        return None
+    values = np.frombuffer(bytes(data), dtype=np.int32)
+    return int(values[0]), int(values[1]), int(values[3]), int(values[4])
+
+
+def _sample_aspect(stream: Any) -> Fraction:
+    """Width over height of a pixel; 1 where the file says nothing, or nothing believable."""
+    for ratio in (stream.sample_aspect_ratio, stream.codec_context.sample_aspect_ratio):
+        if ratio and Fraction(1, 8) <= ratio <= 8:
+            return Fraction(ratio)
+    return Fraction(1)

@@ -1,0 +1,280 @@
+"""Seek and decode gives the same pixels as decoding from the start, for every codec and container that matters."""
+
+import hashlib
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from strobe.build.decode import Reader, upright
+from strobe.build.index import Limits, read_index
+
+MakeClip = Callable[..., Path]
+SHARED = Path(__file__).parents[2] / "../shared"
+
+X264_OPEN = {"x264-params": "keyint=12:min-keyint=12:scenecut=0:bframes=3:b-pyramid=normal:open-gop=1:b-adapt=0"}
+X264_REFRESH = {"x264-params": "keyint=12:intra-refresh=1:bframes=0:scenecut=0"}
+X265 = {"x265-params": "keyint=12:min-keyint=12:open-gop=1:bframes=3:scenecut=0:log-level=none:pools=1"}
+VFR = [
+    0,
+    1,
+    2,
+    5,
+    6,
+    11,
+    12,
+    13,
+    20,
+    21,
+    22,
+    23,
+    30,
+    31,
+    45,
+    46,
+    47,
+    48,
+    49,
+    50,
+    60,
+    61,
+    63,
+    64,
+    65,
+    90,
+    91,
+    92,
+    93,
+    94,
+]
+
+CASES: dict[str, tuple[str, dict[str, object]]] = {
+    "h264 open gop, b frames, mp4": ("a.mp4", {"options": X264_OPEN}),
+    "h264 open gop, mov": ("a.mov", {"options": X264_OPEN}),
+    "h264 open gop, mkv": ("a.mkv", {"options": X264_OPEN}),
+    "h264 open gop, flv": ("a.flv", {"options": X264_OPEN}),
+    "h264 open gop, ts": ("a.ts", {"options": X264_OPEN}),
+    "h264 open gop, avi": ("a.avi", {"options": X264_OPEN}),
+    "h264 intra refresh": ("a.mp4", {"options": X264_REFRESH}),
+    "h264 with sound": ("a.mp4", {"options": X264_OPEN, "audio": True}),
+    "hevc open gop, mp4": ("a.mp4", {"codec": "libx265", "options": X265}),
+    "hevc open gop, mkv": ("a.mkv", {"codec": "libx265", "options": X265}),
+    "hevc open gop, ts": ("a.ts", {"codec": "libx265", "options": X265}),
+    "vp9 webm": ("a.webm", {"codec": "libvpx-vp9", "options": {"cpu-used": "8", "deadline": "realtime"}}),
+    "vp9 alternate references": (
+        "a.webm",
+        {"codec": "libvpx-vp9", "options": {"cpu-used": "5", "auto-alt-ref": "1", "lag-in-frames": "12"}},
+    ),
+    "vp8 alternate references": (
+        "a.webm",
+        {"codec": "libvpx", "options": {"cpu-used": "5", "auto-alt-ref": "1", "lag-in-frames": "12"}},
+    ),
+    "av1 mp4": ("a.mp4", {"codec": "libsvtav1", "options": {"preset": "12", "svtav1-params": "keyint=12:lp=1"}}),
+    "av1 webm": ("a.webm", {"codec": "libsvtav1", "options": {"preset": "12", "svtav1-params": "keyint=12:lp=1"}}),
+    "mpeg4 mp4": ("a.mp4", {"codec": "mpeg4", "b_frames": 2}),
+    "mpeg4 avi": ("a.avi", {"codec": "mpeg4", "b_frames": 2}),
+    "mpeg2 ts": ("a.ts", {"codec": "mpeg2video", "b_frames": 2}),
+    "mpeg2 program stream": ("a.mpg", {"codec": "mpeg2video", "b_frames": 2}),
+    "mjpeg avi": ("a.avi", {"codec": "mjpeg", "pix_fmt": "yuvj420p", "options": {"strict": "-1"}}),
+    "mjpeg mov": ("a.mov", {"codec": "mjpeg", "pix_fmt": "yuvj420p", "options": {"strict": "-1"}}),
+    "variable rate mp4": ("a.mp4", {"options": X264_OPEN, "pts": VFR, "n": 30}),
+    "variable rate mkv": ("a.mkv", {"options": X264_OPEN, "pts": VFR, "n": 30}),
+    "rotated phone video": ("a.mp4", {"options": X264_OPEN, "rotation": 90}),
+    "odd size": ("a.mp4", {"codec": "libx264", "options": X264_OPEN, "pix_fmt": "yuv444p", "size": (97, 65)}),
+    "odd size 4:2:0": ("a.webm", {"codec": "libvpx-vp9", "size": (97, 65), "options": {"cpu-used": "8"}}),
+    "non-square pixels": ("a.mp4", {"options": X264_OPEN, "sample_aspect": Fraction(4, 3)}),
+    "tall pixels": ("a.mkv", {"options": X264_OPEN, "sample_aspect": Fraction(8, 9)}),
+    "negative first pts, mp4": ("a.mp4", {"options": X264_OPEN, "pts": range(-7, 41)}),
+    "negative first pts, mkv": ("a.mkv", {"options": X264_OPEN, "pts": range(-7, 41)}),
+    "negative first pts, kept": (
+        "a.mov",
+        {"options": X264_OPEN, "pts": range(-7, 41), "container_options": {"avoid_negative_ts": "disabled"}},
+    ),
+    "10 bit": ("a.mkv", {"codec": "libx265", "options": X265, "pix_fmt": "yuv420p10le"}),
+    "fragmented mp4": ("a.mp4", {"options": X264_OPEN, "container_options": {"movflags": "frag_keyframe+empty_moov"}}),
+    "one frame": ("a.mp4", {"options": X264_OPEN, "n": 1}),
+}
+
+
+FROM_THE_START = {"h264 open gop, avi", "vp8 alternate references", "mpeg4 avi", "mpeg2 program stream", "mjpeg avi"}
+"""Containers and codecs whose packets do not tell the order of the frames."""
+
+DEAR = {"h264 intra refresh", "negative first pts, mp4", "negative first pts, kept"}
+"""No clean key to start at near some frames: an earlier one is tried, or the start."""
+
+
+def plain_hashes(path: Path) -> list[str]:
+    """The pixels PyAV gives when it decodes the file from start to end, corrupt frames left out."""
+    hashes = []
+    with av.open(str(path)) as container:
+        container.streams.video[0].codec_context.thread_count = 1
+        frames = container.decode(video=0)
+        while True:
+            try:
+                frame = next(frames)
+            except (StopIteration, av.error.FFmpegError):
+                return hashes
+            if not frame.is_corrupt:
+                hashes.append(hashlib.sha256(frame.to_ndarray(format="rgb24").tobytes()).hexdigest())
+
+
+def exact_hashes(path: Path, reader: Reader, wanted: range) -> dict[int, str]:
+    return {frame.index: hashlib.sha256(frame.image.tobytes()).hexdigest() for frame in reader.frames(wanted)}
+
+
+def reference_hashes(path: Path) -> list[str]:
+    """The same through this decoder, never seeking: what rotation and square pixels make of the plain frames."""
+    index = read_index(path, by_decoding=True)
+    with Reader(index) as reader:
+        return [hashlib.sha256(frame.image.tobytes()).hexdigest() for frame in reader.frames(range(len(index)))]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_seek_equals_full_decode(case: str, make_clip: MakeClip) -> None:
+    name, settings = CASES[case]
+    path = make_clip(name, **settings)
+    plain = plain_hashes(path)
+    straight = reference_hashes(path)
+    index = read_index(path)
+    assert len(index) == len(plain) == len(straight) > 0
+    if "rotated" not in case and "square" not in case and "tall" not in case:
+        assert straight == plain
+    assert index.seekable == (case not in FROM_THE_START), index.notes
+    for place in range(len(index)):  # every single frame, each by its own seek
+        with Reader(index) as reader:
+            assert exact_hashes(path, reader, range(place, place + 1)) == {place: straight[place]}, place
+            assert not reader.missing
+            if index.seekable and case not in DEAR:
+                assert reader.decoded <= 12 + 8, f"frame {place} cost {reader.decoded} frames"
+    with Reader(index) as reader:  # stretches through one container, in an order that jumps back and forth
+        for start in (len(index) // 2, 0, max(0, len(index) - 5), len(index) // 3):
+            stop = min(len(index), start + 9)
+            assert exact_hashes(path, reader, range(start, stop)) == dict(
+                zip(range(start, stop), straight[start:stop], strict=True)
+            )
+
+
+@pytest.mark.parametrize("name", ["a.mp4", "a.mkv", "a.ts", "a.flv"])
+def test_pts_time_and_type_match_what_the_decoder_says(name: str, make_clip: MakeClip) -> None:
+    path = make_clip(name, options=X264_OPEN)
+    with av.open(str(path)) as container:
+        said = [(frame.pts, "?IPB"[frame.pict_type]) for frame in container.decode(video=0)]
+        base = container.streams.video[0].time_base
+    index = read_index(path)
+    assert index.seekable
+    with Reader(index) as reader:
+        found = list(reader.frames(range(len(index))))
+    assert [(frame.pts, frame.pict_type) for frame in found] == said
+    assert {frame.pict_type for frame in found} == {"I", "P", "B"}
+    assert [frame.time_s for frame in found] == [(pts - said[0][0]) * base for pts, _ in said]
+
+
+def test_only_the_needed_stretch_is_decoded(make_clip: MakeClip) -> None:
+    index = read_index(make_clip("a.mp4", n=240, options=X264_OPEN))
+    with Reader(index) as reader:
+        assert len(list(reader.frames(range(126, 135)))) == 9
+        assert reader.decoded <= 12 + 9 + 4  # at most a GOP before, the stretch, and leading pictures
+        before = reader.decoded
+        assert [frame.index for frame in reader.frames([2, 200])] == [2, 200]  # jumps over what lies between
+        assert reader.decoded - before <= 3 + 12 + 4
+
+
+def test_variable_rate_times_are_exact(make_clip: MakeClip) -> None:
+    index = read_index(make_clip("a.mp4", pts=VFR, n=30))
+    assert [index.time_s(place) for place in range(30)] == [Fraction(pts, 25) for pts in VFR]
+
+
+@pytest.mark.parametrize("turn", [90, 180, 270])
+def test_rotation_metadata_makes_frames_upright(turn: int, make_clip: MakeClip) -> None:
+    plain, turned = make_clip("plain.mp4"), make_clip("turned.mp4", rotation=turn)
+    with av.open(str(turned)) as container:
+        says = next(container.decode(video=0)).rotation
+    with Reader(read_index(plain)) as one, Reader(read_index(turned)) as two:
+        straight, upright_image = next(one.frames([5])).image, next(two.frames([5])).image
+    # FFmpeg's angle is counter-clockwise, and so is numpy's.
+    assert np.array_equal(np.rot90(straight, says // 90), upright_image)
+    assert says % 360 != 0
+
+
+def test_mirrored_matrix_is_applied() -> None:
+    image = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
+    assert upright(image, (-1, 0, 0, 1))[:, :, 0].tolist() == [[2, 1, 0], [5, 4, 3]]
+    assert upright(image, (1, 0, 0, -1))[:, :, 0].tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert upright(image, (0, 1, 1, 0))[:, :, 0].tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_non_square_pixels_become_square(make_clip: MakeClip) -> None:
+    wide, tall = make_clip("w.mp4", sample_aspect=Fraction(4, 3)), make_clip("t.mp4", sample_aspect=Fraction(1, 2))
+    with Reader(read_index(wide)) as one, Reader(read_index(tall)) as two:
+        assert next(one.frames([0])).image.shape == (64, 128, 3)
+        assert next(two.frames([0])).image.shape == (128, 96, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("a.mkv", {}), ("a.ts", {}), ("a.mp4", {"movflags": "faststart"}), ("a.avi", {})]
+)
+@pytest.mark.parametrize("share", [0.5, 0.83])
+def test_truncated_file_gives_its_good_frames(
+    name: str, options: dict[str, str], share: float, make_clip: MakeClip
+) -> None:
+    path = make_clip(name, options=X264_OPEN, container_options=options, n=60)
+    whole = set(plain_hashes(path))
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    kept = plain_hashes(path)
+    index = read_index(path)
+    assert 0 < len(index) < 60
+    with Reader(index) as reader:
+        found = exact_hashes(path, reader, range(len(index)))
+        # A cut inside a GOP can leave a gap before the last frame: its pixels are right, its place moves up.
+        assert set(found.values()) <= whole
+        assert len(found) + len(reader.missing) == len(index)
+        both = min(len(found), len(kept))  # a plain loop loses the frames the decoder still holds when the file breaks
+        assert list(found.values())[:both] == kept[:both]
+    for place in (0, len(index) // 2, len(index) - 1):
+        with Reader(index) as reader:
+            again = exact_hashes(path, reader, range(place, place + 1))
+        assert again == ({place: found[place]} if place in found else {})
+
+
+def test_bits_flipped_in_the_middle_never_give_wrong_pixels_by_seeking(make_clip: MakeClip) -> None:
+    path = make_clip("a.mp4", options=X264_OPEN, n=60)
+    data = bytearray(path.read_bytes())
+    middle = data.find(b"mdat") + 8 + 4000
+    data[middle : middle + 40] = bytes(40)
+    path.write_bytes(bytes(data))
+    straight = reference_hashes(path)
+    index = read_index(path)
+    with Reader(index) as reader:
+        seen = exact_hashes(path, reader, range(len(index)))
+    assert set(seen.values()) <= set(straight)
+
+
+@pytest.mark.skipif(not (SHARED / "clips/dog.mp4").exists(), reason="the shared clip is not here")
+def test_real_clip() -> None:
+    path = SHARED / "clips/dog.mp4"
+    plain = plain_hashes(path)
+    index = read_index(path)
+    assert len(index) == len(plain) == 289
+    with Reader(index) as reader:
+        for start in (255, 40):
+            found = exact_hashes(path, reader, range(start, start + 21))
+            assert found == {place: plain[place] for place in range(start, start + 21)}
+
+
+def test_limits_are_checked_before_decoding(make_clip: MakeClip) -> None:
+    from strobe.core.errors import InvalidFile
+
+    path = make_clip("a.mp4")
+    for limits, word in (
+        (Limits(max_side=95), "--max-side"),
+        (Limits(max_pixels=96 * 64 - 1), "--max-pixels"),
+        (Limits(max_frames=47), "--max-frames"),
+        (Limits(max_duration_s=1.0), "--max-duration"),
+    ):
+        with pytest.raises(InvalidFile, match=word) as caught:
+            read_index(path, limits)
+        assert "\n" not in str(caught.value)
