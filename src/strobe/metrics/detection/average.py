@@ -1,0 +1,232 @@
+"""Average precision from matches already made: per frame, per class over any choice of frames, and under re-weighting.
+
+Average precision only depends on the true positives, and on how many detections that count come before each. Those
+numbers are counted, not found by sorting everything again; a bootstrap draw is then a re-weighting of counts.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.metrics.detection.match import Matches
+from strobe.metrics.detection.tables import DetectionTable, TruthTable
+
+__all__ = ["CurveIndex", "Interpolation", "curve_index", "frame_ap", "frame_class_ap", "mean_over_classes"]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+Interpolation = Literal["coco-101", "voc-all-points"]
+"""COCO's mean over 101 recalls, or the whole area under the precision envelope (VOC from 2010 on)."""
+
+_RECALLS = np.linspace(0.0, 1.0, 101)
+_AFTER = np.append(_RECALLS, np.inf)
+
+
+def _recalls_reached(recall: Floats) -> NDArray[np.int64]:
+    """How many of the 101 recalls are ≤ recall: what np.searchsorted says, several times faster on large arrays."""
+    place = (recall * 100.0).astype(np.int64)
+    # The product rounds, so the guess may be one off either way.
+    place -= _RECALLS[place] > recall
+    place += _AFTER[place + 1] <= recall
+    return place + 1
+
+
+def _grouped_ap(group: Ints, rank: Ints, wanted: Ints, interpolation: Interpolation) -> Floats:
+    """AP of each group. Hits come sorted by group and rank; `rank` counts from 1 the detections up to each hit."""
+    value = np.full(len(wanted), np.nan)
+    value[wanted > 0] = 0.0
+    if not len(group):
+        return value
+    opens = np.ones(len(group), dtype=bool)
+    opens[1:] = group[1:] != group[:-1]
+    place = np.arange(len(group))
+    start = np.maximum.accumulate(np.where(opens, place, 0))
+    hits = (place - start + 1).astype(np.float64)
+    envelope = hits / rank
+    # Highest precision from here to the end of the group, by doubling steps: exact, unlike an offset per group.
+    longest, step = int(hits.max()), 1
+    while step < longest:
+        same = group[step:] == group[:-step]
+        later = np.where(same, envelope[step:], 0.0)
+        envelope[:-step] = np.maximum(envelope[:-step], later)
+        step *= 2
+    objects = wanted[group].astype(np.float64)
+    if interpolation == "voc-all-points":
+        gain = 1.0 / objects
+    else:
+        # The first hit also stands for recall 0.
+        gain = (_recalls_reached(hits / objects) - np.where(opens, 0, _recalls_reached((hits - 1) / objects))) / 101.0
+    total = np.bincount(group, weights=gain * envelope, minlength=len(wanted))
+    return np.where(wanted > 0, total, np.nan)
+
+
+def frame_ap(
+    truth: TruthTable, found: DetectionTable, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
+) -> Floats:
+    """AP of every frame alone, (F,): one pooled curve over the classes of the matching, mean over overlaps.
+
+    NaN where there is nothing to be found, 0 where there is and nothing was.
+    """
+    starts = found.starts()
+    total = np.zeros(found.n_frames)
+    for one in matches:
+        frame = found.frame[one.found]
+        rank = one.found - starts[frame] + 1
+        if one.counts is not None:
+            spared = np.concatenate(([0], np.cumsum(~one.counts)))
+            rank = rank - (spared[one.found] - spared[starts[frame]])
+        wanted = np.bincount(truth.frame[one.wanted], minlength=found.n_frames)
+        total += _grouped_ap(frame, rank, wanted, interpolation)
+    return total / len(matches)
+
+
+def frame_class_ap(
+    truth: TruthTable, found: DetectionTable, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
+) -> Floats:
+    """Mean over the classes present of each frame's AP, (F,): pycocotools' word on one image. NaN as in frame_ap."""
+    n_frames, n_classes = found.n_frames, found.n_classes
+    total = np.zeros(n_frames)
+    for one in matches:
+        key = truth.frame[one.wanted].astype(np.int64) * n_classes + truth.label[one.wanted]
+        present, wanted = np.unique(key, return_counts=True)
+        group, rank = _ranks_in_groups(found, one, present)
+        value = _grouped_ap(group, rank, wanted, interpolation)
+        frame = present // n_classes
+        classes = np.bincount(frame, minlength=n_frames)
+        summed = np.bincount(frame, weights=value, minlength=n_frames)
+        total += np.divide(summed, classes, out=np.full(n_frames, np.nan), where=classes > 0)
+    return total / len(matches)
+
+
+def _ranks_in_groups(found: DetectionTable, one: Matches, present: Ints) -> tuple[Ints, Ints]:
+    """Each hit's group (a place in `present`) and its rank in frame and class, sorted by both."""
+    hit = np.zeros(len(found), dtype=bool)
+    hit[one.found] = True
+    keys = np.unique(found.frame[one.found].astype(np.int64) * found.n_classes + found.label[one.found])
+    frames = np.zeros(found.n_frames, dtype=bool)
+    frames[keys // found.n_classes] = True
+    rows = np.flatnonzero(frames[found.frame] if one.counts is None else frames[found.frame] & one.counts)
+    key = found.frame[rows].astype(np.int64) * found.n_classes + found.label[rows]
+    place = np.minimum(np.searchsorted(keys, key), max(len(keys) - 1, 0))
+    some = np.flatnonzero(keys[place] == key) if len(keys) else np.zeros(0, dtype=np.int64)
+    order = some[np.argsort(key[some], kind="stable")]
+    key, rows = key[order], rows[order]
+    rank = np.arange(len(key)) - np.searchsorted(key, key) + 1
+    keep = hit[rows]
+    return np.searchsorted(present, key[keep]), rank[keep]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveIndex:
+    """The curves of every class over some frames, ready to be evaluated under any weights of those frames.
+
+    Rows of `before` (H, U) are hits sorted by class and score; entry (h, u) counts the detections of frame u that
+    come after hit h − 1 of the class and not after hit h. `wanted` (C, U) counts the objects to be found.
+    """
+
+    bounds: Ints
+    frame_of_hit: Ints
+    before: Any
+    wanted: Any
+    n_frames: int
+
+    def ap(self, weights: Floats, *, interpolation: Interpolation = "coco-101") -> Floats:
+        """AP (C, B) under weights (U, B), how often each frame counts; NaN where a class has nothing to be found.
+
+        Copies of a frame stand next to each other in the order of scores.
+        """
+        expect(weights.ndim == 2 and len(weights) == self.n_frames, "weights", f"({self.n_frames}, B)", weights.shape)
+        n_classes = len(self.bounds) - 1
+        out = np.full((n_classes, weights.shape[1]), np.nan)
+        wanted = self.wanted @ weights
+        passed = self.before @ weights
+        for label in range(n_classes):
+            objects = wanted[label]
+            if not objects.any():
+                continue
+            rows = slice(self.bounds[label], self.bounds[label + 1])
+            out[label] = np.where(
+                objects > 0,
+                _weighted_ap(weights[self.frame_of_hit[rows]], passed[rows], np.maximum(objects, 1), interpolation),
+                np.nan,
+            )
+        return out
+
+
+def _weighted_ap(hit: Floats, passed: Floats, objects: Floats, interpolation: Interpolation) -> Floats:
+    """AP (B,) of one class from the weight of each hit and of what passed since the last, both (H, B)."""
+    if not len(hit):
+        return np.zeros(len(objects))
+    hits, until = np.cumsum(hit, axis=0), np.cumsum(passed, axis=0)
+    envelope = np.divide(hits, until, out=until, where=until > 0)
+    np.maximum.accumulate(envelope[::-1], axis=0, out=envelope[::-1])
+    if interpolation == "voc-all-points":
+        return np.asarray((hit * envelope).sum(axis=0) / objects)
+    reached = _recalls_reached(hits / objects)
+    reached[1:] -= reached[:-1].copy()
+    return np.asarray(np.einsum("hb,hb->b", reached.astype(np.float64), envelope) / 101.0)
+
+
+def curve_index(truth: TruthTable, found: DetectionTable, one: Matches, frames: Ints) -> CurveIndex:
+    """The curves over these frames (rows, each once, ascending: their order decides ties between frames)."""
+    from scipy import sparse
+
+    expect(bool((np.diff(frames) > 0).all()), "frames", "ascending, each once", "another order")
+    place = np.full(found.n_frames, -1, dtype=np.int64)
+    place[frames] = np.arange(len(frames))
+    n_classes, n_used = found.n_classes, len(frames)
+    chosen = one.wanted & (place[truth.frame] >= 0)
+    wanted = sparse.csr_matrix(
+        (np.ones(int(chosen.sum())), (truth.label[chosen], place[truth.frame[chosen]])), shape=(n_classes, n_used)
+    )
+    hits = one.found[place[found.frame[one.found]] >= 0]
+    hits = hits[np.lexsort((hits, -found.score[hits], found.label[hits]))]
+    bounds = np.searchsorted(found.label[hits], np.arange(n_classes + 1))
+    starts = found.starts()
+    sizes = np.diff(starts)[frames]
+    rows = np.repeat(starts[frames] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+    if one.counts is not None:
+        rows = rows[one.counts[rows]]
+    label = found.label[rows]
+    narrow = label.astype(np.int16) if n_classes < 1 << 15 else label  # numpy sorts 16-bit integers by radix
+    rows = rows[np.argsort(narrow, kind="stable")]
+    sections = np.searchsorted(found.label[rows], np.arange(n_classes + 1))
+    kept, buckets = [], []
+    for c in range(n_classes):
+        if bounds[c] == bounds[c + 1]:
+            continue
+        mine, targets = rows[sections[c] : sections[c + 1]], hits[bounds[c] : bounds[c + 1]]
+        bucket = _next_hit(-found.score[mine], mine, -found.score[targets], targets)
+        before_last = bucket < len(targets)
+        kept.append(mine[before_last])
+        buckets.append(bucket[before_last] + bounds[c])
+    passing = np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
+    bucket = np.concatenate(buckets) if buckets else np.zeros(0, dtype=np.int64)
+    before = sparse.csr_matrix((np.ones(len(bucket)), (bucket, place[found.frame[passing]])), shape=(len(hits), n_used))
+    return CurveIndex(
+        bounds=bounds, frame_of_hit=place[found.frame[hits]], before=before, wanted=wanted, n_frames=n_used
+    )
+
+
+def _next_hit(value: Floats, row: Ints, hit_value: Floats, hit_row: Ints) -> NDArray[np.int64]:
+    """The place of the first hit at or after each detection, in the order of (value, row); hits come in that order."""
+    place = np.searchsorted(hit_value, value)
+    tied = np.flatnonzero(hit_value[np.minimum(place, len(hit_value) - 1)] == value)
+    # Equal scores: the run of equal hits is named by where it begins, and the rows decide inside it.
+    span = int(max(row.max(initial=0), hit_row.max(initial=0))) + 1
+    run = np.searchsorted(hit_value, hit_value)
+    place[tied] = np.searchsorted(run * span + hit_row, place[tied] * span + row[tied])
+    return np.asarray(place, dtype=np.int64)
+
+
+def mean_over_classes(ap: Floats) -> Floats:
+    """The mean over classes (axis −2) of (…, C, B); classes with nothing to be found are skipped; NaN where all are."""
+    known = ~np.isnan(ap)
+    n = known.sum(axis=-2)
+    mean = np.divide(np.where(known, ap, 0.0).sum(axis=-2), n, out=np.full(n.shape, np.nan), where=n > 0)
+    return np.asarray(mean, dtype=np.float64)

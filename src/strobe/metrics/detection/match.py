@@ -1,0 +1,239 @@
+"""Which detection found which object: done once for all frames, used by every aggregate.
+
+The rule is pycocotools' (`COCOeval.evaluateImg`): within a frame and class, detections choose in the order of their
+scores; each takes the object it overlaps most among those that are free and overlap enough, an ordinary object
+before an ignored one; equal overlaps go to the later object; crowd regions are never used up.
+
+That order of choice is the same for every object, so the outcome is the one stable matching, and it is found for all
+frames at once: everyone proposes to their best object, an object keeps its first suitor, the others move on.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.metrics.detection.tables import DetectionTable, TruthTable
+
+__all__ = ["COCO_IOUS", "Matches", "Overlap", "box_iou", "ilsvrc_vid_iou", "match"]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+Overlap = tuple[float, ...] | Literal["ilsvrc-vid"]
+"""The overlaps to score at, or the ILSVRC-VID rule."""
+
+COCO_IOUS: tuple[float, ...] = tuple(float(value) for value in np.linspace(0.5, 0.95, 10))
+"""0.5, 0.55 … 0.95: COCO's primary metric."""
+
+_PAIRS_AT_ONCE = 1 << 17  # the work arrays of this many pairs stay in the processor's cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """Who found what at one overlap.
+
+    `found` (M,) are the rows of the detection table that are true positives, ascending, `object` (M,) the rows of
+    the truth table they found. `counts` (D,) is False for detections that are neither right nor wrong (beyond
+    max_dets, on a crowd or ignored object, outside the area range), or None where all count; a detection that counts
+    and is not in `found` is a false positive. `wanted` (G,) marks the objects that are to be found.
+    """
+
+    found: Ints
+    object: Ints
+    counts: Bools | None
+    wanted: Bools
+
+
+def box_iou(a: Floats, b: Floats, *, crowd: Bools | None = None) -> Floats:
+    """Overlap of each box of `a` (N, 4) with the one beside it in `b` (N, 4), xyxy.
+
+    Intersection over union; where `crowd`, intersection over the area of `a`. Zero where they do not overlap.
+
+    >>> box_iou(np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[0.0, 0.0, 2.0, 4.0]])).tolist()
+    [0.5]
+    """
+    width = np.minimum(a[:, 2], b[:, 2]) - np.maximum(a[:, 0], b[:, 0])
+    height = np.minimum(a[:, 3], b[:, 3]) - np.maximum(a[:, 1], b[:, 1])
+    # Clip before multiplying: two negative sides would make a positive area.
+    both = np.where((width > 0) & (height > 0), width * height, 0.0)
+    area_a = (a[:, 2] - a[:, 0]) * (a[:, 3] - a[:, 1])
+    area_b = (b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1])
+    whole = area_a + area_b - both
+    if crowd is not None:
+        whole = np.where(crowd, area_a, whole)
+    return np.divide(both, whole, out=np.zeros_like(both), where=both > 0)
+
+
+def ilsvrc_vid_iou(xyxy: Floats) -> Floats:
+    """The overlap an object asks for under the ILSVRC-VID rule: min(0.5, wh / ((w + 10)(h + 10))), (N,).
+
+    >>> ilsvrc_vid_iou(np.array([[0.0, 0.0, 10.0, 10.0], [0.0, 0.0, 500.0, 500.0]])).tolist()
+    [0.25, 0.5]
+    """
+    width, height = xyxy[:, 2] - xyxy[:, 0], xyxy[:, 3] - xyxy[:, 1]
+    return np.asarray(np.minimum(0.5, width * height / ((width + 10) * (height + 10))), dtype=np.float64)
+
+
+def match(
+    truth: TruthTable,
+    found: DetectionTable,
+    *,
+    iou: Overlap = (0.5,),
+    max_dets: int = 100,
+    area_range: tuple[float, float] | None = None,
+) -> tuple[Matches, ...]:
+    """Match every frame, once per overlap (one result for the ILSVRC-VID rule).
+
+    `max_dets` is per frame and class. Objects outside `area_range` (pixels, both ends included) are ignored, and so
+    are detections outside it that found nothing. For localization pass `truth.merged()` and `found.merged()`.
+    """
+    expect(truth.n_frames == found.n_frames, "match", "tables of the same frames", (truth.n_frames, found.n_frames))
+    expect(truth.n_classes == found.n_classes, "match", "the same classes", (truth.n_classes, found.n_classes))
+    expect(max_dets >= 1, "max_dets", ">= 1", max_dets)
+    ignored = truth.crowd
+    if area_range is not None:
+        ignored = ignored | (truth.area < area_range[0]) | (truth.area > area_range[1])
+    asked: list[Floats]
+    if iou == "ilsvrc-vid":
+        asked = [ilsvrc_vid_iou(truth.xyxy)]
+    else:
+        expect(len(iou) > 0 and all(0 < one <= 1 for one in iou), "iou", "overlaps in (0, 1]", iou)
+        # pycocotools' guard: at 1.0 a perfect box must not be lost to rounding.
+        asked = [np.full(len(truth), min(one, 1 - 1e-10)) for one in iou]
+    beyond = _beyond_max_dets(found, max_dets)
+    least = asked[0] if len(asked) == 1 else np.min(asked, axis=0)
+    detection, target, overlap = _pairs(truth, found, least, beyond)
+    order = _by_preference(detection, target, overlap, ignored)
+    detection, target, overlap = detection[order], target[order], overlap[order]
+    outside = None
+    if area_range is not None:
+        area = (found.xyxy[:, 2] - found.xyxy[:, 0]) * (found.xyxy[:, 3] - found.xyxy[:, 1])
+        outside = (area < area_range[0]) | (area > area_range[1])
+    results = []
+    for limit in asked:
+        enough = overlap >= limit[target] if len(asked) > 1 else slice(None)
+        kept = _settle(detection[enough], target[enough], truth.crowd)
+        chooser, choice = detection[enough][kept], target[enough][kept]
+        spared = ignored[choice]
+        counts = None
+        if beyond is not None or outside is not None or spared.any():
+            counts = np.ones(len(found), dtype=bool) if outside is None else ~outside
+            counts[chooser] = ~spared  # outside the range a detection counts only where it found something
+            if beyond is not None:
+                counts &= ~beyond
+        results.append(Matches(found=chooser[~spared], object=choice[~spared], counts=counts, wanted=~ignored))
+    return tuple(results)
+
+
+def _beyond_max_dets(found: DetectionTable, max_dets: int) -> Bools | None:
+    """Which detections come after the first max_dets of their frame and class; None where none does."""
+    starts = found.starts()
+    crowded = np.diff(starts) > max_dets
+    if not crowded.any():
+        return None
+    rows = np.flatnonzero(np.repeat(crowded, np.diff(starts)))
+    key = found.frame[rows].astype(np.int64) * found.n_classes + found.label[rows]
+    order = np.argsort(key, kind="stable")
+    sorted_key = key[order]
+    rank = np.arange(len(order)) - np.searchsorted(sorted_key, sorted_key)
+    beyond = np.zeros(len(found), dtype=bool)
+    beyond[rows[order[rank >= max_dets]]] = True
+    return beyond if beyond.any() else None
+
+
+def _pairs(
+    truth: TruthTable, found: DetectionTable, least: Floats, beyond: Bools | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Every (detection, object of its frame and class, overlap) that overlaps enough, sorted by detection.
+
+    Works through blocks of frames, so that memory does not grow with the number of pairs looked at.
+    """
+    starts = found.starts()
+    truth_starts = np.searchsorted(truth.frame, np.arange(truth.n_frames + 1))
+    detections, targets, overlaps = [], [], []
+    first = 0
+    while first < found.n_frames:
+        last = int(np.searchsorted(starts, starts[first] + _PAIRS_AT_ONCE, side="right")) - 1
+        last = min(max(last, first + 1), found.n_frames)
+        rows, objects = slice(starts[first], starts[last]), slice(truth_starts[first], truth_starts[last])
+        key = _group(found.frame[rows], found.label[rows], first, found.n_classes)
+        object_key = _group(truth.frame[objects], truth.label[objects], first, truth.n_classes)
+        per_group = np.bincount(object_key, minlength=(last - first) * truth.n_classes)
+        before = np.cumsum(per_group) - per_group
+        options = per_group[key]
+        if beyond is not None:
+            options[beyond[rows]] = 0
+        some = np.flatnonzero(options)
+        options = options[some]
+        detection = np.repeat(some, options)
+        step = np.arange(len(detection)) - np.repeat(np.cumsum(options) - options, options)
+        target = before[key[detection]] + step + objects.start
+        detection += rows.start
+        a, b = found.xyxy[detection], truth.xyxy[target]
+        touch = np.flatnonzero(
+            (np.minimum(a[:, 2], b[:, 2]) > np.maximum(a[:, 0], b[:, 0]))
+            & (np.minimum(a[:, 3], b[:, 3]) > np.maximum(a[:, 1], b[:, 1]))
+        )
+        detection, target = detection[touch], target[touch]
+        overlap = box_iou(a[touch], b[touch], crowd=truth.crowd[target])
+        enough = overlap >= least[target]
+        detections.append(detection[enough])
+        targets.append(target[enough])
+        overlaps.append(overlap[enough])
+        first = last
+    if not detections:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0)
+    return np.concatenate(detections), np.concatenate(targets), np.concatenate(overlaps)
+
+
+def _group(frame: Ints, label: Ints, first: int, n_classes: int) -> NDArray[np.int64]:
+    return (frame.astype(np.int64) - first) * n_classes + label
+
+
+def _by_preference(detection: Ints, target: Ints, overlap: Floats, ignored: Bools) -> NDArray[np.int64]:
+    """The order by detection, then ordinary objects first, then overlap, then the later object.
+
+    Pairs come sorted by detection and few detections have a choice, so only those are sorted.
+    """
+    order = np.arange(len(detection))
+    same = detection[1:] == detection[:-1]
+    choice = np.zeros(len(detection), dtype=bool)
+    choice[1:] |= same
+    choice[:-1] |= same
+    some = np.flatnonzero(choice)
+    keys = (-target[some], -overlap[some], ignored[target[some]], detection[some])
+    order[some] = some[np.lexsort(keys)]
+    return order
+
+
+def _settle(detection: Ints, target: Ints, crowd: Bools) -> NDArray[np.int64]:
+    """The pairs that stand, ascending. Pairs come sorted by detection (the earlier chooses first) and preference."""
+    n_pairs = len(detection)
+    if not n_pairs:
+        return np.zeros(0, dtype=np.int64)
+    nobody = n_pairs
+    holder = np.full(len(crowd), nobody, dtype=np.int64)
+    on_crowd: list[NDArray[np.int64]] = []
+    first = np.ones(n_pairs, dtype=bool)
+    first[1:] = detection[1:] != detection[:-1]
+    asking = np.flatnonzero(first)
+    while len(asking):
+        free = crowd[target[asking]]
+        if free.any():
+            on_crowd.append(asking[free])
+            asking = asking[~free]
+        wish = target[asking]
+        before = holder[wish]
+        holder[wish[::-1]] = asking[::-1]  # of several, the last written stays: the first suitor
+        holder[wish] = np.minimum(before, holder[wish])
+        after = holder[wish]
+        refused = asking[after != asking]
+        ousted = np.unique(before[(before != nobody) & (before != after)])
+        again = np.concatenate((refused, ousted)) + 1
+        again = again[again < n_pairs]
+        asking = np.sort(again[~first[again]])
+    return np.sort(np.concatenate((holder[holder != nobody], *on_crowd)))
