@@ -107,7 +107,7 @@ def main() -> None:
     above = {synset: ancestors(synset, parents) for synset in ilsvrc}
     targets = {
         "imagenet-vid": [(synset, synset) for synset in VID],
-        "youtube-bb": [(name, synset) for name, synset in YTBB.items()],
+        "youtube-bb": list(YTBB.items()),
     }
     for target, classes in targets.items():
         order = sorted(classes, key=lambda pair: pair[0] not in PREFER)

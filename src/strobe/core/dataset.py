@@ -1,12 +1,8 @@
-"""A dataset in memory: a few columnar tables, checked at birth, and the questions everyone asks of them.
-
-Tables are columns of equal length (numpy arrays); rows point at each other by place. What a column holds where a
-value is unknown is said beside it: unknown is never zero where zero could be a value.
-"""
+"""A dataset in memory: a few columnar tables (core.tables), checked at birth, and what everyone asks of them."""
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,29 +13,39 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.records import AXES, Box, Frame, Member, PerturbationSet, PictType, Verdict, frame_id
+from strobe.core.records import AXES, Frame, Member, PerturbationSet, PictType, Verdict, frame_id
+from strobe.core.tables import (
+    NO_PTS,
+    Bools,
+    Boxes,
+    Floats,
+    Frames,
+    Hints,
+    Ints,
+    Labels,
+    Sets,
+    Texts,
+    Videos,
+    texts,
+)
 
-__all__ = ["NO_PTS", "Boxes", "Dataset", "DatasetInfo", "Frames", "Hints", "Labels", "Sets", "Videos"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Texts = NDArray[np.object_]
-
-NO_PTS = int(np.iinfo(np.int64).min)
-"""The pts of a frame that has none."""
-
-
-def _same_length(table: object, **columns: NDArray[Any]) -> None:
-    lengths = {name: len(column) for name, column in columns.items()}
-    expect(len(set(lengths.values())) <= 1, type(table).__name__, "columns of one length", lengths)
-
-
-def texts(values: Collection[str]) -> Texts:
-    """A column of text."""
-    column = np.empty(len(values), dtype=object)
-    column[:] = list(values)
-    return column
+__all__ = [
+    "NO_PTS",
+    "Bools",
+    "Boxes",
+    "Dataset",
+    "DatasetInfo",
+    "Floats",
+    "Frames",
+    "Hints",
+    "Ints",
+    "Labels",
+    "Sets",
+    "Texts",
+    "Videos",
+    "joined",
+    "texts",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,170 +75,6 @@ class DatasetInfo:
         expect(
             self.reviewed in ("none", "release", "votes"), "dataset.reviewed", "none, release or votes", self.reviewed
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Videos:
-    """One row per video. Unknown: fps_den 0, n_frames −1, path and codec empty.
-
-    `path` is the video file where frames are decoded from it (relative to the dataset folder or absolute).
-    """
-
-    video_id: Texts
-    name: Texts
-    fps_num: Ints
-    fps_den: Ints
-    n_frames: Ints
-    path: Texts
-    codec: Texts
-
-    def __post_init__(self) -> None:
-        _same_length(self, **{name: getattr(self, name) for name in self.__slots__})
-        expect(len(set(self.video_id)) == len(self.video_id), "videos.video_id", "each video once", None)
-
-    def __len__(self) -> int:
-        return len(self.video_id)
-
-    def fps(self, row: int) -> Fraction | None:
-        """Frames per second of a video, exact, where known."""
-        den = int(self.fps_den[row])
-        return Fraction(int(self.fps_num[row]), den) if den else None
-
-    @property
-    def fps_float(self) -> Floats:
-        """Frames per second, NaN where unknown."""
-        known = self.fps_den > 0
-        return np.where(known, self.fps_num / np.where(known, self.fps_den, 1), np.nan)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frames:
-    """One row per frame. Unknown: pts NO_PTS, time_den 0, pict_type/sha256/media empty, width and height 0.
-
-    `video` is a row of Videos. `key` is the frame's name in its source, unique. `sha256` is of the frame's pixels
-    (RGB bytes) or, for imported files, of the file's bytes. `media` is the stored image, relative to the folder.
-    """
-
-    video: Ints
-    index: Ints
-    key: Texts
-    pts: Ints
-    time_num: Ints
-    time_den: Ints
-    pict_type: Texts
-    width: Ints
-    height: Ints
-    sha256: Texts
-    media: Texts
-
-    def __post_init__(self) -> None:
-        _same_length(self, **{name: getattr(self, name) for name in self.__slots__})
-        expect(bool((self.index >= 0).all()), "frames.index", ">= 0", None)
-
-    def __len__(self) -> int:
-        return len(self.video)
-
-    @property
-    def time_s(self) -> Floats:
-        """Presentation time in seconds, NaN where unknown."""
-        known = self.time_den > 0
-        return np.where(known, self.time_num / np.where(known, self.time_den, 1), np.nan)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sets:
-    """One row per (set, member), the anchor among them at distance 0, sorted by set and then by distance.
-
-    `set` is a row of `set_id`; `frame` a row of Frames.
-    """
-
-    set_id: Texts
-    set: Ints
-    frame: Ints
-    distance: Floats
-    is_anchor: Bools
-
-    def __post_init__(self) -> None:
-        _same_length(self, set=self.set, frame=self.frame, distance=self.distance, is_anchor=self.is_anchor)
-        n_sets = len(self.set_id)
-        expect(n_sets > 0, "sets", "at least one set", n_sets)
-        expect(len(set(self.set_id)) == n_sets, "sets.set_id", "each set once", None)
-        anchors = np.bincount(self.set[self.is_anchor], minlength=n_sets)
-        if (anchors != 1).any():
-            row = int(np.flatnonzero(anchors != 1)[0])
-            raise InvalidValue(
-                f"sets: set {printable(self.set_id[row])} has {int(anchors[row])} anchors; every set needs exactly one"
-            )
-        expect(bool((self.distance[self.is_anchor] == 0).all()), "sets.distance", "0 for every anchor", None)
-        order = np.lexsort((self.distance, self.set))
-        expect(bool((order == np.arange(len(order))).all()), "sets", "rows sorted by set, then distance", None)
-        pairs = self.set.astype(np.int64) * (int(self.frame.max()) + 1) + self.frame
-        expect(len(np.unique(pairs)) == len(pairs), "sets", "each frame once per set", None)
-
-    def __len__(self) -> int:
-        return len(self.set_id)
-
-    @property
-    def anchor_frame(self) -> Ints:
-        """The frame row of each set's anchor, (S,)."""
-        return self.frame[self.is_anchor]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Labels:
-    """One row per (frame, label): several rows for a frame with several right answers."""
-
-    frame: Ints
-    label: Ints
-
-    def __post_init__(self) -> None:
-        _same_length(self, frame=self.frame, label=self.label)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Boxes:
-    """One row per (frame, object): `xyxy` (N, 4) float64 pixels; track −1 where unknown; crowd regions are ignored."""
-
-    frame: Ints
-    label: Ints
-    xyxy: Floats
-    track: Ints
-    crowd: Bools
-
-    def __post_init__(self) -> None:
-        _same_length(self, frame=self.frame, label=self.label, xyxy=self.xyxy, track=self.track, crowd=self.crowd)
-        expect(self.xyxy.ndim == 2 and self.xyxy.shape[1] == 4, "boxes.xyxy", "shape (N, 4)", self.xyxy.shape)
-
-    def of_frame(self, row: int) -> tuple[Box, ...]:
-        """The boxes of one frame as records."""
-        return tuple(
-            Box(
-                xyxy=cast(tuple[float, float, float, float], tuple(float(value) for value in self.xyxy[place])),
-                label=int(self.label[place]),
-                track=int(self.track[place]),
-                crowd=bool(self.crowd[place]),
-            )
-            for place in np.flatnonzero(self.frame == row)
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hints:
-    """What the pixels suggest of each row of Sets (same order and length); hints never decide alone.
-
-    `cut` is the scene-cut score in [0, 1], `blur` the log2 ratio of sharpness member over anchor, `motion` the mean
-    displacement in per cent of the frame's diagonal, `exposure` the change of mean luma in [−1, 1], `duplicate` whether
-    the pixels are all but the same. Zero rows stand for the anchor itself.
-    """
-
-    cut: Floats
-    blur: Floats
-    motion: Floats
-    exposure: Floats
-    duplicate: Bools
-
-    def __post_init__(self) -> None:
-        _same_length(self, **{name: getattr(self, name) for name in self.__slots__})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -446,3 +288,37 @@ class Dataset:
                 for s, f, *row in zip(set_names, sets.frame.tolist(), *values, strict=True)
             ]
         yield [f"{verdict!r}\n" for verdict in self.verdicts]
+
+
+def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = None) -> Dataset:
+    """Several datasets of one label space as one, no video or set twice; boxes and hints stay where all have them."""
+    expect(len(parts) > 0, "joined", "at least one dataset", 0)
+    for part in parts:
+        expect(part.info.label_space == info.label_space, "joined", "one label space", part.info.label_space.name)
+    video0 = np.cumsum([0, *(len(part.videos) for part in parts)])
+    frame0 = np.cumsum([0, *(len(part.frames) for part in parts)])
+    set0 = np.cumsum([0, *(part.n_sets for part in parts)])
+
+    def stack(table: str, cls: type[Any], **shifts: NDArray[np.int64]) -> Any:
+        tables = [getattr(part, table) for part in parts]
+        if any(one is None for one in tables):
+            return None
+        columns = {}
+        for name in cls.__slots__:
+            found = [getattr(one, name) for one in tables]
+            if name in shifts:
+                found = [column + shift for column, shift in zip(found, shifts[name], strict=False)]
+            columns[name] = np.concatenate(found)
+        return cls(**columns)
+
+    return Dataset(
+        info=info,
+        videos=stack("videos", Videos),
+        frames=stack("frames", Frames, video=video0),
+        sets=stack("sets", Sets, set=set0, frame=frame0),
+        labels=stack("labels", Labels, frame=frame0),
+        boxes=stack("boxes", Boxes, frame=frame0),
+        hints=stack("hints", Hints),
+        verdicts=tuple(verdict for part in parts for verdict in part.verdicts),
+        root=root,
+    )

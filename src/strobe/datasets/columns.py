@@ -19,7 +19,7 @@ def frame_list_digest(names: Iterable[str]) -> str:
     """The identity of a video known only by its frames' names.
 
     >>> frame_list_digest(["clip/0001.jpg", "clip/0002.jpg"])
-    '3e2ab49ac5b17a9d'
+    'eaa363a0ab617d7f'
     """
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
