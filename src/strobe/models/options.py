@@ -1,0 +1,110 @@
+"""How a model is to be loaded: what every adapter is told besides its name."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from strobe.core.errors import ModelFailed, StrobeError, UnknownName, expect
+from strobe.core.labels import LabelSpace
+from strobe.core.late import require
+
+__all__ = ["LoadOptions", "default_batch", "require_file", "torch_setup"]
+
+Device = str
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """What an adapter may need to load a model.
+
+    `label_space` is the dataset's: zero-shot models name their classes by it. `settings` is a JSON file beside models
+    that cannot describe themselves (ONNX). `trust` allows weights that may run code. `image_size` overrides the
+    model's own input size. `offline` forbids downloads. `pretrained` False asks for random weights (tests only).
+    """
+
+    label_space: LabelSpace | None = None
+    device: Device = "auto"
+    precision: Precision = "auto"
+    batch_size: int | None = None
+    image_size: int | None = None
+    deterministic: bool = False
+    trust: bool = False
+    offline: bool = False
+    settings: Path | None = None
+    pretrained: bool = True
+
+    def __post_init__(self) -> None:
+        known = ("auto", "float32", "bfloat16", "float16")
+        expect(self.precision in known, "precision", f"one of {', '.join(known)}", self.precision)
+        expect(self.batch_size is None or self.batch_size >= 1, "batch size", ">= 1", self.batch_size)
+        expect(self.image_size is None or 8 <= self.image_size <= 8192, "image size", "8–8192", self.image_size)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchSetup:
+    """The device and number type a torch model runs with, resolved from LoadOptions."""
+
+    device: str
+    dtype: str
+
+    @property
+    def autocast(self) -> bool:
+        """Whether the forward runs in mixed precision."""
+        return self.dtype != "float32"
+
+
+def torch_setup(options: LoadOptions) -> TorchSetup:
+    """Resolve `auto`: CUDA, then MPS, then CPU; bfloat16 on CUDA, float32 elsewhere. Sets determinism where asked."""
+    torch = require("torch", what="running a model", extra="models")
+    device = options.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    kind = device.split(":")[0]
+    if kind not in ("cpu", "cuda", "mps"):
+        raise UnknownName("device", device, ("cpu", "cuda", "cuda:0", "mps", "auto"))
+    if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not torch.backends.mps.is_available()):
+        raise StrobeError(f"no {kind} device here; use --device cpu, or see strobe doctor")
+    if kind == "cuda" and ":" in device and not device.split(":")[1].isdigit():
+        raise UnknownName("device", device, ("cuda", "cuda:0", "cuda:1"))
+    if kind == "cuda" and ":" in device and int(device.split(":")[1]) >= torch.cuda.device_count():
+        raise StrobeError(f"no device {device}: there are {torch.cuda.device_count()}; see strobe doctor")
+    dtype = options.precision
+    if dtype == "auto":
+        dtype = "bfloat16" if kind == "cuda" else "float32"
+    if options.deterministic:
+        make_deterministic(torch)
+    return TorchSetup(device, dtype)
+
+
+def make_deterministic(torch: Any) -> None:
+    """Same input, same bits, run after run, on the same machine; slower on a GPU."""
+    import os
+
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is only deterministic with a fixed workspace
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def default_batch(n_parameters: int, *, device: str) -> int:
+    """How many images at once, from the model's size alone, so that the same command makes the same batches.
+
+    On a CPU small batches stay in the cache and Ctrl-C is answered between them.
+
+    >>> default_batch(5_000_000, device="cpu"), default_batch(300_000_000, device="cpu")
+    (8, 1)
+    """
+    if device.startswith("cpu"):
+        return 8 if n_parameters < 60_000_000 else 4 if n_parameters < 150_000_000 else 1
+    return 256 if n_parameters < 150_000_000 else 64 if n_parameters < 600_000_000 else 16
+
+
+def require_file(path: Path, *, what: str) -> Path:
+    """The path, or one line that says it is not there."""
+    if not path.is_file():
+        problem = "it is a folder" if path.is_dir() else "no such file"
+        raise ModelFailed(f"{what}: cannot read {path}: {problem}")
+    return path

@@ -1,0 +1,128 @@
+"""Weights from disk into a module: safetensors first, then pickles that cannot run code, then only with trust."""
+
+import hashlib
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import InvalidFile, ModelFailed, printable
+from strobe.core.late import require
+
+__all__ = ["digest_of_state", "load_into", "read_state"]
+
+_WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "ema_state_dict")
+
+
+def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
+    """The tensors of a weights file by name.
+
+    Safetensors are read as such. Anything else is unpickled with `weights_only=True`, which runs no code; a file that
+    needs more is refused unless `trust` is set.
+    """
+    if not path.is_file():
+        raise InvalidFile(path, "it is a folder" if path.is_dir() else "no such file", hint="name a weights file")
+    head = _head(path)
+    if path.suffix == ".safetensors" or (len(head) >= 9 and head[8:9] == b"{" and not zipfile.is_zipfile(path)):
+        return _read_safetensors(path)
+    if head.lstrip()[:1] == b"<" or head.startswith(b"version https://git-lfs"):
+        raise InvalidFile(path, "this is a web page or a pointer file, not weights", hint="download the file itself")
+    torch = require("torch", what="reading weights", extra="models")
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        if not _wants_code(error):
+            raise InvalidFile(path, "not a weights file torch can read", hint="is it truncated?") from error
+        if not trust:
+            raise InvalidFile(
+                path,
+                "holds more than tensors and would run code when read; refused",
+                hint="save it as safetensors, or pass --trust if you know who made it",
+            ) from error
+        try:
+            found = torch.load(path, map_location="cpu", weights_only=False)
+        except Exception as problem:
+            raise InvalidFile(path, f"cannot be read even with --trust ({printable(problem, limit=120)})") from problem
+    except (RuntimeError, EOFError, ValueError, OSError, KeyError, IndexError, AttributeError) as error:
+        problem = f"not a weights file torch can read ({printable(error, limit=120)})"
+        raise InvalidFile(path, problem, hint="is it truncated?") from error
+    return _tensors(path, found)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(64)
+    except OSError as error:
+        raise InvalidFile(path, f"cannot be read ({error.strerror})") from error
+
+
+def _read_safetensors(path: Path) -> dict[str, Any]:
+    loader = require("safetensors.torch", what="reading safetensors", extra="models")
+    try:
+        return dict(loader.load_file(str(path)))
+    except Exception as error:  # safetensors raises its own Rust-side class, which differs between versions
+        problem = f"not a safetensors file ({printable(error, limit=120)})"
+        raise InvalidFile(path, problem, hint="is it truncated?") from error
+
+
+def _wants_code(error: pickle.UnpicklingError) -> bool:
+    # torch words it "Unsupported global: …" or "… not an allowed global"; a garbled file fails otherwise.
+    text = str(error)
+    return "GLOBAL" in text or "global" in text or "Unsupported class" in text or "Unsupported operand" in text
+
+
+def _tensors(path: Path, found: Any) -> dict[str, Any]:
+    torch = require("torch", what="reading weights", extra="models")
+    if isinstance(found, torch.nn.Module):
+        found = found.state_dict()
+    for wrapper in _WRAPPERS:
+        if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
+            found = found[wrapper]
+    state = {str(k): v for k, v in found.items() if hasattr(v, "shape")} if isinstance(found, Mapping) else {}
+    if not state:
+        raise InvalidFile(path, "holds no tensors", hint="save model.state_dict()")
+    for prefix in ("module.", "_orig_mod."):
+        if all(name.startswith(prefix) for name in state):
+            state = {name[len(prefix) :]: tensor for name, tensor in state.items()}
+    return state
+
+
+def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model: str) -> None:
+    """Put the tensors into the module; names or shapes that do not fit are one line."""
+    own = module.state_dict()
+    for name, tensor in state.items():
+        if name in own and tuple(own[name].shape) != tuple(tensor.shape):
+            raise ModelFailed(
+                f"{printable(path)}: weights do not fit {model}: {printable(name)} is {tuple(tensor.shape)}, "
+                f"expected {tuple(own[name].shape)}; is it another architecture or number of classes?"
+            )
+    missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
+    extra = [name for name in state if name not in own]
+    if missing or extra:
+        what = f"{len(missing)} missing (first {printable(missing[0])})" if missing else ""
+        what += (", " if missing and extra else "") + (
+            f"{len(extra)} unknown (first {printable(extra[0])})" if extra else ""
+        )
+        raise ModelFailed(f"{printable(path)}: weights do not fit {model}: {what}; is it another architecture?")
+    try:
+        module.load_state_dict(dict(state), strict=False)
+    except RuntimeError as error:
+        raise ModelFailed(f"{printable(path)}: weights do not fit {model} ({printable(error, limit=200)})") from error
+
+
+def digest_of_state(state: Mapping[str, Any]) -> str:
+    """The sha256 of names, shapes, types and values: the same weights have the same digest in any file format."""
+    torch = require("torch", what="reading weights", extra="models")
+    hasher = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name]
+        if name.endswith("num_batches_tracked") or not hasattr(tensor, "shape"):
+            continue  # a training counter: it changes no prediction
+        tensor = tensor.detach().cpu().contiguous()
+        hasher.update(f"{name}\t{tuple(tensor.shape)}\t{tensor.dtype}\n".encode())
+        if tensor.numel():
+            flat = tensor.reshape(-1)
+            hasher.update(memoryview(flat.view(torch.uint8).numpy()))
+    return hasher.hexdigest()
