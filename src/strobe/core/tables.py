@@ -142,6 +142,7 @@ class Sets:
             raise InvalidValue(
                 f"sets: set {printable(self.set_id[row])} has {int(anchors[row])} anchors; every set needs exactly one"
             )
+        expect(bool(np.isfinite(self.distance).all()), "sets.distance", "finite numbers", None)
         expect(bool((self.distance[self.is_anchor] == 0).all()), "sets.distance", "0 for every anchor", None)
         order = np.lexsort((self.distance, self.set))
         expect(bool((order == np.arange(len(order))).all()), "sets", "rows sorted by set, then distance", None)
@@ -166,6 +167,8 @@ class Labels:
 
     def __post_init__(self) -> None:
         _same_length(self, frame=self.frame, label=self.label)
+        pairs = np.unique(np.stack([self.frame, self.label]), axis=1)
+        expect(pairs.shape[1] == len(self.frame), "labels", "each label once per frame", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
