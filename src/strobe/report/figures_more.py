@@ -1,0 +1,376 @@
+"""The figures that ask why and what helps: offsets, smoothing, comparisons, slices, review."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from strobe.core.errors import printable
+from strobe.report.drawing import (
+    MOST_LINES,
+    Figure,
+    Series,
+    legend_below,
+    missing,
+    names_on_y,
+    per_cent,
+    series_lines,
+    whisker,
+    zero_line,
+)
+from strobe.report.style import GREY, INK, MUTED, RIGHT, WRONG, colour_of, draw, marker_of
+from strobe.report.wording import estimate, listed, models_of, percent, points, short, value_of
+
+__all__ = ["by_fps", "by_hint", "comparison", "frame_types", "per_offset", "review_impact", "smoothing"]
+
+Json = Mapping[str, Any]
+
+_METHODS = {
+    "centred": ("centred window (looks ahead)", 0),
+    "causal": ("causal window", 1),
+    "ema": ("exponential average", 2),
+    "vote-centred": ("centred vote (looks ahead)", 0),
+    "vote-causal": ("causal vote", 1),
+    "vote": ("vote", 3),
+}
+
+
+def per_offset(results: Json) -> Figure:
+    """Error at every signed offset from the anchor."""
+    name, title = "per_offset", "Where around the anchor do errors lie?"
+    series = []
+    for place, (model, data) in enumerate(list(models_of(results).items())[:MOST_LINES]):
+        rows = sorted((r for r in listed(data, "per_offset") if estimate(r, "error")), key=lambda r: float(r["offset"]))
+        if rows:
+            x = [float(row["offset"]) for row in rows]
+            series.append(Series(name=model, place=place, x=x, y=[row["error"] for row in rows]))
+    if not series:
+        return missing(name, title, "Not shown: no member was scored.")
+    together = sorted(
+        (r for r in listed(results, "offset_error_all_models") if estimate(r, "error")),
+        key=lambda r: float(r["offset"]),
+    )
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        axes.axvline(0, color=GREY, linewidth=1)
+        if together and len(series) > 1:
+            x, y = [r["offset"] for r in together], [r["error"]["value"] for r in together]
+            axes.plot(x, y, color=MUTED, linewidth=3, alpha=0.5, label="mean of all models")
+        series_lines(axes, series, is_narrow=is_narrow, bands=len(series) <= 2)
+        axes.set_ylim(bottom=0)
+        axes.set(xlabel="frames before (−) and after (+) the anchor", ylabel="error")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        per_cent(axes)
+
+    first = series[0]
+    values = {x: float(e["value"]) for x, e in zip(first.x, first.y, strict=True)}
+    ends = [values[x] for x in (min(values), max(values))]
+    text = f"{printable(first.name)} errs on {percent(sum(ends) / 2)} of the outermost frames"
+    if 0.0 in values:
+        more = sum(ends) / 2 - values[0.0]
+        text += f", {points(abs(more))} {'more' if more >= 0 else 'less'} than on the anchors ({percent(values[0.0])})"
+    return Figure(
+        name=name,
+        title=title,
+        sentence=text + ".",
+        how="Each frame judged alone, whatever the others of its set do. A valley at 0 means anchors are easier than "
+        "the frames around them; a flat line that flicker strikes anywhere.",
+        drawing=draw(name, paint, wide=(7.4, 3.8), narrow=(3.9, 3.8)),
+    )
+
+
+def smoothing(results: Json) -> Figure:
+    """Perturbed accuracy against the delay that smoothing costs."""
+    name, title = "smoothing", "Does averaging over time cure it, and at what delay?"
+    panels = []
+    for model, data in list(models_of(results).items())[:6]:
+        rows = [r for r in listed(data, "smoothing") if estimate(r, "acc_pmk") and r.get("delay_frames") is not None]
+        if rows:
+            panels.append((model, rows))
+    if not panels:
+        return missing(name, title, "Not shown: nothing was smoothed in this score.")
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        columns = 1 if is_narrow else min(len(panels), 3)
+        n_rows = -(-len(panels) // columns)
+        grid = figure.subplots(n_rows, columns, squeeze=False, sharex=True, sharey=not is_narrow)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        for (model, rows), axes in zip(panels, grid.flat, strict=False):
+            for method in dict.fromkeys(str(r["method"]) for r in rows if r["method"] != "none"):
+                label, place = _METHODS.get(method, (method, 4))
+                line = sorted((float(r["delay_frames"]), r["acc_pmk"]["value"]) for r in rows if r["method"] == method)
+                axes.plot(*zip(*line, strict=True), color=colour_of(place), marker=marker_of(place), markersize=4,
+                          label=label if axes is grid.flat[0] else None)  # fmt: skip
+            bare = next((r for r in rows if r["method"] == "none"), None)
+            if bare:
+                axes.axhline(bare["acc_pmk"]["value"], color=INK, linewidth=1, linestyle=(0, (2, 2)),
+                             label="not smoothed" if axes is grid.flat[0] else None)  # fmt: skip
+            axes.set_title(short(printable(model), 26))
+            per_cent(axes)
+        for axes in grid[:, 0]:
+            axes.set_ylabel("perturbed accuracy")
+        for axes in grid[-1, :]:
+            axes.set_xlabel("delay, frames")
+        legend_below(grid.flat[0], is_narrow=is_narrow)
+
+    rows_wide = -(-len(panels) // min(len(panels), 3))
+    return Figure(
+        name=name,
+        title=title,
+        sentence=_smoothing_sentence(*panels[0]),
+        how="Probabilities are averaged over neighbouring frames of the video, also over those reviewers rejected. A "
+        "window that looks ahead has to wait for the frames it looks at; the others only use the past.",
+        drawing=draw(name, paint, wide=(7.4, 0.9 + 2.7 * rows_wide), narrow=(3.9, 1.2 + 2.3 * len(panels))),
+    )
+
+
+def _smoothing_sentence(model: str, rows: Sequence[Json]) -> str:
+    bare = next((r for r in rows if r["method"] == "none" or not r.get("delay_frames")), rows[0])
+    start = float(bare["acc_pmk"]["value"])
+    best: dict[str, Json] = {}
+    for row in rows:
+        kind = "ahead" if "centred" in str(row["method"]) else "past"
+        if row["method"] != "none" and (kind not in best or row["acc_pmk"]["value"] > best[kind]["acc_pmk"]["value"]):
+            best[kind] = row
+    text = f"{printable(model)} goes from {percent(start)}"
+    parts = []
+    if "ahead" in best:
+        row = best["ahead"]
+        parts.append(f"to {percent(row['acc_pmk'])} at best with {float(row['delay_frames']):g} frames of delay")
+    if "past" in best:
+        row = best["past"]
+        parts.append(f"to {percent(row['acc_pmk'])} when only the past may be used")
+    return f"{text} {', and '.join(parts)}." if parts else f"{text}; no smoothing was tried."
+
+
+def comparison(results: Json) -> Figure:
+    """Differences between models with their intervals."""
+    name, title = "comparison", "Which differences between models are real?"
+    rows = [row for row in listed(results, "comparison") if estimate(row, "difference")]
+    if not rows:
+        few = len(models_of(results)) < 2
+        return missing(
+            name, title, "Not shown: one model alone cannot be compared." if few else "Not shown: nothing was compared."
+        )
+    wanted = [row for row in rows if "orig" not in str(row.get("metric"))] or rows
+    shown = sorted(wanted, key=lambda row: -abs(row["difference"]["value"]))[:15]
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        zero_line(axes)
+        for y, row in enumerate(shown):
+            sure = _sure(row)
+            whisker(axes, y, row["difference"], RIGHT if sure else GREY, marker="o" if sure else "d")
+        limit = 15 if is_narrow else 26
+        labels = [
+            f"{short(printable(row['a']), limit)} − {short(printable(row['b']), limit)}"
+            + (f" ({printable(row['metric'])})" if len({r.get("metric") for r in shown}) > 1 else "")
+            for row in shown
+        ]
+        names_on_y(axes, labels, limit=34 if is_narrow else 66)
+        axes.set_xlabel(f"difference of {printable(shown[0].get('metric'))}, points")
+        per_cent(axes, which="x")
+
+    real = [row for row in wanted if _sure(row)]
+    text = f"{len(real)} of {len(wanted)} pairs differ beyond chance after Holm's correction (p < 0.05)."
+    if real:
+        top = max(real, key=lambda row: abs(row["difference"]["value"]))
+        text += f" {printable(top['sentence'], limit=400)}" if top.get("sentence") else ""
+    height = 1.0 + 0.34 * len(shown)
+    return Figure(
+        name=name,
+        title=title,
+        sentence=text,
+        how="Right of zero the first model is ahead. Paired: both models answer on the same sets (exact McNemar test); "
+        "grey diamonds could be chance.",
+        drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height + 0.3)),
+    )
+
+
+def _sure(row: Json) -> bool:
+    p = row.get("p_holm", row.get("p"))
+    return p is not None and float(p) < 0.05
+
+
+def frame_types(results: Json) -> Figure:
+    """The drop without frames of each type, beside a control that deletes as many at random."""
+    name, title = "frame_types", "Is it the video codec?"
+    found = [(model, [r for r in listed(data, "frame_types") if estimate(r, "drop")])
+             for model, data in list(models_of(results).items())[:4]]  # fmt: skip
+    found = [(model, rows) for model, rows in found if rows]
+    if not found:
+        return missing(name, title, "Not shown: the frame types (I, P, B) of this data are not known.")
+    flat = [(model, row) for model, rows in found for row in rows]
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, (_, row) in enumerate(flat):
+            control = row.get("control") or {}
+            if control.get("drop_low") is not None:
+                label = "as many deleted at random" if y == _first_control(flat) else None
+                span = [control["drop_low"], control["drop_high"]]
+                axes.plot(span, [y + 0.2] * 2, color=GREY, linewidth=3, alpha=0.7, solid_capstyle="butt", label=label)
+            whisker(axes, y - 0.08, row["drop"], WRONG)
+        labels = [
+            (f"{short(printable(model), 14 if is_narrow else 24)}: " if len(found) > 1 else "") + _without(row)
+            for model, row in flat
+        ]
+        names_on_y(axes, labels, limit=30 if is_narrow else 46)
+        axes.set_xlabel("drop, points")
+        per_cent(axes, which="x")
+        if any((row.get("control") or {}).get("drop_low") is not None for _, row in flat):
+            figure.legend(loc="outside lower left", borderaxespad=0.2)
+
+    model, rows = found[0]
+    least = min(rows, key=lambda row: row["drop"]["value"])
+    control = least.get("control") or {}
+    text = f"For {printable(model)} the drop is smallest {_without(least)}: {percent(least['drop'])}"
+    if control.get("drop_mean") is not None:
+        inside = control.get("drop_low", 0) <= least["drop"]["value"] <= control.get("drop_high", 1)
+        text += f", against {percent(control['drop_mean'])} when as many frames are deleted at random"
+        text += "; that is no more than smaller sets explain" if inside else "; more than smaller sets explain"
+    height = 1.2 + 0.32 * len(flat)
+    return Figure(
+        name=name,
+        title=title,
+        sentence=text + ".",
+        how="Frames of one type are left out. Smaller sets alone shrink the drop, hence the grey control.",
+        drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height)),
+    )
+
+
+def _first_control(flat: Sequence[tuple[str, Json]]) -> int:
+    return next(y for y, (_, row) in enumerate(flat) if (row.get("control") or {}).get("drop_low") is not None)
+
+
+def _without(row: Json) -> str:
+    kind = str(row.get("without"))
+    return "with all frames" if kind in ("none", "") else f"without {printable(kind)} frames"
+
+
+def by_fps(results: Json) -> Figure:
+    """The drop by frame rate."""
+    name, title = "by_fps", "Does the frame rate matter?"
+    found = [(model, [r for r in listed(data, "by_fps") if estimate(r, "drop")])
+             for model, data in models_of(results).items()]  # fmt: skip
+    found = [(model, rows) for model, rows in found if rows][:MOST_LINES]
+    ranges = list(dict.fromkeys(str(row["range"]) for _, rows in found for row in rows))
+    if len(ranges) < 2:
+        return missing(name, title, "Not shown: all videos of this data have the same frame rate, or none is known.")
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        wide = 0.7 / len(found)
+        for place, (model, rows) in enumerate(found):
+            for row in rows:
+                y = ranges.index(str(row["range"])) + (place - (len(found) - 1) / 2) * wide
+                whisker(axes, y, row["drop"], colour_of(place), marker=marker_of(place))
+            axes.plot([], [], color=colour_of(place), marker=marker_of(place), linestyle="",
+                      label=short(printable(model), 34))  # fmt: skip
+        names_on_y(axes, [_range_name(found, text) for text in ranges])
+        axes.set_xlabel("drop, points")
+        per_cent(axes, which="x")
+        if len(found) > 1:
+            figure.legend(loc="outside lower left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
+
+    model, rows = found[0]
+    text = "; ".join(f"{percent(row['drop'])} at {printable(row['range'])} (n = {row.get('n_sets')})" for row in rows)
+    height = 1.0 + (0.2 + 0.16 * len(found)) * len(ranges) + 0.12 * len(found)
+    return Figure(
+        name=name, title=title, sentence=f"The drop of {printable(model)}: {text}.",
+        how="Low rates leave more time between frames, so the same k reaches further.",
+        drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height + 0.15 * len(found))),
+    )  # fmt: skip
+
+
+def _range_name(found: Sequence[tuple[str, Sequence[Json]]], text: str) -> str:
+    n = next((row.get("n_sets") for _, rows in found for row in rows if str(row["range"]) == text), None)
+    return f"{text} ({n})" if n is not None else text
+
+
+def by_hint(results: Json) -> Figure:
+    """Member error by what the pixels suggest."""
+    name, title = "by_hint", "Do blur, motion or light explain it?"
+    best = next(iter(models_of(results).items()), None)
+    hints = best[1].get("by_hint") if best else None
+    panels = [(str(hint), [r for r in listed(hints, hint) if estimate(r, "error")]) for hint in hints or {}]
+    panels = [(hint, rows) for hint, rows in panels if rows]
+    if not panels or best is None:
+        return missing(name, title, "Not shown: this data carries no hints (blur, motion, exposure); build makes them.")
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        columns = 1 if is_narrow else min(len(panels), 2)
+        grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        for (hint, rows), axes in zip(panels, grid.flat, strict=False):
+            for y, row in enumerate(rows):
+                whisker(axes, y, row["error"], WRONG)
+            names_on_y(axes, [str(row.get("range")) for row in rows])
+            axes.set_title(printable(hint))
+            axes.set_xlim(left=0)
+            per_cent(axes, which="x")
+
+    spans = {hint: max(r["error"]["value"] for r in rows) - min(r["error"]["value"] for r in rows)
+             for hint, rows in panels}  # fmt: skip
+    top = max(spans, key=lambda hint: spans[hint])
+    low = min(dict(panels)[top], key=lambda row: row["error"]["value"])
+    high = max(dict(panels)[top], key=lambda row: row["error"]["value"])
+    tall = max(len(rows) for _, rows in panels)
+    return Figure(
+        name=name,
+        title=title,
+        sentence=f"For {printable(best[0])} {printable(top)} matters most: the error runs from {percent(low['error'])} "
+        f"({printable(low.get('range'))}) to {percent(high['error'])} ({printable(high.get('range'))}).",
+        how="Members of right-looking sets, grouped by a measurement of the pixels against the anchor's.",
+        drawing=draw(
+            name, paint, wide=(7.4, (0.7 + 0.3 * tall) * -(-len(panels) // 2)),
+            narrow=(3.9, (0.7 + 0.3 * tall) * len(panels)),
+        ),
+    )  # fmt: skip
+
+
+def review_impact(results: Json) -> Figure:
+    """What review changed: all candidates, kept anchors, kept anchors and members."""
+    name, title = "review_impact", "What did review change?"
+    found = []
+    for model, data in models_of(results).items():
+        impact = data.get("review_impact") or {}
+        rows = [(stage, impact[stage]) for stage in ("A", "B", "C") if estimate(impact, stage, "drop")]
+        if rows:
+            found.append((model, rows, impact))
+    if not found:
+        return missing(name, title, "Not shown: score with --compare-review on a dataset with votes to see this.")
+    meaning = {"A": "before review", "B": "kept anchors, all frames", "C": "after review"}
+    flat = [(model, stage, row) for model, rows, _ in found[:4] for stage, row in rows]
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, (_, _, row) in enumerate(flat):
+            orig, worst = value_of(row, "acc_orig"), value_of(row, "acc_pmk")
+            axes.plot([worst, orig], [y, y], color=GREY, linewidth=2.6, alpha=0.6, zorder=1)
+            axes.plot([orig], [y], marker="o", color=RIGHT, markersize=6.5, linestyle="",
+                      label="anchor" if y == 0 else None)  # fmt: skip
+            axes.plot([worst], [y], marker="D", color=WRONG, markersize=5.5, linestyle="",
+                      label="whole set" if y == 0 else None)  # fmt: skip
+        prefix = len(found) > 1
+        names_on_y(
+            axes, [(f"{short(printable(m), 16)}: " if prefix else "") + meaning[s] for m, s, _ in flat], limit=46
+        )
+        axes.set_xlabel("accuracy")
+        per_cent(axes, which="x")
+        figure.legend(loc="outside upper left", ncols=2, borderaxespad=0.2)
+
+    model, rows, impact = found[0]
+    stages = dict(rows)
+    text = f"The drop of {printable(model)} is " + ", ".join(
+        f"{points(estimate(stages[stage], 'drop'))} {meaning[stage]}" for stage in stages
+    )
+    gap = estimate(impact, "difference") or estimate(impact, "drop_a_minus_c")
+    text += f"; review accounts for {points(gap)}" if gap else ""
+    height = 1.0 + 0.34 * len(flat)
+    return Figure(
+        name=name, title=title, sentence=text + ".",
+        how="People removed pairs that do not look the same and wrong labels; without that, some “errors” are not.",
+        drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height)),
+    )  # fmt: skip

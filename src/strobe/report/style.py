@@ -1,0 +1,163 @@
+"""One look for every figure: colours that hold up for colour-blind eyes, in light and dark, and how a drawing is saved.
+
+Figures are drawn once in the light colours. In the page, each colour becomes a CSS variable of the same meaning, so
+the same drawing follows the reader's light or dark theme.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from strobe.core.late import require
+
+__all__ = [
+    "GREY",
+    "GRID",
+    "INK",
+    "MARKERS",
+    "MUTED",
+    "PAPER",
+    "RIGHT",
+    "SERIES",
+    "WRONG",
+    "Drawing",
+    "colour_of",
+    "draw",
+    "marker_of",
+    "themed",
+]
+
+INK, MUTED, GRID, GREY, PAPER = "#1d2126", "#5c6570", "#e3e5e8", "#a3a9b1", "#fefefe"
+SERIES = ("#0b62b5", "#c8501e", "#0c7d5e", "#8a4a9e", "#a87400", "#2a8fbd", "#b03060", "#5b6d18")
+"""Okabe and Ito's order of hues, darkened until text in them is readable on white."""
+RIGHT, WRONG = SERIES[0], SERIES[1]
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "p")
+
+_VARIABLES = {
+    INK: "var(--ink)",
+    MUTED: "var(--muted)",
+    GRID: "var(--line)",
+    GREY: "var(--grey)",
+    PAPER: "var(--paper)",
+    **{colour: f"var(--s{place + 1})" for place, colour in enumerate(SERIES)},
+}
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
+
+
+def colour_of(place: int) -> str:
+    """The colour of the model at this place in the ranking; it comes round again after eight."""
+    return SERIES[place % len(SERIES)]
+
+
+def marker_of(place: int) -> str:
+    """The marker of the model at this place: shape tells models apart where colour cannot."""
+    return MARKERS[place % len(MARKERS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A drawn figure: a stand-alone SVG and PNG for files, and two SVGs for the page (wide, and narrow for a phone)."""
+
+    svg: str
+    png: bytes
+    wide: str
+    narrow: str
+
+
+@contextmanager
+def _look(size: float) -> Iterator[Any]:
+    matplotlib = require("matplotlib", what="drawing figures", extra="report")
+    settings = {
+        "font.family": "DejaVu Sans",
+        "font.size": size,
+        "axes.labelsize": size,
+        "axes.titlesize": size,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "xtick.labelsize": size - 0.5,
+        "ytick.labelsize": size - 0.5,
+        "legend.fontsize": size - 0.5,
+        "text.color": INK,
+        "axes.labelcolor": MUTED,
+        "axes.edgecolor": GREY,
+        "xtick.color": GREY,
+        "ytick.color": GREY,
+        "xtick.labelcolor": MUTED,
+        "ytick.labelcolor": MUTED,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.grid.axis": "y",
+        "axes.axisbelow": True,
+        "grid.color": GRID,
+        "grid.linewidth": 0.8,
+        "lines.linewidth": 1.8,
+        "lines.markersize": 5,
+        "lines.solid_capstyle": "round",
+        "legend.frameon": False,
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "svg.fonttype": "none",
+        "text.parse_math": False,  # a model's name with dollar signs is a name, not a formula
+        "axes.unicode_minus": True,
+        "xtick.major.size": 3,
+        "ytick.major.size": 0,
+    }
+    with matplotlib.rc_context(settings):
+        yield matplotlib
+
+
+def draw(
+    name: str, paint: Callable[[Any, bool], None], *, wide: tuple[float, float], narrow: tuple[float, float]
+) -> Drawing:
+    """Paint the figure at both sizes (inches) and save it. `paint(figure, is_narrow)` draws on an empty figure."""
+    svgs = {}
+    png = b""
+    for is_narrow, size in ((False, wide), (True, narrow)):
+        with _look(9.5 if is_narrow else 10) as matplotlib:
+            figure_class = require("matplotlib.figure", what="drawing figures", extra="report").Figure
+            # A salt per figure: ids stay the same from run to run and never clash inside one page.
+            matplotlib.rcParams["svg.hashsalt"] = f"{name}-{'narrow' if is_narrow else 'wide'}"
+            figure = figure_class(figsize=size, layout="constrained")
+            paint(figure, is_narrow)
+            out = io.StringIO()
+            figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+            svgs[is_narrow] = _tidy(out.getvalue(), prefix=f"{name}-{'n' if is_narrow else 'w'}-")
+            if not is_narrow:
+                raster = io.BytesIO()
+                figure.savefig(raster, format="png", dpi=160, facecolor="white", metadata={"Software": None})
+                png = raster.getvalue()
+    return Drawing(svg=_with_paper(svgs[False]), png=png, wide=themed(svgs[False]), narrow=themed(svgs[True]))
+
+
+def _tidy(svg: str, *, prefix: str) -> str:
+    """Only the drawing: no XML prologue, no metadata, the page's own font, ids that cannot clash between figures."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    svg = svg.replace("'DejaVu Sans'", _FONT)
+    svg = re.sub(r'\bid="([^"]+)"', lambda found: f'id="{prefix}{found[1]}"', svg)
+    svg = re.sub(r'href="#([^"]+)"', lambda found: f'href="#{prefix}{found[1]}"', svg)
+    svg = re.sub(r"url\(#([^)]+)\)", lambda found: f"url(#{prefix}{found[1]})", svg)
+    # Two decimals are a hundredth of a point: nobody sees more, and the page is a third smaller.
+    return re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)
+
+
+def _with_paper(svg: str) -> str:
+    """White paper under a figure that stands alone, since its ink is dark."""
+    end = svg.index(">", svg.index("<svg")) + 1
+    return svg[:end] + '\n <rect width="100%" height="100%" fill="#ffffff"/>' + svg[end:]
+
+
+def themed(svg: str) -> str:
+    """The drawing with its colours as the page's variables.
+
+    >>> themed('<path style="fill: #0b62b5"/>')
+    '<path style="fill: var(--s1)"/>'
+    """
+    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _VARIABLES.get(found[0], found[0]), svg)
