@@ -1,0 +1,170 @@
+"""Where a hand-held camera points: smooth seeded paths, and the plane-to-plane maps they stand for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+
+__all__ = ["CameraOptions", "CameraPath", "Pose"]
+
+Floats = NDArray[np.float64]
+
+_DRIFT_HZ = (0.3, 1.2)
+"""A hand that follows something moves about once a second."""
+_SHAKE_HZ = (5.0, 11.0)
+"""Physiological tremor lies at 5 to 12 cycles a second."""
+_FOCAL = 1.2
+"""Focal length over the longer side: the view of a phone's main camera."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CameraOptions:
+    """How the camera moves and what its sensor does. An amplitude of 0 switches that effect off.
+
+    Amplitudes are the farthest the camera strays from the anchor within ±k frames; each path strays between half of
+    that and all of it. `strength` scales every one of them, and the noise.
+
+    `size` is the shorter side of a frame; `margin` the share of each side of the photo that lies outside the anchor's
+    view, room for the camera to move in (what still lies beyond the photo is mirrored). `shift` and `shake` are
+    shares of the shorter side, `zoom` a share of the scale, `roll` (in the picture's plane) and `tilt` (out of it)
+    degrees, `blur` the share of the frame interval the shutter stays open, `exposure` stops, `noise` the standard
+    deviation at mid-grey in 8-bit levels. `clean_anchor` keeps blur and noise off the anchor. `h264_crf` sends the
+    clip through a real encoder (0 is finest, 51 coarsest), with a key frame every `gop` frames.
+
+    >>> CameraOptions(k=3, shift=0.0).shift
+    0.0
+    """
+
+    k: int = 10
+    fps: int = 30
+    size: int = 256
+    margin: float = 0.08
+    shift: float = 0.03
+    zoom: float = 0.05
+    roll: float = 1.5
+    tilt: float = 2.0
+    shake: float = 0.004
+    blur: float = 0.5
+    exposure: float = 0.25
+    noise: float = 1.5
+    strength: float = 1.0
+    clean_anchor: bool = False
+    supersample: int = 2
+    h264_crf: int | None = None
+    gop: int = 12
+
+    def __post_init__(self) -> None:
+        expect(0 <= self.k <= 1000, "camera.k", "0 to 1000", self.k)
+        expect(1 <= self.fps <= 1000, "camera.fps", "1 to 1000", self.fps)
+        expect(16 <= self.size <= 4096, "camera.size", "16 to 4096 pixels", self.size)
+        expect(0 <= self.margin <= 0.4, "camera.margin", "0 to 0.4", self.margin)
+        for name, top in (
+            ("shift", 0.5), ("zoom", 1.0), ("roll", 90.0), ("tilt", 30.0), ("shake", 0.1), ("blur", 1.0),
+            ("exposure", 4.0), ("noise", 64.0), ("strength", 10.0),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            expect(0 <= value <= top, f"camera.{name}", f"0 to {top:g}", value)
+        expect(self.tilt * self.strength <= 30, "camera.tilt × strength", "at most 30 degrees", self.tilt)
+        expect(self.supersample in (1, 2, 3), "camera.supersample", "1, 2 or 3", self.supersample)
+        expect(self.h264_crf is None or 0 <= self.h264_crf <= 51, "camera.h264_crf", "0 to 51", self.h264_crf)
+        expect(1 <= self.gop <= 250, "camera.gop", "1 to 250", self.gop)
+
+
+@dataclass(frozen=True, slots=True)
+class Pose:
+    """The camera at one moment, relative to the anchor: the zero pose looks straight at the photo.
+
+    `x`, `y` in shares of the shorter side, `zoom` in natural logarithms, angles in radians, `exposure` in stops.
+    """
+
+    x: float = 0.0
+    y: float = 0.0
+    zoom: float = 0.0
+    roll: float = 0.0
+    pitch: float = 0.0
+    yaw: float = 0.0
+    exposure: float = 0.0
+
+    def to_photo(self, size_wh: tuple[int, int]) -> Floats:
+        """The 3×3 map from pixels of the frame to pixels of the anchor's view, both with the corner at (0, 0).
+
+        >>> Pose(x=0.5).to_photo((4, 4)).tolist()
+        [[1.0, 0.0, 2.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        """
+        width, height = size_wh
+        centre = np.array([[1, 0, width / 2], [0, 1, height / 2], [0, 0, 1.0]])
+        back = np.array([[1, 0, -width / 2], [0, 1, -height / 2], [0, 0, 1.0]])
+        short = min(width, height)
+        scale, cos, sin = np.exp(-self.zoom), np.cos(self.roll), np.sin(self.roll)
+        plane = np.array(
+            [[scale * cos, -scale * sin, self.x * short], [scale * sin, scale * cos, self.y * short], [0, 0, 1]]
+        )
+        tilted = np.eye(3)
+        if self.pitch or self.yaw:
+            # Turning a camera about its own centre maps picture to picture by K·R·K⁻¹, whatever is in the picture.
+            focal = _FOCAL * max(width, height)
+            lens = np.diag([focal, focal, 1.0])
+            cp, sp, cy, sy = np.cos(self.pitch), np.sin(self.pitch), np.cos(self.yaw), np.sin(self.yaw)
+            turn = np.array([[1, 0, 0], [0, cp, -sp], [0, sp, cp]]) @ np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+            tilted = lens @ turn @ np.diag([1 / focal, 1 / focal, 1.0])
+            # The turn also swings the view sideways; that part belongs to `shift`, so the centre stays where it is.
+            moved = tilted @ np.array([0.0, 0.0, 1.0])
+            tilted = np.array([[1, 0, -moved[0] / moved[2]], [0, 1, -moved[1] / moved[2]], [0, 0, 1.0]]) @ tilted
+        whole = centre @ plane @ tilted @ back
+        return np.asarray(whole / whole[2, 2], dtype=np.float64)
+
+
+class CameraPath:
+    """A pose for every moment; the zero pose at moment 0, the anchor's.
+
+    Each effect draws from a generator of its own, so that switching one off leaves the others as they were.
+    """
+
+    def __init__(self, camera: CameraOptions, rng: np.random.Generator) -> None:
+        self._camera = camera
+        draws = rng.spawn(6)
+        strength = camera.strength
+        self._shift = self._waves(draws[0], 2, _DRIFT_HZ, strength * camera.shift)
+        self._zoom = self._waves(draws[1], 1, _DRIFT_HZ, float(np.log1p(strength * camera.zoom)))
+        self._roll = self._waves(draws[2], 1, _DRIFT_HZ, float(np.radians(strength * camera.roll)))
+        self._tilt = self._waves(draws[3], 2, _DRIFT_HZ, float(np.radians(strength * camera.tilt)))
+        self._shake = self._waves(draws[4], 3, _SHAKE_HZ, strength * camera.shake)
+        self._exposure = self._waves(draws[5], 1, _DRIFT_HZ, strength * camera.exposure)
+
+    def _waves(
+        self, rng: np.random.Generator, axes: int, hertz: tuple[float, float], amplitude: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Three sines per axis, scaled so that the farthest frame within ±k strays by half the amplitude or more."""
+        speed = 2 * np.pi * rng.uniform(*hertz, size=(axes, 3))
+        phase = rng.uniform(0, 2 * np.pi, size=(axes, 3))
+        height = rng.uniform(0.4, 1.0, size=(axes, 3))
+        reach = amplitude * rng.uniform(0.5, 1.0)
+        frames = np.arange(-self._camera.k, self._camera.k + 1) / self._camera.fps
+        farthest = np.linalg.norm(_sum_of_sines(frames, speed, phase, height), axis=0).max()
+        return speed, phase, height * (reach / farthest if farthest > 1e-12 else 0.0)
+
+    def pose(self, time_s: float) -> Pose:
+        """Where the camera points `time_s` seconds after the anchor."""
+        moment = np.array([time_s])
+        shift, zoom, roll, tilt, shake, exposure = (
+            _sum_of_sines(moment, *waves)[:, 0]
+            for waves in (self._shift, self._zoom, self._roll, self._tilt, self._shake, self._exposure)
+        )
+        return Pose(
+            x=float(shift[0] + shake[0]),
+            y=float(shift[1] + shake[1]),
+            zoom=float(zoom[0]),
+            # A tremor turns the wrist too: half as many radians as it shifts shares of the side.
+            roll=float(roll[0] + shake[2] / 2),
+            pitch=float(tilt[0]),
+            yaw=float(tilt[1]),
+            exposure=float(exposure[0]),
+        )
+
+
+def _sum_of_sines(time_s: Floats, speed: Floats, phase: Floats, height: Floats) -> Floats:
+    """(axes, T): the waves' sum, 0 at moment 0."""
+    angle = speed[:, :, None] * time_s + phase[:, :, None]
+    return np.asarray((height[:, :, None] * (np.sin(angle) - np.sin(phase)[:, :, None])).sum(axis=1), dtype=np.float64)

@@ -1,0 +1,153 @@
+"""The photos to simulate a camera over: which there are, and what is known of each."""
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from strobe.core.errors import InvalidFile, StrobeError, expect, printable
+from strobe.core.labels import LabelSpace, space
+from strobe.core.records import Box
+
+__all__ = ["SUFFIXES", "Photo", "find_photos"]
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
+"""Files of these endings count as photos in a folder; a file named on its own is tried whatever it is called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Photo:
+    """A still, its name in the dataset, its labels (places in the label space), boxes in its pixels, and its mask."""
+
+    path: Path
+    name: str
+    labels: tuple[int, ...]
+    boxes: tuple[Box, ...] = ()
+    mask: Path | None = None
+
+    def __post_init__(self) -> None:
+        expect(bool(self.labels), "Photo.labels", "at least one", self.name)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Text rows of a CSV by the photo they are about, with line numbers for messages."""
+
+    path: Path
+    by_photo: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
+
+
+def find_photos(
+    sources: Sequence[Path],
+    *,
+    labels: Path | None = None,
+    boxes: Path | None = None,
+    masks: Path | None = None,
+    label_space: str | None = None,
+) -> tuple[list[Photo], LabelSpace]:
+    """Every photo under the sources, sorted by name, and the space of their labels.
+
+    Labels come from a CSV (`file,label`, several rows for several right answers), else from the boxes (CSV
+    `file,label,x0,y0,x1,y1` and, optionally, `track`), else from the name of the folder a photo lies in. `masks` is a
+    folder of PNG files named like the photos, whose pixels number the objects from 1. `label_space` names a shipped
+    space; without it the labels found make up a space of their own, in alphabetical order.
+    """
+    files = _files(sources)
+    label_rows = _read_rows(labels, ("file", "label"), files) if labels else None
+    box_rows = _read_rows(boxes, ("file", "label", "x0", "y0", "x1", "y1"), files) if boxes else None
+    named = {name: _label_names(name, path, label_rows, box_rows) for name, path in files.items()}
+    found = {label for group in named.values() for label in group}
+    if box_rows:
+        found |= {row["label"] for rows in box_rows.by_photo.values() for _, row in rows}
+    chosen = space(label_space) if label_space else LabelSpace.of_names("photos", sorted(found))
+    photos = [
+        Photo(
+            path=path,
+            name=name,
+            labels=tuple(sorted({chosen.index(label) for label in named[name]})),
+            boxes=tuple(_boxes_of(name, box_rows, chosen)) if box_rows else (),
+            mask=_mask_of(name, masks) if masks else None,
+        )
+        for name, path in sorted(files.items())
+    ]
+    return photos, chosen
+
+
+def _files(sources: Sequence[Path]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for source in sources:
+        if source.is_dir():
+            inside = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+            if not inside:
+                raise StrobeError(f"{printable(source)}: no photos in it (looked for {', '.join(SUFFIXES)})")
+            entries: Iterable[tuple[str, Path]] = ((path.relative_to(source).as_posix(), path) for path in inside)
+        elif source.is_file():
+            entries = [(source.name, source)]
+        else:
+            raise StrobeError(f"no such file or folder: {printable(source)}")
+        for name, path in entries:
+            if name in found and found[name].resolve() != path.resolve():
+                raise StrobeError(
+                    f"two photos are called {printable(name)}: {printable(found[name])} and {printable(path)}; "
+                    "rename one or put both under one folder"
+                )
+            found[name] = path
+    expect(bool(found), "photos", "at least one", "none")
+    return found
+
+
+def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) -> _Rows:
+    rows = _Rows(path)
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            missing = [column for column in columns if column not in (reader.fieldnames or ())]
+            if missing:
+                raise InvalidFile(
+                    path, f"no column {', '.join(missing)}", where="line 1", hint=f"the header is {','.join(columns)}"
+                )
+            for row in reader:
+                name = (row["file"] or "").strip()
+                if name not in files:
+                    raise InvalidFile(
+                        path, f"{printable(name)!r} is none of the photos", where=f"line {reader.line_num}",
+                        hint="names are relative to the photo folder",
+                    )  # fmt: skip
+                cells = {key: (value or "").strip() for key, value in row.items() if isinstance(key, str)}
+                if not cells["label"]:
+                    raise InvalidFile(path, "the label is empty", where=f"line {reader.line_num}")
+                rows.by_photo.setdefault(name, []).append((reader.line_num, cells))
+    except FileNotFoundError as error:
+        raise StrobeError(f"no such file: {printable(path)}") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFile(path, f"not a readable CSV ({printable(error, limit=80)})") from error
+    return rows
+
+
+def _label_names(name: str, path: Path, labels: _Rows | None, boxes: _Rows | None) -> list[str]:
+    for rows in (labels, boxes):
+        if rows is not None and name in rows.by_photo:
+            return [row["label"] for _, row in rows.by_photo[name]]
+    if labels is not None:
+        raise InvalidFile(labels.path, f"no row for the photo {printable(name)}", hint="add it or take the photo out")
+    folder = Path(name).parent.name
+    if not folder:
+        raise StrobeError(
+            f"{printable(path)}: no label; give --labels FILE.csv (file,label) or put photos in a folder per class"
+        )
+    return [folder]
+
+
+def _boxes_of(name: str, rows: _Rows, label_space: LabelSpace) -> Iterable[Box]:
+    for line, row in rows.by_photo.get(name, ()):
+        try:
+            x0, y0, x1, y1 = (float(row[column]) for column in ("x0", "y0", "x1", "y1"))
+            track = int(row["track"]) if row.get("track") else -1
+            yield Box(xyxy=(x0, y0, x1, y1), label=label_space.index(row["label"]), track=track)
+        except (ValueError, StrobeError) as error:
+            raise InvalidFile(rows.path, printable(error), where=f"line {line}") from error
+
+
+def _mask_of(name: str, masks: Path) -> Path | None:
+    tried: tuple[Path, ...] = (masks / f"{name}.png", (masks / name).with_suffix(".png"))
+    return next((path for path in tried if path.is_file()), None)

@@ -1,0 +1,143 @@
+"""`strobe simulate`: photos in, a dataset of simulated hand-held clips out."""
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from strobe.build.camera_path import CameraOptions
+from strobe.build.camera_photos import Photo, find_photos
+from strobe.build.camera_set import ClipJob, ClipResult, put_together, simulate_clip
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.ports import Image, Progress, Silent
+from strobe.datasets import folder
+from strobe.datasets.media import decode_image
+
+__all__ = ["SimulateOptions", "Simulated", "simulate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateOptions:
+    """What to simulate: the camera, where labels, boxes and masks come from, how many clips per photo, the seed."""
+
+    camera: CameraOptions = field(default_factory=CameraOptions)
+    labels: Path | None = None
+    boxes: Path | None = None
+    masks: Path | None = None
+    label_space: str | None = None
+    sets_per_photo: int = 1
+    seed: int = 0
+    name: str = ""
+    licence: str = ""
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        expect(1 <= self.sets_per_photo <= 1000, "sets per photo", "1 to 1000", self.sets_per_photo)
+        expect(self.workers >= 1, "workers", ">= 1", self.workers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What came of it: the dataset, what could not be used and why, how many clips were there already."""
+
+    dataset: Dataset
+    problems: tuple[str, ...]
+    resumed: int
+    mirrored: int
+    """Clips in which the camera looked beyond the photo and the edge was mirrored."""
+
+
+def simulate(
+    photos: Sequence[Path], destination: Path, options: SimulateOptions, *, progress: Progress | None = None
+) -> Simulated:
+    """Render the clips and write the dataset folder. The same command again does only what is missing.
+
+    The result is the same, byte for byte, whatever the number of workers and however often it was stopped.
+    """
+    say = progress or Silent()
+    found, label_space = find_photos(
+        photos, labels=options.labels, boxes=options.boxes, masks=options.masks, label_space=options.label_space
+    )
+    old = _old_dataset(destination, options)
+    jobs = [
+        ClipJob(
+            photo=photo, number=number, camera=options.camera, seed=options.seed, folder=destination, decode=_decode
+        )
+        for photo in found
+        for number in range(options.sets_per_photo)
+    ]
+    clips: list[ClipResult] = []
+    with say.task("clips", len(jobs)) as advance, _mapped(jobs, options.workers) as results:
+        for clip in results:
+            clips.append(clip)
+            advance(1)
+    clips = _each_once(clips)
+    dataset = put_together(
+        clips,
+        name=options.name or destination.resolve().name,
+        label_space=label_space,
+        camera=options.camera,
+        seed=options.seed,
+        licence=options.licence,
+    )
+    if old is not None and old.verdicts:
+        # People's votes outlive a resumed or extended build.
+        dataset = replace(dataset, verdicts=old.verdicts, info=replace(dataset.info, reviewed=old.info.reviewed))
+    folder.write(dataset, destination, overwrite=old is not None)
+    return Simulated(
+        dataset=replace(dataset, root=destination),
+        problems=tuple(clip.problem for clip in clips if clip.problem),
+        resumed=sum(clip.resumed for clip in clips),
+        mirrored=sum(clip.note is not None and clip.note["mirrored"] > 0 for clip in clips),
+    )
+
+
+def _decode(data: bytes, path: Path) -> Image:
+    return decode_image(data, name=path)
+
+
+def _old_dataset(destination: Path, options: SimulateOptions) -> Dataset | None:
+    """The dataset that is there already, if this command with these settings made it."""
+    if not folder.is_dataset(destination):
+        return None
+    old = folder.read(destination)
+    made = old.info.provenance
+    same = made.get("made_by") == "strobe simulate" and made.get("seed") == options.seed
+    if not same or made.get("camera") != asdict(options.camera):
+        raise StrobeError(
+            f"{printable(destination)} already holds a dataset made otherwise; choose another folder or remove it first"
+        )
+    return old
+
+
+@contextmanager
+def _mapped(jobs: Sequence[ClipJob], workers: int) -> Iterator[Iterator[ClipResult]]:
+    if workers == 1 or len(jobs) == 1:
+        yield map(simulate_clip, jobs)
+        return
+    # spawn: a forked copy of a process with threads (progress bars, BLAS) can hang.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context)
+    try:
+        yield pool.map(simulate_clip, jobs)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _each_once(clips: Sequence[ClipResult]) -> list[ClipResult]:
+    """The clips with copies of one photo left out: the same bytes would be the same clip under two names."""
+    seen: dict[str, Photo] = {}
+    kept = []
+    for clip in clips:
+        key = clip.note["video_id"] if clip.note else ""
+        if key and key in seen:
+            problem = f"{printable(clip.job.photo.path)}: the same file as {printable(seen[key].path)}; left out"
+            kept.append(ClipResult(job=clip.job, problem=problem))
+            continue
+        if key:
+            seen[key] = clip.job.photo
+        kept.append(clip)
+    return kept

@@ -1,0 +1,234 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image as PillowImage
+
+from strobe.build.camera_path import CameraOptions
+from strobe.cli.simulate import command
+from strobe.core.errors import StrobeError
+from strobe.core.records import Verdict
+from strobe.datasets import folder
+from strobe.datasets.media import MediaSource
+from strobe.workflows.simulate import SimulateOptions, simulate
+
+QUICK = CameraOptions(k=2, size=32)
+
+
+def write_photos(root: Path, *, classes: tuple[str, ...] = ("cat", "dog"), each: int = 2) -> Path:
+    rng = np.random.default_rng(0)
+    for name in classes:
+        (root / name).mkdir(parents=True)
+        for place in range(each):
+            pixels = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
+            PillowImage.fromarray(pixels).save(root / name / f"{place}.png")
+    return root
+
+
+def everything(dataset_folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(dataset_folder).as_posix(): path.read_bytes()
+        for path in sorted(dataset_folder.rglob("*"))
+        if path.is_file() and path.suffix != ".parquet"
+    }
+
+
+def test_photos_in_class_folders_become_a_dataset(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos")
+    done = simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, sets_per_photo=2, seed=7))
+    dataset = folder.read(tmp_path / "out")
+    assert dataset.digest() == done.dataset.digest()
+    assert dataset.info.label_space.names == ("cat", "dog")
+    assert (dataset.n_sets, len(dataset.frames), done.problems, done.resumed) == (8, 40, (), 0)
+    assert dataset.info.provenance["seed"] == 7
+    first = next(iter(dataset))
+    assert [member.distance for member in first.members] == [-2, -1, 1, 2]
+    assert first.anchor.index == 2
+    assert first.anchor.time_s is not None
+    assert float(first.anchor.time_s) == 2 / 30
+    assert len(set(dataset.frames.sha256)) == 40  # the two clips of one photo differ
+    source = MediaSource(dataset)
+    assert source.read(0).shape == (32, 42, 3)
+    right = dataset.right_rows(np.full(40, 0))
+    assert right.reshape(8, 5).all(axis=1).tolist() == [True] * 4 + [False] * 4
+
+
+def test_identity_depends_on_photo_camera_and_seed_and_on_nothing_else(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", each=1)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    (photos / "cat" / "0.png").rename(moved / "renamed.png")
+    (tmp_path / "labels.csv").write_text("file,label\nrenamed.png,cat\n")
+
+    def ids(place: str, source: Path, **changes: object) -> list[str]:
+        options = replace(SimulateOptions(camera=QUICK), **changes)  # type: ignore[arg-type]
+        return list(simulate([source], tmp_path / place, options).dataset.videos.video_id)
+
+    by_name = ids("a", moved, labels=tmp_path / "labels.csv")
+    (moved / "renamed.png").rename(photos / "cat" / "0.png")
+    same = ids("b", photos)
+    assert by_name == same[:1]
+    assert set(ids("c", photos, seed=1)).isdisjoint(same)
+    assert set(ids("d", photos, camera=replace(QUICK, noise=0.5))).isdisjoint(same)
+
+
+def test_labels_boxes_and_masks_from_files(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    PillowImage.fromarray(np.full((48, 64, 3), 90, np.uint8)).save(photos / "a.png")
+    PillowImage.fromarray(np.full((48, 64, 3), 50, np.uint8)).save(photos / "b.png")
+    (tmp_path / "masks").mkdir()
+    mask = np.zeros((48, 64), np.uint8)
+    mask[12:36, 16:48] = 3
+    PillowImage.fromarray(mask).save(tmp_path / "masks" / "a.png")
+    (tmp_path / "boxes.csv").write_text("file,label,x0,y0,x1,y1,track\na.png,cow,16,12,48,36,3\n")
+    (tmp_path / "labels.csv").write_text("file,label\na.png,cow\na.png,animal\nb.png,grass\n")
+    options = SimulateOptions(
+        camera=QUICK, labels=tmp_path / "labels.csv", boxes=tmp_path / "boxes.csv", masks=tmp_path / "masks"
+    )
+    dataset = simulate([photos], tmp_path / "out", options).dataset
+    assert dataset.info.label_space.names == ("animal", "cow", "grass")
+    assert dataset.labels_of(0) == (0, 1)
+    assert dataset.boxes is not None
+    (box,) = dataset.boxes.of_frame(2)
+    assert (box.label, box.track) == (1, 3)
+    seen = np.asarray(PillowImage.open(tmp_path / "out" / "masks" / "a.png" / "000002.png"))
+    rows, columns = np.nonzero(seen == 3)
+    assert np.abs(np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) - box.xyxy).max() <= 1
+    assert not (tmp_path / "out" / "masks" / "b.png").exists()
+
+
+def test_the_same_command_again_does_only_what_is_missing_and_keeps_votes(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos")
+    options = SimulateOptions(camera=QUICK)
+    first = simulate([photos], tmp_path / "out", options)
+    vote = Verdict(
+        verdict_id="v1", annotator="ann", at="2026-01-01T00:00:00Z", stage="pair", decision="similar",
+        set_id=str(first.dataset.sets.set_id[0]), frame_id=first.dataset.frame_ids()[0],
+    )  # fmt: skip
+    folder.append_verdicts(tmp_path / "out", [vote])
+    before = everything(tmp_path / "out")
+    (tmp_path / "out" / str(first.dataset.frames.media[7])).unlink()
+    again = simulate([photos], tmp_path / "out", options)
+    assert again.resumed == 3
+    assert everything(tmp_path / "out") == before
+    assert folder.read(tmp_path / "out").verdicts == (vote,)
+    with pytest.raises(StrobeError, match="made otherwise"):
+        simulate([photos], tmp_path / "out", replace(options, seed=1))
+
+
+@pytest.mark.slow
+def test_workers_and_a_kill_change_nothing(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", each=4)
+    camera = replace(QUICK, size=96, k=4)
+    simulate([photos], tmp_path / "one", SimulateOptions(camera=camera, name="x"))
+    code = (
+        "from strobe.cli.simulate import command; "
+        f"command(['{photos}', '{tmp_path / 'two'}', '--size', '96', '--k', '4', '--name', 'x', '--workers', '2', "
+        "'-q'])"
+    )
+    script = tmp_path / "run.py"
+    script.write_text(f"if __name__ == '__main__':\n    {code}\n")
+    process = subprocess.Popen([sys.executable, str(script)], start_new_session=True)
+    until = time.monotonic() + 60
+    while not list((tmp_path / "two").glob(".simulate/*.json")) and time.monotonic() < until:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = simulate([photos], tmp_path / "two", SimulateOptions(camera=camera, name="x", workers=2))
+    assert done.resumed >= 1
+    left_over = {name for name in everything(tmp_path / "two") if name.endswith(".tmp")}
+    two = {name: data for name, data in everything(tmp_path / "two").items() if name not in left_over}
+    assert two == everything(tmp_path / "one")
+
+
+def test_bad_photos_are_left_out_with_their_reason_and_the_rest_go_on(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos")
+    (photos / "cat" / "broken.jpg").write_bytes(b"\xff\xd8 not really")
+    (photos / "cat" / "copy.png").write_bytes((photos / "cat" / "0.png").read_bytes())
+    PillowImage.fromarray(np.zeros((1, 64, 3), np.uint8)).save(photos / "dog" / "sliver.png")
+    done = simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK))
+    assert done.dataset.n_sets == 4
+    broken, copy, sliver = done.problems
+    assert "broken.jpg: not a readable image" in broken
+    assert "the same file as" in copy
+    assert "sliver.png" in sliver
+    assert all("\n" not in problem for problem in done.problems)
+
+
+def test_greyscale_cmyk_and_rotated_photos_are_read_upright(tmp_path: Path) -> None:
+    photos = tmp_path / "p"
+    (photos / "x").mkdir(parents=True)
+    PillowImage.new("L", (64, 48), 99).save(photos / "x" / "grey.png")
+    PillowImage.new("CMYK", (64, 48), (10, 20, 30, 40)).save(photos / "x" / "cmyk.jpg")
+    exif = PillowImage.Exif()
+    exif[0x0112] = 6
+    PillowImage.new("RGB", (64, 48), (10, 20, 30)).save(photos / "x" / "turned.jpg", exif=exif)
+    dataset = simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK)).dataset
+    widths = {str(dataset.videos.name[video]): int(dataset.frames.width[video * 5]) for video in range(3)}
+    assert widths == {"x/cmyk.jpg": 42, "x/grey.png": 42, "x/turned.jpg": 32}
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "message"),
+    [
+        ({}, {}, "no photos in it"),
+        ({"a.png": b""}, {}, "no label"),
+        ({"a.png": b"", "l.csv": b"name,label\n"}, {"labels": "l.csv"}, "line 1: no column file"),
+        ({"a.png": b"", "l.csv": b"file,label\nb.png,x\n"}, {"labels": "l.csv"}, "line 2: 'b.png' is none of"),
+        ({"a.png": b"", "l.csv": b"file,label\na.png,\n"}, {"labels": "l.csv"}, "line 2: the label is empty"),
+        ({"a.png": b"", "b.png": b"", "l.csv": b"file,label\na.png,x\n"}, {"labels": "l.csv"}, "no row for the photo"),
+        ({"a.png": b"", "l.csv": b"\xff\xfe\x00"}, {"labels": "l.csv"}, "not a readable CSV"),
+        ({"a.png": b""}, {"labels": "none.csv"}, "no such file"),
+        (
+            {"a.png": b"", "b.csv": b"file,label,x0,y0,x1,y1\na.png,x,5,5,1,9\n"}, {"boxes": "b.csv"},
+            "line 2: Box.xyxy",
+        ),
+        ({"x/a.png": b""}, {"label_space": "ilsvrc"}, "unknown label space"),
+        ({"x/a.png": b"nonsense"}, {}, "no photo could be used"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(tmp_path: Path, files: dict[str, bytes], options: dict[str, str], message: str) -> None:
+    root = tmp_path / "photos"
+    root.mkdir()
+    for name, data in files.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(data)
+    fields = {key: root / value if key in ("labels", "boxes") else value for key, value in options.items()}
+    with pytest.raises(StrobeError, match=message) as caught:
+        simulate([root], tmp_path / "out", SimulateOptions(camera=QUICK, **fields))  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out" / "dataset.json").exists()
+
+
+def test_a_box_outside_its_photo_is_said(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", each=1)
+    (tmp_path / "b.csv").write_text("file,label,x0,y0,x1,y1\ncat/0.png,cat,5,5,90,40\n")
+    done = simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, boxes=tmp_path / "b.csv"))
+    assert len(done.problems) == 1
+    assert "lies outside the photo of 64×48" in done.problems[0]
+
+
+def test_two_photos_of_one_name_are_refused(tmp_path: Path) -> None:
+    one, two = write_photos(tmp_path / "1"), write_photos(tmp_path / "2")
+    with pytest.raises(StrobeError, match=r"two photos are called cat/0\.png"):
+        simulate([one, two], tmp_path / "out", SimulateOptions(camera=QUICK))
+
+
+def test_the_command_prints_what_it_made(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos")
+    arguments = [str(photos), str(tmp_path / "out"), "--k", "1", "--size", "32", "--workers", "1", "--h264", "30"]
+    shown = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert "4 sets, 12 frames, 2 classes" in shown.output
+    told = json.loads(CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False).output)
+    assert told["n_sets"] == 4
+    assert told["resumed"] == 4
+    assert set(folder.read(tmp_path / "out").frames.pict_type) <= {"I", "P", "B"}
