@@ -26,6 +26,7 @@ from strobe.core.tables import (
     Sets,
     Texts,
     Videos,
+    pairs_differ,
     texts,
 )
 
@@ -95,6 +96,8 @@ class Dataset:
         n_frames, n_classes = len(self.frames), len(self.info.label_space)
         expect(bool((self.frames.video < len(self.videos)).all()), "frames.video", "a row of videos", None)
         expect(bool((self.sets.frame < n_frames).all()), "sets.frame", "a row of frames", None)
+        expect(len(set(self.frames.key)) == n_frames, "frames.key", "each key once", None)
+        expect(pairs_differ(self.frames.video, self.frames.index), "frames.index", "each place in a video once", None)
         for name, table in (("labels", self.labels), ("boxes", self.boxes)):
             if table is not None and len(table.frame):
                 expect(int(table.frame.max()) < n_frames, f"{name}.frame", "a row of frames", None)
@@ -216,78 +219,50 @@ class Dataset:
     def frames_digest(self) -> str:
         """Changes exactly when the frames' identity or pixels do: what cached predictions depend on."""
         hasher = hashlib.sha256()
-        rows = zip(self.frame_ids(), self.frames.sha256, strict=True)
-        for text in sorted(f"{name}\t{digest}\n" for name, digest in rows):
-            hasher.update(text.encode())
+        for line in _lines(self.frame_ids(), self.frames.sha256):
+            hasher.update(line.encode())
         return hasher.hexdigest()
 
     def digest(self) -> str:
         """Changes exactly when content does: not with file order, encoding, compression or where the folder lies."""
         info = self.info
-        hasher = hashlib.sha256(
-            json.dumps(
-                [
-                    info.name,
-                    info.version,
-                    info.axis,
-                    info.k,
-                    info.label_source,
-                    info.reviewed,
-                    info.licence,
-                    info.label_space.digest,
-                    info.provenance,
-                ],
-                sort_keys=True,
-                default=str,
-            ).encode()
-        )
-        ids = self.frame_ids()
-        for lines in self._content(ids):
-            for line in sorted(lines):
+        whole = {name: getattr(info, name) for name in DatasetInfo.__slots__ if name != "label_space"}
+        whole["label_space"] = [info.label_space.name, info.label_space.digest]
+        hasher = hashlib.sha256(json.dumps(whole, sort_keys=True, default=_plain).encode())
+        for name, lines in self._content():
+            hasher.update(f"\0{name}\0".encode())
+            for line in lines:
                 hasher.update(line.encode())
-            hasher.update(b"\0")
         return hasher.hexdigest()
 
-    def _content(self, ids: list[str]) -> Iterator[list[str]]:
-        videos, frames, sets = self.videos, self.frames, self.sets
-        yield [
-            f"{i}\t{n}\t{a}/{b}\t{c}\t{d}\n"
-            for i, n, a, b, c, d in zip(
-                videos.video_id, videos.name, videos.fps_num, videos.fps_den, videos.n_frames, videos.codec, strict=True
-            )
-        ]
-        columns = [
-            frames.key, frames.pts, frames.time_num, frames.time_den, frames.pict_type, frames.width, frames.height,
-            frames.sha256,
-        ]  # fmt: skip
-        yield ["\t".join(map(str, row)) + "\n" for row in zip(ids, *(c.tolist() for c in columns), strict=True)]
-        set_names = sets.set_id[sets.set]
-        yield [
-            f"{s}\t{ids[f]}\t{d!r}\t{a}\n"
-            for s, f, d, a in zip(
-                set_names, sets.frame.tolist(), sets.distance.tolist(), sets.is_anchor.tolist(), strict=True
-            )
-        ]
-        yield [
-            f"{ids[f]}\t{label}\n"
-            for f, label in zip(self.labels.frame.tolist(), self.labels.label.tolist(), strict=True)
-        ]
+    def _content(self) -> Iterator[tuple[str, list[str]]]:
+        """Every table as lines; paths are no content, they say only where it lies."""
+        frames, sets, ids = self.frames, self.sets, texts(self.frame_ids())
+        yield "videos", _lines(*(getattr(self.videos, name) for name in Videos.__slots__ if name != "path"))
+        own = [name for name in Frames.__slots__ if name not in ("video", "index", "media")]
+        yield "frames", _lines(ids, *(getattr(frames, name) for name in own))
+        members = (sets.set_id[sets.set], ids[sets.frame])
+        yield "sets", _lines(*members, sets.distance, sets.is_anchor)
+        yield "labels", _lines(ids[self.labels.frame], self.labels.label)
         if self.boxes is not None:
             boxes = self.boxes
-            yield [
-                f"{ids[f]}\t{label}\t{xyxy!r}\t{track}\t{crowd}\n"
-                for f, label, xyxy, track, crowd in zip(
-                    boxes.frame.tolist(), boxes.label.tolist(), boxes.xyxy.tolist(), boxes.track.tolist(),
-                    boxes.crowd.tolist(), strict=True,
-                )
-            ]  # fmt: skip
+            yield "boxes", _lines(ids[boxes.frame], boxes.label, boxes.xyxy, boxes.track, boxes.crowd)
         if self.hints is not None:
-            values = [getattr(self.hints, name).tolist() for name in Hints.__slots__]
-            yield [
-                "\t".join([s, ids[f], *map(repr, row)]) + "\n"
-                for s, f, *row in zip(set_names, sets.frame.tolist(), *values, strict=True)
-            ]
-        yield [f"{verdict!r}\n" for verdict in self.verdicts]
+            yield "hints", _lines(*members, *(getattr(self.hints, name) for name in Hints.__slots__))
+        yield (
+            "verdicts",
+            sorted(json.dumps([getattr(vote, name) for name in Verdict.__slots__]) + "\n" for vote in self.verdicts),
+        )
+
+
+def _plain(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _lines(*columns: NDArray[Any] | list[str]) -> list[str]:
+    """The rows of a table as sorted lines of JSON, which no tab or line break inside a value can blur."""
+    plain = [column if isinstance(column, list) else column.tolist() for column in columns]
+    return sorted(json.dumps(row) + "\n" for row in zip(*plain, strict=True))
 
 
 def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = None) -> Dataset:

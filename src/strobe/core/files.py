@@ -112,6 +112,8 @@ def read_json(path: Path, *, hint: str | None = None) -> Any:
         raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}", hint=hint) from error
     except RecursionError as error:
         raise InvalidFile(path, "JSON nested too deep", hint=hint) from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InvalidFile(path, f"not JSON ({printable(error, limit=80)})", hint=hint) from error
     except OSError as error:
         raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
 

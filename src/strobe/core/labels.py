@@ -117,8 +117,8 @@ class Projection:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def map_labels(self, labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Source labels as target labels; −1 where the source class maps to none."""
-        table = np.full(len(self.source), -1, dtype=np.int64)
+        """Source labels as target labels; −1 where the source class maps to none, and for −1 itself."""
+        table = np.full(len(self.source) + 1, -1, dtype=np.int64)  # the last slot is what −1 points at
         for target, group in reversed(list(enumerate(self.children))):
             table[list(group)] = target
         return np.asarray(table[labels])

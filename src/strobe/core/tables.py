@@ -26,6 +26,7 @@ __all__ = [
     "Sets",
     "Texts",
     "Videos",
+    "pairs_differ",
     "texts",
 ]
 
@@ -41,6 +42,13 @@ NO_PTS = int(np.iinfo(np.int64).min)
 def _same_length(table: object, **columns: NDArray[Any]) -> None:
     lengths = {name: len(column) for name, column in columns.items()}
     expect(len(set(lengths.values())) <= 1, type(table).__name__, "columns of one length", lengths)
+
+
+def pairs_differ(a: Ints, b: Ints) -> bool:
+    """Whether no pair (a[i], b[i]) of non-negative numbers stands twice."""
+    if not len(a):
+        return True
+    return len(np.unique(a.astype(np.int64) * (int(b.max()) + 1) + b)) == len(a)
 
 
 def texts(values: Collection[str]) -> Texts:
@@ -146,8 +154,7 @@ class Sets:
         expect(bool((self.distance[self.is_anchor] == 0).all()), "sets.distance", "0 for every anchor", None)
         order = np.lexsort((self.distance, self.set))
         expect(bool((order == np.arange(len(order))).all()), "sets", "rows sorted by set, then distance", None)
-        pairs = self.set.astype(np.int64) * (int(self.frame.max()) + 1) + self.frame
-        expect(len(np.unique(pairs)) == len(pairs), "sets", "each frame once per set", None)
+        expect(pairs_differ(self.set, self.frame), "sets", "each frame once per set", None)
 
     def __len__(self) -> int:
         return len(self.set_id)
@@ -167,8 +174,7 @@ class Labels:
 
     def __post_init__(self) -> None:
         _same_length(self, frame=self.frame, label=self.label)
-        pairs = np.unique(np.stack([self.frame, self.label]), axis=1)
-        expect(pairs.shape[1] == len(self.frame), "labels", "each label once per frame", None)
+        expect(pairs_differ(self.frame, self.label), "labels", "each label once per frame", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,20 @@
 """Bringing image files of a foreign layout into a dataset folder, and hashing them on the way."""
 
 import hashlib
+import io
 import os
-import shutil
+import warnings
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from strobe.core.errors import StrobeError, printable
-from strobe.core.files import make_folder, replacing
+from strobe.core.files import make_folder, write_bytes
 from strobe.core.ports import Progress
 
 __all__ = ["MediaMode", "bring_media", "image_size_and_hash"]
+
+_ORIENTATION = 0x0112
 
 MediaMode = Literal["copy", "link", "none"]
 """`copy` the files, hard-`link` them (the same bytes, no second copy; copied where the disk cannot), or `none`."""
@@ -25,6 +28,9 @@ def bring_media(
     Files already there with the same size are not copied again, so the same command resumes.
     """
     wanted = list(names)
+    for name in wanted:
+        if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute() or "\\" in name:
+            raise StrobeError(f"the frame name {printable(name)!r} leaves the release's folder; it is refused")
     missing = [name for name in wanted if not (source / name).is_file()]
     if missing:
         raise StrobeError(
@@ -51,17 +57,25 @@ def _place(origin: Path, place: Path, mode: MediaMode) -> None:
             return
         except OSError:
             pass  # another disk, or a file system without links: a copy serves
-    with replacing(place) as temporary:
-        shutil.copyfile(origin, temporary)
+    try:
+        content = origin.read_bytes()
+    except OSError as error:
+        raise StrobeError(f"cannot read {printable(origin)}: {error.strerror}") from error
+    write_bytes(place, content)
 
 
 def image_size_and_hash(path: Path) -> tuple[str, tuple[int, int]]:
-    """The sha256 of the file's bytes, and its width and height ((0, 0) where it is no readable image)."""
+    """The sha256 of the file's bytes, and its upright width and height ((0, 0) where it is no readable image)."""
     from PIL import Image as Pillow
 
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
     try:
-        with Pillow.open(path) as picture:
-            return digest, (picture.width, picture.height)
-    except (OSError, ValueError, SyntaxError, Pillow.DecompressionBombError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Pillow.open(io.BytesIO(content)) as picture:
+                width, height = picture.size
+                sideways = picture.getexif().get(_ORIENTATION) in (5, 6, 7, 8)
+    except Exception:  # damaged in one of many ways; it is reported where it is read
         return digest, (0, 0)
+    return digest, (height, width) if sideways else (width, height)

@@ -71,7 +71,7 @@ class DatasetBuilder:
         self._frames.append(
             (video, index, key, NO_PTS if pts is None else pts, num, den, pict_type, *size_wh, sha256, media)
         )
-        self._labels += [(row, label) for label in labels]
+        self._labels += [(row, label) for label in dict.fromkeys(labels)]
         return row
 
     def box(

@@ -1,7 +1,8 @@
 """The dataset folder: read with every rule checked by file and row, written whole or not at all."""
 
-import hashlib
+import json
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from strobe.core.dataset import NO_PTS, Boxes, Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Videos, texts
+from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Hints, texts
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
-from strobe.core.files import make_folder, read_json, replacing, write_json
+from strobe.core.files import make_folder, read_json, replacing, sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
+from strobe.datasets.assemble import assemble
 from strobe.datasets.tables import SCHEMAS, Column, read_table
 
 __all__ = ["SCHEMA", "append_verdicts", "is_dataset", "read", "write"]
@@ -38,13 +40,13 @@ def read(folder: Path) -> Dataset:
     tables: dict[str, dict[str, Column]] = {}
     for name in (*_REQUIRED, *_OPTIONAL):
         path = folder / f"{name}.parquet"
-        if path.exists():
+        if path.is_file():
             _check_whole(path, files)
             tables[name] = read_table(path, SCHEMAS[name])
         elif name in _REQUIRED or f"{name}.parquet" in files:
             raise InvalidFile(path, "the file is missing", hint="copy the whole dataset folder, or make it again")
     try:
-        return _assemble(folder, info, tables)
+        return assemble(folder, info, tables)
     except InvalidValue as error:
         raise InvalidFile(folder, str(error)) from error
 
@@ -94,7 +96,7 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str]]:
 
 def _check_whole(path: Path, files: Mapping[str, str]) -> None:
     expected = files.get(path.name)
-    if expected is not None and hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+    if expected is not None and sha256_of_file(path) != expected:
         raise InvalidFile(
             path,
             "its content is not what dataset.json recorded",
@@ -102,176 +104,31 @@ def _check_whole(path: Path, files: Mapping[str, str]) -> None:
         )
 
 
-def _assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column]]) -> Dataset:
-    raw_videos, raw_frames = tables["videos"], tables["frames"]
-    if not len(raw_frames["frame_id"]):
-        raise InvalidFile(folder / "frames.parquet", "no frames", hint="an empty dataset cannot be scored")
-    if not len(tables["sets"]["set_id"]):
-        raise InvalidFile(folder / "sets.parquet", "no sets", hint="an empty dataset cannot be scored")
-    videos = Videos(**{name: raw_videos[name] for name in SCHEMAS["videos"].names})
-    video = _places(folder, "frames", "video_id", raw_frames["video_id"], videos.video_id, "videos.parquet")
-    ids = raw_frames["frame_id"]
-    _unique(folder / "frames.parquet", "frame_id", ids)
-    _unique(folder / "frames.parquet", "key", raw_frames["key"])
-    for row, (found, owner, index) in enumerate(zip(ids, raw_frames["video_id"], raw_frames["index"], strict=True)):
-        if found != f"{owner}:{index}":
-            raise InvalidFile(
-                folder / "frames.parquet",
-                f"frame_id is {printable(found)!r}, expected video_id:index",
-                where=f"row {row}",
-            )
-    frames = Frames(
-        video=video,
-        **{name: raw_frames[name] for name in SCHEMAS["frames"].names if name not in ("frame_id", "video_id")},
-    )
-    sets = _sets(folder, tables["sets"], ids)
-    hints = _hints(folder, tables["hints"], sets, ids) if "hints" in tables else None
-    raw = tables["labels"]
-    labels = Labels(
-        frame=_places(folder, "labels", "frame_id", raw["frame_id"], ids, "frames.parquet"),
-        label=_label_places(folder, "labels", raw["label"], info.label_space),
-    )
-    boxes = _boxes(folder, tables["boxes"], ids, info.label_space) if "boxes" in tables else None
-    verdicts = _verdicts(folder, tables["verdicts"]) if "verdicts" in tables else ()
-    return Dataset(
-        info=info, videos=videos, frames=frames, sets=sets, labels=labels, boxes=boxes, hints=hints, verdicts=verdicts,
-        root=folder,
-    )  # fmt: skip
-
-
-def _unique(path: Path, column: str, values: Column) -> None:
-    if len(set(values)) != len(values):
-        seen: set[object] = set()
-        for row, value in enumerate(values):
-            if value in seen:
-                raise InvalidFile(path, f"{column} {printable(value)!r} stands twice", where=f"row {row}")
-            seen.add(value)
-
-
-def _places(folder: Path, table: str, column: str, values: Column, known: Column, where: str) -> NDArray[np.int32]:
-    place = {value: row for row, value in enumerate(known)}
-    out = np.empty(len(values), dtype=np.int32)
-    for row, value in enumerate(values):
-        found = place.get(value)
-        if found is None:
-            raise InvalidFile(
-                folder / f"{table}.parquet", f"{column} {printable(value)!r} is not in {where}", where=f"row {row}"
-            )
-        out[row] = found
-    return out
-
-
-def _label_places(folder: Path, table: str, values: Column, label_space: LabelSpace) -> NDArray[np.int32]:
-    place = {label: row for row, label in enumerate(label_space.ids)}
-    out = np.empty(len(values), dtype=np.int32)
-    for row, value in enumerate(values):
-        if value not in place:
-            raise InvalidFile(
-                folder / f"{table}.parquet",
-                f"label {printable(value)!r} is no class of {label_space.name} ({len(label_space)} classes)",
-                where=f"row {row}",
-            )
-        out[row] = place[value]
-    return out
-
-
-def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
-    frame = _places(folder, "sets", "frame_id", raw["frame_id"], ids, "frames.parquet")
-    if not np.isfinite(raw["distance"]).all():
-        row = int(np.flatnonzero(~np.isfinite(raw["distance"]))[0])
-        raise InvalidFile(folder / "sets.parquet", "distance is not a finite number", where=f"row {row}")
-    names = list(dict.fromkeys(raw["set_id"]))
-    place = {name: row for row, name in enumerate(names)}
-    owner = np.array([place[name] for name in raw["set_id"]], dtype=np.int32)
-    order = np.lexsort((raw["distance"], owner))
-    return Sets(
-        set_id=texts(names),
-        set=owner[order],
-        frame=frame[order],
-        distance=raw["distance"][order],
-        is_anchor=raw["is_anchor"][order],
-    )
-
-
-def _hints(folder: Path, raw: dict[str, Column], sets: Sets, ids: Column) -> Hints:
-    have = {pair: row for row, pair in enumerate(zip(raw["set_id"].tolist(), raw["frame_id"].tolist(), strict=True))}
-    wanted = list(zip(sets.set_id[sets.set].tolist(), ids[sets.frame].tolist(), strict=True))
-    missing = [pair for pair in wanted if pair not in have]
-    if missing:
-        raise InvalidFile(
-            folder / "hints.parquet", f"{len(missing)} set rows have no hint, first {printable(missing[0])}"
-        )
-    rows = np.array([have[pair] for pair in wanted], dtype=np.int64)
-    return Hints(**{name: raw[name][rows] for name in ("cut", "blur", "motion", "exposure", "duplicate")})
-
-
-def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: LabelSpace) -> Boxes:
-    xyxy = np.stack([raw[name] for name in ("x0", "y0", "x1", "y1")], axis=1).astype(np.float64).reshape(-1, 4)
-    bad = ~(np.isfinite(xyxy).all(axis=1) & (xyxy[:, 2] > xyxy[:, 0]) & (xyxy[:, 3] > xyxy[:, 1]))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise InvalidFile(
-            folder / "boxes.parquet", f"expected x0 < x1 and y0 < y1, got {xyxy[row].tolist()}", where=f"row {row}"
-        )
-    return Boxes(
-        frame=_places(folder, "boxes", "frame_id", raw["frame_id"], ids, "frames.parquet"),
-        label=_label_places(folder, "boxes", raw["label"], label_space),
-        xyxy=xyxy,
-        track=raw["track"],
-        crowd=raw["crowd"],
-    )
-
-
-def _verdicts(folder: Path, raw: dict[str, Column]) -> tuple[Verdict, ...]:
-    out = []
-    for row in range(len(raw["verdict_id"])):
-        seconds = float(raw["seconds"][row])
-        right = int(raw["label_right"][row])
-        try:
-            out.append(
-                Verdict(
-                    **{
-                        name: str(raw[name][row])
-                        for name in (
-                            "verdict_id",
-                            "annotator",
-                            "at",
-                            "set_id",
-                            "frame_id",
-                            "reason",
-                            "note",
-                            "page_version",
-                        )
-                    },
-                    stage=raw["stage"][row],
-                    decision=raw["decision"][row],
-                    label_right=None if right < 0 else bool(right),
-                    bad_anchor=bool(raw["bad_anchor"][row]),
-                    labels=tuple(raw["labels"][row]),
-                    seconds=None if np.isnan(seconds) else seconds,
-                )
-            )
-        except InvalidValue as error:
-            raise InvalidFile(folder / "verdicts.parquet", str(error), where=f"row {row}") from error
-    return tuple(out)
-
-
 # -- writing -----------------------------------------------------------------------------------------------------
 
 
 def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
-    """Write the tables and, last, dataset.json. Media are not touched: who makes the dataset puts them there."""
+    """Write the tables and dataset.json. Media are not touched: who makes the dataset puts them there.
+
+    Everything is written aside first and takes its place at the end, dataset.json last, so that an error (a full disk)
+    leaves the folder as it was.
+    """
     if is_dataset(folder) and not overwrite:
         raise StrobeError(f"{printable(folder)} already holds a dataset; choose another folder or remove it first")
     if folder.exists() and not folder.is_dir():
         raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
     make_folder(folder)
-    files = {}
-    for name, columns in _columns(dataset).items():
-        files[f"{name}.parquet"] = _write_table(folder / f"{name}.parquet", columns, SCHEMAS[name].arrow)
-    _write_info(folder, dataset.info, files)
+    columns = _columns(dataset)
+    with ExitStack() as stack:
+        # Left in reverse order: entered first, dataset.json takes its place last.
+        info = stack.enter_context(replacing(folder / "dataset.json"))
+        files = {}
+        for name, table in columns.items():
+            temporary = stack.enter_context(replacing(folder / f"{name}.parquet"))
+            files[f"{name}.parquet"] = _write_table(temporary, table, SCHEMAS[name].arrow)
+        _write_info(info, dataset.info, files)
     for name in _OPTIONAL:
-        if f"{name}.parquet" not in files:
+        if name not in columns:
             (folder / f"{name}.parquet").unlink(missing_ok=True)
     return folder
 
@@ -285,42 +142,46 @@ def append_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> Dataset:
         if verdict.verdict_id not in known:
             known.add(verdict.verdict_id)
             fresh.append(verdict)
+    if not fresh and not dataset.verdicts:
+        return dataset
     info = replace(dataset.info, reviewed="votes")
     changed = replace(dataset, info=info, verdicts=(*dataset.verdicts, *fresh))
-    columns = _columns(changed)["verdicts"]
     _, files = _read_info(folder)
-    files["verdicts.parquet"] = _write_table(folder / "verdicts.parquet", columns, SCHEMAS["verdicts"].arrow)
-    _write_info(folder, info, files)
+    # Votes are replaced in one step of their own: dying between the two files leaves a dataset that can be read.
+    if fresh:
+        with replacing(folder / "verdicts.parquet") as temporary:
+            _write_table(temporary, _columns(changed)["verdicts"], SCHEMAS["verdicts"].arrow)
+    if dataset.info.reviewed != "votes":
+        with replacing(folder / "dataset.json") as temporary:
+            _write_info(temporary, info, files)
     return changed
 
 
-def _write_info(folder: Path, info: DatasetInfo, files: Mapping[str, str]) -> None:
-    write_json(
-        folder / "dataset.json",
-        {
-            "schema": SCHEMA,
-            "name": info.name,
-            "version": info.version,
-            "axis": info.axis,
-            "k": info.k,
-            "label_source": info.label_source,
-            "reviewed": info.reviewed,
-            "licence": info.licence,
-            "provenance": dict(info.provenance),
-            "files": dict(files),
-            "label_space": info.label_space.to_json(),
-        },
-    )
+def _write_info(path: Path, info: DatasetInfo, files: Mapping[str, str]) -> None:
+    content = {
+        "schema": SCHEMA,
+        "name": info.name,
+        "version": info.version,
+        "axis": info.axis,
+        "k": info.k,
+        "label_source": info.label_source,
+        "reviewed": info.reviewed,
+        "licence": info.licence,
+        "provenance": dict(info.provenance),
+        # verdicts.parquet is left out: it grows by itself, and must be readable after every single vote.
+        "files": {name: digest for name, digest in files.items() if name != "verdicts.parquet"},
+        "label_space": info.label_space.to_json(),
+    }
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def _write_table(path: Path, columns: Mapping[str, Any], schema: pa.Schema) -> str:
-    """Write the table; its sha256 comes back. No statistics or time stamps: equal content gives equal bytes."""
+    """Write the table; its sha256 comes back. Nothing in it depends on time: equal content gives equal bytes."""
     table = pa.table(
         {name: pa.array(columns[name], type=schema.field(name).type) for name in schema.names}, schema=schema
     )
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
-        return hashlib.sha256(temporary.read_bytes()).hexdigest()
+    pq.write_table(table, path, compression="zstd")
+    return sha256_of_file(path)
 
 
 def _nullable(values: NDArray[Any], null: object) -> list[Any]:

@@ -79,14 +79,15 @@ def _check(pmsets_path: Path, pmsets: Any, labels_path: Path, labels: Any) -> No
     for key, classes in labels.items():
         if not isinstance(classes, list) or not classes:
             raise InvalidFile(labels_path, "expected a list of class numbers", where=key)
+        _video(labels_path, key), _index(labels_path, key)
         for label in classes:
-            if not isinstance(label, int) or not 0 <= label < n_classes:
+            if type(label) is not int or not 0 <= label < n_classes:
                 raise InvalidFile(labels_path, f"label {printable(label)} is outside 0–{n_classes - 1}", where=key)
     for anchor, members in pmsets.items():
         if not isinstance(members, list):
             raise InvalidFile(pmsets_path, "expected a list of frames", where=anchor)
         for key in (anchor, *members):
-            if key not in labels:
+            if not isinstance(key, str) or key not in labels:
                 raise InvalidFile(pmsets_path, f"frame {printable(key)} has no label in labels.json", where=anchor)
         if len(set(members)) != len(members) or anchor in members:
             raise InvalidFile(pmsets_path, "a frame stands twice, or the anchor is its own neighbour", where=anchor)

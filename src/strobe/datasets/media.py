@@ -28,7 +28,6 @@ def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS)
     Transparent pixels are laid over black, so that the result depends on the file alone.
     """
     from PIL import Image as Pillow
-    from PIL import ImageOps, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
@@ -40,28 +39,32 @@ def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS)
                         f"{opened.width}×{opened.height} pixels, more than the limit of {max_pixels:,}",
                         hint="shrink the image",
                     )
-                opened.load()
-                picture = ImageOps.exif_transpose(opened)
-                if picture.mode.startswith("I") or picture.mode == "F":
-                    picture = _to_eight_bits(picture)
-                if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
-                    rgba = picture.convert("RGBA")
-                    picture = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, (0, 0, 0, 255)), rgba)
-                return np.ascontiguousarray(np.asarray(picture.convert("RGB"), dtype=np.uint8))
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError) as error:
-        if isinstance(error, Pillow.DecompressionBombError):
-            raise InvalidFile(name, "a decompression bomb: far more pixels than the file's size allows") from error
+                return _upright_rgb(opened)
+    except StrobeError:
+        raise
+    except Pillow.DecompressionBombError as error:
+        raise InvalidFile(name, "a decompression bomb: far more pixels than the limit", hint="shrink it") from error
+    except Exception as error:  # decoders raise whatever they like on damaged bytes; the file is what is wrong
         raise InvalidFile(name, f"not a readable image ({printable(error, limit=80)})") from error
 
 
-def _to_eight_bits(picture: Any) -> Any:
-    """16-bit greyscale by its high byte; wider or floating pixels by clipping to 0–255."""
+def _upright_rgb(opened: Any) -> Image:
     from PIL import Image as Pillow
+    from PIL import ImageOps
 
-    pixels = np.asarray(picture)
-    if pixels.dtype == np.uint16 or (pixels.dtype.kind == "i" and pixels.max(initial=0) > 255):
-        return Pillow.fromarray((np.clip(pixels, 0, 65535) >> 8).astype(np.uint8))
-    return Pillow.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+    opened.load()
+    # In mode I these formats hold 16 bits, of which the high byte is the picture.
+    deep = opened.format in ("PNG", "PPM", "TIFF") and opened.mode == "I"
+    picture = ImageOps.exif_transpose(opened)
+    if picture.mode.startswith("I") or picture.mode == "F":
+        pixels = np.asarray(picture)
+        if deep or (pixels.dtype.kind == "u" and pixels.dtype.itemsize == 2):
+            pixels = np.clip(pixels, 0, 65535) >> 8
+        picture = Pillow.fromarray(np.clip(np.nan_to_num(pixels), 0, 255).astype(np.uint8))
+    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+        rgba = picture.convert("RGBA")
+        picture = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, (0, 0, 0, 255)), rgba)
+    return np.ascontiguousarray(np.asarray(picture.convert("RGB"), dtype=np.uint8))
 
 
 class MediaSource:

@@ -9,11 +9,10 @@
 | Parquet | `frame`, `scores` (list) | `frame`, `label` |
 
 A class is its number, its id or its name. Scores are in the dataset's classes, or in ILSVRC-2012's 1,000 and then
-projected.
+projected: a row of 1,000 says so by its length, ids and names by themselves, class numbers must be declared (`space`).
+Parquet declares `kind` and `space` in its schema's metadata.
 """
 
-import csv
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -23,9 +22,9 @@ from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, printable
-from strobe.core.files import read_json
-from strobe.core.labels import LabelSpace, Projection, projection, space
+from strobe.core.labels import LabelSpace, Projection, check_scores, projection, space
 from strobe.core.predictions import Predictions
+from strobe.datasets.prediction_files import RawPredictions, read_raw
 
 __all__ = ["Kind", "PredictionFile", "read_predictions"]
 
@@ -43,34 +42,27 @@ class PredictionFile:
     n_extra: int
 
 
-@dataclass
-class _Raw:
-    frames: list[str]
-    values: list[Any]
-    kind: str | None = None
-    space: str | None = None
-    columns: list[str] | None = None  # the class names of a CSV's score columns
-
-
 def read_predictions(
     path: Path,
     dataset: Dataset,
     *,
     name: str | None = None,
     kind: Kind = "auto",
+    source_space: str | None = None,
     merge: str = "max",
     allow_missing: bool = False,
     ignore_extra: bool = False,
 ) -> PredictionFile:
     """The file's predictions in the order of the dataset's frames.
 
+    `kind` and `source_space` (a shipped label space) say what the file does not say itself.
     Missing frames are an error that says how many and which first, unless `allow_missing`: then they are unscored.
     """
     if not path.exists():
         raise StrobeError(f"no such file: {printable(path)}")
     if path.is_dir():
         raise StrobeError(f"{printable(path)} is a folder; give one prediction file (JSON, JSONL, CSV or Parquet)")
-    raw = _read(path)
+    raw = read_raw(path)
     if not raw.frames:
         raise InvalidFile(path, "no predictions in it")
     _no_duplicates(path, raw.frames)
@@ -81,6 +73,7 @@ def read_predictions(
     scored = np.zeros(len(dataset.frames), dtype=bool)
     scored[rows] = True
     declared = kind if kind != "auto" else raw.kind
+    raw.space = source_space or raw.space
     model = name or path.stem
     label_space = dataset.info.label_space
     if _are_labels(values):
@@ -96,6 +89,11 @@ def read_predictions(
     if declared == "labels":
         raise InvalidFile(path, "declared as labels, but it holds scores")
     matrix = _matrix(path, frames, values)
+    try:
+        # Before projecting: NaN in a class that maps nowhere still says that the model broke.
+        check_scores(matrix, names=[printable(frame) for frame in frames], what=model)
+    except InvalidValue as error:
+        raise InvalidFile(path, str(error)) from error
     chosen = _projection(path, matrix.shape[1], label_space, raw)
     found = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
     if found == "probabilities" and bool((matrix < 0).any()):
@@ -118,105 +116,6 @@ def read_predictions(
         predictions=predictions, kind=found, kind_declared=declared is not None, source_space=chosen.source.name,
         n_extra=n_extra,
     )  # fmt: skip
-
-
-# -- reading -----------------------------------------------------------------------------------------------------
-
-
-def _read(path: Path) -> _Raw:
-    readers = {".json": _read_json, ".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise InvalidFile(path, f"unknown ending {printable(path.suffix)!r}", hint=f"expected {', '.join(readers)}")
-    return reader(path)
-
-
-def _read_json(path: Path) -> _Raw:
-    seen_twice: list[str] = []
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(items)
-        if len(made) != len(items):
-            seen: set[str] = set()
-            seen_twice.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        return made
-
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
-    except (ValueError, RecursionError):
-        read_json(path)  # says where it breaks, in one line
-        raise
-    if seen_twice:
-        raise InvalidFile(
-            path,
-            f"frame {printable(seen_twice[0])!r} stands twice ({len(seen_twice)} duplicates)",
-            hint="keep one each",
-        )
-    if isinstance(data, dict) and "predictions" in data and isinstance(data["predictions"], dict):
-        kind, label_space, data = data.get("kind"), data.get("space"), data["predictions"]
-        if kind not in (None, "logits", "probabilities", "labels"):
-            raise InvalidFile(path, f"kind {printable(kind)!r}; expected logits, probabilities or labels", where="kind")
-        return _Raw(list(data), list(data.values()), kind=kind, space=label_space)
-    if not isinstance(data, dict):
-        raise InvalidFile(path, "expected a JSON object {frame: [scores]}")
-    return _Raw(list(data), list(data.values()))
-
-
-def _read_jsonl(path: Path) -> _Raw:
-    raw = _Raw([], [])
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                entry = json.loads(line)
-                raw.frames.append(str(entry["frame"]))
-                raw.values.append(entry["scores"] if "scores" in entry else entry["label"])
-            except json.JSONDecodeError as error:
-                raise InvalidFile(path, f"not JSON ({error.msg})", where=f"line {number}") from error
-            except (KeyError, TypeError) as error:
-                raise InvalidFile(
-                    path, 'expected {"frame": …, "scores": […]} or {"frame": …, "label": …}', where=f"line {number}"
-                ) from error
-    return raw
-
-
-def _read_csv(path: Path) -> _Raw:
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.reader(file)
-        header = next(reader, [])
-        if not header or header[0] != "frame" or len(header) < 2:
-            raise InvalidFile(path, "expected a header frame,label or frame,<classes…>", where="line 1")
-        raw = _Raw([], [], columns=header[1:] if header[1:] != ["label"] else None)
-        for number, line in enumerate(reader, start=2):
-            if not line:
-                continue
-            if len(line) != len(header):
-                raise InvalidFile(path, f"{len(line)} fields, expected {len(header)}", where=f"line {number}")
-            raw.frames.append(line[0])
-            if raw.columns is None:
-                raw.values.append(int(line[1]) if line[1].lstrip("-").isdecimal() else line[1])
-                continue
-            try:
-                raw.values.append([float(value) for value in line[1:]])
-            except ValueError as error:
-                raise InvalidFile(path, f"not a number ({error})", where=f"line {number}") from error
-    return raw
-
-
-def _read_parquet(path: Path) -> _Raw:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
-    key = next((name for name in ("frame", "frame_id") if name in table.column_names), None)
-    value = next((name for name in ("scores", "label") if name in table.column_names), None)
-    if key is None or value is None:
-        raise InvalidFile(path, f"expected columns frame and scores or label, got {', '.join(table.column_names)}")
-    return _Raw([str(name) for name in table.column(key).to_pylist()], table.column(value).to_pylist())
 
 
 # -- checking ----------------------------------------------------------------------------------------------------
@@ -277,26 +176,45 @@ def _labels(
     path: Path, frames: list[str], values: list[Any], label_space: LabelSpace, declared: str | None
 ) -> tuple[str, NDArray[np.int64]]:
     """Predicted classes in the dataset's space; −1 for a source class that maps to none."""
-    source = label_space if declared in (None, label_space.name) else _named_space(path, declared)
-    top = max((value for value in values if isinstance(value, int)), default=-1)
-    if declared is None and top >= len(label_space):
-        source = space("ilsvrc-2012")
-    if top >= len(source):
-        frame = next(f for f, value in zip(frames, values, strict=True) if value == top)
-        raise InvalidFile(
-            path, f"class {top} is outside {label_space.name} (0–{len(label_space) - 1})", where=printable(frame)
-        )
+    for frame, value in zip(frames, values, strict=True):
+        if not isinstance(value, int | str) or isinstance(value, bool):
+            raise InvalidFile(
+                path, f"expected a class (number, id or name), got {printable(value, limit=60)}", where=printable(frame)
+            )
+    if declared is None:
+        source = _space_of_labels(values, label_space)
+    else:
+        source = label_space if declared == label_space.name else _named_space(path, declared)
+    hint = "declare the space if the numbers are another's (ilsvrc-2012)" if declared is None else None
     out = np.empty(len(values), dtype=np.int64)
     for place, value in enumerate(values):
-        try:
-            out[place] = value if isinstance(value, int) else source.index(value)
-        except (UnknownName, TypeError) as error:
-            raise InvalidFile(path, str(error), where=printable(frames[place])) from error
-        if out[place] < 0:
-            raise InvalidFile(path, f"class {value} is negative", where=printable(frames[place]))
+        where = printable(frames[place])
+        if isinstance(value, int):
+            if not 0 <= value < len(source):
+                raise InvalidFile(
+                    path, f"class {value} is outside {source.name} (0–{len(source) - 1})", where=where, hint=hint
+                )
+            out[place] = value
+        else:
+            try:
+                out[place] = source.index(value)
+            except UnknownName as error:
+                raise InvalidFile(path, str(error), where=where) from error
     if source is not label_space:
         out = _map(path, source, label_space).map_labels(out)
     return source.name, out
+
+
+def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:
+    """ILSVRC-2012 where every class is named by one of its ids or names and one is not of the dataset's own space."""
+    if not all(isinstance(value, str) for value in values):
+        return label_space
+    own = {*label_space.ids, *label_space.names}
+    other = space("ilsvrc-2012")
+    known = {*other.ids, *other.names}
+    return (
+        other if any(value not in own for value in values) and all(value in known for value in values) else label_space
+    )
 
 
 def _named_space(path: Path, name: str | None) -> LabelSpace:
@@ -307,28 +225,37 @@ def _named_space(path: Path, name: str | None) -> LabelSpace:
 
 
 def _matrix(path: Path, frames: list[str], values: list[Any]) -> NDArray[np.float64]:
-    width = len(values[0]) if isinstance(values[0], list) else -1
+    width = len(values[0]) if isinstance(values[0], list | np.ndarray) else -1
     for frame, value in zip(frames, values, strict=True):
-        if not isinstance(value, list):
+        if not isinstance(value, list | np.ndarray):
             raise InvalidFile(
                 path, f"expected a list of scores, got {printable(value, limit=60)}", where=printable(frame)
             )
         if len(value) != width:
             raise InvalidFile(path, f"{len(value)} scores, but {width} in the first frame", where=printable(frame))
     try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        for frame, value in zip(frames, values, strict=True):
-            if any(not isinstance(score, int | float) for score in value):
-                raise InvalidFile(path, "a score is not a number", where=printable(frame)) from error
-        raise
+        matrix = np.array(values, dtype=np.float64)
+        if matrix.ndim == 2:
+            return matrix
+    except (TypeError, ValueError, OverflowError):
+        pass
+    bad = (f for f, value in zip(frames, values, strict=True) if any(not _is_number(score) for score in value))
+    raise InvalidFile(path, "a score is not a number", where=printable(next(bad, frames[0])))
 
 
-def _projection(path: Path, width: int, label_space: LabelSpace, raw: _Raw) -> Projection:
-    if raw.columns is not None and set(raw.columns) != {str(place) for place in range(width)}:
+def _is_number(value: object) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**308)
+
+
+def _projection(path: Path, width: int, label_space: LabelSpace, raw: RawPredictions) -> Projection:
+    if raw.columns is not None and raw.columns != [str(place) for place in range(width)]:
         source = _space_of_columns(path, raw.columns, label_space)
-    elif raw.space not in (None, label_space.name):
-        source = _named_space(path, raw.space)
+    elif raw.space is not None:
+        source = label_space if raw.space == label_space.name else _named_space(path, raw.space)
+        if width != len(source):
+            raise InvalidFile(
+                path, f"{width} scores per frame, but {source.name}, as declared, has {len(source)} classes"
+            )
     elif width == len(label_space):
         return Projection.identity(label_space)
     else:

@@ -79,7 +79,7 @@ def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
     """The declared columns as numpy arrays (text as objects), nulls replaced by their stand-ins."""
     try:
         table = pq.read_table(path, memory_map=False)
-    except (pa.ArrowInvalid, pa.ArrowIOError, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
     out: dict[str, Column] = {}
     for wanted in schema.arrow:
@@ -90,7 +90,7 @@ def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
         column = table.column(wanted.name)
         try:
             column = column.cast(wanted.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except pa.ArrowException as error:
             raise InvalidFile(path, f"the column {wanted.name} is {column.type}, expected {wanted.type}") from error
         out[wanted.name] = _to_numpy(path, wanted, column, schema.nulls)
     return out

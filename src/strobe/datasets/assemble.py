@@ -1,0 +1,203 @@
+"""From the columns of the files to a Dataset, every rule checked: the error names file, row and rule."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Videos, texts
+from strobe.core.errors import InvalidFile, InvalidValue, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.records import Verdict
+from strobe.datasets.tables import SCHEMAS, Column
+
+__all__ = ["assemble"]
+
+
+def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column]]) -> Dataset:
+    """The dataset whose tables (file stem → column → values) were read from the folder."""
+    raw_videos, raw_frames = tables["videos"], tables["frames"]
+    if not len(raw_frames["frame_id"]):
+        raise InvalidFile(folder / "frames.parquet", "no frames", hint="an empty dataset cannot be scored")
+    if not len(tables["sets"]["set_id"]):
+        raise InvalidFile(folder / "sets.parquet", "no sets", hint="an empty dataset cannot be scored")
+    videos = Videos(**{name: raw_videos[name] for name in SCHEMAS["videos"].names})
+    video = _places(folder, "frames", "video_id", raw_frames["video_id"], videos.video_id, "videos.parquet")
+    ids = raw_frames["frame_id"]
+    _unique(folder / "frames.parquet", "frame_id", ids)
+    _unique(folder / "frames.parquet", "key", raw_frames["key"])
+    for row, (found, owner, index) in enumerate(zip(ids, raw_frames["video_id"], raw_frames["index"], strict=True)):
+        if found != f"{owner}:{index}":
+            raise InvalidFile(
+                folder / "frames.parquet",
+                f"frame_id is {printable(found)!r}, expected video_id:index",
+                where=f"row {row}",
+            )
+    _check_frames(folder / "frames.parquet", raw_frames)
+    frames = Frames(
+        video=video,
+        **{name: raw_frames[name] for name in SCHEMAS["frames"].names if name not in ("frame_id", "video_id")},
+    )
+    sets = _sets(folder, tables["sets"], ids)
+    hints = _hints(folder, tables["hints"], sets, ids) if "hints" in tables else None
+    raw = tables["labels"]
+    _unique(folder / "labels.parquet", "the label", list(zip(raw["frame_id"], raw["label"], strict=True)))
+    labels = Labels(
+        frame=_places(folder, "labels", "frame_id", raw["frame_id"], ids, "frames.parquet"),
+        label=_label_places(folder, "labels", raw["label"], info.label_space),
+    )
+    boxes = _boxes(folder, tables["boxes"], ids, info.label_space) if "boxes" in tables else None
+    verdicts = _verdicts(folder, tables["verdicts"]) if "verdicts" in tables else ()
+    return Dataset(
+        info=info, videos=videos, frames=frames, sets=sets, labels=labels, boxes=boxes, hints=hints, verdicts=verdicts,
+        root=folder,
+    )  # fmt: skip
+
+
+def _first(bad: NDArray[np.bool_]) -> str:
+    return f"row {int(np.flatnonzero(bad)[0])}"
+
+
+def _check_frames(path: Path, raw: dict[str, Column]) -> None:
+    rules = (
+        ("index is negative", raw["index"] < 0),
+        ("time_den is negative", raw["time_den"] < 0),
+        ("width or height is negative", (raw["width"] < 0) | (raw["height"] < 0)),
+        ("pict_type is none of I, P, B", np.array([kind not in ("I", "P", "B", "") for kind in raw["pict_type"]])),
+    )
+    for problem, bad in rules:
+        if bad.any():
+            raise InvalidFile(path, problem, where=_first(bad))
+
+
+def _unique(path: Path, column: str, values: Column | list[tuple[str, str]]) -> None:
+    if len(set(values)) != len(values):
+        seen: set[object] = set()
+        for row, value in enumerate(values):
+            if value in seen:
+                raise InvalidFile(path, f"{column} {printable(value)!r} stands twice", where=f"row {row}")
+            seen.add(value)
+
+
+def _places(folder: Path, table: str, column: str, values: Column, known: Column, where: str) -> NDArray[np.int32]:
+    place = {value: row for row, value in enumerate(known)}
+    out = np.empty(len(values), dtype=np.int32)
+    for row, value in enumerate(values):
+        found = place.get(value)
+        if found is None:
+            raise InvalidFile(
+                folder / f"{table}.parquet", f"{column} {printable(value)!r} is not in {where}", where=f"row {row}"
+            )
+        out[row] = found
+    return out
+
+
+def _label_places(folder: Path, table: str, values: Column, label_space: LabelSpace) -> NDArray[np.int32]:
+    place = {label: row for row, label in enumerate(label_space.ids)}
+    out = np.empty(len(values), dtype=np.int32)
+    for row, value in enumerate(values):
+        if value not in place:
+            raise InvalidFile(
+                folder / f"{table}.parquet",
+                f"label {printable(value)!r} is no class of {label_space.name} ({len(label_space)} classes)",
+                where=f"row {row}",
+            )
+        out[row] = place[value]
+    return out
+
+
+def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
+    path = folder / "sets.parquet"
+    frame = _places(folder, "sets", "frame_id", raw["frame_id"], ids, "frames.parquet")
+    names = list(dict.fromkeys(raw["set_id"]))
+    place = {name: row for row, name in enumerate(names)}
+    owner = np.array([place[name] for name in raw["set_id"]], dtype=np.int32)
+    rules = (
+        ("distance is not a finite number", ~np.isfinite(raw["distance"])),
+        ("an anchor at a distance other than 0", raw["is_anchor"] & (raw["distance"] != 0)),
+    )
+    for problem, bad in rules:
+        if bad.any():
+            raise InvalidFile(path, problem, where=_first(bad))
+    _unique(path, "the frame of the set", list(zip(raw["set_id"], raw["frame_id"], strict=True)))
+    anchors = np.bincount(owner[raw["is_anchor"]], minlength=len(names))
+    if (anchors != 1).any():
+        at = int(np.flatnonzero(anchors != 1)[0])
+        where = f"row {int(np.flatnonzero(owner == at)[0])}"
+        raise InvalidFile(
+            path,
+            f"set {printable(names[at])!r} has {int(anchors[at])} anchors; every set needs exactly one",
+            where=where,
+        )
+    order = np.lexsort((raw["distance"], owner))
+    return Sets(
+        set_id=texts(names),
+        set=owner[order],
+        frame=frame[order],
+        distance=raw["distance"][order],
+        is_anchor=raw["is_anchor"][order],
+    )
+
+
+def _hints(folder: Path, raw: dict[str, Column], sets: Sets, ids: Column) -> Hints:
+    have = {pair: row for row, pair in enumerate(zip(raw["set_id"].tolist(), raw["frame_id"].tolist(), strict=True))}
+    wanted = list(zip(sets.set_id[sets.set].tolist(), ids[sets.frame].tolist(), strict=True))
+    missing = [pair for pair in wanted if pair not in have]
+    if missing:
+        raise InvalidFile(
+            folder / "hints.parquet", f"{len(missing)} set rows have no hint, first {printable(missing[0])}"
+        )
+    rows = np.array([have[pair] for pair in wanted], dtype=np.int64)
+    return Hints(**{name: raw[name][rows] for name in ("cut", "blur", "motion", "exposure", "duplicate")})
+
+
+def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: LabelSpace) -> Boxes:
+    xyxy = np.stack([raw[name] for name in ("x0", "y0", "x1", "y1")], axis=1).astype(np.float64).reshape(-1, 4)
+    bad = ~(np.isfinite(xyxy).all(axis=1) & (xyxy[:, 2] > xyxy[:, 0]) & (xyxy[:, 3] > xyxy[:, 1]))
+    if bad.any():
+        raise InvalidFile(
+            folder / "boxes.parquet",
+            f"expected finite x0 < x1 and y0 < y1, got {xyxy[bad][0].tolist()}",
+            where=_first(bad),
+        )
+    return Boxes(
+        frame=_places(folder, "boxes", "frame_id", raw["frame_id"], ids, "frames.parquet"),
+        label=_label_places(folder, "boxes", raw["label"], label_space),
+        xyxy=xyxy,
+        track=raw["track"],
+        crowd=raw["crowd"],
+    )
+
+
+def _verdicts(folder: Path, raw: dict[str, Column]) -> tuple[Verdict, ...]:
+    out = []
+    for row in range(len(raw["verdict_id"])):
+        seconds = float(raw["seconds"][row])
+        right = int(raw["label_right"][row])
+        try:
+            out.append(
+                Verdict(
+                    **{
+                        name: str(raw[name][row])
+                        for name in (
+                            "verdict_id",
+                            "annotator",
+                            "at",
+                            "set_id",
+                            "frame_id",
+                            "reason",
+                            "note",
+                            "page_version",
+                        )
+                    },
+                    stage=raw["stage"][row],
+                    decision=raw["decision"][row],
+                    label_right=None if right < 0 else bool(right),
+                    bad_anchor=bool(raw["bad_anchor"][row]),
+                    labels=tuple(raw["labels"][row]),
+                    seconds=None if np.isnan(seconds) else seconds,
+                )
+            )
+        except InvalidValue as error:
+            raise InvalidFile(folder / "verdicts.parquet", str(error), where=f"row {row}") from error
+    return tuple(out)

@@ -1,0 +1,156 @@
+"""Prediction files as they lie: JSON, JSONL, CSV and Parquet into frame names and values, nothing judged yet."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json
+
+__all__ = ["RawPredictions", "read_raw"]
+
+_KINDS = (None, "logits", "probabilities", "labels")
+
+
+@dataclass
+class RawPredictions:
+    """What a file says: a value (a class, or a row of scores) per frame, and what it declares of itself."""
+
+    frames: list[str]
+    values: Sequence[Any]
+    kind: str | None = None
+    space: str | None = None
+    columns: list[str] | None = None
+    """The class names of a CSV's score columns."""
+
+
+def read_raw(path: Path) -> RawPredictions:
+    """The file's content by its ending; one line of error where it cannot be parsed."""
+    readers = {".json": _read_json, ".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidFile(path, f"unknown ending {printable(path.suffix)!r}", hint=f"expected {', '.join(readers)}")
+    try:
+        raw = reader(path)
+    except UnicodeDecodeError as error:
+        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
+    except csv.Error as error:
+        raise InvalidFile(path, f"not a CSV file ({printable(error)})") from error
+    except OSError as error:
+        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
+    if raw.kind not in _KINDS:
+        raise InvalidFile(path, f"kind {printable(raw.kind)!r}; expected logits, probabilities or labels", where="kind")
+    return raw
+
+
+def _read_json(path: Path) -> RawPredictions:
+    seen_twice: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(items)
+        if len(made) != len(items):
+            seen: set[str] = set()
+            seen_twice.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        return made
+
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
+    except (ValueError, RecursionError):
+        read_json(path)  # says where it breaks, in one line
+        raise
+    if seen_twice:
+        raise InvalidFile(
+            path,
+            f"frame {printable(seen_twice[0])!r} stands twice ({len(seen_twice)} duplicates)",
+            hint="keep one each",
+        )
+    if isinstance(data, dict) and "predictions" in data and isinstance(data["predictions"], dict):
+        kind, label_space, data = data.get("kind"), data.get("space"), data["predictions"]
+        return RawPredictions(list(data), list(data.values()), kind=kind, space=label_space)
+    if not isinstance(data, dict):
+        raise InvalidFile(path, "expected a JSON object {frame: [scores]}")
+    return RawPredictions(list(data), list(data.values()))
+
+
+def _read_jsonl(path: Path) -> RawPredictions:
+    frames: list[str] = []
+    values: list[Any] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                entry = json.loads(line)
+                frames.append(str(entry["frame"]))
+                values.append(entry["scores"] if "scores" in entry else entry["label"])
+            except (ValueError, RecursionError) as error:
+                raise InvalidFile(path, f"not JSON ({printable(error, limit=80)})", where=f"line {number}") from error
+            except (KeyError, TypeError) as error:
+                raise InvalidFile(
+                    path, 'expected {"frame": …, "scores": […]} or {"frame": …, "label": …}', where=f"line {number}"
+                ) from error
+    return RawPredictions(frames, values)
+
+
+def _read_csv(path: Path) -> RawPredictions:
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.reader(file)
+        header = next(reader, [])
+        if not header or header[0] != "frame" or len(header) < 2:
+            raise InvalidFile(path, "expected a header frame,label or frame,<classes…>", where="line 1")
+        columns = header[1:] if header[1:] != ["label"] else None
+        frames: list[str] = []
+        values: list[Any] = []
+        for number, line in enumerate(reader, start=2):
+            if not line:
+                continue
+            if len(line) != len(header):
+                raise InvalidFile(path, f"{len(line)} fields, expected {len(header)}", where=f"line {number}")
+            frames.append(line[0])
+            if columns is None:
+                values.append(int(line[1]) if line[1].lstrip("-").isdecimal() else line[1])
+                continue
+            try:
+                values.append([float(value) for value in line[1:]])
+            except ValueError as error:
+                raise InvalidFile(path, f"not a number ({error})", where=f"line {number}") from error
+    return RawPredictions(frames, values, columns=columns)
+
+
+def _read_parquet(path: Path) -> RawPredictions:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
+    key = next((name for name in ("frame", "frame_id") if name in table.column_names), None)
+    value = next((name for name in ("scores", "label") if name in table.column_names), None)
+    if key is None or value is None:
+        raise InvalidFile(path, f"expected columns frame and scores or label, got {', '.join(table.column_names)}")
+    declared = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
+    return RawPredictions(
+        [str(name) for name in table.column(key).to_pylist()],
+        _rows(table.column(value)),
+        kind=declared.get("kind"),
+        space=declared.get("space"),
+    )
+
+
+def _rows(column: Any) -> Sequence[Any]:
+    """The column's values; scores of one length as the rows of one matrix, without a Python object per number."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        whole = column.combine_chunks()
+        lengths = whole.value_lengths() if not pa.types.is_fixed_size_list(kind) else None
+        same = lengths is None or len(lengths.unique()) == 1
+        flat = whole.flatten()
+        if same and len(whole) and not whole.null_count and not flat.null_count and pa.types.is_floating(flat.type):
+            return list(flat.to_numpy().reshape(len(whole), -1))
+    return list(column.to_pylist())
