@@ -69,7 +69,7 @@ class Bootstrap:
     def ratio(self, numerator: NDArray[Any], denominator: NDArray[Any]) -> Floats:
         """Resampled ratios of sums; NaN where a draw's denominator is zero."""
         top, bottom = self.sums(numerator), self.sums(denominator)
-        return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+        return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
     def mean(self, values: Floats, *, use: NDArray[np.bool_] | None = None) -> Estimate:
         """The mean of `values` (N,) where `use`, with its interval from resampled videos."""

@@ -1,0 +1,107 @@
+"""Accuracy against distance in milliseconds, comparable between videos of different frame rates."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.plan import Plan
+from strobe.core.dataset import Dataset
+from strobe.core.estimate import Estimate
+from strobe.metrics.intervals import Grouping
+
+__all__ = ["TimePlan", "millisecond_levels", "time_plan"]
+
+Ints = NDArray[np.integer[Any]]
+Bools = NDArray[np.bool_]
+
+UNKNOWN = -1
+POINTS = 20
+_SAFE = 2**62 // 4000
+
+
+def millisecond_levels(dataset: Dataset) -> NDArray[np.int64]:
+    """The smallest whole t in ms at which each set row counts, |Δ| ≤ t + 0.5 ms; −1 where times are unknown.
+
+    Exact: from the frames' presentation times where both are known, else from the index and the video's frame rate.
+    """
+    frames, sets, videos = dataset.frames, dataset.sets, dataset.videos
+    anchor = sets.anchor_frame[sets.set]
+    out = np.full(len(sets.frame), UNKNOWN, dtype=np.int64)
+    den_a, den_b = frames.time_den[anchor].astype(np.int64), frames.time_den[sets.frame].astype(np.int64)
+    timed = (den_a > 0) & (den_b > 0)
+    num_a, num_b = frames.time_num[anchor].astype(np.int64), frames.time_num[sets.frame].astype(np.int64)
+    one_base = timed & (den_a == den_b) & (np.abs(num_a) < _SAFE) & (np.abs(num_b) < _SAFE) & (den_a < _SAFE)
+    out[one_base] = _level(np.abs(num_b - num_a)[one_base], den_a[one_base])
+    for row in np.flatnonzero(timed & ~one_base):  # different time bases, or huge ones: plain fractions
+        gap = abs(Fraction(int(num_b[row]), int(den_b[row])) - Fraction(int(num_a[row]), int(den_a[row])))
+        out[row] = -((1 - 2000 * gap) // 2)
+    video = frames.video[anchor]
+    fps_num, fps_den = videos.fps_num[video].astype(np.int64), videos.fps_den[video].astype(np.int64)
+    by_rate = ~timed & (fps_den > 0) & (fps_num > 0) & (frames.video[sets.frame] == video)
+    step = np.abs(frames.index[sets.frame].astype(np.int64) - frames.index[anchor])
+    out[by_rate] = _level((step * fps_den)[by_rate], fps_num[by_rate])
+    return out
+
+
+def _level(num: Ints, den: Ints) -> NDArray[np.int64]:
+    """⌈1000·num/den − ½⌉ in whole numbers."""
+    return np.asarray(-((den - 2000 * num) // (2 * den)))
+
+
+@dataclass(frozen=True, slots=True)
+class TimePlan:
+    """The cohort that reaches `t_max_ms` and the points of its curve."""
+
+    level: Ints
+    cohort: Bools
+    t_max_ms: int
+    ms: Ints
+    grouping: Grouping
+
+    def curve(self, plan: Plan, wrong: Bools) -> list[tuple[int, Estimate]]:
+        """The share of the cohort's sets without a wrong frame within each t."""
+        never = int(self.ms[-1]) + 1
+        rows = wrong & self.cohort[plan.set_row] & (self.level < never)
+        first = np.full(plan.n_sets, never, dtype=np.int64)
+        np.minimum.at(first, plan.set_row[rows], self.level[rows])
+        right = first[self.cohort][:, None] > self.ms[None, :]
+        return list(zip(self.ms.tolist(), self.grouping.estimates(right.ravel()), strict=True))
+
+
+def time_plan(plan: Plan) -> TimePlan | str:
+    """The cohort and points of the curve against time, or the reason why there is none.
+
+    A set's reach is the largest |Δ| of its members; t_max is the 5th percentile of the reach (the lower neighbour),
+    and the sets that reach it are the one cohort for every t.
+    """
+    if not plan.is_video:
+        return "the axis is not frame-offset"
+    level = millisecond_levels(plan.view)
+    known = np.minimum.reduceat(level, plan.start) >= 0
+    if not known.any():
+        return "neither presentation times nor frame rates are known"
+    reach = np.maximum.reduceat(level, plan.start)
+    ordered = np.sort(reach[known])
+    t_max = int(ordered[int(0.05 * (len(ordered) - 1))])
+    if t_max <= 0:
+        return "more than 5 % of the sets have no member but the anchor"
+    cohort = known & (reach >= t_max)
+    step = _round_step(t_max / POINTS)
+    ms = np.unique(np.append(np.arange(0, t_max, step), t_max))
+    group = np.tile(np.arange(len(ms)), int(cohort.sum()))
+    cluster = np.repeat(plan.cluster[cohort], len(ms))
+    grouping = Grouping(group, cluster, n_groups=len(ms), interval=plan.options.interval)
+    return TimePlan(level, cohort, t_max, ms, grouping)
+
+
+def _round_step(least: float) -> int:
+    """The smallest 1, 2 or 5 times a power of ten that is not below `least`."""
+    size = 1
+    while True:
+        for factor in (1, 2, 5):
+            if factor * size >= least:
+                return factor * size
+        size *= 10

@@ -1,0 +1,69 @@
+"""Error by offset over many models, in memory that does not grow with their number."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.plan import Plan
+from strobe.core.estimate import Estimate
+from strobe.metrics.intervals import nothing
+
+__all__ = ["OffsetPool"]
+
+Bools = NDArray[np.bool_]
+
+
+class OffsetPool:
+    """The mean over models of the error at each offset, on the members of sets every model was scored on.
+
+    Give it to every call of `score` for one dataset, then ask for `estimates`.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._wrong = np.zeros(len(plan.frame), dtype=np.int32)
+        self._common = np.ones(plan.n_sets, dtype=bool)
+        self.n_models = 0
+
+    def add(self, wrong: Bools, scored: Bools) -> None:
+        """One model: `wrong` (R,) per set row of the whole plan, `scored` (S,) per set."""
+        self._wrong += wrong
+        self._common &= scored
+        self.n_models += 1
+
+    def estimates(self) -> list[tuple[float, Estimate]]:
+        """(offset, mean error) in ascending order; n counts members, intervals come from resampled videos."""
+        plan = self._plan
+        use = self._common[plan.set_row]
+        if self.n_models == 0 or not use.any():
+            return [(float(offset), nothing("no set is scored by every model")) for offset in plan.offsets]
+        group = np.searchsorted(plan.offsets, plan.distance)
+        shape = (plan.n_sets, len(plan.offsets))
+        members = np.zeros(shape)
+        errors = np.zeros(shape)
+        np.add.at(members, (plan.set_row[use], group[use]), 1.0)
+        np.add.at(errors, (plan.set_row[use], group[use]), self._wrong[use] / self.n_models)
+        draws = plan.bootstrap.ratio(errors, members) if plan.options.bootstrap else None
+        out: list[tuple[float, Estimate]] = []
+        for place, offset in enumerate(plan.offsets.tolist()):
+            n = int(members[:, place].sum())
+            if n == 0:
+                out.append((offset, nothing("no common member at this offset")))
+                continue
+            value = float(errors[:, place].sum() / n)
+            out.append((offset, plain(value, n) if draws is None else _with(plan, value, draws[:, place], n)))
+        return out
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The list of results.json."""
+        return [{"offset": offset, "error": estimate.to_json()} for offset, estimate in self.estimates()]
+
+
+def _with(plan: Plan, value: float, draws: NDArray[np.float64], n: int) -> Estimate:
+    return plan.bootstrap.estimate(value, draws, n=n)
+
+
+def plain(value: float, n: int) -> Estimate:
+    """A mean whose bootstrap was switched off."""
+    return Estimate(value=value, low=None, high=None, n=n, method="none", reason="the bootstrap was switched off")

@@ -1,0 +1,231 @@
+"""What scoring needs to know of a dataset, worked out once and used for every model."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import expect
+from strobe.metrics.bootstrap import REPLICATES, Bootstrap
+from strobe.metrics.intervals import INTERVALS, Grouping, Interval
+from strobe.metrics.pmk import levels
+
+__all__ = ["Pairs", "Plan", "ScoreOptions", "Strips"]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+NOT_VIDEO = "the axis is not frame-offset: neighbours in time exist only there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """How to score: everything that can change a figure, but the data.
+
+    `k` None means the dataset's own. `bootstrap` False leaves means and contrasts without intervals. `windows` are the
+    w of centred and causal smoothing, `alphas` those of exponential averages. `control_seeds` is the number of random
+    deletions each frame type is held against.
+    """
+
+    k: int | None = None
+    interval: Interval = "auto"
+    seed: int = 0
+    bootstrap: bool = True
+    replicates: int = REPLICATES
+    windows: tuple[int, ...] = (1, 2, 5, 10)
+    alphas: tuple[float, ...] = (0.5, 0.2)
+    control_seeds: int = 100
+
+    def __post_init__(self) -> None:
+        expect(self.k is None or self.k >= 0, "k", ">= 0", self.k)
+        expect(self.interval in INTERVALS, "interval", f"one of {', '.join(INTERVALS)}", self.interval)
+        expect(self.replicates >= 1, "replicates", ">= 1", self.replicates)
+        expect(self.control_seeds >= 1, "control_seeds", ">= 1", self.control_seeds)
+        expect(all(w >= 0 for w in self.windows), "windows", "whole numbers >= 0", self.windows)
+        expect(all(0 < a <= 1 for a in self.alphas), "alphas", "in (0, 1]", self.alphas)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Index-adjacent frames of one set: places in the set rows, and the set."""
+
+    first: Ints
+    second: Ints
+    set: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """The video around each anchor: `frame` (S, L) is a frame row or −1, `place` (R,) each set row's place in it."""
+
+    frame: Ints
+    place: Ints
+
+
+class Plan:
+    """A dataset cut to the sets and the k to be scored, with the groupings every model shares.
+
+    `scored` (S,) keeps some sets of `dataset` only: those a model predicted whole.
+    """
+
+    def __init__(self, dataset: Dataset, options: ScoreOptions, *, scored: Bools | None = None) -> None:
+        self.dataset, self.options = dataset, options
+        self.k = dataset.info.k if options.k is None else options.k
+        expect(
+            self.k <= dataset.info.k,
+            "k",
+            f"at most {dataset.info.k}, the k of dataset {dataset.name}",
+            self.k,
+        )
+        level = levels(dataset.sets.distance)
+        keep = level <= self.k
+        self.within: Bools = keep
+        if scored is not None:
+            keep = keep & scored[dataset.sets.set]
+        self.view = dataset if bool(keep.all()) else dataset.keep_rows(keep)
+        self.kept: Bools = keep
+        sets = self.view.sets
+        self.n_sets = len(sets)
+        self.set_row: Ints = sets.set
+        self.frame: Ints = sets.frame
+        self.is_anchor: Bools = sets.is_anchor
+        self.distance: Floats = sets.distance
+        self.level: NDArray[np.int64] = level[keep]
+        self.cluster: Ints = self.view.video_of_set
+        self.start: Ints = np.searchsorted(sets.set, np.arange(self.n_sets))
+
+    def only(self, scored: Bools) -> "Plan":
+        """The plan for some of the sets, (S,) of the dataset."""
+        return Plan(self.dataset, self.options, scored=scored)
+
+    # -- right and wrong -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _truth(self) -> NDArray[np.int64]:
+        """The labels each set row is judged by, (R, most labels of a frame), padded with −2 (no prediction is −2)."""
+        view = self.view
+        labels = view.labels
+        order = np.lexsort((labels.label, labels.frame))
+        frame, label = labels.frame[order], labels.label[order]
+        per_frame = np.bincount(frame, minlength=len(view.frames))
+        first = np.cumsum(per_frame) - per_frame
+        table = np.full((len(view.frames), max(1, int(per_frame.max(initial=0)))), -2, dtype=np.int64)
+        table[frame, np.arange(len(frame)) - first[frame]] = label
+        judged = self.frame if view.info.label_source == "frame" else view.sets.anchor_frame[self.set_row]
+        return np.asarray(table[judged])
+
+    def right(self, label_of_row: Ints) -> Bools:
+        """Whether a class per set row (R,) is right by the dataset's label rule."""
+        return np.asarray((self._truth == label_of_row[:, None]).any(axis=1))
+
+    # -- groupings -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def by_k(self) -> Grouping:
+        """Sets at each k, flattened (S × (K + 1),)."""
+        width = self.k + 1
+        group = np.tile(np.arange(width), self.n_sets)
+        return Grouping(group, np.repeat(self.cluster, width), n_groups=width, interval=self.options.interval)
+
+    @cached_property
+    def headline(self) -> Grouping:
+        """Three groups of all sets: right at 0, right at K, lost in between; flattened (3 × S,)."""
+        group = np.repeat(np.arange(3), self.n_sets)
+        return Grouping(group, np.tile(self.cluster, 3), n_groups=3, interval=self.options.interval)
+
+    @cached_property
+    def row_cluster(self) -> Ints:
+        """The video of each set row's set, (R,)."""
+        return np.asarray(self.cluster[self.set_row])
+
+    @cached_property
+    def all_rows(self) -> Grouping:
+        """Every set row in one group."""
+        return Grouping(
+            np.zeros(len(self.frame), dtype=np.int64), self.row_cluster, n_groups=1, interval=self.options.interval
+        )
+
+    @cached_property
+    def _class_members(self) -> tuple[Ints, Ints]:
+        """(set, class) for every class of every anchor."""
+        labels, anchors = self.view.labels, self.view.sets.anchor_frame
+        pairs = np.unique(np.stack([labels.frame, labels.label], axis=1), axis=0)
+        begin, end = np.searchsorted(pairs[:, 0], anchors), np.searchsorted(pairs[:, 0], anchors, side="right")
+        many = end - begin
+        sets = np.repeat(np.arange(self.n_sets), many)
+        inside = np.arange(len(sets)) - np.repeat(np.cumsum(many) - many, many)
+        return sets, np.asarray(pairs[np.repeat(begin, many) + inside, 1])
+
+    @property
+    def class_sets(self) -> Ints:
+        """The set of each (set, class) entry."""
+        return self._class_members[0]
+
+    @cached_property
+    def by_class(self) -> Grouping:
+        """(set, class) entries by class."""
+        sets, label = self._class_members
+        n_classes = len(self.view.info.label_space)
+        return Grouping(label, self.cluster[sets], n_groups=n_classes, interval=self.options.interval)
+
+    @cached_property
+    def offsets(self) -> Floats:
+        """The signed distances there are, ascending."""
+        return np.unique(self.distance)
+
+    @cached_property
+    def by_offset(self) -> Grouping:
+        """Set rows by signed distance."""
+        group = np.searchsorted(self.offsets, self.distance)
+        return Grouping(group, self.row_cluster, n_groups=len(self.offsets), interval=self.options.interval)
+
+    @cached_property
+    def bootstrap(self) -> Bootstrap:
+        """The draws of videos, one matrix for all models and all k."""
+        return Bootstrap(self.cluster, replicates=self.options.replicates, seed=self.options.seed)
+
+    # -- time's neighbours ---------------------------------------------------------------------------------------
+
+    @property
+    def is_video(self) -> bool:
+        """Whether distances are frame offsets, so that frames have neighbours in time."""
+        return self.view.info.axis == "frame-offset"
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Pairs of a set's frames whose indices differ by one; gaps are skipped."""
+        index, video = self.view.frames.index[self.frame], self.view.frames.video[self.frame]
+        order = np.lexsort((index, video, self.set_row))
+        a, b = order[:-1], order[1:]
+        near = (self.set_row[a] == self.set_row[b]) & (video[a] == video[b]) & (index[b] - index[a] == 1)
+        return Pairs(a[near], b[near], self.set_row[a[near]])
+
+    @cached_property
+    def last_distance(self) -> Floats:
+        """The largest |distance| of each set's frames, (S,)."""
+        return np.asarray(np.maximum.reduceat(np.abs(self.distance), self.start))
+
+    @cached_property
+    def strips(self) -> Strips | None:
+        """The stretch of video within the dataset's k of each anchor, rejected candidates included.
+
+        None where a member is not a frame of its anchor's video, near it.
+        """
+        frames, sets = self.view.frames, self.view.sets
+        anchor = sets.anchor_frame
+        offset = frames.index[self.frame].astype(np.int64) - frames.index[anchor][self.set_row]
+        same = frames.video[self.frame] == frames.video[anchor][self.set_row]
+        reach = max(self.dataset.info.k, int(np.abs(offset).max(initial=0)))
+        if not same.all() or reach > 10 * max(self.dataset.info.k, 1):
+            return None
+        width = int(frames.index.max()) + 2 * reach + 2
+        key = frames.video.astype(np.int64) * width + frames.index + reach
+        order = np.argsort(key, kind="stable")
+        wanted = key[anchor][:, None] + np.arange(-reach, reach + 1)[None, :]
+        found = np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)
+        row = order[found]
+        return Strips(np.where(key[row] == wanted, row, -1), offset + reach)

@@ -1,0 +1,248 @@
+"""What the video itself explains: the drop by frame type, by frame rate and by what the pixels hint at."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.plan import Plan
+from strobe.core.estimate import Estimate
+from strobe.metrics.intervals import Grouping, proportion
+
+__all__ = ["Control", "Slice", "SlicePlan", "Slices", "TypeSlice"]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+FPS_EDGES = (20.0, 27.0, 40.0)
+"""Film and PAL (24, 25), NTSC and the web (30), and fast video (50, 60) fall into bins of their own."""
+
+TYPES = ("I", "P", "B")
+HINTS = ("blur", "motion", "exposure", "cut")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Accuracy and drop on some of the sets."""
+
+    name: str
+    n_sets: int
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+
+    def to_json(self, key: str) -> dict[str, Any]:
+        """The object of results.json, the slice's name under `key`."""
+        out: dict[str, Any] = {key: self.name, "n_sets": self.n_sets}
+        return out | {part: getattr(self, part).to_json() for part in ("acc_orig", "acc_pmk", "drop")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """The drop after deleting as many random members from the same sets: mean and 95 % range over seeds."""
+
+    drop_mean: float
+    drop_low: float
+    drop_high: float
+    seeds: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of results.json."""
+        return {
+            "drop_mean": self.drop_mean, "drop_low": self.drop_low, "drop_high": self.drop_high, "seeds": self.seeds,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeSlice:
+    """The drop without the frames of one type, and its control (None for the slice without a deletion)."""
+
+    part: Slice
+    members_dropped: int
+    control: Control | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of results.json."""
+        out = self.part.to_json("without") | {"members_dropped": self.members_dropped}
+        return out | {"control": None if self.control is None else self.control.to_json()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slices:
+    """All slices of one model; `reasons` says why one is missing."""
+
+    frame_types: tuple[TypeSlice, ...]
+    by_fps: tuple[Slice, ...]
+    by_hint: tuple[tuple[str, tuple[tuple[str, Estimate], ...]], ...]
+    reasons: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _TypePlan:
+    name: str
+    sets: Bools
+    rows: Bools
+    control_rows: Bools | None
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class _HintPlan:
+    name: str
+    ranges: tuple[str, ...]
+    rows: Ints
+    grouping: Grouping
+
+
+class SlicePlan:
+    """The slices of a dataset, worked out once: which sets and rows belong to each."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.reasons: dict[str, str] = {}
+        self.types = self._types()
+        self.fps = self._fps()
+        self.hints = self._hints()
+
+    def apply(self, wrong: Bools, first: Ints) -> Slices:
+        """The slices of one model: `wrong` (R,) per set row, `first` (S,) the first wrong level."""
+        return Slices(
+            frame_types=tuple(self._type_slice(part, wrong, first) for part in self.types),
+            by_fps=tuple(self._fps_slice(name, use, first) for name, use in self.fps),
+            by_hint=tuple(
+                (hint.name, tuple(zip(hint.ranges, hint.grouping.estimates(wrong[hint.rows]), strict=True)))
+                for hint in self.hints
+            ),
+            reasons=tuple(self.reasons.items()),
+        )
+
+    # -- frame types ---------------------------------------------------------------------------------------------
+
+    def _types(self) -> list[_TypePlan]:
+        plan = self.plan
+        kind = plan.view.frames.pict_type[plan.frame]
+        known = kind != ""
+        whole = np.logical_and.reduceat(known, plan.start)
+        if not whole.any():
+            self.reasons["frame_types"] = "no set has frames whose types (I, P, B) are all known"
+            return []
+        parts = [_TypePlan("none", whole, whole[plan.set_row], None, 0)]
+        ranks = None
+        for name in TYPES:
+            of_type = kind == name
+            if not of_type[whole[plan.set_row]].any():
+                continue
+            sets = whole.copy()
+            sets[plan.set_row[of_type & plan.is_anchor]] = False
+            if not sets.any():
+                continue
+            inside = sets[plan.set_row]
+            dropped = inside & of_type
+            if ranks is None:
+                ranks = self._ranks()
+            per_set = np.bincount(plan.set_row[dropped], minlength=plan.n_sets)
+            control = (ranks >= per_set[plan.set_row][None, :]) & inside[None, :]
+            parts.append(_TypePlan(name, sets, inside & ~of_type, control, int(dropped.sum())))
+        return parts
+
+    def _ranks(self) -> NDArray[np.int32]:
+        """A random order of each set's members for every seed, (seeds, R); the anchor comes last of all."""
+        plan = self.plan
+        n = len(plan.frame)
+        ranks = np.empty((plan.options.control_seeds, n), dtype=np.int32)
+        place = np.arange(n) - plan.start[plan.set_row]
+        for seed in range(plan.options.control_seeds):
+            rng = np.random.Generator(np.random.PCG64([plan.options.seed, seed]))
+            # Keys lie in [0, 1) for members and at 1 for the anchor, so that one sort orders every set by itself.
+            key = 2.0 * plan.set_row + np.where(plan.is_anchor, 1.0, rng.random(n))
+            ranks[seed, np.argsort(key, kind="stable")] = place
+        return ranks
+
+    def _type_slice(self, part: _TypePlan, wrong: Bools, first: Ints) -> TypeSlice:
+        plan = self.plan
+        orig = first > 0
+        failed = np.zeros(plan.n_sets, dtype=bool)
+        failed[plan.set_row[wrong & part.rows]] = True
+        control = None
+        if part.control_rows is not None:
+            drops = self._control_drops(part.control_rows, wrong & (orig & part.sets)[plan.set_row])
+            drops = drops / int(part.sets.sum())
+            low, high = np.percentile(drops, [2.5, 97.5])
+            control = Control(
+                drop_mean=float(drops.mean()), drop_low=float(low), drop_high=float(high), seeds=len(drops)
+            )
+        piece = self._slice(part.name, part.sets, orig, orig & ~failed)
+        return TypeSlice(part=piece, members_dropped=part.dropped, control=control)
+
+    def _control_drops(self, kept: Bools, wrong: Bools) -> Floats:
+        """For every seed, how many right-anchor sets keep a wrong member."""
+        rows = np.flatnonzero(wrong)
+        if not rows.size:
+            return np.zeros(len(kept))
+        starts = np.flatnonzero(np.diff(self.plan.set_row[rows], prepend=-1))
+        kept_wrong = np.logical_or.reduceat(kept[:, rows], starts, axis=1)
+        return np.asarray(kept_wrong.sum(axis=1), dtype=np.float64)
+
+    # -- frame rate ----------------------------------------------------------------------------------------------
+
+    def _fps(self) -> list[tuple[str, Bools]]:
+        plan = self.plan
+        fps = plan.view.videos.fps_float[plan.cluster]
+        if not plan.is_video or np.isnan(fps).all():
+            self.reasons["by_fps"] = "no video's frame rate is known" if plan.is_video else "the axis is not time"
+            return []
+        place = np.where(np.isnan(fps), -1, np.searchsorted(FPS_EDGES, fps, side="right"))
+        return [(name, place == bin_) for bin_, name in enumerate(_ranges(FPS_EDGES)) if (place == bin_).any()]
+
+    def _fps_slice(self, name: str, use: Bools, first: Ints) -> Slice:
+        return self._slice(name, use, first > 0, first > self.plan.k)
+
+    def _slice(self, name: str, use: Bools, orig: Bools, perturbed: Bools) -> Slice:
+        cluster, interval = self.plan.cluster[use], self.plan.options.interval
+        orig, perturbed = orig[use], perturbed[use]
+        return Slice(
+            name=name,
+            n_sets=int(use.sum()),
+            acc_orig=proportion(orig, cluster, interval=interval),
+            acc_pmk=proportion(perturbed, cluster, interval=interval),
+            drop=proportion(orig & ~perturbed, cluster, interval=interval),
+        )
+
+    # -- hints ---------------------------------------------------------------------------------------------------
+
+    def _hints(self) -> list[_HintPlan]:
+        plan, hints = self.plan, self.plan.view.hints
+        if hints is None:
+            self.reasons["by_hint"] = "the dataset has no hints (hints.parquet)"
+            return []
+        out = []
+        for name in HINTS:
+            value: Floats = getattr(hints, name)
+            rows = np.flatnonzero(~plan.is_anchor & np.isfinite(value))
+            if not rows.size:
+                continue
+            # Quartiles of the members, so that every bin carries weight; equal edges fold into one.
+            edges = tuple(float(f"{edge:.3g}") for edge in np.quantile(value[rows], [0.25, 0.5, 0.75]))
+            edges = tuple(sorted(set(edges)))
+            place = np.searchsorted(edges, value[rows], side="right")
+            used, place = np.unique(place, return_inverse=True)
+            names = _ranges(edges)
+            grouping = Grouping(place, plan.row_cluster[rows], n_groups=len(used), interval=plan.options.interval)
+            out.append(_HintPlan(name, tuple(names[bin_] for bin_ in used.tolist()), rows, grouping))
+        if not out:
+            self.reasons["by_hint"] = "no member has a hint"
+        return out
+
+
+def _ranges(edges: tuple[float, ...]) -> list[str]:
+    """Names of the half-open bins between edges.
+
+    >>> _ranges((20.0, 27.0))
+    ['< 20', '20 to < 27', '>= 27']
+    """
+    names = [f"< {edges[0]:g}"]
+    names += [f"{low:g} to < {high:g}" for low, high in pairwise(edges)]
+    return [*names, f">= {edges[-1]:g}"]

@@ -1,0 +1,125 @@
+"""How far smoothing over time cures the drop, offline and online, and at what delay."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.plan import Plan, Strips
+from strobe.core.estimate import Estimate
+from strobe.core.predictions import Predictions
+from strobe.metrics.pmk import first_wrong
+from strobe.metrics.smoothing import Method, delay, smooth_labels, smooth_votes, window_complete
+
+__all__ = ["Smoothed", "smoothed"]
+
+Bools = NDArray[np.bool_]
+Labels = NDArray[np.int64]
+
+_BLOCK = 2**22
+"""Probabilities held at once: sets are smoothed in blocks, so memory does not grow with the dataset."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Smoothed:
+    """Accuracy and drop after smoothing; `incomplete` is the share of evaluated frames with a truncated window."""
+
+    method: str
+    parameter: float
+    delay_frames: float
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    incomplete: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of results.json."""
+        return {
+            "method": self.method,
+            "parameter": self.parameter,
+            "delay_frames": self.delay_frames,
+            "acc_orig": self.acc_orig.to_json(),
+            "acc_pmk": self.acc_pmk.to_json(),
+            "drop": self.drop.to_json(),
+            "incomplete": self.incomplete,
+        }
+
+
+def smoothed(
+    plan: Plan, predictions: Predictions, unsmoothed: tuple[Estimate, Estimate, Estimate]
+) -> tuple[Smoothed, ...]:
+    """The score after each smoothing of the options, `unsmoothed` figures on the same sets first.
+
+    Probabilities are averaged; where a model gave labels only, windows vote and there is no exponential average.
+    Windows wider than the dataset's k are left out. Empty where sets are not stretches of video.
+    """
+    strips = plan.strips if plan.is_video else None
+    if strips is None:
+        return ()
+    orig, perturbed, drop = unsmoothed
+    none = Smoothed(
+        method="none", parameter=0, delay_frames=0, acc_orig=orig, acc_pmk=perturbed, drop=drop, incomplete=0.0
+    )
+    variants = _variants(plan, votes=predictions.probability is None)
+    labels = {variant: np.empty(len(plan.frame), dtype=np.int64) for variant in variants}
+    short = dict.fromkeys(variants, 0)
+    for rows, sets in _blocks(plan, strips, predictions):
+        frame = strips.frame[sets]
+        present = (frame >= 0) & predictions.scored[frame]
+        label = np.where(present, predictions.label[frame], -1)
+        probability = None
+        if predictions.probability is not None:
+            probability = np.asarray(predictions.probability[frame], dtype=np.float64)
+        at = (plan.set_row[rows] - sets.start, strips.place[rows])
+        for method, parameter in variants:
+            if probability is None:
+                kind: Literal["centred", "causal"] = "centred" if method == "centred" else "causal"
+                n_classes = len(plan.view.info.label_space)
+                new = smooth_votes(label, present, method=kind, parameter=int(parameter), n_classes=n_classes)
+            else:
+                new = smooth_labels(probability, present, label, method=method, parameter=parameter)
+            labels[method, parameter][rows] = new[at]
+            complete = window_complete(present, method=method, parameter=parameter)
+            short[method, parameter] += int((~complete[at]).sum())
+    out = [none]
+    for method, parameter in variants:
+        orig, perturbed, drop = _score(plan, labels[method, parameter])
+        out.append(
+            Smoothed(
+                method=method if predictions.probability is not None else f"{method} vote",
+                parameter=parameter,
+                delay_frames=delay(method, parameter),
+                acc_orig=orig,
+                acc_pmk=perturbed,
+                drop=drop,
+                incomplete=short[method, parameter] / len(plan.frame),
+            )
+        )
+    return tuple(out)
+
+
+def _variants(plan: Plan, *, votes: bool) -> list[tuple[Method, float]]:
+    windows = [w for w in plan.options.windows if w <= plan.dataset.info.k]
+    out: list[tuple[Method, float]] = [("centred", w) for w in windows]
+    out += [("causal", w) for w in windows]
+    return out if votes else out + [("ema", alpha) for alpha in plan.options.alphas]
+
+
+def _blocks(plan: Plan, strips: Strips, predictions: Predictions) -> list[tuple[slice, slice]]:
+    """Slices of set rows and of sets that hold about _BLOCK probabilities each."""
+    width = 1 if predictions.probability is None else predictions.probability.shape[1]
+    many = max(1, _BLOCK // (strips.frame.shape[1] * width))
+    bounds = np.append(plan.start, len(plan.frame)).tolist()
+    return [
+        (slice(bounds[low], bounds[min(low + many, plan.n_sets)]), slice(low, min(low + many, plan.n_sets)))
+        for low in range(0, plan.n_sets, many)
+    ]
+
+
+def _score(plan: Plan, label: Labels) -> tuple[Estimate, Estimate, Estimate]:
+    wrong = ~plan.right(label)
+    first = first_wrong(wrong, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
+    orig, perturbed = first > 0, first > plan.k
+    a, b, c = plan.headline.estimates(np.concatenate([orig, perturbed, orig & ~perturbed]))
+    return a, b, c
