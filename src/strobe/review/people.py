@@ -1,0 +1,172 @@
+"""Who takes part: names, roles, personal keys and sessions. Only hashes of secrets are kept."""
+
+import hashlib
+import re
+import secrets
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from sqlalchemy import text
+
+from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.review.store import Store, timestamp
+
+__all__ = ["People", "Person", "Role", "checked_name", "checked_note"]
+
+Role = Literal["annotator", "observer", "admin"]
+
+_NAME = re.compile(r"[\w][\w .'’\-]{0,39}")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def checked_name(name: str) -> str:
+    """A person's name, or InvalidValue: letters, digits, spaces and . ' - only, 40 characters at most.
+
+    >>> checked_name("  Ann-Marie O'Neil ")
+    "Ann-Marie O'Neil"
+    """
+    name = unicodedata.normalize("NFC", name).strip()
+    if not _NAME.fullmatch(name):
+        raise InvalidValue(
+            "name: expected 1–40 letters, digits, spaces or . ' - with a letter or digit first, "
+            f"got {printable(name, limit=60)!r}"
+        )
+    return name
+
+
+def checked_note(note: str, *, limit: int = 1000) -> str:
+    """A note as it was written, or InvalidValue: no control characters but line breaks, `limit` characters at most.
+
+    HTML is lawful: notes are only ever shown as text.
+    """
+    if len(note) > limit or _CONTROL.search(note):
+        raise InvalidValue(f"note: expected at most {limit} characters without control characters")
+    return note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Someone who takes part."""
+
+    name: str
+    role: Role
+    paused: bool = False
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class People:
+    """The people of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._database = store.database
+        self._sessions: dict[str, Person] = {}
+
+    def all(self) -> list[Person]:
+        """Everyone, by name."""
+        with self._database.read() as connection:
+            rows = connection.execute(text("SELECT name, role, paused FROM annotators")).all()
+        people = [Person(name=row[0], role=cast(Role, row[1]), paused=bool(row[2])) for row in rows]
+        return sorted(people, key=lambda person: person.name)
+
+    def find(self, name: str) -> Person | None:
+        """A person by name."""
+        return next((person for person in self.all() if person.name == name), None)
+
+    def add(self, name: str, role: Role = "annotator") -> Person:
+        """The person of that name, added where new; a known name keeps its role."""
+        name = checked_name(name)
+        with self._database.write() as connection:
+            connection.execute(
+                text(
+                    "INSERT INTO annotators (name, role, created_at) VALUES (:name, :role, :at) "
+                    "ON CONFLICT (name) DO NOTHING"
+                ),
+                {"name": name, "role": role, "at": timestamp(self._store.clock())},
+            )
+        found = self.find(name)
+        if found is None:  # pragma: no cover (the row was just written)
+            raise StrobeError(f"{name} could not be added")
+        return found
+
+    def pause(self, name: str, *, paused: bool) -> None:
+        """Stop giving someone new pairs, or go on; decisions already made are still taken."""
+        with self._database.write() as connection:
+            done = connection.execute(
+                text("UPDATE annotators SET paused = :paused WHERE name = :name"),
+                {"paused": int(paused), "name": name},
+            ).rowcount
+            if paused:
+                connection.execute(text("DELETE FROM leases WHERE annotator = :name"), {"name": name})
+        if not done:
+            raise InvalidValue(f"nobody is called {printable(name)!r}")
+        self._sessions.clear()
+
+    def new_key(self, name: str) -> str:
+        """A personal key for someone; earlier ones stay good. Shown once: only its hash is kept."""
+        key = secrets.token_urlsafe(24)
+        with self._database.write() as connection:
+            connection.execute(
+                text("INSERT INTO access_keys (hash, name, created_at) VALUES (:hash, :name, :at)"),
+                {"hash": _hash(key), "name": name, "at": timestamp(self._store.clock())},
+            )
+        return key
+
+    def revoke(self, name: str) -> None:
+        """Make every key and session of someone worthless."""
+        with self._database.write() as connection:
+            connection.execute(text("DELETE FROM access_keys WHERE name = :name"), {"name": name})
+            connection.execute(text("DELETE FROM sessions WHERE name = :name"), {"name": name})
+        self._sessions.clear()
+
+    def by_key(self, key: str) -> Person | None:
+        """Whose key this is."""
+        with self._database.read() as connection:
+            name = connection.execute(
+                text("SELECT name FROM access_keys WHERE hash = :hash"), {"hash": _hash(key)}
+            ).scalar()
+        return None if name is None else self.find(name)
+
+    def open_session(self, person: Person, *, role: Role | None = None) -> str:
+        """A new session; the secret for the cookie comes back."""
+        secret = secrets.token_urlsafe(32)
+        with self._database.write() as connection:
+            connection.execute(
+                text("INSERT INTO sessions (hash, name, role, created_at) VALUES (:hash, :name, :role, :at)"),
+                {
+                    "hash": _hash(secret),
+                    "name": person.name,
+                    "role": role or person.role,
+                    "at": timestamp(self._store.clock()),
+                },
+            )
+        return secret
+
+    def by_session(self, secret: str) -> Person | None:
+        """Whose session this is. Remembered, because every request asks."""
+        key = _hash(secret)
+        if key not in self._sessions:
+            with self._database.read() as connection:
+                row = connection.execute(
+                    text(
+                        "SELECT s.name, s.role, a.paused FROM sessions s JOIN annotators a ON a.name = s.name "
+                        "WHERE s.hash = :hash"
+                    ),
+                    {"hash": key},
+                ).first()
+            if row is None:
+                return None
+            if len(self._sessions) > 10_000:
+                self._sessions.clear()
+            self._sessions[key] = Person(name=row[0], role=cast(Role, row[1]), paused=bool(row[2]))
+        return self._sessions[key]
+
+    def close_session(self, secret: str) -> None:
+        """End a session."""
+        with self._database.write() as connection:
+            connection.execute(text("DELETE FROM sessions WHERE hash = :hash"), {"hash": _hash(secret)})
+        self._sessions.pop(_hash(secret), None)

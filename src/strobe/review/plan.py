@@ -1,0 +1,114 @@
+"""What there is to review: every pair, every anchor, and hidden control pairs, in a seeded order."""
+
+import hashlib
+import hmac
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import expect
+
+__all__ = ["Kind", "ReviewSettings", "Task", "candidates_digest", "plan"]
+
+Kind = Literal["pair", "anchor", "same", "different"]
+"""A pair, an anchor alone, and two kinds of control: an anchor with itself, an anchor with another video's frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewSettings:
+    """How a review is run. Changing them between two starts of the server loses nothing.
+
+    `votes` is how many annotators see each pair in round one; `controls` the share of hidden control pairs; `labels`
+    puts the label stage before the pairs; `verify` adds round two, with earlier votes shown or hidden.
+    """
+
+    votes: int = 1
+    seed: int = 0
+    lease_s: float = 600.0
+    controls: float = 0.04
+    labels: bool = False
+    verify: bool = True
+    show_votes: bool = False
+
+    def __post_init__(self) -> None:
+        expect(self.votes >= 1, "votes", ">= 1", self.votes)
+        expect(self.lease_s > 0, "lease", "more than 0 seconds", self.lease_s)
+        expect(0 <= self.controls <= 0.5, "controls", "a share from 0 to 0.5", self.controls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One thing to decide. `frame_id` is the neighbour's, or the anchor's own for `anchor` and `same`."""
+
+    task_id: str
+    kind: Kind
+    position: int
+    set_id: str
+    frame_id: str
+
+
+def candidates_digest(dataset: Dataset) -> str:
+    """Changes exactly when the candidates do: a store belongs to one list of them. Votes and labels may change."""
+    sets, ids = dataset.sets, dataset.frame_ids()
+    rows = sorted(
+        f"{sets.set_id[s]}\t{ids[f]}\t{a}\n"
+        for s, f, a in zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True)
+    )
+    return hashlib.sha256("".join(rows).encode()).hexdigest()
+
+
+def plan(dataset: Dataset, *, secret: bytes, seed: int, controls: float) -> list[Task]:
+    """Every task of a dataset. Names are opaque, so that a control pair looks like any other.
+
+    The order depends on the seed and the candidates alone, not on the order of rows in a file.
+    """
+    sets, ids = dataset.sets, dataset.frame_ids()
+    names = [str(name) for name in sets.set_id]
+    rows = zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True)
+    pairs = sorted((names[s], ids[f]) for s, f, anchor in rows if not anchor)
+    anchors = sorted((names[s], ids[f]) for s, f in enumerate(sets.anchor_frame.tolist()))
+    rng = np.random.Generator(np.random.PCG64(seed))
+    out = _placed("pair", pairs, rng, secret) + _placed("anchor", anchors, rng, secret)
+    wanted = math.ceil(controls * len(pairs))
+    same = [anchors[place] for place in rng.permutation(len(anchors))[: (wanted + 1) // 2]]
+    out += _placed("same", same, rng, secret)
+    return out + _placed("different", _strangers(dataset, ids, rng, wanted // 2), rng, secret)
+
+
+def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, secret: bytes) -> list[Task]:
+    order = rng.permutation(len(pairs)).tolist()
+    return [
+        Task(
+            task_id=_opaque(secret, f"{kind}\n{set_id}\n{frame}"),
+            kind=kind,
+            position=position,
+            set_id=set_id,
+            frame_id=frame,
+        )
+        for position, (set_id, frame) in zip(order, pairs, strict=True)
+    ]
+
+
+def _strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted: int) -> list[tuple[str, str]]:
+    """Anchors with a frame of another video, of another class where there is one: nobody could call them the same."""
+    order = sorted(range(dataset.n_sets), key=lambda number: str(dataset.sets.set_id[number]))
+    anchor, video = dataset.sets.anchor_frame, dataset.video_of_set
+    found: dict[tuple[str, str], None] = {}
+    for _ in range(20 * wanted):
+        if len(found) >= wanted:
+            break
+        one, other = (order[place] for place in rng.integers(0, len(order), 2))
+        if video[one] == video[other]:
+            continue
+        alike = set(dataset.labels_of(int(anchor[one]))) & set(dataset.labels_of(int(anchor[other])))
+        if alike and rng.random() < 0.9:
+            continue
+        found[str(dataset.sets.set_id[one]), ids[int(anchor[other])]] = None
+    return list(found)
+
+
+def _opaque(secret: bytes, text: str) -> str:
+    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:24]

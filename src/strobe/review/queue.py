@@ -1,0 +1,201 @@
+"""Who gets which pair next: leased, so that no two people get the same pair by accident, and returned after a time-out.
+
+A lease belongs to an annotator and one of their tabs. A second tab gets other pairs; when there are no others left it
+takes over the first tab's. A vote is never refused for want of a lease: leases keep people apart, votes are work done.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Connection, text
+
+from strobe.review.plan import Task
+from strobe.review.rows import task_of
+from strobe.review.store import Store
+
+__all__ = ["Claimed", "Progress", "claim", "claim_joint", "progress", "release"]
+
+Stage = Literal["anchor", "pair", "verify"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A task given to an annotator, and the stage their vote on it belongs to."""
+
+    task: Task
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the review has come, and one annotator's part in it."""
+
+    pairs: int
+    pairs_open: int
+    anchors: int
+    anchors_open: int
+    verify: int
+    verify_mine: int
+    mine: int
+
+
+def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]:
+    """Up to `want` tasks for this tab, those it already holds first; their leases start anew."""
+    now = store.clock()
+    values = {"who": annotator, "tab": tab, "now": now, "expires": now + store.settings.lease_s}
+    with store.database.write() as connection:
+        connection.execute(text("DELETE FROM leases WHERE expires <= :now"), values)
+        held = _held(connection, values, "l.tab = :tab")
+        out = held[:want]
+        for kind, wanted in (("anchor", 1), ("pair", store.settings.votes)):
+            if len(out) < want:
+                out += _fresh(connection, values, kind, wanted, want - len(out))
+        if len(out) < want:
+            # Nothing new: what this annotator's other tabs hold is better finished here than waited for.
+            out += _held(connection, values, "l.tab <> :tab")[: want - len(out)]
+        out = _with_control(connection, store, values, out)
+        if out:
+            connection.execute(text(_UPSERT_LEASE), [{**values, "task": claimed.task.task_id} for claimed in out])
+        if len(out) < want:
+            out += _verify(connection, values, want - len(out))
+    return out
+
+
+def release(store: Store, annotator: str, *, tab: str) -> None:
+    """Give back what this tab holds: its person left."""
+    with store.database.write() as connection:
+        connection.execute(
+            text("DELETE FROM leases WHERE annotator = :who AND tab = :tab"), {"who": annotator, "tab": tab}
+        )
+
+
+def claim_joint(store: Store, members: Sequence[str], *, want: int) -> list[Claimed]:
+    """Round-two pairs that not every member of a group has decided yet."""
+    names = {f"m{place}": name for place, name in enumerate(members)}
+    listed = ", ".join(f":{key}" for key in names)
+    with store.database.read() as connection:
+        rows = connection.execute(
+            text(
+                f"SELECT t.* FROM tasks t WHERE t.open2 = 1 AND (SELECT count(*) FROM latest l WHERE "  # noqa: S608
+                f"l.task_id = t.task_id AND l.round = 2 AND l.annotator IN ({listed})) < :n "
+                "ORDER BY t.position LIMIT :want"
+            ),
+            {**names, "n": len(names), "want": want},
+        ).mappings()
+        return [Claimed(task=task_of(row), stage="verify") for row in rows]
+
+
+def progress(store: Store, annotator: str) -> Progress:
+    """The counts shown on the page."""
+    with store.database.read() as connection:
+        counts = {
+            row["kind"]: row
+            for row in connection.execute(
+                text(
+                    "SELECT kind, count(*) AS n, sum(open1) AS one, sum(open2) AS two FROM tasks "
+                    "WHERE position >= 0 GROUP BY kind"
+                )
+            ).mappings()
+        }
+        mine = connection.execute(
+            text("SELECT count(*) FROM latest WHERE annotator = :who"), {"who": annotator}
+        ).scalar_one()
+        verify_mine = connection.execute(
+            text(
+                "SELECT count(*) FROM tasks t WHERE t.open2 = 1 AND EXISTS (SELECT 1 FROM latest l WHERE "
+                "l.task_id = t.task_id AND l.annotator = :who AND l.round = 2)"
+            ),
+            {"who": annotator},
+        ).scalar_one()
+    pair, anchor = counts.get("pair"), counts.get("anchor")
+    return Progress(
+        pairs=int(pair["n"]) if pair else 0,
+        pairs_open=int(pair["one"]) if pair else 0,
+        anchors=int(anchor["n"]) if anchor and store.settings.labels else 0,
+        anchors_open=int(anchor["one"]) if anchor else 0,
+        verify=int(pair["two"]) if pair else 0,
+        verify_mine=int(verify_mine),
+        mine=int(mine),
+    )
+
+
+def _held(connection: Connection, values: dict[str, Any], where: str) -> list[Claimed]:
+    rows = connection.execute(
+        text(
+            f"SELECT t.* FROM leases l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who AND {where} "  # noqa: S608
+            "AND t.open1 = 1 ORDER BY t.kind = 'pair', t.position"
+        ),
+        values,
+    ).mappings()
+    return [_claimed(task_of(row)) for row in rows]
+
+
+def _fresh(connection: Connection, values: dict[str, Any], kind: str, wanted: int, want: int) -> list[Claimed]:
+    rows = connection.execute(
+        text(
+            "SELECT t.* FROM tasks t WHERE t.kind = :kind AND t.open1 = 1 AND NOT EXISTS (SELECT 1 FROM latest l "
+            "WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1) AND NOT EXISTS (SELECT 1 FROM "
+            "leases l WHERE l.task_id = t.task_id AND l.annotator = :who) AND t.votes + (SELECT count(*) FROM leases l "
+            "WHERE l.task_id = t.task_id) < :wanted ORDER BY t.position LIMIT :want"
+        ),
+        {**values, "kind": kind, "wanted": wanted, "want": want},
+    ).mappings()
+    return [_claimed(task_of(row)) for row in rows]
+
+
+def _verify(connection: Connection, values: dict[str, Any], want: int) -> list[Claimed]:
+    rows = connection.execute(
+        text(
+            "SELECT t.* FROM tasks t WHERE t.open2 = 1 AND NOT EXISTS (SELECT 1 FROM latest l WHERE "
+            "l.task_id = t.task_id AND l.annotator = :who AND l.round = 2) ORDER BY t.position LIMIT :want"
+        ),
+        {**values, "want": want},
+    ).mappings()
+    return [Claimed(task=task_of(row), stage="verify") for row in rows]
+
+
+def _with_control(
+    connection: Connection, store: Store, values: dict[str, Any], claimed: list[Claimed]
+) -> list[Claimed]:
+    """The claimed pairs with a control among them where one is due; never the first, never two at once."""
+    pairs = [one for one in claimed if one.task.kind == "pair"]
+    share = store.settings.controls
+    if not share or len(pairs) < 2 or any(one.task.kind in ("same", "different") for one in claimed):
+        return claimed
+    rows = connection.execute(
+        text(
+            "SELECT t.kind = 'pair' AS real, count(*) AS n FROM latest l JOIN tasks t ON t.task_id = l.task_id "
+            "WHERE l.annotator = :who AND l.round = 1 AND t.kind <> 'anchor' GROUP BY t.kind = 'pair'"
+        ),
+        values,
+    ).mappings()
+    done = {bool(row["real"]): int(row["n"]) for row in rows}
+    if done.get(False, 0) >= share * (done.get(True, 0) + len(pairs)):
+        return claimed
+    row = (
+        connection.execute(
+            text(
+                "SELECT t.* FROM tasks t WHERE t.kind IN ('same', 'different') AND t.open1 = 1 AND NOT EXISTS "
+                "(SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who) "
+                "ORDER BY t.position, t.kind LIMIT 1"
+            ),
+            values,
+        )
+        .mappings()
+        .first()
+    )
+    if row is None:
+        return claimed
+    control = task_of(row)
+    # A place that looks like chance and needs no state: the control's own opaque name decides it.
+    place = 1 + int(control.task_id[:8], 16) % (len(claimed) - 1)
+    return [*claimed[:place], _claimed(control), *claimed[place:-1]]
+
+
+def _claimed(task: Task) -> Claimed:
+    return Claimed(task=task, stage="anchor" if task.kind == "anchor" else "pair")
+
+
+_UPSERT_LEASE = """INSERT INTO leases (task_id, annotator, tab, expires) VALUES (:task, :who, :tab, :expires)
+    ON CONFLICT (task_id, annotator) DO UPDATE SET tab = excluded.tab, expires = excluded.expires"""

