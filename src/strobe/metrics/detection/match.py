@@ -173,13 +173,13 @@ def _pairs(
         step = np.arange(len(detection)) - np.repeat(np.cumsum(options) - options, options)
         target = before[key[detection]] + step + objects.start
         detection += rows.start
-        a, b = found.xyxy[detection], truth.xyxy[target]
+        a, b = np.take(found.xyxy, detection, axis=0), np.take(truth.xyxy, target, axis=0)
         touch = np.flatnonzero(
             (np.minimum(a[:, 2], b[:, 2]) > np.maximum(a[:, 0], b[:, 0]))
             & (np.minimum(a[:, 3], b[:, 3]) > np.maximum(a[:, 1], b[:, 1]))
         )
         detection, target = detection[touch], target[touch]
-        overlap = box_iou(a[touch], b[touch], crowd=truth.crowd[target])
+        overlap = box_iou(np.take(a, touch, axis=0), np.take(b, touch, axis=0), crowd=truth.crowd[target])
         enough = overlap >= least[target]
         detections.append(detection[enough])
         targets.append(target[enough])

@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
@@ -81,3 +83,9 @@ def coco_ap(
 def _xywh(xyxy) -> list[float]:
     x0, y0, x1, y1 = (float(v) for v in xyxy)
     return [x0, y0, x1 - x0, y1 - y0]
+
+
+@pytest.fixture(scope="session")
+def coco():
+    """pycocotools behind two functions: `objects(truth, found)` and `ap(gt, dt, …)`."""
+    return SimpleNamespace(objects=coco_objects, ap=coco_ap)
