@@ -45,7 +45,9 @@ def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS)
     except Pillow.DecompressionBombError as error:
         raise InvalidFile(name, "a decompression bomb: far more pixels than the limit", hint="shrink it") from error
     except Exception as error:  # decoders raise whatever they like on damaged bytes; the file is what is wrong
-        raise InvalidFile(name, f"not a readable image ({printable(error, limit=80)})") from error
+        # Pillow names the buffer by its address, which would differ from run to run.
+        reason = "no known image format" if "cannot identify" in str(error) else printable(error, limit=80)
+        raise InvalidFile(name, f"not a readable image ({reason})") from error
 
 
 def _upright_rgb(opened: Any) -> Image:

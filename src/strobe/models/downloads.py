@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any
 
 from strobe.core.errors import CannotDownload, printable
 
@@ -40,13 +42,12 @@ def offline(on: bool) -> Iterator[None]:
     """While open, libraries that know the hub look only at what is on disk."""
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     before = {name: os.environ.get(name) for name in names}
-    constants = None
+    constants: Any = None
     if on:
         os.environ.update(dict.fromkeys(names, "1"))
-        try:
-            import huggingface_hub.constants as constants
-        except ModuleNotFoundError:
-            constants = None
+        # The hub's client reads its environment once, when it is imported.
+        with suppress(ModuleNotFoundError):
+            constants = import_module("huggingface_hub.constants")
     was = getattr(constants, "HF_HUB_OFFLINE", None)
     if constants is not None:
         constants.HF_HUB_OFFLINE = True

@@ -111,8 +111,11 @@ class ImagePlan:
             return picture.crop((left, top, left + width, top + height))
         # Resize only what the crop keeps: the same filter at the same places, at half the work for wide frames.
         box = (
-            left * have_w / new_w, top * have_h / new_h, (left + width) * have_w / new_w, (top + height) * have_h / new_h,
-        )  # fmt: skip
+            left * have_w / new_w,
+            top * have_h / new_h,
+            (left + width) * have_w / new_w,
+            (top + height) * have_h / new_h,
+        )
         return picture.resize((width, height), _FILTERS[self.interpolation], box=box)
 
     def _padded(self, picture: PillowImage.Image) -> PillowImage.Image:

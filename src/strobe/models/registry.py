@@ -43,7 +43,8 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "hf": Provider(
         load="strobe.models.hf:load", extra="hf",
-        what="image classifiers and detectors of transformers, from the hub or a folder", example="hf:microsoft/resnet-50",
+        what="image classifiers and detectors of transformers, from the hub or a folder",
+        example="hf:microsoft/resnet-50",
     ),
     "onnx": Provider(
         load="strobe.models.onnx:load", extra="onnx",
@@ -101,7 +102,9 @@ def parse(text: str) -> ModelName:
     if provider not in PROVIDERS:
         raise UnknownName("provider", provider, [*PROVIDERS, "preds"], hint=f"known: {', '.join(PROVIDERS)}, preds")
     if not name:
-        raise ModelFailed(f"model {printable(text)!r}: expected a name after {provider}:, e.g. {PROVIDERS[provider].example}")
+        raise ModelFailed(
+            f"model {printable(text)!r}: expected a name after {provider}:, e.g. {PROVIDERS[provider].example}"
+        )
     return ModelName(text, provider, name, weights)
 
 
@@ -130,7 +133,9 @@ def explain(model: ModelName, error: Exception) -> StrobeError:
         return trouble
     if out_of_memory(error):
         return ModelFailed(f"{printable(model.text)}: out of memory while loading; use a smaller model or --device cpu")
-    return ModelFailed(f"{printable(model.text)}: cannot be loaded ({type(error).__name__}: {printable(error, limit=200)})")
+    return ModelFailed(
+        f"{printable(model.text)}: cannot be loaded ({type(error).__name__}: {printable(error, limit=200)})"
+    )
 
 
 def out_of_memory(error: BaseException) -> bool:

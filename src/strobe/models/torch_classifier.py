@@ -57,7 +57,7 @@ class TorchClassifier:
         return self.plan.prepare(image)
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Any:
-        """JPEG files decoded, resized and cropped on the CUDA device, (N, 3, H, W) 8 bits. See models/device_decode.py."""
+        """JPEG files decoded, resized and cropped on the CUDA device: (N, 3, H, W), 8 bits."""
         from strobe.models.device_decode import decode_batch
 
         if not self._cuda:

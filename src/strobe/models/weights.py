@@ -42,8 +42,8 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
             ) from error
         try:
             found = torch.load(path, map_location="cpu", weights_only=False)
-        except Exception as problem:
-            raise InvalidFile(path, f"cannot be read even with --trust ({printable(problem, limit=120)})") from problem
+        except Exception as worse:
+            raise InvalidFile(path, f"cannot be read even with --trust ({printable(worse, limit=120)})") from worse
     except (RuntimeError, EOFError, ValueError, OSError, KeyError, IndexError, AttributeError) as error:
         problem = f"not a weights file torch can read ({printable(error, limit=120)})"
         raise InvalidFile(path, problem, hint="is it truncated?") from error

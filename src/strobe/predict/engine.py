@@ -1,0 +1,115 @@
+"""The engine: what is missing, cut into shards, mapped through an Executor, written as it comes."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.ports import Executor, FrameSource, Progress
+from strobe.predict.executor import Local
+from strobe.predict.parts import Shard, ShardResult
+from strobe.predict.store import ModelStore
+from strobe.predict.worker import DecodeOptions, Interrupted, Runner, ShardWorker
+
+__all__ = ["EngineOptions", "Outcome", "run_models"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """Frames per shard, how frames are decoded, and whether frames that could not be read are tried again."""
+
+    shard_size: int = 256
+    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    retry_errors: bool = False
+    in_flight: int = 1
+
+    def __post_init__(self) -> None:
+        expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a model fared: frames predicted now, found from before, unreadable; seconds in its forward; its failure."""
+
+    n_new: int = 0
+    n_kept: int = 0
+    n_unreadable: int = 0
+    n_dropped_boxes: int = 0
+    forward_s: float = 0.0
+    wall_s: float = 0.0
+    error: str | None = None
+
+
+def run_models(
+    runners: Sequence[Runner],
+    stores: dict[str, ModelStore],
+    source: FrameSource,
+    *,
+    frame_names: Sequence[str],
+    rows: NDArray[Any],
+    options: EngineOptions,
+    progress: Progress,
+    executor: Executor | None = None,
+) -> dict[str, Outcome]:
+    """Predict each of `rows` that a model's store does not hold yet. Frames are read once for all models.
+
+    A model that fails is left out from there on and the others go on. Ctrl-C keeps whole batches.
+    """
+    asked = np.zeros(len(frame_names), dtype=bool)
+    asked[rows] = True
+    kept = {runner.name: stores[runner.name].stored(retry_errors=options.retry_errors) for runner in runners}
+    missing = {name: asked & ~mask for name, (mask, _) in kept.items()}
+    outcomes = {
+        name: Outcome(n_kept=int((asked & mask).sum()), n_unreadable=n_errors)
+        for name, (mask, n_errors) in kept.items()
+    }
+    total = int(sum(mask.sum() for mask in missing.values()))
+    if not total:
+        return outcomes
+    begin = time.perf_counter()
+    names = ", ".join(runner.name for runner in runners)
+    with progress.task(f"predict {names}", total) as tick:
+        worker = ShardWorker(runners, source, decode=options.decode, frame_names=frame_names, tick=tick)
+        chosen = executor or Local(in_flight=options.in_flight)
+        shards = _shards(missing, np.flatnonzero(asked), options.shard_size, outcomes)
+        try:
+            for result in chosen.map(worker, shards):
+                _keep(result, stores, outcomes)
+        except Interrupted as interrupted:
+            _keep(interrupted.done, stores, outcomes)
+            raise KeyboardInterrupt from interrupted
+        finally:
+            worker.close()
+    for outcome in outcomes.values():
+        outcome.wall_s = time.perf_counter() - begin
+    return outcomes
+
+
+def _shards(
+    missing: dict[str, NDArray[np.bool_]], rows: NDArray[Any], size: int, outcomes: dict[str, Outcome]
+) -> Iterator[Shard]:
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        needed = {
+            name: part[mask[part]]
+            for name, mask in missing.items()
+            if outcomes[name].error is None and mask[part].any()
+        }
+        if needed:
+            yield Shard(rows=part, needed=needed)
+
+
+def _keep(result: ShardResult, stores: dict[str, ModelStore], outcomes: dict[str, Outcome]) -> None:
+    for name, part in result.parts.items():
+        stores[name].write(part)
+        outcomes[name].n_new += len(part)
+        outcomes[name].n_unreadable += sum(reason is not None for reason in part.error)
+    for name, seconds in result.forward_s.items():
+        outcomes[name].forward_s += seconds
+        outcomes[name].n_dropped_boxes += result.dropped_boxes.get(name, 0)
+    for name, failure in result.failures.items():
+        outcomes[name].error = outcomes[name].error or failure

@@ -1,0 +1,362 @@
+"""The stateless function the engine maps over shards: read frames, run models, hand back predictions.
+
+Frames are decoded ahead on threads while a model runs, once for all models of the run. Where a model would rather
+decode on its own device, a fixed share of its batches takes that way and the rest stays with the threads, so that both
+work at once and the same frames always go the same way.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import ModelFailed, StrobeError, printable
+from strobe.core.labels import Projection
+from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource
+from strobe.core.records import Detections
+from strobe.predict.parts import Part, Shard, ShardResult
+from strobe.predict.projecting import own_best, project_detections
+
+__all__ = ["DecodeOptions", "Interrupted", "Runner", "ShardWorker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeOptions:
+    """How frames are decoded: threads, frames a task, tasks ahead; and the device's share of batches (m of n)."""
+
+    threads: int = 2
+    chunk: int = 4
+    ahead: int = 12
+    device_share: tuple[int, int] = (0, 1)
+    device_lanes: int = 2
+
+    def on_device(self, batch: int) -> bool:
+        """Whether this batch of a shard is decoded by the device; spread evenly and the same every time.
+
+        >>> [DecodeOptions(device_share=(2, 3)).on_device(batch) for batch in range(6)]
+        [False, True, True, False, True, True]
+        """
+        some, whole = self.device_share
+        return ((batch + 1) * some) // whole > (batch * some) // whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """A loaded model with the map to the dataset's classes."""
+
+    name: str
+    model: Classifier | Detector
+    projection: Projection
+    merge: str = "max"
+
+    @property
+    def batch_size(self) -> int:
+        """Images per forward."""
+        return self.model.spec.batch_size
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C inside a shard, with the batches that were already done."""
+
+    def __init__(self, done: ShardResult) -> None:
+        super().__init__()
+        self.done = done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """What one forward gave. Appended whole, so that threads and Ctrl-C see all of it or nothing."""
+
+    rows: list[int]
+    seconds: float
+    scores: NDArray[np.float32] | None = None
+    raw_label: NDArray[np.int32] | None = None
+    raw_confidence: NDArray[np.float32] | None = None
+    found: list[Detections] = field(default_factory=list)
+    dropped: int = 0
+
+
+@dataclass(slots=True)
+class _Work:
+    """One model's progress through one shard."""
+
+    runner: Runner
+    batches: list[NDArray[np.int64]]
+    done: list[_Block] = field(default_factory=list)
+    errors: dict[int, str] = field(default_factory=dict)
+    failure: str | None = None
+
+
+class ShardWorker:
+    """Runs models over the frames of a shard. Holds threads and models, and nothing of earlier shards."""
+
+    def __init__(
+        self,
+        runners: Sequence[Runner],
+        source: FrameSource,
+        *,
+        decode: DecodeOptions,
+        frame_names: Sequence[str],
+        tick: Callable[[int], None] | None = None,
+    ) -> None:
+        self._runners = {runner.name: runner for runner in runners}
+        self._source, self._decode, self._names = source, decode, frame_names
+        self._tick = tick or (lambda done: None)  # noqa: ARG005 (nobody watches)
+        self._pool = ThreadPoolExecutor(decode.threads, thread_name_prefix="decode")
+        self._lanes = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
+
+    def close(self) -> None:
+        """Let go of the threads; what waits is dropped."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._lanes.shutdown(wait=False, cancel_futures=True)
+
+    def __call__(self, shard: Shard) -> ShardResult:
+        """The shard's predictions. Ctrl-C raises Interrupted with whole batches kept."""
+        work = [_Work(self._runners[name], _plan(shard, self._runners[name], rows)) for name, rows in _due(shard)]
+        try:
+            lanes = [future for one in work for future in self._start_device_batches(one)]
+            self._cpu_batches(work)
+            for future in lanes:
+                future.result()
+        except KeyboardInterrupt as error:
+            self.close()
+            raise Interrupted(_result(work, shard, complete=False)) from error
+        return _result(work, shard, complete=True)
+
+    # -- decoding on threads -------------------------------------------------------------------------------------
+
+    def _cpu_batches(self, work: list[_Work]) -> None:
+        waiting = {id(one): deque(batch.tolist() for batch in one.batches) for one in work}
+        rows = sorted({row for one in work for batch in one.batches for row in batch.tolist()})
+        if not rows:
+            return
+        wanted = _wanted(work)
+        ready: dict[int, dict[int, Any]] = {id(one): {} for one in work}
+        for row, prepared in self._ahead(rows, wanted):
+            for one, value in prepared:
+                ready[id(one)][row] = value
+                queue = waiting[id(one)]
+                while queue and queue[0][-1] <= row:
+                    self._run_batch(one, queue.popleft(), ready[id(one)])
+
+    def _ahead(self, rows: list[int], wanted: Mapping[int, list[_Work]]) -> Iterator[tuple[int, list[Any]]]:
+        """Every row with what was prepared of it, in order, a bounded number of tasks ahead."""
+        chunks = [rows[start : start + self._decode.chunk] for start in range(0, len(rows), self._decode.chunk)]
+        pending: deque[Future[list[tuple[int, list[Any]]]]] = deque()
+        place = 0
+        try:
+            while place < len(chunks) or pending:
+                while place < len(chunks) and len(pending) < self._decode.ahead:
+                    pending.append(self._pool.submit(self._read_chunk, chunks[place], wanted))
+                    place += 1
+                yield from pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def _read_chunk(self, rows: list[int], wanted: Mapping[int, list[_Work]]) -> list[tuple[int, list[Any]]]:
+        out = []
+        for row in rows:
+            models = [one for one in wanted[row] if one.failure is None]
+            try:
+                image = self._source.read(row) if models else None
+            except StrobeError as error:
+                out.append((row, [(one, error) for one in wanted[row]]))
+                continue
+            prepared: list[Any] = []
+            for one in models:
+                try:
+                    prepared.append((one, one.runner.model.prepare(image)))  # type: ignore[arg-type]
+                except Exception as error:
+                    prepared.append((one, _Failed(error, "preparing")))
+            out.append((row, prepared))
+        return out
+
+    def _run_batch(self, one: _Work, rows: list[int], ready: dict[int, Any]) -> None:
+        values = [(row, ready.pop(row, None)) for row in rows]
+        if one.failure is not None:
+            return
+        for row, value in values:
+            if isinstance(value, _Failed):
+                one.failure = explain(one.runner, value.error, n=len(rows), what=f"preparing {self._names[row]}")
+                return
+            if isinstance(value, StrobeError):
+                one.errors[row] = printable(value)
+                self._tick(1)
+        good = [(row, value) for row, value in values if not isinstance(value, StrobeError)]
+        if good:
+            self._forward(one, [row for row, _ in good], [value for _, value in good])
+
+    # -- decoding on the device ----------------------------------------------------------------------------------
+
+    def _start_device_batches(self, one: _Work) -> list[Future[None]]:
+        model = one.runner.model
+        if not self._decode.device_share[0] or not isinstance(model, EncodedClassifier):
+            return []
+        on_device = [batch for place, batch in enumerate(one.batches) if self._decode.on_device(place)]
+        one.batches = [batch for place, batch in enumerate(one.batches) if not self._decode.on_device(place)]
+        return [self._lanes.submit(self._device_batch, one, batch.tolist()) for batch in on_device]
+
+    def _device_batch(self, one: _Work, rows: list[int]) -> None:
+        if one.failure is not None:
+            return
+        files: list[bytes] = []
+        good: list[int] = []
+        for row in rows:
+            try:
+                content = self._source.read_encoded(row)
+            except StrobeError as error:
+                one.errors[row] = printable(error)
+                self._tick(1)
+                continue
+            if content is not None and content.startswith(b"\xff\xd8\xff"):
+                files.append(content)
+                good.append(row)
+        prepared = self._prepare_encoded(one, files) if files else None
+        if prepared is not None:
+            self._forward(one, good, prepared)
+        odd = [row for row in rows if row not in one.errors and (prepared is None or row not in set(good))]
+        if odd and one.failure is None:  # no JPEG, or a broken one among them: the threads' way tells which
+            ready = {row: values[0][1] for row, values in self._read_chunk(odd, {key: [one] for key in odd})}
+            self._run_batch(one, odd, ready)
+
+    def _prepare_encoded(self, one: _Work, files: list[bytes]) -> Any:
+        try:
+            return cast(EncodedClassifier, one.runner.model).prepare_encoded(files)
+        except Exception as error:
+            if out_of_memory(error):
+                one.failure = explain(one.runner, error, n=len(files), what="decoding")
+            return None
+
+    # -- the model -----------------------------------------------------------------------------------------------
+
+    def _forward(self, one: _Work, rows: list[int], prepared: Any) -> None:
+        runner = one.runner
+        begin = time.perf_counter()
+        try:
+            if runner.model.spec.task == "detection":
+                block = self._boxes(runner, rows, cast(Detector, runner.model).forward(prepared))
+            else:
+                block = self._scores(runner, rows, cast(Classifier, runner.model).forward(prepared))
+        except Exception as error:
+            one.failure = explain(runner, error, n=len(rows), what=f"{self._names[rows[0]]} and {len(rows) - 1} more")
+            return
+        one.done.append(replace(block, seconds=time.perf_counter() - begin))
+        self._tick(len(rows))
+
+    def _scores(self, runner: Runner, rows: list[int], scores: Any) -> _Block:
+        n_classes = len(runner.model.spec.label_space)
+        shape = getattr(scores, "shape", None)
+        if shape != (len(rows), n_classes):
+            raise ModelFailed(
+                f"{runner.name}: returned scores of shape {shape}, expected ({len(rows)}, {n_classes}): one row per "
+                f"image, one column per class of {runner.model.spec.label_space.name}"
+            )
+        scores = np.asarray(scores, dtype=np.float32)
+        wrong = ~np.isfinite(scores).all(axis=1)
+        if wrong.any():
+            row = rows[int(np.flatnonzero(wrong)[0])]
+            raise ModelFailed(
+                f"{runner.name}: returned NaN or infinity for {int(wrong.sum())} frame(s), first "
+                f"{printable(self._names[row])}; if it runs in half precision, try --precision float32"
+            )
+        kind = runner.model.spec.kind
+        raw_label, raw_confidence = own_best(scores, kind=kind)
+        projected = runner.projection.apply(scores, kind=kind, merge=runner.merge).astype(np.float32)
+        return _Block(rows=rows, seconds=0, scores=projected, raw_label=raw_label, raw_confidence=raw_confidence)
+
+    def _boxes(self, runner: Runner, rows: list[int], found: Any) -> _Block:
+        if not isinstance(found, list) or len(found) != len(rows):
+            raise ModelFailed(f"{runner.name}: expected a list of {len(rows)} Detections, got {type(found).__name__}")
+        pairs = [project_detections(boxes, runner.projection) for boxes in found]
+        return _Block(rows=rows, seconds=0, found=[kept for kept, _ in pairs], dropped=sum(n for _, n in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A model's own exception, carried from a decoding thread to where it is reported."""
+
+    error: Exception
+    what: str
+
+
+def _due(shard: Shard) -> list[tuple[str, NDArray[Any]]]:
+    return [(name, rows) for name, rows in shard.needed.items() if len(rows)]
+
+
+def _plan(shard: Shard, runner: Runner, needed: NDArray[Any]) -> list[NDArray[np.int64]]:
+    """The batches of the shard that hold a needed row, cut at fixed places and kept whole."""
+    size = runner.batch_size
+    rows = np.asarray(shard.rows, dtype=np.int64)
+    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+    return [batch for batch in batches if np.isin(batch, needed).any()]
+
+
+def _wanted(work: list[_Work]) -> dict[int, list[_Work]]:
+    wanted: dict[int, list[_Work]] = {}
+    for one in work:
+        for batch in one.batches:
+            for row in batch.tolist():
+                wanted.setdefault(row, []).append(one)
+    return wanted
+
+
+def _result(work: list[_Work], shard: Shard, *, complete: bool) -> ShardResult:
+    result = ShardResult(complete=complete)
+    for one in work:
+        name = one.runner.name
+        result.forward_s[name] = sum(block.seconds for block in one.done)
+        result.dropped_boxes[name] = sum(block.dropped for block in one.done)
+        if one.failure is not None:
+            result.failures[name] = one.failure
+        part = _part(one, np.asarray(shard.needed[name]))
+        if part is not None:
+            result.parts[name] = part
+    return result
+
+
+def _part(one: _Work, needed: NDArray[Any]) -> Part | None:
+    """What was predicted of the needed rows, ascending; rows run again only to fill a batch are left out."""
+    done, errors = list(one.done), dict(one.errors)
+    rows = np.array([*(row for block in done for row in block.rows), *errors], dtype=np.int64)
+    keep = np.flatnonzero(np.isin(rows, needed))
+    keep = keep[np.argsort(rows[keep], kind="stable")]
+    if not len(keep):
+        return None
+    error = tuple(errors.get(int(row)) for row in rows[keep])
+    blank = len(errors)
+    if one.runner.model.spec.task == "detection":
+        found = [*(boxes for block in done for boxes in block.found), *([None] * blank)]
+        return Part(row=rows[keep], error=error, detections=tuple(found[place] for place in keep))
+    width = len(one.runner.projection.target)
+    columns = [
+        np.concatenate([*(getattr(block, name) for block in done), np.full((blank, *shape), value, dtype=dtype)])[keep]
+        for name, shape, value, dtype in (
+            ("scores", (width,), np.nan, np.float32),
+            ("raw_label", (), -1, np.int32),
+            ("raw_confidence", (), np.nan, np.float32),
+        )
+    ]
+    return Part(row=rows[keep], error=error, scores=columns[0], raw_label=columns[1], raw_confidence=columns[2])
+
+
+def explain(runner: Runner, error: Exception, *, n: int, what: str) -> str:
+    """A model's failure in one line: what it was doing, and what to try."""
+    if isinstance(error, StrobeError):
+        return str(error)
+    if out_of_memory(error):
+        tip = f"try --batch-size {max(1, n // 2)}" if n > 1 else "use a smaller model, or --device cpu"
+        return f"{runner.name}: out of memory with a batch of {n}; {tip} (finished work is kept)"
+    return f"{runner.name}: raised {type(error).__name__} on {printable(what)}: {printable(error, limit=200)}"
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this is some library's way of saying that memory ran out."""
+    text = str(error).lower()
+    named = type(error).__name__ in ("OutOfMemoryError", "MemoryError")
+    return named or "out of memory" in text or "can't allocate memory" in text or "bad_alloc" in text

@@ -1,0 +1,238 @@
+"""Models over the frames of a dataset, into a run folder: resumable, one bad model or frame never sinks the rest."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.labels import MERGES
+from strobe.core.ports import Classifier, Detector, FrameSource, Progress
+from strobe.core.records import ModelSpec
+from strobe.models.options import LoadOptions
+from strobe.models.registry import expand, load_model
+from strobe.models.testbed import entries, is_testbed
+from strobe.predict.engine import EngineOptions, Outcome, run_models
+from strobe.predict.projecting import projection_between
+from strobe.predict.store import ModelStore, lock, prediction_key
+from strobe.predict.worker import DecodeOptions, Runner
+from strobe.workflows.runs import record_run
+from strobe.workflows.sources import frame_source
+
+__all__ = ["ModelRun", "PredictOptions", "predict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictOptions:
+    """How to predict. `decode` is `cpu` (exact) or `device` (JPEG on the GPU beside the CPU; kept apart)."""
+
+    load: LoadOptions = field(default_factory=LoadOptions)
+    merge: str = "max"
+    workers: int | None = None
+    decode: str = "cpu"
+    shard_size: int | None = None
+    retry_errors: bool = False
+    models_at_once: int = 8
+
+    def __post_init__(self) -> None:
+        expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
+        expect(self.decode in ("cpu", "device"), "decode", "cpu or device", self.decode)
+        expect(self.workers is None or 1 <= self.workers <= 256, "workers", "1–256", self.workers)
+        expect(self.models_at_once >= 1, "models at once", ">= 1", self.models_at_once)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRun:
+    """How one model fared. `spec` is None where it could not be loaded; `ok` is False where it failed."""
+
+    name: str
+    ok: bool
+    error: str | None = None
+    spec: ModelSpec | None = None
+    outcome: Outcome | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What run.json keeps of it."""
+        facts: dict[str, Any] = {"status": "done" if self.ok else "failed", "error": self.error}
+        if self.spec is not None:
+            facts |= {"weights": self.spec.weights, "preprocessing": dict(self.spec.preprocessing)}
+            facts["batch_size"] = self.spec.batch_size
+        if self.outcome is not None:
+            facts["frames"] = {
+                "new": self.outcome.n_new, "kept": self.outcome.n_kept, "unreadable": self.outcome.n_unreadable,
+            }  # fmt: skip
+            facts["seconds"] = {"forward": round(self.outcome.forward_s, 3), "wall": round(self.outcome.wall_s, 3)}
+        return facts
+
+
+def predict(
+    dataset: Dataset,
+    models: Sequence[str],
+    out: Path,
+    options: PredictOptions,
+    progress: Progress,
+    *,
+    source: FrameSource | None = None,
+) -> list[ModelRun]:
+    """Run models over every frame of the dataset's sets, into the run folder `out`.
+
+    `models` may hold globs and `@testbed`. The same call again does only what is missing. Give the dataset with all its
+    candidates: predictions do not depend on review, and smoothing looks at rejected frames too.
+    """
+    names = spelled_out(models)
+    wanted = [name for name in names if not name.startswith("preds:")]
+    runs: dict[str, ModelRun] = {}
+    with lock(out):
+        record_run(out, dataset, path=dataset.root or Path(), changes={})
+        for name in names:
+            if name.startswith("preds:"):
+                runs[name] = _bring(dataset, name, out, options)
+        if wanted:
+            frames = source or frame_source(dataset)
+            for start in range(0, len(wanted), options.models_at_once):
+                for run in _predict_group(
+                    dataset, wanted[start : start + options.models_at_once], out, options, progress, frames
+                ):
+                    runs[run.name] = run
+        _record(out, dataset, [runs[name] for name in names])
+    return [runs[name] for name in names]
+
+
+def spelled_out(models: Sequence[str]) -> list[str]:
+    """Globs and testbed files as single names, each once."""
+    found: list[str] = []
+    for text in models:
+        found += [entry.model for entry in entries(text) if entry.model] if is_testbed(text) else expand([text])
+    expect(bool(found), "models", "at least one", list(models))
+    return list(dict.fromkeys(found))
+
+
+def _predict_group(
+    dataset: Dataset, names: Sequence[str], out: Path, options: PredictOptions, progress: Progress, source: FrameSource
+) -> Iterator[ModelRun]:
+    loaded: dict[str, Classifier | Detector] = {}
+    runners: list[Runner] = []
+    stores: dict[str, ModelStore] = {}
+    frame_ids, rows = dataset.frame_ids(), np.unique(dataset.sets.frame)
+    for name in names:
+        try:
+            model = load_model(name, replace(options.load, label_space=dataset.info.label_space))
+            runner = Runner(
+                name=name,
+                model=model,
+                projection=projection_between(model.spec.label_space, dataset.info.label_space),
+                merge=options.merge,
+            )
+            stores[name] = _store(dataset, runner, out, options, frame_ids)
+        except StrobeError as error:
+            progress.note(f"{printable(name)} cannot run and is left out: {error}")
+            yield ModelRun(name=name, ok=False, error=str(error))
+            continue
+        loaded[name] = model
+        runners.append(runner)
+        progress.note(_preprocessing_line(name, model.spec))
+    if not runners:
+        return
+    outcomes = run_models(
+        runners,
+        stores,
+        source,
+        frame_names=[str(key) for key in dataset.frames.key],
+        rows=rows,
+        options=_engine_options(options, loaded),
+        progress=progress,
+    )
+    for name, outcome in outcomes.items():
+        if outcome.error is not None:
+            progress.note(f"{printable(name)} failed and is left out: {outcome.error}")
+        elif outcome.n_unreadable:
+            progress.note(f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read; they are unscored")
+        yield ModelRun(
+            name=name, ok=outcome.error is None, error=outcome.error, spec=loaded[name].spec, outcome=outcome
+        )
+
+
+def _store(dataset: Dataset, runner: Runner, out: Path, options: PredictOptions, frame_ids: list[str]) -> ModelStore:
+    spec, label_space = runner.model.spec, dataset.info.label_space
+    facts: dict[str, Any] = {
+        "weights": spec.weights,
+        "preprocessing": dict(spec.preprocessing),
+        "kind": spec.kind,
+        "frames_digest": dataset.frames_digest(),
+        "projection": runner.projection.digest,
+        "merge": options.merge,
+        "decode": options.decode,
+    }
+    store = ModelStore(
+        out,
+        runner.name,
+        key=prediction_key(facts),
+        frame_ids=frame_ids,
+        task=spec.task,
+        n_classes=len(label_space),
+    )
+    store.describe(
+        {
+            **facts,
+            # The sum of probabilities is stored as its logarithm, so what lies in the shards ranks like logits.
+            "kind": "logits" if options.merge == "sum" else spec.kind,
+            "label_space": label_space.digest,
+            "childless": [label_space.names[place] for place in runner.projection.childless],
+            "spec": {
+                "name": spec.name,
+                "provider": spec.provider,
+                "kind": spec.kind,
+                "label_space": spec.label_space.to_json(),
+            },
+        }
+    )
+    return store
+
+
+def _engine_options(options: PredictOptions, models: dict[str, Classifier | Detector]) -> EngineOptions:
+    largest = max(model.spec.batch_size for model in models.values())
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    on_gpu = largest >= 64
+    decode = DecodeOptions(
+        threads=options.workers or max(2, cores),
+        chunk=16 if on_gpu else 4,
+        ahead=max(8, 3 * largest // (16 if on_gpu else 4)),
+        device_share=(2, 3) if options.decode == "device" else (0, 1),
+    )
+    return EngineOptions(
+        shard_size=options.shard_size or (4096 if on_gpu else 256),
+        decode=decode,
+        retry_errors=options.retry_errors,
+        in_flight=2 if on_gpu else 1,
+    )
+
+
+def _preprocessing_line(name: str, spec: ModelSpec) -> str:
+    settings = ", ".join(f"{key}={value}" for key, value in spec.preprocessing.items() if value is not None)
+    return f"{printable(name)}: {settings}; batch {spec.batch_size}; weights {spec.weights[:12]}"
+
+
+def _bring(dataset: Dataset, name: str, out: Path, options: PredictOptions) -> ModelRun:
+    """Predictions from a file, kept in the run folder."""
+    from strobe.datasets.external import write_external
+    from strobe.datasets.read_predictions import read_predictions
+
+    path = Path(name.removeprefix("preds:"))
+    try:
+        found = read_predictions(path, dataset, merge=options.merge)
+        write_external(out, found, dataset, source=path)
+    except StrobeError as error:
+        return ModelRun(name=name, ok=False, error=str(error))
+    return ModelRun(name=name, ok=True)
+
+
+def _record(out: Path, dataset: Dataset, runs: Sequence[ModelRun]) -> None:
+    from strobe.core.files import read_json
+
+    before = read_json(out / "run.json").get("models", {})
+    models = before | {run.name: run.to_json() for run in runs}
+    record_run(out, dataset, path=dataset.root or Path(), changes={"models": models})
