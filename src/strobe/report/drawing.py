@@ -69,7 +69,7 @@ def band(axes: Any, series: Series, *, step: bool = False) -> None:
     if len(kept) > 1:
         x, low, high = zip(*kept, strict=True)
         how = {"step": "post"} if step else {}
-        axes.fill_between(x, low, high, color=colour_of(series.place), alpha=0.12, linewidth=0, **how)
+        axes.fill_between(x, low, high, color=colour_of(series.place), alpha=0.11, linewidth=0, **how)
 
 
 def series_lines(
@@ -78,7 +78,7 @@ def series_lines(
     """Every series as a line with its band, named at its end (wide) or in a legend below (narrow, or many)."""
     ends = []
     for series in reversed(many):  # the best is drawn last, on top
-        if bands and len(many) <= 4:
+        if bands and len(many) <= 3:
             band(axes, series, step=step)
         axes.plot(
             series.x,

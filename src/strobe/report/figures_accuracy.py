@@ -41,13 +41,14 @@ def trend(results: Json) -> Figure:
         xs = [value_of(d, "acc_orig") or 0.0 for d in models.values()]
         ys = [value_of(d, "acc_pmk") or 0.0 for d in models.values()]
         every = xs + ys + [v for one in references for _, a, b in one.points for v in (a, b)]
-        low, high = max(0.0, min(every) - 0.05), min(1.0, max(every) + 0.04)
+        low, high = max(0.0, min(every) - 0.05), min(1.0, max(every) + 0.04) + 0.015
         axes.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         axes.annotate(
             "no drop (y = x)", xy=(low + 0.04 * (high - low),) * 2, xytext=(0, 7), textcoords="offset points",
             color=MUTED, rotation=45, rotation_mode="anchor", transform_rotates_text=True, ha="left", va="bottom",
         )  # fmt: skip
-        for one, marker in zip(references, ("D", "."), strict=False):
+        markers = ["D" if one.same_data else "." for one in references]
+        for one, marker in zip(references, markers, strict=True):
             _, gx, gy = zip(*one.points, strict=True)
             axes.scatter(gx, gy, s=26 if marker == "D" else 34, marker=marker, color=GREY, linewidths=0, zorder=2,
                          label=_caption(one, is_narrow))  # fmt: skip
@@ -64,8 +65,10 @@ def trend(results: Json) -> Figure:
                 label=short(printable(model), 34) if is_narrow or len(models) > 4 else None,
             )  # fmt: skip
             if not is_narrow and len(models) <= 4:
-                axes.annotate(short(printable(model), 22), xy=(x["value"], y["value"]), xytext=(8, -11),
-                              textcoords="offset points", color=colour, fontweight="bold", zorder=5)  # fmt: skip
+                right = x["value"] > (low + high) / 2  # names near the right edge go to the left of their point
+                axes.annotate(short(printable(model), 22), xy=(x["value"], y["value"]), xytext=(-8 if right else 8, -12),
+                              textcoords="offset points", color=colour, fontweight="bold", zorder=5,
+                              ha="right" if right else "left")  # fmt: skip
         axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
         axes.set_ylabel(f"acc_{_k(results)}: right on the anchor and every similar frame")
         axes.set_aspect("equal")
@@ -82,7 +85,7 @@ def trend(results: Json) -> Figure:
         how="Each coloured point is a model of this run with its 95 % intervals; the lower it lies under the dashed "
         "line, the more right answers it loses. Grey: the papers' models, printed for k = 10, for orientation; they "
         "are never pooled with yours.",
-        drawing=draw(name, paint, wide=(6.2, 6.4), narrow=(3.9, 5.4)),
+        drawing=draw(name, paint, wide=(6.4, 6.6), narrow=(3.9, 5.0)),
     )
 
 

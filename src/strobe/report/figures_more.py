@@ -353,10 +353,9 @@ def review_impact(results: Json) -> Figure:
                       label="anchor" if y == 0 else None)  # fmt: skip
             axes.plot([worst], [y], marker="D", color=WRONG, markersize=5.5, linestyle="",
                       label="whole set" if y == 0 else None)  # fmt: skip
-        prefix = len(found) > 1
-        names_on_y(
-            axes, [(f"{short(printable(m), 16)}: " if prefix else "") + meaning[s] for m, s, _ in flat], limit=46
-        )
+        cut = 12 if is_narrow else 20
+        names = [(f"{short(printable(m), cut)}: " if len(found) > 1 else "") + meaning[s] for m, s, _ in flat]
+        names_on_y(axes, names, limit=46)
         axes.set_xlabel("accuracy")
         per_cent(axes, which="x")
         figure.legend(loc="outside upper left", ncols=2, borderaxespad=0.2)

@@ -1,0 +1,315 @@
+"use strict";
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const make = (tag, className, text) => {
+    const node = document.createElement(tag);
+    if (className) node.className = className;
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+  const draw = (tag, attributes, text) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+
+  // Tables sort by a click on a column's name; a missing number always goes last.
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      if (!head.dataset.sort) return;
+      const button = make("button", "", head.textContent);
+      button.type = "button";
+      head.textContent = "";
+      head.append(button);
+      button.addEventListener("click", () => {
+        const text = head.dataset.sort === "text";
+        const before = head.getAttribute("aria-sort");
+        const down = before ? before === "ascending" : !text;
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const key = (row) => {
+          const cell = row.cells[column];
+          if (text) return cell.textContent.trim();
+          return cell.dataset.value === "" || cell.dataset.value === undefined ? null : Number(cell.dataset.value);
+        };
+        const rows = [...table.tBodies[0].rows].map((row, place) => [key(row), place, row]);
+        rows.sort(([a, i], [b, j]) => {
+          if (a === null || b === null) return a === b ? i - j : a === null ? 1 : -1;
+          const order = text ? a.localeCompare(b, "en", { numeric: true }) : a - b;
+          return (down ? -order : order) || i - j;
+        });
+        table.tBodies[0].append(...rows.map(([, , row]) => row));
+      });
+    });
+  }
+
+  // Figures made once per model: one is shown, a list picks which.
+  for (const pick of document.querySelectorAll("select[data-picks]")) {
+    const charts = [...document.querySelector(`[data-group="${pick.dataset.picks}"]`).children];
+    const show = () => charts.forEach((chart, place) => { chart.hidden = place !== pick.selectedIndex; });
+    pick.addEventListener("change", show);
+    show();
+  }
+
+  // -- the gallery ------------------------------------------------------------------------------------------------
+  const data = JSON.parse($("gallery-data").textContent);
+  if (!data.sets.length) return;
+  const WORDS = { holds: "holds", breaks: "breaks", wrong: "wrong on the anchor", unscored: "not scored everywhere" };
+  const SIGNS = { holds: "✓", breaks: "✕", wrong: "✕", unscored: "?" };
+  const shown = { list: [], place: 0, model: 0, frame: 0, timer: 0 };
+  const filters = { model: $("f-model"), status: $("f-status"), while: $("f-while"), class: $("f-class") };
+
+  const percent = (value) => (value === null ? "" : `${Math.round(100 * value)} %`);
+  const offset = (frame) => (frame.d === 0 ? "anchor" : (frame.d > 0 ? "+" : "−") + Math.abs(frame.d));
+  const className = (index) => (index < 0 ? "none of the classes" : data.classes[index]);
+  const state = (view, place) => (view.r[place] === null ? "unknown" : view.r[place] ? "ok" : "bad");
+  const sign = { ok: "✓", bad: "✕", unknown: "?" };
+
+  const suits = (set, model) => {
+    const status = filters.status.value;
+    if (status && set.m[model].s !== status) return false;
+    const other = filters.while.value;
+    if (other === "*") return set.m.some((view, place) => place !== model && view.s === "holds");
+    return other === "" || (Number(other) !== model && set.m[Number(other)].s === "holds");
+  };
+  const modelFor = (set) => {
+    if (filters.model.value !== "") return suits(set, Number(filters.model.value)) ? Number(filters.model.value) : -1;
+    return data.models.findIndex((_, model) => suits(set, model));
+  };
+
+  const filter = () => {
+    stop();
+    const label = filters.class.value;
+    shown.list = data.sets
+      .filter((set) => label === "" || set.y.includes(Number(label)))
+      .map((set) => ({ set, model: modelFor(set) }))
+      .filter((entry) => entry.model >= 0);
+    const n = shown.list.length;
+    let text = n ? `${n} of the ${data.sets.length} sets in this gallery` : "No set in this gallery is like that.";
+    if (filters.model.value !== "" && filters.status.value) {
+      const model = Number(filters.model.value);
+      const all = data.counts[model][filters.status.value];
+      text += `${n ? ". " : " "}In the whole data ${data.models[model]} ${WORDS[filters.status.value].replace("wrong", "is wrong")} in ${all} of ${data.n_sets} sets.`;
+    }
+    $("count").textContent = text;
+    fillCards();
+    $("viewer").hidden = n === 0;
+    if (n) open(0);
+  };
+
+  const fillCards = () => {
+    $("cards").replaceChildren(...shown.list.map(({ set, model }, place) => {
+      const view = set.m[model];
+      const at = view.b === null ? set.f.length - 1 : view.b;
+      const card = make("button", "card");
+      card.type = "button";
+      const two = make("span", "two");
+      for (const index of [set.a, at]) {
+        const image = make("img", state(view, index));
+        image.alt = "";
+        if (set.f[index].i) image.src = set.f[index].i;
+        two.append(image);
+      }
+      const line1 = make("span", "line1");
+      if (view.b === null) {
+        line1.append(`${truth(set)} `, make("span", view.s === "holds" ? "v" : "x", `${SIGNS[view.s]} ${WORDS[view.s]}`));
+      } else {
+        line1.append(`${truth(set)} `, make("span", "x", `✕ ${said(view, at)} at ${offset(set.f[at])}`));
+      }
+      const marks = make("span", "line2 marks");
+      set.f.forEach((_, index) => marks.append(make("i", state(view, index) === "bad" ? "x" : "", sign[state(view, index)])));
+      card.append(two, line1, make("span", "line2", data.models[model]), marks);
+      card.addEventListener("click", () => { open(place); $("viewer").scrollIntoView({ block: "nearest" }); $("viewer").focus({ preventScroll: true }); });
+      return card;
+    }));
+  };
+
+  const truth = (set) => set.y.map(className).join(" / ") || "no label";
+  const said = (view, index) => (view.w && view.w[index] ? view.w[index] : className(view.l[index]));
+
+  const open = (place, model) => {
+    shown.place = place;
+    const inside = $("viewer").contains(document.activeElement);
+    const { set, model: first } = shown.list[place];
+    shown.model = model === undefined ? first : model;
+    const view = set.m[shown.model];
+    $("v-where").textContent = set.v === set.id ? set.id : `${set.v} · ${set.id}`;
+    $("v-title").textContent = truth(set);
+    $("v-place").textContent = `${place + 1} of ${shown.list.length}`;
+    [...$("cards").children].forEach((card, index) => card.setAttribute("aria-current", String(index === place)));
+    $("v-models").replaceChildren(...set.m.map((one, index) => {
+      const tab = make("button", `st-${one.s}`);
+      tab.type = "button";
+      tab.setAttribute("aria-pressed", String(index === shown.model));
+      const where = one.b === null ? "" : ` at ${offset(set.f[one.b])}`;
+      tab.append(make("span", "sign", SIGNS[one.s]), make("span", "", data.models[index]), make("span", "state", WORDS[one.s] + where));
+      tab.addEventListener("click", () => { const now = shown.frame; stop(); open(place, index); show(set.m[index].b ?? now); $("v-models").children[index].focus(); });
+      return tab;
+    }));
+    $("v-strip").replaceChildren(...set.f.map((frame, index) => {
+      const kind = state(view, index);
+      const cell = make("button", kind + (index === set.a ? " is-anchor" : ""));
+      cell.type = "button";
+      cell.setAttribute("aria-label", `Frame ${offset(frame)}: ${said(view, index)}, ${kind === "ok" ? "right" : kind === "bad" ? "wrong" : "not scored"}`);
+      const image = make("img");
+      image.alt = "";
+      if (frame.i) image.src = frame.i;
+      cell.append(image, make("b", "", sign[kind]), make("span", "", index === set.a ? "anchor" : offset(frame)));
+      cell.addEventListener("click", () => { stop(); show(index); });
+      return cell;
+    }));
+    $("v-seek").max = String(set.f.length - 1);
+    fillShot($("shot-anchor"), set, view, set.a, "anchor");
+    show(view.b ?? set.a);
+    // What had the focus may just have been replaced; keys must go on working.
+    if (inside && !$("viewer").contains(document.activeElement)) $("viewer").focus({ preventScroll: true });
+  };
+
+  const fillShot = (shot, set, view, index, name) => {
+    const frame = set.f[index];
+    const kind = state(view, index);
+    shot.className = `shot ${kind}`;
+    const image = shot.querySelector("img");
+    image.alt = `${name}, ${truth(set)}`;
+    if (frame.i) image.src = frame.i;
+    shot.querySelector(".badge").textContent = frame.t === null || index === set.a ? name : `${name} · ${frame.t > 0 ? "+" : "−"}${Math.abs(Math.round(frame.t))} ms`;
+    const caption = shot.querySelector("figcaption");
+    const word = { ok: "✓ right", bad: "✕ wrong", unknown: "? not scored" }[kind];
+    const sure = view.c[index] === null ? "" : `, ${percent(view.c[index])} sure`;
+    const line = make("span", "verdict", data.detection ? word : `${className(view.l[index])}${sure} ${word}`);
+    const extra = [];
+    if (view.w && view.w[index]) extra.push(data.detection ? view.w[index] : `its own best class: ${view.w[index]}`);
+    if (kind === "bad" && !data.detection && view.p[index] !== null) extra.push(`${percent(view.p[index])} for ${truth(set)}`);
+    caption.replaceChildren(line, make("span", "own", extra.join(" · ")));
+    if (data.detection) fillBoxes(shot.querySelector(".boxes"), image, set, view, index);
+  };
+
+  const fillBoxes = (layer, image, set, view, index) => {
+    const frame = set.f[index];
+    const [width, height] = frame.wh || [1, 1];
+    layer.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    const least = Number($("v-score").value);
+    const nodes = [];
+    const add = ([x0, y0, x1, y1], kind, text) => {
+      nodes.push(draw("rect", { x: x0, y: y0, width: x1 - x0, height: y1 - y0, class: kind }));
+      if (text) nodes.push(draw("text", { x: x0 + 2, y: Math.max(y0 - 4, height / 24), style: `font-size:${Math.max(height / 20, 8)}px` }, text));
+    };
+    for (const box of frame.g || []) add(box, "gt");
+    for (const box of (view.x && view.x[index]) || []) {
+      if (box[5] >= least) add(box, box[6] ? "tp" : "fp", `${box[6] ? "✓" : "✕"} ${className(box[4])} ${box[5].toFixed(2)}`);
+    }
+    layer.replaceChildren(...nodes);
+  };
+
+  const show = (index) => {
+    const { set } = shown.list[shown.place];
+    const view = set.m[shown.model];
+    shown.frame = index;
+    $("v-seek").value = String(index);
+    $("v-seek").setAttribute("aria-valuetext", offset(set.f[index]));
+    fillShot($("shot-now"), set, view, index, index === set.a ? "anchor" : `${offset(set.f[index])} frames`);
+    [...$("v-strip").children].forEach((cell, place) => cell.setAttribute("aria-current", String(place === index)));
+    const cell = $("v-strip").children[index];
+    const reel = cell.closest(".reel");
+    if (reel.scrollWidth > reel.clientWidth) reel.scrollLeft = cell.offsetLeft - (reel.clientWidth - cell.clientWidth) / 2;
+    trace();
+  };
+
+  const trace = () => {
+    const { set } = shown.list[shown.place];
+    const view = set.m[shown.model];
+    const box = $("v-trace");
+    const width = $("v-strip").clientWidth;
+    const [top, bottom] = [14, 98];
+    box.setAttribute("viewBox", `0 0 ${width} 116`);
+    const nodes = [];
+    const known = view.p.some((value) => value !== null);
+    if (!known) {
+      nodes.push(draw("text", { x: 4, y: 60, class: "text" }, "Only labels were given: no confidence to draw."));
+      box.replaceChildren(...nodes);
+      return;
+    }
+    const column = width / set.f.length;
+    const x = (index) => (index + 0.5) * column;
+    const y = (value) => bottom - value * (bottom - top);
+    for (const value of [0, 0.5, 1]) {
+      nodes.push(draw("line", { x1: 0, x2: width, y1: y(value), y2: y(value), class: "grid" }));
+      nodes.push(draw("text", { x: 2, y: y(value) - 3, class: "text" }, value === 1 ? `100 % ${data.trace}` : `${100 * value} %`));
+    }
+    const path = (one) => one.p.map((value, index) => (value === null ? "" : `${index && one.p[index - 1] !== null ? "L" : "M"}${x(index)} ${y(value)}`)).join("");
+    set.m.forEach((one, index) => { if (index !== shown.model) nodes.push(draw("path", { d: path(one), class: "other" })); });
+    nodes.push(draw("line", { x1: x(shown.frame), x2: x(shown.frame), y1: 4, y2: bottom, class: "now" }));
+    nodes.push(draw("path", { d: path(view), class: "line" }));
+    view.p.forEach((value, index) => {
+      if (value === null) return;
+      if (state(view, index) !== "bad") nodes.push(draw("circle", { cx: x(index), cy: y(value), r: 4, class: "ok" }));
+      else nodes.push(draw("path", { d: `M${x(index) - 4} ${y(value) - 4}l8 8m0 -8l-8 8`, class: "no" }));
+    });
+    nodes.push(draw("text", { x: width - 4, y: 112, "text-anchor": "end", class: "text" }, data.models.length > 1 ? "● right  × wrong · thin lines: the other models" : "● right  × wrong"));
+    box.replaceChildren(...nodes);
+  };
+
+  const step = (by) => {
+    const n = shown.list[shown.place].set.f.length;
+    show((shown.frame + by + n) % n);
+  };
+  const stop = () => {
+    clearTimeout(shown.timer);
+    shown.timer = 0;
+    $("v-play").setAttribute("aria-pressed", "false");
+    $("v-play").querySelector(".word").textContent = "Play";
+    $("v-play").firstElementChild.textContent = "▶";
+  };
+  const tick = () => {
+    const { set } = shown.list[shown.place];
+    const rate = $("v-speed").value === "real" ? set.fps || 30 : Number($("v-speed").value);
+    const last = shown.frame === set.f.length - 1;
+    shown.timer = setTimeout(() => { step(1); tick(); }, 1000 / rate + (last ? 500 : 0));
+  };
+  const play = () => {
+    if (shown.timer) return stop();
+    $("v-play").setAttribute("aria-pressed", "true");
+    $("v-play").querySelector(".word").textContent = "Pause";
+    $("v-play").firstElementChild.textContent = "❚❚";
+    if (shown.frame === shown.list[shown.place].set.f.length - 1) show(0);
+    tick();
+  };
+  const turn = (by) => { stop(); const n = shown.list.length; open((shown.place + by + n) % n); };
+
+  $("v-play").addEventListener("click", play);
+  $("v-back").addEventListener("click", () => { stop(); step(-1); });
+  $("v-on").addEventListener("click", () => { stop(); step(1); });
+  $("v-seek").addEventListener("input", () => { stop(); show(Number($("v-seek").value)); });
+  $("v-prev").addEventListener("click", () => turn(-1));
+  $("v-next").addEventListener("click", () => turn(1));
+  if ($("v-score")) {
+    $("v-score").addEventListener("input", () => {
+      $("v-score-text").textContent = Number($("v-score").value).toFixed(2);
+      const { set } = shown.list[shown.place];
+      fillShot($("shot-anchor"), set, set.m[shown.model], set.a, "anchor");
+      show(shown.frame);
+    });
+  }
+  const typing = (target) => target.matches("select, input");
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !shown.list.length || typing(event.target)) return;
+    if (!event.target.closest("#viewer")) return;
+    const view = shown.list[shown.place].set.m[shown.model];
+    const acts = {
+      ArrowLeft: () => { stop(); step(-1); }, ArrowRight: () => { stop(); step(1); },
+      n: () => turn(1), p: () => turn(-1),
+      a: () => { stop(); show(shown.list[shown.place].set.a); },
+      f: () => { stop(); if (view.b !== null) show(view.b); },
+    };
+    if (!event.target.matches("button")) acts[" "] = play;
+    const act = acts[event.key];
+    if (act) { event.preventDefault(); act(); }
+  });
+  for (const select of Object.values(filters)) select.addEventListener("change", filter);
+  document.querySelector(".filters").addEventListener("reset", () => setTimeout(filter, 0));
+  document.querySelector(".filters").addEventListener("submit", (event) => event.preventDefault());
+  new ResizeObserver(() => { if (shown.list.length) trace(); }).observe($("v-strip"));
+  filter();
+})();

@@ -1,0 +1,150 @@
+"""The gallery's data: chosen sets with their pictures as data URIs, small enough for one file that can be mailed."""
+
+import base64
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from strobe.analyses.gallery import Choice, ModelView, SetView
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import FrameSource, Image, Progress
+
+__all__ = ["Gallery", "as_script", "build", "picture"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gallery:
+    """What the page's script reads (`data`), and how many pictures could not be read."""
+
+    data: dict[str, Any]
+    unreadable: int = 0
+    first_problem: str = ""
+    left_out: int = 0
+    pictures: Mapping[int, str] = field(default_factory=dict)
+
+
+def picture(image: Image, *, longest: int, quality: int) -> str:
+    """The image as a data URI: WebP, its longest side at most `longest` pixels."""
+    from PIL import Image as Pictures
+
+    shown = Pictures.fromarray(image)
+    shown.thumbnail((longest, longest), Pictures.Resampling.BICUBIC, reducing_gap=3.0)
+    out = io.BytesIO()
+    shown.save(out, "WEBP", quality=quality, method=3)
+    return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode("ascii")
+
+
+def as_script(data: object) -> str:
+    """JSON that is safe inside a script element: nothing in it can close the element or open a comment.
+
+    >>> as_script({"name": "</script><!--"})
+    '{"name":"\\\\u003c/script\\\\u003e\\\\u003c!--"}'
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def build(
+    dataset: Dataset,
+    choice: Choice,
+    source: FrameSource | None,
+    *,
+    longest: int,
+    quality: int,
+    max_bytes: int,
+    raw_names: Mapping[str, Sequence[str]],
+    progress: Progress,
+) -> Gallery:
+    """The chosen sets as data, pictures included, until `max_bytes` is reached; sets beyond that are left out."""
+    pictures: dict[int, str] = {}
+    spent = unreadable = 0
+    first_problem = ""
+    kept: list[SetView] = []
+    with progress.task("gallery", len(choice.sets)) as advance:
+        for one in choice.sets:
+            for row in one.rows:
+                if source is None or int(row) in pictures:
+                    continue
+                try:
+                    pictures[int(row)] = picture(source.read(int(row)), longest=longest, quality=quality)
+                except StrobeError as error:
+                    pictures[int(row)] = ""
+                    unreadable += 1
+                    first_problem = first_problem or printable(error)
+                spent += len(pictures[int(row)])
+            if kept and spent > max_bytes:
+                break
+            kept.append(one)
+            advance(1)
+    data = {
+        "models": list(choice.counts),
+        "counts": list(choice.counts.values()),
+        "n_sets": choice.n_sets,
+        "classes": list(dataset.info.label_space.names),
+        "detection": False,
+        "trace": "sure of the right answer",
+        "sets": [_set(dataset, one, pictures, raw_names) for one in kept],
+    }
+    return Gallery(
+        data=data,
+        unreadable=unreadable,
+        first_problem=first_problem,
+        left_out=len(choice.sets) - len(kept),
+        pictures=pictures,
+    )
+
+
+def _set(
+    dataset: Dataset, one: SetView, pictures: Mapping[int, str], raw_names: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    times = dataset.frames.time_s[one.rows]
+    fps = dataset.videos.fps_float[dataset.frames.video[one.rows[one.anchor]]]
+    return {
+        "id": one.set_id,
+        "v": one.video,
+        "y": list(one.labels),
+        "a": one.anchor,
+        "fps": _number(fps, 3),
+        "f": [
+            {
+                "d": _distance(distance),
+                "t": _number(1000 * (time - times[one.anchor]), 1),
+                "i": pictures.get(int(row), ""),
+            }
+            for row, distance, time in zip(one.rows, one.distance, times, strict=True)
+        ],
+        "m": [_model(view, one.rows, raw_names.get(view.model)) for view in one.models],
+    }
+
+
+def _model(view: ModelView, rows: np.ndarray[Any, Any], raw: Sequence[str] | None) -> dict[str, Any]:
+    right = [bool(value) for value in view.right]
+    out: dict[str, Any] = {
+        "s": view.status,
+        "b": view.breaker,
+        "l": [int(label) for label in view.label],
+        "r": right,
+        "c": [_number(value, 4) for value in view.confidence],
+        "p": [_number(value, 4) for value in view.truth],
+    }
+    if view.status == "unscored":
+        out["r"] = [value if seen else None for value, seen in zip(right, view.label >= 0, strict=True)]
+    if raw is not None:
+        out["w"] = [str(raw[int(row)]) for row in rows]
+    return out
+
+
+def _number(value: float, digits: int) -> float | None:
+    return round(float(value), digits) if math.isfinite(value) else None
+
+
+def _distance(value: float) -> float | int:
+    return int(value) if float(value).is_integer() else round(float(value), 4)

@@ -1,0 +1,235 @@
+"""The report: one self-contained page, its figures as files, and its tables."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+from strobe.analyses.gallery import Choice, choose
+from strobe.core.dataset import Dataset
+from strobe.core.errors import expect, printable
+from strobe.core.files import read_json, write_bytes, write_text
+from strobe.core.late import require
+from strobe.core.ports import FrameSource, Progress, Silent
+from strobe.core.predictions import Predictions
+from strobe.report import figures_accuracy, figures_more
+from strobe.report.drawing import Figure
+from strobe.report.gallery import Gallery, as_script, build
+from strobe.report.story import facts, headlines, lead, run_details
+from strobe.report.tables import write_tables
+from strobe.report.wording import join, models_of, plain_number
+
+__all__ = ["ReportOptions", "write_report"]
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """How large the page may grow.
+
+    `gallery_sets` sets at most, pictures `picture_px` on their longest side, and no more than `max_megabytes` of
+    pictures in all. `raw_names` may name the model's own best class for every frame (before projection).
+    """
+
+    gallery_sets: int = 36
+    picture_px: int = 400
+    quality: int = 70
+    max_megabytes: float = 11.0
+    raw_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect(self.gallery_sets >= 0, "gallery_sets", ">= 0", self.gallery_sets)
+        expect(32 <= self.picture_px <= 2000, "picture_px", "32–2000", self.picture_px)
+        expect(1 <= self.quality <= 100, "quality", "1–100", self.quality)
+        expect(self.max_megabytes > 0, "max_megabytes", "> 0", self.max_megabytes)
+
+
+def write_report(
+    run: Path,
+    results: Json,
+    dataset: Dataset,
+    predictions: Mapping[str, Predictions],
+    source: FrameSource | None,
+    options: ReportOptions | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Write report.html, figures/ and tables/ into the run folder; the path of the page.
+
+    `source` gives the gallery its pictures; without it the gallery shows predictions alone.
+    """
+    options, progress = options or ReportOptions(), progress or Silent()
+    jinja2 = require("jinja2", what="the report", extra="report")
+    write_tables(run, results)
+    with progress.task("figures", None) as advance:
+        chapters = _chapters(results)
+        for figure in (f for groups in chapters.values() for group in groups for f in group):
+            if figure.drawing is not None:
+                write_text(run / "figures" / f"{figure.name}.svg", figure.drawing.svg)
+                write_bytes(run / "figures" / f"{figure.name}.png", figure.drawing.png)
+                advance(1)
+    ranked = {name: predictions[name] for name in models_of(results) if name in predictions}
+    choice = choose(dataset, ranked, limit=options.gallery_sets)
+    gallery = build(
+        dataset,
+        choice,
+        source,
+        longest=options.picture_px,
+        quality=options.quality,
+        max_bytes=int(options.max_megabytes * 1e6),
+        raw_names=options.raw_names,
+        progress=progress,
+    )
+    if gallery.unreadable:
+        progress.note(f"report: {gallery.unreadable} frames of the gallery could not be read: {gallery.first_problem}")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("strobe.report", "assets"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    page = environment.get_template("report.html.j2").render(
+        **_context(run, results, dataset, chapters, choice, gallery)
+    )
+    path = run / "report.html"
+    write_text(path, page)
+    return path
+
+
+def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
+    """Figures by section; each entry is a list of alternatives (one per model) or of one."""
+    return {
+        "main": [
+            [figures_accuracy.trend(results)],
+            [figures_accuracy.curve(results)],
+            [figures_accuracy.time_curve(results)],
+            figures_accuracy.per_class(results),
+            [figures_more.per_offset(results)],
+            [figures_accuracy.first_failure(results)],
+            [figures_more.smoothing(results)],
+        ],
+        "compare": [[figures_more.comparison(results)]],
+        "slices": [
+            [figures_more.frame_types(results)],
+            [figures_more.by_fps(results)],
+            [figures_more.by_hint(results)],
+            [figures_more.review_impact(results)],
+        ],
+    }
+
+
+def _asset(name: str) -> str:
+    return (resources.files("strobe.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _version() -> str:
+    try:
+        return version_of("strobe")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _context(
+    run: Path,
+    results: Json,
+    dataset: Dataset,
+    chapters: Mapping[str, list[list[Figure]]],
+    choice: Choice,
+    gallery: Gallery,
+) -> dict[str, Any]:
+    script = _asset("report.js")
+    about = read_json(run / "run.json") if (run / "run.json").is_file() else {}
+    about = about if isinstance(about, Mapping) else {}
+    head, lede = lead(results)
+    info = dict(results.get("dataset", {}))
+    info["name"] = printable(info.get("name") or dataset.name)
+    return {
+        "title": f"{info['name']}: does it flicker? · strobe",
+        "css": _asset("report.css"),
+        "js": script,
+        # The page may run this one script and nothing else, whatever a class or a video is called.
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
+        "icon": base64.b64encode(_asset("icon.svg").encode("utf-8")).decode("ascii"),
+        "version": _version(),
+        "made_at": printable(about.get("finished") or about.get("at") or ""),
+        "lead": head,
+        "lede": lede,
+        "dataset": info,
+        "n_models": len(results.get("models", {})),
+        "headlines": headlines(results),
+        "published": [],
+        "example": _example(choice, gallery),
+        "gallery": _gallery_words(choice, gallery, dataset),
+        "gallery_json": as_script(gallery.data),
+        "chapters": chapters,
+        "comparison": results.get("comparison") or [],
+        "facts": facts(results, about),
+        "details": run_details(results, about),
+        "number": lambda value, digits: f"{value:.{digits}f}".replace("-", "−"),
+        "plain": plain_number,
+        "p_text": lambda p: "—" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}",
+    }
+
+
+def _gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset) -> dict[str, Any]:
+    shown = len(gallery.data["sets"])
+    parts = [
+        f"{printable(model)} breaks in {plain_number(count['breaks'])}"
+        for model, count in list(choice.counts.items())[:6]
+    ]
+    intro = (
+        f"In {plain_number(choice.n_flickers)} of {plain_number(choice.n_sets)} sets at least one model is right on "
+        f"the anchor and wrong on a frame that looks the same ({join(parts)}). Here are {shown} sets, every model and "
+        "class in turn, the most striking first. Pick a model to see what it said; play the set to see how little "
+        "changes."
+    )
+    if gallery.left_out:
+        intro += f" {gallery.left_out} more were left out to keep the file small."
+    if gallery.unreadable:
+        intro += f" {gallery.unreadable} frames could not be read; the first: {gallery.first_problem}."
+    why = "No predictions are at hand, so no flicker can be shown." if not choice.counts else ""
+    return {
+        "n_shown": shown,
+        "intro": intro,
+        "why": why or "The gallery was switched off.",
+        "models": list(choice.counts),
+        "classes": list(dataset.info.label_space.names),
+        "detection": bool(gallery.data.get("detection")),
+    }
+
+
+def _example(choice: Choice, gallery: Gallery) -> dict[str, Any] | None:
+    """A real set as the example of the explanation: the best flicker, the frames around what broke it."""
+    names = gallery.data["classes"]
+    for one in choice.sets[: len(gallery.data["sets"])]:
+        for view in one.models:
+            if view.breaker is None:
+                continue
+            low = max(0, min(one.anchor, view.breaker, one.anchor - 2))
+            high = min(len(one.rows), max(one.anchor, view.breaker, one.anchor + 2) + 1)
+            places = (
+                list(range(low, high))
+                if high - low <= 9
+                else sorted({*range(one.anchor - 3, one.anchor + 4), view.breaker})
+            )
+            frames = [
+                {
+                    "right": bool(view.right[i]),
+                    "anchor": i == one.anchor,
+                    "offset": f"{one.distance[i]:+g}".replace("-", "−"),
+                    "image": gallery.pictures.get(int(one.rows[i]), ""),
+                }
+                for i in places
+                if 0 <= i < len(one.rows)
+            ]
+            said = names[view.label[view.breaker]] if view.label[view.breaker] >= 0 else "none of the classes"
+            answer = " / ".join(names[label] for label in one.labels) or "the anchor’s label"
+            where = f"{one.distance[view.breaker]:+g}".replace("-", "−")
+            text = (
+                f"From this data: {view.model} says {answer} on the anchor and {said} at {where}. The set counts as "
+                "right in acc_orig and as wrong in acc_pm-k."
+            )
+            return {"frames": frames, "text": printable(text, limit=600), "alt": printable(text, limit=600)}
+    return None
