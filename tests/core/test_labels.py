@@ -1,0 +1,223 @@
+"""Label spaces, the shipped maps, and projection against a plain reference."""
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strobe.core.errors import InvalidValue, UnknownName
+from strobe.core.labels import MERGES, LabelSpace, Projection, check_scores, confidence_of, projection, space
+
+REFERENCE = Path(__file__).parents[2] / "../shared/reference"
+needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference folder is not at hand")
+
+
+@pytest.mark.parametrize(("name", "n"), [("ilsvrc-2012", 1000), ("imagenet-vid", 30), ("youtube-bb", 24)])
+def test_shipped_spaces(name: str, n: int) -> None:
+    found = space(name)
+    assert len(found) == n
+    assert found.name == name
+    assert LabelSpace.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+@pytest.mark.parametrize(
+    ("target", "n_children", "childless"),
+    [
+        ("imagenet-vid", 288, set()),
+        ("youtube-bb", 231, {"cow", "giraffe", "skateboard", "toilet", "none"}),
+    ],
+)
+def test_shipped_maps(target: str, n_children: int, childless: set[str]) -> None:
+    found = projection("ilsvrc-2012", target)
+    children = [child for group in found.children for child in group]
+    assert len(children) == n_children
+    assert max(Counter(children).values()) == 1, "a source class maps to one target class"
+    assert {found.target.names[place] for place in found.childless} == childless
+
+
+def test_minivan_is_a_car_and_no_truck() -> None:
+    found = projection("ilsvrc-2012", "youtube-bb")
+    minivan = found.source.index("n03770679")
+    assert minivan in found.children[found.target.index("car")]
+    assert minivan not in found.children[found.target.index("truck")]
+
+
+@needs_reference
+@pytest.mark.parametrize(("folder", "target"), [("imagenet-vid-robust", "imagenet-vid"), ("ytbb-robust", "youtube-bb")])
+def test_maps_equal_the_reference(folder: str, target: str) -> None:
+    forward = json.loads((REFERENCE / folder / "class_idx_map.json").read_text())
+    backward = json.loads((REFERENCE / folder / "rev_class_idx_map.json").read_text())
+    found = projection("ilsvrc-2012", target)
+    labels = found.map_labels(np.arange(1000))
+    assert {place: int(label) for place, label in enumerate(labels) if label >= 0} == {
+        int(place): label for place, label in forward.items()
+    }
+    assert {place: sorted(group) for place, group in enumerate(found.children) if group} == {
+        int(place): sorted(group) for place, group in backward.items() if group
+    }
+
+
+@needs_reference
+def test_spaces_equal_the_reference() -> None:
+    index = json.loads((REFERENCE / "imagenet_class_index.json").read_text())
+    assert space("ilsvrc-2012").ids == tuple(index[str(place)][0] for place in range(1000))
+    names = json.loads((REFERENCE / "ytbb-robust/ytbb_class_index.json").read_text())
+    assert space("youtube-bb").names == tuple(names[str(place)] for place in range(24))
+
+
+def test_index_by_id_and_name_and_near_matches() -> None:
+    vid = space("imagenet-vid")
+    assert vid.index("airplane") == vid.index("n02691156") == 0
+    with pytest.raises(UnknownName, match="did you mean airplane"):
+        vid.index("airplan")
+
+
+def test_ids_win_over_names() -> None:
+    crossed = LabelSpace(name="crossed", ids=("a", "b"), names=("b", "c"))
+    assert [crossed.index(label) for label in ("a", "b", "c")] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("ids", "names", "rule"),
+    [((), (), "at least one"), (("a",), ("a", "b"), "one per id"), (("a", "a"), ("x", "y"), "each id once")],
+)
+def test_a_broken_space_is_refused(ids: tuple[str, ...], names: tuple[str, ...], rule: str) -> None:
+    with pytest.raises(InvalidValue, match=rule):
+        LabelSpace(name="broken", ids=ids, names=names)
+
+
+def test_digest_follows_order_ids_and_names() -> None:
+    digests = {
+        LabelSpace(name="x", ids=ids, names=names).digest
+        for ids, names in (
+            (("a", "b"), ("a", "b")), (("b", "a"), ("b", "a")), (("a", "b"), ("a", "c")), (("a", "c"), ("a", "b")),
+        )
+    }  # fmt: skip
+    assert len(digests) == 4
+
+
+# -- projection against a plain reference -----------------------------------------------------------------------
+
+
+def plain_projection(row: list[float], children: list[list[int]], *, kind: str, merge: str) -> list[float]:
+    """One frame's scores merged class by class, with nothing but math."""
+    if merge == "sum" and kind == "logits":
+        top = max(row)
+        total = sum(math.exp(score - top) for score in row)
+        row = [math.exp(score - top) / total for score in row]
+    out = []
+    for group in children:
+        values = [row[child] for child in group]
+        if not values:
+            out.append(-math.inf)
+        elif merge == "max":
+            out.append(max(values))
+        elif merge == "mean":
+            out.append(sum(values) / len(values))
+        else:
+            total = math.fsum(values)
+            out.append(math.log(total) if total > 0 else -math.inf)
+    return out
+
+
+@st.composite
+def cases(draw):
+    n_source, n_target = draw(st.integers(1, 8)), draw(st.integers(1, 5))
+    owner = draw(st.lists(st.integers(-1, n_target - 1), min_size=n_source, max_size=n_source))
+    children = [[child for child, target in enumerate(owner) if target == place] for place in range(n_target)]
+    kind = draw(st.sampled_from(["logits", "probabilities"]))
+    score = st.floats(-30, 30) if kind == "logits" else st.floats(0, 1)
+    rows = draw(st.lists(st.lists(score, min_size=n_source, max_size=n_source), min_size=1, max_size=4))
+    return children, n_source, rows, kind, draw(st.sampled_from(MERGES))
+
+
+@settings(max_examples=200, deadline=None)
+@given(cases())
+def test_projection_equals_the_plain_reference(case) -> None:
+    children, n_source, rows, kind, merge = case
+    made = Projection(
+        source=LabelSpace.of_names("s", [f"s{i}" for i in range(n_source)]),
+        target=LabelSpace.of_names("t", [f"t{i}" for i in range(len(children))]),
+        children=tuple(map(tuple, children)),
+    )
+    got = made.apply(np.array(rows), kind=kind, merge=merge)
+    want = np.array([plain_projection(row, children, kind=kind, merge=merge) for row in rows])
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+    for childless in made.childless:
+        assert np.isneginf(got[:, childless]).all(), "a class without children never wins"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_max_equals_argmax_among_mapped_then_map(seed: int) -> None:
+    found = projection("ilsvrc-2012", "youtube-bb")
+    scores = np.random.default_rng(seed).normal(-5, 1, (20, 1000))  # negative: an unmapped class at 0 would win
+    mapped = np.array([child for group in found.children for child in group])
+    best = mapped[scores[:, mapped].argmax(axis=1)]
+    assert (found.apply(scores).argmax(axis=1) == found.map_labels(best)).all()
+
+
+def test_ties_go_to_the_lowest_target() -> None:
+    made = Projection(
+        source=LabelSpace.of_names("s", ["p", "q", "r"]),
+        target=LabelSpace.of_names("t", ["none", "a", "b"]),
+        children=((), (2,), (0, 1)),
+    )
+    assert made.apply(np.array([[5.0, 1.0, 5.0]])).argmax() == 1
+
+
+def test_identity_changes_nothing_and_knows_it() -> None:
+    same = Projection.identity(LabelSpace.of_names("t", ["a", "b"]))
+    scores = np.array([[1.0, -np.inf]])
+    assert same.is_identity
+    assert same.apply(scores) is scores
+
+
+def test_map_labels_keeps_none_apart() -> None:
+    made = Projection(
+        source=LabelSpace.of_names("s", ["p", "q"]), target=LabelSpace.of_names("t", ["a", "b"]), children=((), (0,))
+    )
+    assert made.map_labels(np.array([0, 1, -1])).tolist() == [1, -1, -1]
+
+
+@pytest.mark.parametrize(("merge", "shape"), [("median", (1, 2)), ("max", (1, 3)), ("max", (2,))])
+def test_projection_refuses_what_it_cannot_do(merge: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidValue):
+        Projection.identity(LabelSpace.of_names("t", ["a", "b"])).apply(np.zeros(shape), merge=merge)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [([np.nan, 0.0], "NaN"), ([np.inf, 0.0], r"\+inf"), ([-np.inf, -np.inf], "only −inf")],
+)
+def test_scores_that_cannot_be_ranked(row: list[float], problem: str) -> None:
+    with pytest.raises(InvalidValue, match=rf"m: {problem} in the scores of 1 frame\(s\), first two"):
+        check_scores(np.array([[0.0, 0.0], row]), names=["one", "two"], what="m")
+
+
+def test_minus_infinity_alone_is_lawful() -> None:
+    rows = np.array([[-np.inf, 0.0], [1.0, -np.inf]])
+    check_scores(rows, names=["one", "two"], what="m")
+    np.testing.assert_array_equal(confidence_of(rows, kind="logits"), [[0.0, 1.0], [1.0, 0.0]])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.floats(-20, 20), min_size=3, max_size=3), min_size=1, max_size=5), st.floats(-50, 50))
+def test_confidence_is_a_distribution_and_ignores_a_constant(rows, constant) -> None:
+    scores = np.array(rows)
+    confidence = confidence_of(scores, kind="logits")
+    np.testing.assert_allclose(confidence.sum(axis=1), 1)
+    np.testing.assert_allclose(confidence_of(scores + constant, kind="logits"), confidence, atol=1e-9)
+    np.testing.assert_allclose(confidence_of(confidence, kind="probabilities"), confidence, atol=1e-9)
+
+
+def test_unknown_spaces_and_maps_say_what_there_is() -> None:
+    with pytest.raises(UnknownName, match="imagenet-vid"):
+        space("imagenet-vit")
+    with pytest.raises(UnknownName, match="shipped: "):
+        projection("imagenet-vid", "ilsvrc-2012")
