@@ -1,5 +1,6 @@
 """The figures of accuracy itself: against the original, against k and time, per class, and how long answers last."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ def trend(results: Json) -> Figure:
         if fit is not None:
             scale = _fit_scale(fit)
             line = [scale * float(fit["intercept"]) + float(fit["slope"]) * x for x in (low, high)]
-            axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label="fit of the standard models here")
+            axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label="fit of the\nstandard models here")
         for place, (model, data) in enumerate(models.items()):
             x, y = data["acc_orig"], data["acc_pmk"]
             colour = colour_of(place)
@@ -66,17 +67,19 @@ def trend(results: Json) -> Figure:
             )  # fmt: skip
             if not is_narrow and len(models) <= 4:
                 right = x["value"] > (low + high) / 2  # names near the right edge go to the left of their point
-                axes.annotate(short(printable(model), 22), xy=(x["value"], y["value"]), xytext=(-8 if right else 8, -12),
-                              textcoords="offset points", color=colour, fontweight="bold", zorder=5,
-                              ha="right" if right else "left")  # fmt: skip
+                axes.annotate(
+                    short(printable(model), 22), xy=(x["value"], y["value"]), textcoords="offset points", color=colour,
+                    xytext=(-8 if right else 8, -12), fontweight="bold", zorder=5, ha="right" if right else "left",
+                )  # fmt: skip
         axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
         axes.set_ylabel(f"acc_{_k(results)}: right on the anchor and every similar frame")
-        axes.set_aspect("equal")
+        axes.set_aspect("equal", anchor="W")
         axes.grid(visible=True, axis="both")
         per_cent(axes, which="x")
         per_cent(axes)
         if axes.get_legend_handles_labels()[0]:
-            figure.legend(loc="outside lower left", handlelength=1.4, borderaxespad=0.2)
+            place = "outside lower left" if is_narrow else "outside right upper"
+            figure.legend(loc=place, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)
 
     return Figure(
         name=name,
@@ -85,12 +88,14 @@ def trend(results: Json) -> Figure:
         how="Each coloured point is a model of this run with its 95 % intervals; the lower it lies under the dashed "
         "line, the more right answers it loses. Grey: the papers' models, printed for k = 10, for orientation; they "
         "are never pooled with yours.",
-        drawing=draw(name, paint, wide=(6.4, 6.6), narrow=(3.9, 5.0)),
+        drawing=draw(name, paint, wide=(7.4, 5.2), narrow=(3.9, 5.0)),
     )
 
 
 def _caption(one: Reference, is_narrow: bool) -> str:
-    return one.caption.replace("printed in ", "").replace("other data: ", "") if is_narrow else f"papers: {one.caption}"
+    if is_narrow:
+        return one.caption.replace("printed in ", "").replace("other data: ", "")
+    return textwrap.fill(f"papers’ models, {one.caption}", 22)
 
 
 def _fit_scale(fit: Json) -> float:

@@ -46,20 +46,20 @@ def percent(found: Json | float | None, *, digits: int = 1) -> str:
     """A share in per cent.
 
     >>> percent(0.8125), percent(None)
-    ('81.2 %', '—')
+    ('81.2\\xa0%', '—')
     """
     value = found.get("value") if isinstance(found, Mapping) else found
-    return NONE if value is None else f"{100 * float(value):.{digits}f} %"
+    return NONE if value is None else f"{100 * float(value):.{digits}f}\N{NO-BREAK SPACE}%"
 
 
 def points(found: Json | float | None, *, digits: int = 1) -> str:
     """A difference of shares in percentage points, with a true minus sign.
 
     >>> points(-0.031), points(0.01)
-    ('−3.1 points', '1.0 points')
+    ('−3.1\\xa0points', '1.0\\xa0points')
     """
     value = found.get("value") if isinstance(found, Mapping) else found
-    return NONE if value is None else f"{100 * float(value):.{digits}f} points".replace("-", "−")
+    return NONE if value is None else f"{100 * float(value):.{digits}f}\N{NO-BREAK SPACE}points".replace("-", "−")
 
 
 def with_interval(found: Json | None, *, scale: float = 100.0, digits: int = 1) -> str:
