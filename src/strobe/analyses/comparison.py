@@ -1,0 +1,196 @@
+"""Which of two models is better on the same sets, and how sure one can be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.classification import ClassificationScore
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, expect, printable
+from strobe.core.estimate import Estimate
+from strobe.metrics.bootstrap import REPLICATES, Bootstrap
+from strobe.metrics.intervals import nothing
+from strobe.metrics.paired import holm, mcnemar, sign_flip
+
+__all__ = ["Comparison", "compare"]
+
+Ints = NDArray[np.integer[Any]]
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+Metric = Literal["acc_orig", "acc_pmk", "drop"]
+LEVEL = 0.05
+_WORDS = {
+    "acc_orig": "accuracy on the anchors",
+    "acc_pmk": "accuracy on whole sets (pm-k)",
+    "drop": "drop from anchors to whole sets",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One pair of models on one metric, on the sets both were scored on.
+
+    `only_a` sets are right for a alone. `p` is the test's to be read (`test` names it: exact McNemar where every video
+    has one set, else the video-level sign-flip test), `p_mcnemar` McNemar's in any case, `p_holm` corrected over all
+    pairs of this metric. The drop has no test, only the bootstrap of its difference. `difference` is a − b.
+    """
+
+    a: str
+    b: str
+    metric: Metric
+    n_sets: int
+    only_a: int | None
+    only_b: int | None
+    test: str
+    p: float | None
+    p_mcnemar: float | None
+    p_holm: float | None
+    difference: Estimate
+    sentence: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of results.json."""
+        return {
+            "a": self.a,
+            "b": self.b,
+            "metric": self.metric,
+            "n_sets": self.n_sets,
+            "only_a": self.only_a,
+            "only_b": self.only_b,
+            "test": self.test,
+            "p": self.p,
+            "p_mcnemar": self.p_mcnemar,
+            "p_holm": self.p_holm,
+            "difference": self.difference.to_json(),
+            "sentence": self.sentence,
+        }
+
+
+def compare(
+    dataset: Dataset, scores: Sequence[ClassificationScore], *, seed: int = 0, replicates: int = REPLICATES
+) -> list[Comparison]:
+    """Every pair of models on accuracy, pm-k accuracy and drop.
+
+    Tests are exact; p-values are corrected by Holm over the pairs of each metric; differences come with the video-
+    cluster bootstrap, the same draws for all. A plain sentence gives each verdict.
+    """
+    names = [score.model for score in scores]
+    expect(len(set(names)) == len(names), "compare", "each model once", sorted(names))
+    expect(len({score.k for score in scores}) <= 1, "compare", "one k for all models", {s.k for s in scores})
+    for score in scores:
+        if len(score.first_wrong) != dataset.n_sets:
+            raise InvalidValue(
+                f"compare: {printable(score.model)} was scored on {len(score.first_wrong)} sets, dataset "
+                f"{printable(dataset.name)} has {dataset.n_sets}; score all models on the same dataset"
+            )
+    pairs = list(combinations(scores, 2))
+    if not pairs:
+        return []
+    draws = _Draws(Bootstrap(dataset.video_of_set, replicates=replicates, seed=seed))
+    video = dataset.video_of_set
+    out: list[Comparison] = []
+    metrics: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
+    for metric in metrics:
+        part = [_pair(metric, a, b, video, draws) for a, b in pairs]
+        p_values = [c.p for c in part if c.p is not None]
+        corrected = iter(holm(p_values))
+        out += [replace(c, p_holm=next(corrected) if c.p is not None else None) for c in part]
+    return [replace(c, sentence=_sentence(c)) for c in out]
+
+
+class _Draws:
+    """Resampled sums per model and cohort, worked out once: most pairs share their cohort."""
+
+    def __init__(self, bootstrap: Bootstrap) -> None:
+        self.bootstrap = bootstrap
+        self._size: dict[bytes, Floats] = {}
+        self._sums: dict[tuple[str, Metric], Floats] = {}
+
+    def difference(self, metric: Metric, a: ClassificationScore, b: ClassificationScore) -> Estimate:
+        """The difference a − b over the sets both were scored on, with its bootstrap interval."""
+        cohort = a.scored & b.scored
+        key = cohort.tobytes()
+        if key not in self._size:
+            self._size[key] = self.bootstrap.sums(cohort)
+        size = self._size[key]
+        gap = np.where(cohort, _value(a, metric) - _value(b, metric), 0)
+        if key == a.scored.tobytes() == b.scored.tobytes():
+            top = self._of(a, metric) - self._of(b, metric)
+        else:
+            top = self.bootstrap.sums(gap)
+        drawn = np.divide(top, size, out=np.full(top.shape, np.nan), where=size > 0)
+        n = int(cohort.sum())
+        return self.bootstrap.estimate(float(gap.sum() / n), drawn, n=n)
+
+    def _of(self, score: ClassificationScore, metric: Metric) -> Floats:
+        key = (score.model, metric)
+        if key not in self._sums:
+            self._sums[key] = self.bootstrap.sums(_value(score, metric))
+        return self._sums[key]
+
+
+def _value(score: ClassificationScore, metric: Metric) -> NDArray[np.int64]:
+    orig, perturbed = score.right_at(0).astype(np.int64), score.right_at(score.k).astype(np.int64)
+    if metric == "acc_orig":
+        return orig
+    return perturbed if metric == "acc_pmk" else orig - perturbed
+
+
+def _pair(metric: Metric, a: ClassificationScore, b: ClassificationScore, video: Ints, draws: _Draws) -> Comparison:
+    cohort = a.scored & b.scored
+    if not cohort.any():
+        return Comparison(
+            a=a.model, b=b.model, metric=metric, n_sets=0, only_a=None, only_b=None, test="none", p=None,
+            p_mcnemar=None, p_holm=None, difference=nothing("no set was scored for both models"),
+        )  # fmt: skip
+    gap = _value(a, metric) - _value(b, metric)
+    difference = draws.difference(metric, a, b)
+    n = int(cohort.sum())
+    if metric == "drop":
+        return Comparison(
+            a=a.model, b=b.model, metric=metric, n_sets=n, only_a=None, only_b=None, test="video-cluster bootstrap",
+            p=None, p_mcnemar=None, p_holm=None, difference=difference,
+        )  # fmt: skip
+    only_a, only_b = int((gap[cohort] > 0).sum()), int((gap[cohort] < 0).sum())
+    plain = mcnemar(only_a, only_b)
+    _, place = np.unique(video[cohort], return_inverse=True)
+    shared = int(place.max()) + 1 < n
+    p = plain
+    if shared:
+        p = sign_flip(np.bincount(place, weights=gap[cohort]).astype(np.int64))
+    return Comparison(
+        a=a.model, b=b.model, metric=metric, n_sets=n, only_a=only_a, only_b=only_b,
+        test="video-level sign-flip" if shared else "exact McNemar", p=p, p_mcnemar=plain, p_holm=None,
+        difference=difference,
+    )  # fmt: skip
+
+
+def _sentence(c: Comparison) -> str:
+    """The verdict in plain words: what differs, by how much, how sure."""
+    a, b = printable(c.a), printable(c.b)
+    if c.difference.value is None:
+        return f"{a} and {b} share no scored set; nothing can be said."
+    points = 100 * c.difference.value
+    interval = ""
+    if c.difference.low is not None and c.difference.high is not None:
+        interval = f", 95 % interval {100 * c.difference.low:+.1f} to {100 * c.difference.high:+.1f}"
+    what = _WORDS[c.metric]
+    if c.p_holm is not None:
+        sure, how = c.p_holm < LEVEL, f"p = {c.p_holm:.2g} after Holm, {c.test}"
+    else:
+        low, high = c.difference.low, c.difference.high
+        sure = low is not None and high is not None and (low > 0 or high < 0)
+        how = c.test
+    figures = f"({points:+.1f} points{interval}; {how}; n = {c.n_sets})"
+    if not sure:
+        return f"No difference shown between {a} and {b} in {what} {figures}."
+    if c.metric == "drop":
+        larger, smaller = (a, b) if points > 0 else (b, a)
+        return f"{larger} flickers more than {smaller}: its {what} is larger {figures}."
+    better, worse = (a, b) if points > 0 else (b, a)
+    return f"{better} is better than {worse} in {what} {figures}."

@@ -1,0 +1,97 @@
+"""What review changed: the drop before it, with kept anchors only, and after it."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score, whole
+from strobe.core.dataset import Dataset
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
+from strobe.core.predictions import Predictions
+from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.intervals import nothing
+
+__all__ = ["Impact", "ReviewStages", "impact"]
+
+Ints = NDArray[np.integer[Any]]
+
+NAMES = {
+    "A": "all candidates, labels before densification",
+    "B": "kept anchors, all their candidates",
+    "C": "kept anchors and kept members",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewStages:
+    """One dataset at three stages of review; all share the frame and video tables.
+
+    `a`: all candidate sets with the labels they had before densification. `b`: kept anchors with all candidates.
+    `c`: kept anchors and members. Make it once and hand it to `impact` for every model.
+    """
+
+    a: Prepared
+    b: Prepared
+    c: Prepared
+
+    @classmethod
+    def of(cls, a: Dataset, b: Dataset, c: Dataset, *, options: ScoreOptions | None = None) -> "ReviewStages":
+        """The stages from three datasets; smoothing and bootstrap of single stages are left out."""
+        for name, stage in (("b", b), ("c", c)):
+            same = len(stage.frames) == len(a.frames) and len(stage.videos) == len(a.videos)
+            expect(same, f"review stage {name}", "the frame and video tables of stage a", len(stage.frames))
+        k = min(stage.info.k for stage in (a, b, c))
+        plain = options or ScoreOptions()
+        lean = replace(plain, k=k if plain.k is None else plain.k, bootstrap=False, windows=(), alphas=())
+        return cls(a=Prepared(a, lean), b=Prepared(b, lean), c=Prepared(c, lean))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impact:
+    """One model's figures at the three stages, and how much review changed the drop (A − C)."""
+
+    a: ClassificationScore
+    b: ClassificationScore
+    c: ClassificationScore
+    drop_difference: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of results.json."""
+        stages = {}
+        for name, part in (("A", self.a), ("B", self.b), ("C", self.c)):
+            figures = {key: getattr(part, key).to_json() for key in ("acc_orig", "acc_pmk", "drop")}
+            errors = [{"offset": whole(offset), "error": error.to_json()} for offset, error in part.per_offset]
+            unscored = {"frames": part.unscored_frames, "sets": part.unscored_sets}
+            stages[name] = {"what": NAMES[name], **figures, "per_offset": errors, "unscored": unscored}
+        return {**stages, "drop_difference": self.drop_difference.to_json()}
+
+
+def impact(stages: ReviewStages, predictions: Predictions, *, seed: int = 0, replicates: int = 2000) -> Impact:
+    """Score one model at the three stages; the difference of drops A − C comes with a video-cluster bootstrap."""
+    parts = [score(stage.plan.dataset, predictions, prepared=stage) for stage in (stages.a, stages.b, stages.c)]
+    return Impact(
+        a=parts[0],
+        b=parts[1],
+        c=parts[2],
+        drop_difference=_difference(stages, parts[0], parts[2], seed=seed, replicates=replicates),
+    )
+
+
+def _difference(
+    stages: ReviewStages, a: ClassificationScore, c: ClassificationScore, *, seed: int, replicates: int
+) -> Estimate:
+    """Δ_A − Δ_C; a draw of videos carries the sets each has at either stage."""
+    if a.drop.value is None or c.drop.value is None:
+        return nothing("a stage has no scored set")
+    video_a, video_c = stages.a.plan.dataset.video_of_set, stages.c.plan.dataset.video_of_set
+    draws = Bootstrap(np.concatenate([video_a, video_c]), replicates=replicates, seed=seed)
+    before = np.arange(len(video_a) + len(video_c)) < len(video_a)
+    lost = np.concatenate([part.right_at(0) & ~part.right_at(part.k) for part in (a, c)])
+    scored = np.concatenate([a.scored, c.scored])
+    drop_a = draws.ratio(lost & before, scored & before)
+    drop_c = draws.ratio(lost & ~before, scored & ~before)
+    n = int(a.scored.sum())
+    return draws.estimate(a.drop.value - c.drop.value, drop_a - drop_c, n=n)
