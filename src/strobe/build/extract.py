@@ -1,0 +1,380 @@
+"""One video's share of a build: choose anchors, decode, store frames, compute hints, and write down what was made.
+
+The work of a video is one job. Its result is a folder of media and one small JSON file (the fragment), each put in
+place whole, the fragment last: a job that was killed leaves nothing that counts, a job that is done is not done again.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from strobe.build.decode import DecodedFrame, Reader
+from strobe.build.hints import Features, PairHints, features_of, set_hints
+from strobe.build.index import Limits, VideoIndex, read_index
+from strobe.build.labels import AnchorRow, LabelRow, eligible_frames
+from strobe.build.sample import Sampling, choose_anchors, window_of
+from strobe.build.store import FrameEncoder, Store
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
+from strobe.core.files import cannot_write, make_folder, sha256_of_file, write_json
+from strobe.core.late import require
+
+__all__ = ["Fragment", "FrameRow", "Job", "Outcome", "SetRow", "VideoRow", "fragment_of", "run_job", "versions"]
+
+_SCHEMA = 1
+WORK_FOLDER = ".build"
+"""Inside the dataset folder: fragments of finished videos, and half-made media."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to do with one video. `anchors` are given ones; else they are drawn from the frames `labels` cover."""
+
+    path: Path
+    name: str
+    media_folder: str
+    destination: Path
+    sampling: Sampling
+    labels: tuple[LabelRow, ...] = ()
+    anchors: tuple[AnchorRow, ...] = ()
+    store: Store = "png"
+    reference: bool = False
+    hints: bool = True
+    limits: Limits = field(default_factory=Limits)
+    threads: int = 1
+
+    def digest(self, video_sha256: str) -> str:
+        """Changes when anything does that changes the result: not where the files lie, not what labels are called."""
+        spans = sorted({str((row.frame, row.start_s, row.end_s)) for row in self.labels})
+        given = sorted({str((row.frame, row.time_s)) for row in self.anchors})
+        content = [
+            _SCHEMA, video_sha256, self.name, self.media_folder, asdict(self.sampling), spans, given, self.store,
+            self.reference, self.hints, asdict(self.limits), versions(),
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoRow:
+    """What is known of a video."""
+
+    video_id: str
+    sha256: str
+    name: str
+    codec: str
+    container: str
+    n_frames: int
+    fps: Fraction | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameRow:
+    """What is known of a frame; `media` is empty where it stays in the video."""
+
+    index: int
+    pts: int | None
+    time_s: Fraction | None
+    pict_type: str
+    size_wh: tuple[int, int]
+    sha256: str
+    media: str
+    media_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRow:
+    """An anchor, its members in order (the anchor among them), and their hints in the same order (or none)."""
+
+    anchor: int
+    members: tuple[int, ...]
+    hints: tuple[PairHints, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragment:
+    """Everything one video adds to the dataset."""
+
+    job: str
+    video: VideoRow
+    frames: tuple[FrameRow, ...]
+    sets: tuple[SetRow, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; fractions as [numerator, denominator]."""
+        data: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_fraction_to_json))
+        return {"schema": _SCHEMA, **data}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Fragment":
+        """The fragment that to_json wrote."""
+        return cls(
+            job=data["job"],
+            video=VideoRow(**{**data["video"], "fps": _fraction(data["video"]["fps"])}),
+            frames=tuple(
+                FrameRow(**{**row, "time_s": _fraction(row["time_s"]), "size_wh": tuple(row["size_wh"])})
+                for row in data["frames"]
+            ),
+            sets=tuple(
+                SetRow(
+                    anchor=row["anchor"],
+                    members=tuple(row["members"]),
+                    hints=tuple(PairHints(**hints) for hints in row["hints"]),
+                )
+                for row in data["sets"]
+            ),
+            notes=tuple(data["notes"]),
+        )
+
+
+def _fraction_to_json(value: object) -> list[int]:
+    if isinstance(value, Fraction):
+        return [value.numerator, value.denominator]
+    raise TypeError(type(value).__name__)
+
+
+def _fraction(value: list[int] | None) -> Fraction | None:
+    return None if value is None else Fraction(*value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a job went: a fragment, or the one line why not. `reused` where it had been done before."""
+
+    name: str
+    fragment: Fragment | None = None
+    problem: str = ""
+    reused: bool = False
+    decoded: int = 0
+
+
+def versions() -> dict[str, str]:
+    """The decoder: what pixels may depend on."""
+    av = require("av", what="reading video", extra="video")
+    return {"pyav": str(av.__version__), "libavcodec": ".".join(map(str, av.library_versions["libavcodec"]))}
+
+
+def run_job(job: Job) -> Outcome:
+    """Do one video. A video that cannot be used becomes an Outcome with a problem; only writing can fail for all."""
+    from strobe.core.errors import CannotWrite
+
+    try:
+        return _run(job)
+    except (CannotWrite, KeyboardInterrupt):
+        raise
+    except InvalidFile as error:
+        # The path names a machine; the dataset says the file's name only.
+        return Outcome(name=job.name, problem=printable(str(error).replace(str(job.path), job.path.name)))
+    except StrobeError as error:
+        return Outcome(name=job.name, problem=printable(f"{job.path.name}: {error}"))
+    except MemoryError:
+        return Outcome(name=job.name, problem=f"{printable(job.path.name)}: out of memory; use fewer --workers")
+    except Exception as error:  # a decoder can fail in any way on a damaged file; the other videos go on
+        problem = f"{job.path.name}: {type(error).__name__} while decoding ({error})"
+        return Outcome(name=job.name, problem=printable(problem))
+
+
+def _run(job: Job) -> Outcome:
+    _refuse_missing(job.path)
+    sha256 = sha256_of_file(job.path)
+    digest = job.digest(sha256)
+    path = _fragment_path(job)
+    old = fragment_of(path)
+    if old is not None and old.job == digest and _media_whole(job, old):
+        return Outcome(name=job.name, fragment=old, reused=True)
+    index = read_index(job.path, job.limits)
+    fragment, decoded, mistrusted = _extract(job, index, sha256, digest)
+    if mistrusted:
+        index = read_index(job.path, job.limits, by_decoding=True)
+        fragment, decoded, _ = _extract(job, index, sha256, digest)
+    write_json(path, fragment.to_json())
+    return Outcome(name=job.name, fragment=fragment, decoded=decoded)
+
+
+def _refuse_missing(path: Path) -> None:
+    if path.is_dir():
+        raise InvalidFile(path, "is a folder, not a video", hint="give its files, for example FOLDER/*.mp4")
+    if not path.is_file():
+        raise StrobeError("no such file" if not path.exists() else "not a regular file")
+
+
+def _fragment_path(job: Job) -> Path:
+    return job.destination / WORK_FOLDER / f"{job.media_folder}.json"
+
+
+def fragment_of(path: Path) -> Fragment | None:
+    """The fragment in a file, or None where there is none that can be read."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return Fragment.from_json(data) if data.get("schema") == _SCHEMA else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _media_whole(job: Job, fragment: Fragment) -> bool:
+    """Whether every stored frame is there with the size that was written."""
+    try:
+        return all(
+            (job.destination / row.media).stat().st_size == row.media_bytes for row in fragment.frames if row.media
+        )
+    except OSError:
+        return False
+
+
+def _extract(job: Job, index: VideoIndex, sha256: str, digest: str) -> tuple[Fragment, int, bool]:
+    notes = list(index.notes)
+    video_id = sha256[:16]
+    eligible = eligible_frames(job.labels, index)
+    if job.anchors:
+        anchors = sorted({row.place(index) for row in job.anchors})
+    else:
+        anchors, fewer = choose_anchors(index, job.sampling, video_id=video_id, eligible=eligible)
+        notes += fewer
+    if job.sampling.window_ms is None and job.sampling.k >= len(index):
+        notes.append(f"k = {job.sampling.k} is more than its {len(index)} frames: sets hold the whole video")
+    windows = {anchor: window_of(index, anchor, job.sampling) for anchor in anchors}
+    wanted = sorted({place for window in windows.values() for place in window})
+    hinting = _Hinting(windows) if job.hints else None
+    with Reader(index, job.limits) as reader, _Storing(job) as storing:
+        for decoded in reader.frames(wanted):
+            storing.add(decoded)
+            if hinting:
+                hinting.add(decoded)
+        frames = storing.finish()
+        if reader.missing:
+            notes.append(f"{len(reader.missing)} damaged frame(s) left out, first {min(reader.missing)}")
+        seen, mistrusted = reader.decoded, reader.mistrusted
+    there = {row.index for row in frames}
+    hints = hinting.finish() if hinting else {}
+    kept = [
+        SetRow(
+            anchor=anchor,
+            members=tuple(place for place in windows[anchor] if place in there),
+            hints=tuple(hints.get(anchor, ())),
+        )
+        for anchor in anchors
+        if anchor in there
+    ]
+    if not kept:
+        raise InvalidValue("every chosen anchor is a damaged frame; repair the video or name other anchors")
+    if len(kept) < len(anchors):
+        notes.append(f"{len(anchors) - len(kept)} set(s) left out: the anchor is damaged")
+    video = VideoRow(
+        video_id=video_id,
+        sha256=sha256,
+        name=job.name,
+        codec=index.codec,
+        container=index.container,
+        n_frames=len(index),
+        fps=index.fps,
+    )
+    fragment = Fragment(job=digest, video=video, frames=tuple(frames), sets=tuple(kept), notes=tuple(notes))
+    return fragment, seen, mistrusted
+
+
+class _Hinting:
+    """Hints of every set, made as soon as its last frame has come; what no later set needs is let go."""
+
+    def __init__(self, windows: Mapping[int, range]) -> None:
+        self._open = deque(sorted(windows.items()))
+        self._features: dict[int, Features] = {}
+        self._done: dict[int, list[PairHints]] = {}
+
+    def add(self, frame: DecodedFrame) -> None:
+        """Take one frame; frames come in order."""
+        self._close(before=frame.index)
+        self._features[frame.index] = features_of(frame.image)
+
+    def finish(self) -> dict[int, list[PairHints]]:
+        """Hints per anchor, in the order of its members."""
+        self._close(before=None)
+        return self._done
+
+    def _close(self, *, before: int | None) -> None:
+        while self._open and (before is None or self._open[0][1].stop <= before):
+            anchor, window = self._open.popleft()
+            members = [place for place in window if place in self._features]
+            if anchor in self._features:
+                self._done[anchor] = set_hints(self._features, anchor, members)
+            keep_from = self._open[0][1].start if self._open else window.stop
+            for place in [place for place in self._features if place < keep_from]:
+                del self._features[place]
+
+
+class _Storing:
+    """Hashes, encodes and writes frames beside the decoder, into a folder that takes its place when all are there."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._encoder = FrameEncoder(job.store)
+        self._final = job.destination / "media" / job.media_folder
+        self._aside = job.destination / WORK_FOLDER / f"{job.media_folder}.half"
+        self._pending: deque[Future[FrameRow]] = deque()
+        self._rows: list[FrameRow] = []
+        self._pool = ThreadPoolExecutor(max(1, job.threads), thread_name_prefix="store")
+
+    def __enter__(self) -> "_Storing":
+        with _writing(self._aside):
+            shutil.rmtree(self._aside, ignore_errors=True)
+            if not self._job.reference:
+                make_folder(self._aside)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        shutil.rmtree(self._aside, ignore_errors=True)
+
+    def add(self, frame: DecodedFrame) -> None:
+        """Take one frame; waits where too many are on their way, so that memory stays flat."""
+        self._pending.append(self._pool.submit(self._store, frame))
+        while len(self._pending) > self._job.threads + 2:
+            self._rows.append(self._pending.popleft().result())
+
+    def finish(self) -> list[FrameRow]:
+        """Put the media in place; the rows of all frames come back in order."""
+        while self._pending:
+            self._rows.append(self._pending.popleft().result())
+        if not self._job.reference:
+            with _writing(self._final):
+                make_folder(self._final.parent)
+                shutil.rmtree(self._final, ignore_errors=True)
+                self._aside.replace(self._final)
+        return self._rows
+
+    def _store(self, frame: DecodedFrame) -> FrameRow:
+        image, size, media = frame.image, 0, ""
+        if not self._job.reference:
+            data = self._encoder.encode(image)
+            image = self._encoder.stored(image, data)
+            name = f"{frame.index:06d}{self._encoder.suffix}"
+            with _writing(self._final / name), (self._aside / name).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            size, media = len(data), f"media/{self._job.media_folder}/{name}"
+        return FrameRow(
+            index=frame.index,
+            pts=frame.pts,
+            time_s=frame.time_s,
+            pict_type=frame.pict_type,
+            size_wh=(image.shape[1], image.shape[0]),
+            sha256=hashlib.sha256(image.data if image.flags.c_contiguous else image.tobytes()).hexdigest(),
+            media=media,
+            media_bytes=size,
+        )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error

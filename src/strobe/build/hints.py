@@ -1,0 +1,259 @@
+"""What the pixels of a pair suggest to a reviewer: cut, blur, motion, exposure, near-duplicate. Never a verdict.
+
+Everything is computed on small grey copies, a few milliseconds a pair, and is the same on every machine.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.dataset import Hints
+from strobe.core.errors import expect
+from strobe.core.ports import Image
+
+__all__ = ["DropRules", "Features", "PairHints", "cut_score", "features_of", "pair_hints", "set_hints"]
+
+_THUMB = 160
+"""The longer side of the grey copy that motion and duplicates are measured on."""
+
+_BLOCK = 8
+"""The side of a block of the half-size copy, and ..."""
+_REACH = 4
+"""... how far a block may have moved in it, beyond the motion of the whole frame."""
+
+_LINES = 160
+"""Sharpness is measured along about this many rows and columns at full resolution."""
+
+DUPLICATE_MEAN, DUPLICATE_BLOCK = 0.5, 1.5
+"""A pair is a near-duplicate if grey levels (of 255) differ by less than this on average, and in every block."""
+
+Grey = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What hints need of one frame: small copies, mean luma in [0, 1], sharpness, colour histogram."""
+
+    grey: Grey
+    half: Grey
+    colours: NDArray[np.float64]
+    luma: float
+    sharpness: float
+    diagonal: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairHints:
+    """Hints of one (anchor, member) pair; the fields are those of the dataset's hints table."""
+
+    cut: float = 0.0
+    blur: float = 0.0
+    motion: float = 0.0
+    exposure: float = 0.0
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropRules:
+    """Which hints drop a member, and from where on; None leaves a hint alone.
+
+    `cut` and `motion` drop at or above the value; `blur` and `exposure` drop changes of at least this size either way.
+    """
+
+    cut: float | None = None
+    blur: float | None = None
+    motion: float | None = None
+    exposure: float | None = None
+    duplicate: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("cut", "blur", "motion", "exposure"):
+            value = getattr(self, name)
+            expect(value is None or value > 0, f"--drop-{name}", "a number above 0", value)
+
+    @property
+    def any(self) -> bool:
+        """Whether anything can be dropped at all."""
+        return self != DropRules()
+
+    def dropped(self, hints: Hints) -> dict[str, NDArray[np.bool_]]:
+        """Per rule, the rows it drops. Rows may fall under several rules."""
+        out: dict[str, NDArray[np.bool_]] = {}
+        for name in ("cut", "blur", "motion", "exposure"):
+            threshold = getattr(self, name)
+            if threshold is not None:
+                out[name] = np.abs(getattr(hints, name)) >= threshold
+        if self.duplicate:
+            out["duplicate"] = hints.duplicate.astype(bool)
+        return out
+
+
+def features_of(image: Image) -> Features:
+    """The small copies and numbers of one frame."""
+    from PIL import Image as Pillow
+
+    height, width = image.shape[:2]
+    factor = max(1, round(max(height, width) / _THUMB))
+    small = np.asarray(Pillow.fromarray(image).reduce(factor)).astype(np.float32)
+    grey = small @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    bins = (small.astype(np.uint8) >> 6).astype(np.int64)
+    colours = np.bincount((bins[..., 0] * 16 + bins[..., 1] * 4 + bins[..., 2]).ravel(), minlength=64) / grey.size
+    return Features(
+        grey=grey,
+        half=_halved(grey),
+        colours=colours,
+        luma=float(grey.mean(dtype=np.float64)) / 255,
+        sharpness=_sharpness(image[..., 1]),
+        diagonal=float(np.hypot(*grey.shape)),
+    )
+
+
+def _halved(grey: Grey) -> Grey:
+    even = grey[: max(2, grey.shape[0] // 2 * 2), : max(2, grey.shape[1] // 2 * 2)]
+    if min(even.shape) < 2:
+        return even
+    return np.asarray((even[::2, ::2] + even[1::2, ::2] + even[::2, 1::2] + even[1::2, 1::2]) / 4, dtype=np.float32)
+
+
+def _sharpness(plane: NDArray[np.uint8]) -> float:
+    """Root mean square of the second differences along some rows and columns, at full resolution."""
+    rows = plane[:: max(1, plane.shape[0] // _LINES)].astype(np.int16)
+    columns = plane[:, :: max(1, plane.shape[1] // _LINES)].astype(np.int16)
+    energy, count = 0.0, 0
+    for lines, axis in ((rows, 1), (columns, 0)):
+        second = np.diff(lines, n=2, axis=axis).ravel().astype(np.float32)
+        energy += float(second @ second)
+        count += second.size
+    return float(np.sqrt(energy / max(1, count)))
+
+
+def cut_score(before: Features, after: Features) -> float:
+    """How much two neighbouring frames look like two scenes, in [0, 1].
+
+    High only where both the colours and the layout change: motion keeps the colours, a flash keeps the layout.
+    """
+    if before.grey.shape != after.grey.shape:
+        return 1.0
+    colours = float(np.abs(before.colours - after.colours).sum()) / 2
+    a, b = before.half - before.half.mean(), after.half - after.half.mean()
+    norm = float(np.sqrt((a * a).sum() * (b * b).sum()))
+    alike = float((a * b).sum()) / norm if norm > 1e-6 else 1.0
+    return float(np.sqrt(colours * min(1.0, max(0.0, 1.0 - alike))))
+
+
+def pair_hints(anchor: Features, member: Features, *, cut: float) -> PairHints:
+    """The hints of a pair; `cut` is the highest cut score on the way from one to the other."""
+    blur = float(np.log2((member.sharpness + 0.1) / (anchor.sharpness + 0.1)))
+    exposure = member.luma - anchor.luma
+    if anchor.grey.shape != member.grey.shape:
+        return PairHints(cut=cut, blur=blur, motion=100.0, exposure=exposure)
+    difference = np.abs(member.grey - anchor.grey)
+    duplicate = float(difference.mean()) < DUPLICATE_MEAN and _largest_block(difference) < DUPLICATE_BLOCK
+    motion = 0.0 if duplicate else _motion(anchor, member)
+    return PairHints(cut=cut, blur=blur, motion=motion, exposure=exposure, duplicate=duplicate)
+
+
+def set_hints(features: Mapping[int, Features], anchor: int, members: Sequence[int]) -> list[PairHints]:
+    """The hints of every member (by frame index) against the anchor; zeros for the anchor itself.
+
+    The cut score of a member is the highest between neighbouring frames on its way to the anchor.
+    """
+    order = sorted({anchor, *members})
+    middle = order.index(anchor)
+    steps = [cut_score(features[a], features[b]) for a, b in pairwise(order)]
+    worst = {
+        index: max(steps[min(middle, place) : max(middle, place)], default=0.0) for place, index in enumerate(order)
+    }
+    return [
+        PairHints() if index == anchor else pair_hints(features[anchor], features[index], cut=worst[index])
+        for index in members
+    ]
+
+
+def _largest_block(difference: Grey) -> float:
+    side = 2 * _BLOCK
+    height, width = difference.shape[0] // side * side, difference.shape[1] // side * side
+    if not height or not width:
+        return float(difference.mean())
+    blocks = difference[:height, :width].reshape(height // side, side, width // side, side)
+    return float(blocks.mean(axis=(1, 3)).max())
+
+
+def _motion(anchor: Features, member: Features) -> float:
+    """Mean displacement in per cent of the diagonal: the whole frame's shift, and what blocks moved beyond it."""
+    whole = _shift(anchor.grey, member.grey)
+    moved, weight = _blocks(anchor.half, member.half, whole)
+    if not weight.sum() > 0:
+        return 0.0
+    lengths = np.hypot(moved[..., 0], moved[..., 1]) * 2  # the half-size copy counts double
+    return float((lengths * weight).sum() / weight.sum()) * 100 / anchor.diagonal
+
+
+def _shift(a: Grey, b: Grey) -> tuple[int, int]:
+    """The shift (down, right) that best lays `a` over `b`, by phase correlation; none where it does not help."""
+    window = np.outer(np.hanning(a.shape[0] + 2)[1:-1], np.hanning(a.shape[1] + 2)[1:-1]).astype(np.float32)
+    cross = np.conj(np.fft.rfft2((a - a.mean()) * window)) * np.fft.rfft2((b - b.mean()) * window)
+    surface = np.fft.irfft2(cross / (np.abs(cross) + 1e-3), s=a.shape)
+    down, right = (int(value) for value in np.unravel_index(int(surface.argmax()), surface.shape))
+    down, right = (
+        (down + a.shape[0] // 2) % a.shape[0] - a.shape[0] // 2,
+        (right + a.shape[1] // 2) % a.shape[1] - (a.shape[1] // 2),
+    )
+    if (down, right) == (0, 0) or _apart(a, b, down, right) >= _apart(a, b, 0, 0):
+        return 0, 0
+    return down, right
+
+
+def _apart(a: Grey, b: Grey, down: int, right: int) -> float:
+    """Mean difference where `a`, shifted, and `b` overlap."""
+    height, width = a.shape
+    of_a = a[max(0, -down) : height - max(0, down), max(0, -right) : width - max(0, right)]
+    of_b = b[max(0, down) : height - max(0, -down), max(0, right) : width - max(0, -right)]
+    return float(np.abs(of_a - of_b).mean()) if of_a.size else np.inf
+
+
+def _blocks(a: Grey, b: Grey, whole: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Per block of `b`: its displacement from `a` in pixels (down, right), and its weight (how much texture it has)."""
+    rows, columns = b.shape[0] // _BLOCK, b.shape[1] // _BLOCK
+    if not rows or not columns:
+        return np.zeros((1, 1, 2)), np.zeros((1, 1))
+    height, width = rows * _BLOCK, columns * _BLOCK
+    near = round(whole[0] / 2), round(whole[1] / 2)
+    down, right = (np.clip(near[0], -height, height), np.clip(near[1], -width, width))
+    pad = _REACH + max(abs(int(down)), abs(int(right)))
+    wide = np.pad(a, pad, mode="edge")
+    span = 2 * _REACH + 1
+    top, left = pad - int(down) - _REACH, pad - int(right) - _REACH
+    area = wide[top : top + height + span - 1, left : left + width + span - 1]
+    target = b[:height, :width]
+    # (span, span, height, width): `b` against `a` at every shift; turned round so that place grows with the shift.
+    shifted = np.lib.stride_tricks.sliding_window_view(area, (height, width))[::-1, ::-1]
+    apart = np.abs(shifted - target).reshape(span, span, rows, _BLOCK, columns, _BLOCK)
+    cost = apart.sum(axis=5).sum(axis=3).astype(np.float64) / _BLOCK**2
+    steps = np.arange(span) - _REACH
+    # A small price for moving: blocks without texture then move with the frame instead of at random.
+    cost += 0.05 * np.hypot(steps[:, None], steps[None, :])[:, :, None, None]
+    best = cost.reshape(span * span, rows, columns).argmin(axis=0)
+    moved = np.stack([best // span - _REACH + down, best % span - _REACH + right], axis=-1).astype(np.float64)
+    moved += _between(cost, best // span, best % span)
+    texture = target.reshape(rows, _BLOCK, columns, _BLOCK).std(axis=(1, 3)).astype(np.float64)
+    return moved, np.where(texture > 2.0, texture, 0.0)
+
+
+def _between(cost: NDArray[np.float64], i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.float64]:
+    """The part of a pixel by which the minimum lies beside the best whole shift, from a parabola through three."""
+    rows, columns = np.indices(i.shape)
+    parts = []
+    for axis in (0, 1):
+        at, last = (i, j)[axis], cost.shape[axis] - 1
+        low, high = np.maximum(at - 1, 0), np.minimum(at + 1, last)
+        before = cost[low, j, rows, columns] if axis == 0 else cost[i, low, rows, columns]
+        after = cost[high, j, rows, columns] if axis == 0 else cost[i, high, rows, columns]
+        middle = cost[i, j, rows, columns]
+        bend = before - 2 * middle + after
+        inside = (at > 0) & (at < last) & (bend > 1e-9)
+        parts.append(np.where(inside, (before - after) / (2 * np.where(inside, bend, 1.0)), 0.0))
+    return np.stack(parts, axis=-1)

@@ -1,0 +1,340 @@
+"""What people say is in the videos: labels, boxes and given anchors, read from CSV or COCO JSON.
+
+A row names its video by file name, with or without its ending. Times are seconds from the first frame shown.
+"""
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from strobe.build.index import VideoIndex
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
+from strobe.core.files import read_json
+
+__all__ = [
+    "AnchorRow",
+    "BoxRow",
+    "LabelRow",
+    "by_video",
+    "eligible_frames",
+    "labels_at",
+    "read_anchors",
+    "read_boxes",
+    "read_labels",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelRow:
+    """A label of a whole video, of a span of it (both ends included) or of one frame."""
+
+    video: str
+    label: str
+    frame: int | None = None
+    start_s: Fraction | None = None
+    end_s: Fraction | None = None
+    where: str = ""
+
+    def covers(self, frame: int, time_s: Fraction | None) -> bool:
+        """Whether the label holds for this frame.
+
+        >>> row = LabelRow(video="a", label="dog", start_s=Fraction(1), end_s=Fraction(2))
+        >>> row.covers(30, Fraction(1)), row.covers(75, Fraction(5, 2))
+        (True, False)
+        """
+        if self.frame is not None:
+            return self.frame == frame
+        if self.start_s is None or self.end_s is None:
+            return True
+        return time_s is not None and self.start_s <= time_s <= self.end_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxRow:
+    """A labelled box on one frame, in pixels of the upright frame with square pixels."""
+
+    video: str
+    frame: int
+    label: str
+    xyxy: tuple[float, float, float, float]
+    track: int = -1
+    crowd: bool = False
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorRow:
+    """A given anchor: a frame by its place, or the frame shown at a time."""
+
+    video: str
+    frame: int | None = None
+    time_s: Fraction | None = None
+    where: str = ""
+
+    def place(self, index: VideoIndex) -> int:
+        """The frame this names: the last one shown at or before the time."""
+        last = len(index) - 1
+        if self.frame is not None:
+            if self.frame > last:
+                raise InvalidValue(f"{self.where}: anchor at frame {self.frame}, the video has frames 0–{last}")
+            return self.frame
+        times = [index.time_s(place) for place in range(len(index))]
+        end = times[-1]
+        if end is None or self.time_s is None:
+            raise InvalidValue(f"{self.where}: the video has no timestamps; name the anchor by its frame")
+        # The last frame is shown for about as long as the one before it.
+        shown = end - (times[-2] or 0) if last else Fraction(1)
+        if self.time_s >= end + shown:
+            raise InvalidValue(
+                f"{self.where}: anchor at {float(self.time_s):g} s, the video ends at {float(end):.3f} s"
+            )
+        return max(place for place, time in enumerate(times) if time is not None and time <= self.time_s)
+
+
+def read_labels(path: Path) -> tuple[LabelRow, ...]:
+    """Rows of a CSV with the columns video, label and, for a part of the video, frame or start_s and end_s.
+
+    Several labels: several rows, or `dog|cat` in one.
+    """
+    rows = []
+    for where, row in _csv_rows(path, needed=("video", "label"), known=("frame", "start_s", "end_s")):
+        frame = _whole(path, where, row, "frame")
+        start, end = _seconds(path, where, row, "start_s"), _seconds(path, where, row, "end_s")
+        if (start is None) != (end is None):
+            raise InvalidFile(path, "a span needs both start_s and end_s", where=where)
+        if start is not None and end is not None and end < start:
+            raise InvalidFile(path, f"the span ends ({row['end_s']}) before it starts ({row['start_s']})", where=where)
+        if start is not None and frame is not None:
+            raise InvalidFile(path, "both a frame and a span; give one of them", where=where)
+        names = [name.strip() for name in row["label"].split("|") if name.strip()]
+        if not names:
+            raise InvalidFile(path, "the label is empty", where=where)
+        rows += [
+            LabelRow(
+                video=row["video"], label=name, frame=frame, start_s=start, end_s=end, where=f"{path.name}, {where}"
+            )
+            for name in names
+        ]
+    return tuple(rows)
+
+
+def read_anchors(path: Path) -> tuple[AnchorRow, ...]:
+    """Rows of a CSV with the columns video and frame, or video and time_s."""
+    rows = []
+    for where, row in _csv_rows(path, needed=("video",), known=("frame", "time_s")):
+        frame, time = _whole(path, where, row, "frame"), _seconds(path, where, row, "time_s")
+        if (frame is None) == (time is None):
+            raise InvalidFile(path, "give either frame or time_s", where=where)
+        rows.append(AnchorRow(video=row["video"], frame=frame, time_s=time, where=f"{path.name}, {where}"))
+    return tuple(rows)
+
+
+def read_boxes(path: Path) -> tuple[BoxRow, ...]:
+    """Boxes from a CSV (video, frame, label, x0, y0, x1, y1[, track, crowd]) or from COCO JSON."""
+    if path.suffix.lower() == ".json":
+        return tuple(_coco_boxes(path, read_json(path)))
+    rows = []
+    corners = ("x0", "y0", "x1", "y1")
+    for where, row in _csv_rows(path, needed=("video", "frame", "label", *corners), known=("track", "crowd")):
+        frame = _whole(path, where, row, "frame")
+        if frame is None:
+            raise InvalidFile(path, "the frame is empty", where=where)
+        track = _whole(path, where, row, "track")
+        try:
+            x0, y0, x1, y1 = (float(row[name]) for name in corners)
+        except ValueError as error:
+            raise InvalidFile(path, f"a corner is not a number ({error})", where=where) from error
+        rows.append(
+            _checked_box(
+                path,
+                BoxRow(
+                    video=row["video"],
+                    frame=frame,
+                    label=row["label"],
+                    xyxy=(x0, y0, x1, y1),
+                    track=-1 if track is None else track,
+                    crowd=row.get("crowd", "").lower() in ("1", "true", "yes"),
+                    where=where,
+                ),
+            )
+        )
+    return tuple(rows)
+
+
+def _checked_box(path: Path, box: BoxRow) -> BoxRow:
+    x0, y0, x1, y1 = box.xyxy
+    if not (x1 > x0 and y1 > y0 and abs(x0) + abs(y0) + x1 + y1 < float("inf")):
+        raise InvalidFile(path, f"a box needs x1 > x0 and y1 > y0, got {box.xyxy}", where=box.where)
+    return box
+
+
+def _coco_boxes(path: Path, data: Any) -> Iterator[BoxRow]:
+    """Boxes of a COCO file. An image says which frame it is: video_id and frame_id, or file_name VIDEO/000012.jpg."""
+    place = "images"
+    try:
+        names = {row["id"]: str(row["name"]) for row in data["categories"]}
+        videos = {row["id"]: str(row.get("name") or row["file_name"]) for row in data.get("videos", ())}
+        frames = {}
+        for number, image in enumerate(data["images"]):
+            place = f"images[{number}]"
+            frames[image["id"]] = _coco_frame(path, place, image, videos)
+        for number, entry in enumerate(data["annotations"]):
+            place = f"annotations[{number}]"
+            video, frame = frames[entry["image_id"]]
+            x, y, width, height = (float(value) for value in entry["bbox"])
+            box = BoxRow(
+                video=video,
+                frame=frame,
+                label=names[entry["category_id"]],
+                xyxy=(x, y, x + width, y + height),
+                track=int(entry.get("track_id", entry.get("instance_id", -1))),
+                crowd=bool(entry.get("iscrowd", 0)),
+                where=place,
+            )
+            yield _checked_box(path, box)
+    except KeyError as error:
+        raise InvalidFile(path, f"{error} is missing or names nothing", where=place, hint="is it COCO JSON?") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidFile(path, f"not as COCO writes it ({error})", where=place, hint="is it COCO JSON?") from error
+
+
+def _coco_frame(path: Path, place: str, image: Mapping[str, Any], videos: Mapping[Any, str]) -> tuple[str, int]:
+    for field in ("frame_id", "frame_index"):
+        if "video_id" in image and field in image:
+            return videos[image["video_id"]], int(image[field])
+    found = re.fullmatch(r"(?:.*/)?([^/]+)/(\d+)\.\w+", str(image.get("file_name", "")))
+    if not found:
+        raise InvalidFile(path, "no video_id and frame_id, and file_name is not VIDEO/000012.jpg", where=place)
+    return found[1], int(found[2])
+
+
+class _Row(Protocol):
+    @property
+    def video(self) -> str: ...
+
+
+AnyRow = TypeVar("AnyRow", bound=_Row)
+
+
+def by_video(rows: Iterable[AnyRow], videos: Mapping[str, Path], *, source: Path) -> dict[str, list[AnyRow]]:
+    """The rows of each video by the video's name; an error where rows name a video that was not given."""
+    known = {name: name for name in videos}
+    known |= {path.name: name for name, path in videos.items()}
+    known |= {str(path): name for name, path in videos.items()}
+    grouped: dict[str, list[AnyRow]] = {name: [] for name in videos}
+    strangers: dict[str, None] = {}
+    for row in rows:
+        name = known.get(row.video)
+        if name is None:
+            strangers[row.video] = None
+        else:
+            grouped[name].append(row)
+    if strangers:
+        names = ", ".join(printable(name) for name in list(strangers)[:3])
+        raise InvalidFile(
+            source,
+            f"names {len(strangers)} video(s) that were not given: {names}{', …' if len(strangers) > 3 else ''}",
+            hint="give those videos too, or remove the rows",
+        )
+    return grouped
+
+
+def eligible_frames(rows: Sequence[LabelRow], index: VideoIndex) -> list[int] | None:
+    """The frames that carry a label, from which anchors are drawn; None for all of them.
+
+    Raises InvalidValue where a row lies outside the video.
+    """
+    for row in rows:
+        _check_inside(row, index)
+    if not rows or any(row.frame is None and row.start_s is None for row in rows):
+        return None
+    if all(row.frame is not None for row in rows):
+        return sorted({row.frame for row in rows if row.frame is not None})
+    times = [index.time_s(place) for place in range(len(index))]
+    return [place for place, time in enumerate(times) if any(row.covers(place, time) for row in rows)]
+
+
+def _check_inside(row: LabelRow, index: VideoIndex) -> None:
+    last = len(index) - 1
+    if row.frame is not None and row.frame > last:
+        raise InvalidValue(f"{row.where}: label at frame {row.frame}, the video has frames 0–{last}")
+    if row.start_s is None or row.end_s is None:
+        return
+    end = index.time_s(last)
+    if end is None:
+        raise InvalidValue(f"{row.where}: the video has no timestamps; label it by frame")
+    if row.start_s > end:
+        raise InvalidValue(
+            f"{row.where}: the span {float(row.start_s):g}–{float(row.end_s):g} s lies outside the video "
+            f"(0–{float(end):.3f} s)"
+        )
+
+
+def labels_at(rows: Sequence[LabelRow], frame: int, time_s: Fraction | None) -> list[str]:
+    """The labels that hold for a frame, each once, in the order of the file."""
+    return list(dict.fromkeys(row.label for row in rows if row.covers(frame, time_s)))
+
+
+def _csv_rows(path: Path, *, needed: tuple[str, ...], known: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
+    """(where, row) of a CSV file; the header is checked first, values are stripped."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            header = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = header
+            missing = [name for name in needed if name not in header]
+            if missing:
+                raise InvalidFile(
+                    path,
+                    f"the column {missing[0]!r} is missing from the header {printable(','.join(header))!r}",
+                    where="line 1",
+                    hint=f"expected {','.join(needed)} and, if wanted, {','.join(known)}",
+                )
+            for row in reader:
+                where = f"line {reader.line_num}"
+                if None in row or None in row.values():
+                    raise InvalidFile(path, f"expected {len(header)} values", where=where)
+                values = {name: (value or "").strip() for name, value in row.items()}
+                if not any(values.values()):
+                    continue
+                if not values["video"]:
+                    raise InvalidFile(path, "the video is empty", where=where)
+                yield where, values
+    except FileNotFoundError as error:
+        raise StrobeError(f"no such file: {printable(path)}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
+    except csv.Error as error:
+        raise InvalidFile(path, f"not CSV ({error})") from error
+    except OSError as error:
+        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
+
+
+Number = TypeVar("Number", int, Fraction)
+
+
+def _number(
+    path: Path, where: str, row: Mapping[str, str], name: str, convert: Callable[[str], Number]
+) -> Number | None:
+    text = row.get(name, "")
+    if not text:
+        return None
+    try:
+        value = convert(text)
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
+        raise InvalidFile(path, f"{name} is not a number: {printable(text)!r}", where=where) from error
+    if value < 0:
+        raise InvalidFile(path, f"{name} is negative: {printable(text)}", where=where)
+    return value
+
+
+def _whole(path: Path, where: str, row: Mapping[str, str], name: str) -> int | None:
+    return _number(path, where, row, name, int)
+
+
+def _seconds(path: Path, where: str, row: Mapping[str, str], name: str) -> Fraction | None:
+    return _number(path, where, row, name, Fraction)

@@ -1,0 +1,99 @@
+"""Which frames become anchors, and which frames around them become candidates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from strobe.build.index import VideoIndex
+from strobe.core.errors import InvalidValue, expect
+
+__all__ = ["Sampling", "choose_anchors", "window_of"]
+
+_SLACK_MS = 0.5
+"""A member counts at t if it is no farther than t and half a millisecond: times of frames are rounded by containers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How anchors are chosen and how far their sets reach.
+
+    `anchors_per_video` random anchors whose sets share no frame, or one `every` so many frames; sets reach `k` frames,
+    or `window_ms` milliseconds, before and after.
+    """
+
+    k: int = 10
+    window_ms: float | None = None
+    anchors_per_video: int = 1
+    every: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        expect(0 <= self.k <= 100_000, "--k", "0 to 100000", self.k)
+        expect(self.window_ms is None or 0 <= self.window_ms < 1e9, "--window", ">= 0 ms", self.window_ms)
+        expect(self.anchors_per_video >= 1, "--anchors-per-video", ">= 1", self.anchors_per_video)
+        expect(self.every is None or self.every >= 1, "--every", ">= 1", self.every)
+        expect(self.seed >= 0, "--seed", ">= 0", self.seed)
+
+
+def window_of(index: VideoIndex, anchor: int, sampling: Sampling) -> range:
+    """The places of an anchor's set, the anchor among them; fewer near the ends of the video."""
+    if sampling.window_ms is None:
+        return range(max(0, anchor - sampling.k), min(len(index), anchor + sampling.k + 1))
+    times = index.times_s()
+    if np.isnan(times[anchor]):
+        raise InvalidValue("the video has no timestamps; use --k instead of --window")
+    near = np.abs(times - times[anchor]) * 1000 <= sampling.window_ms + _SLACK_MS
+    # Frames come in order of time, so those near one of them stand side by side.
+    places = np.flatnonzero(near)
+    return range(int(places[0]), int(places[-1]) + 1)
+
+
+def choose_anchors(
+    index: VideoIndex, sampling: Sampling, *, video_id: str, eligible: Sequence[int] | None
+) -> tuple[list[int], list[str]]:
+    """The anchors of a video, ascending, and a line where there are fewer than asked for.
+
+    Drawn with a seed of its own per video, made from its content: other videos, their order and their names do not
+    move its anchors.
+    """
+    allowed = np.arange(len(index)) if eligible is None else np.asarray(eligible, dtype=np.int64)
+    if not len(allowed):
+        raise InvalidValue("no frame of the video carries a label, so there is nothing to anchor a set on")
+    if sampling.every is not None:
+        first = min(sampling.k, (len(index) - 1) // 2)
+        grid = np.arange(first, len(index), sampling.every)
+        chosen = np.intersect1d(grid, allowed).tolist()
+        if not chosen:
+            raise InvalidValue("--every meets no labelled frame; use a smaller step or random anchors")
+        return chosen, []
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([sampling.seed, int(video_id, 16)])))
+    if sampling.anchors_per_video == 1:
+        return [int(allowed[rng.integers(len(allowed))])], []
+    anchors = _apart(index, sampling, allowed, rng)
+    wanted = sampling.anchors_per_video
+    notes = [] if len(anchors) == wanted else [f"room for {len(anchors)} of {wanted} anchors whose sets share no frame"]
+    return anchors, notes
+
+
+def _apart(
+    index: VideoIndex, sampling: Sampling, allowed: np.ndarray[tuple[int], np.dtype[np.int64]], rng: np.random.Generator
+) -> list[int]:
+    """Random anchors whose sets share no frame."""
+    how_many = sampling.anchors_per_video
+    if len(allowed) == len(index) and sampling.window_ms is None:
+        # Every choice of anchors 2k + 1 apart is equally likely: draw without the gaps, then put them in.
+        gap = 2 * sampling.k
+        how_many = min(how_many, (len(index) + gap) // (gap + 1))
+        drawn = np.sort(rng.choice(len(index) - (how_many - 1) * gap, size=how_many, replace=False))
+        return [int(place) for place in drawn + gap * np.arange(how_many)]
+    anchors: list[int] = []
+    taken: set[int] = set()
+    for anchor in rng.permutation(allowed).tolist():
+        frames = window_of(index, anchor, sampling)
+        if taken.isdisjoint(frames):
+            anchors.append(anchor)
+            taken.update(frames)
+            if len(anchors) == how_many:
+                break
+    return sorted(anchors)

@@ -1,0 +1,369 @@
+"""`strobe build`: videos in, a dataset folder of candidate sets out."""
+
+import multiprocessing
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from strobe.build.extract import WORK_FOLDER, Job, Outcome, run_job, versions
+from strobe.build.gather import drop_by_hints, gather, label_space_of
+from strobe.build.hints import DropRules
+from strobe.build.index import Limits
+from strobe.build.labels import AnchorRow, BoxRow, LabelRow, by_video, read_anchors, read_boxes, read_labels
+from strobe.build.sample import Sampling
+from strobe.build.store import FrameEncoder, Store
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.files import make_folder
+from strobe.core.labels import LabelSpace, space
+from strobe.core.ports import Progress, Silent
+from strobe.datasets import folder
+
+__all__ = ["BuildOptions", "Built", "build"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOptions:
+    """What to build. `labels`, `boxes` and `anchors` are files; `label` names classes of every video.
+
+    `label_space` is a shipped one or None for the classes named. `label_source` None lets the labels decide.
+    `unlabelled` allows videos nobody has labelled yet; `strict` writes nothing where a video cannot be used.
+    """
+
+    sampling: Sampling = field(default_factory=Sampling)
+    labels: Path | None = None
+    label: tuple[str, ...] = ()
+    boxes: Path | None = None
+    anchors: Path | None = None
+    label_space: str | None = None
+    label_source: Literal["frame", "anchor"] | None = None
+    unlabelled: bool = False
+    store: Store = "png"
+    reference: bool = False
+    hints: bool = True
+    drop: DropRules = field(default_factory=DropRules)
+    limits: Limits = field(default_factory=Limits)
+    name: str = ""
+    licence: str = ""
+    strict: bool = False
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        expect(self.workers >= 1, "--workers", ">= 1", self.workers)
+        expect(not (self.labels and self.label), "--label", "either --labels FILE or --label NAME", self.label)
+        expect(not self.drop.any or self.hints, "--drop-…", "hints to drop by; leave --no-hints away", "--no-hints")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What came of it: the dataset, one line per video that could not be used, one per oddity, and what was dropped.
+
+    `reused` counts videos that were done before, `decoded` the frames decoded for the others.
+    """
+
+    dataset: Dataset
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    dropped: Mapping[str, int]
+    reused: int
+    decoded: int
+
+
+def build(
+    videos: Sequence[Path], destination: Path, options: BuildOptions, *, progress: Progress | None = None
+) -> Built:
+    """Make the dataset folder. The same command again does only what is missing.
+
+    The result is the same, byte for byte, whatever the number of workers and however often it was stopped.
+    """
+    say = progress or Silent()
+    named = _named(videos)
+    labels, boxes, anchors = _annotations(named, options)
+    label_space = _label_space(options, destination, labels, boxes)
+    settings = _settings(options)
+    old = _old_dataset(destination, settings)
+    jobs = [_job(name, path, destination, options, labels, anchors, len(named)) for name, path in named.items()]
+    with _only_one(destination):
+        outcomes = []
+        with say.task("videos", len(jobs)) as advance:
+            for outcome in _outcomes(jobs, options.workers):
+                outcomes.append(outcome)
+                advance(1)
+                if outcome.problem:
+                    say.note(f"left out: {outcome.problem}")
+        outcomes = _each_once(sorted(outcomes, key=lambda outcome: outcome.name))
+        problems = tuple(outcome.problem for outcome in outcomes if outcome.problem)
+        fragments = [outcome.fragment for outcome in outcomes if outcome.fragment is not None]
+        if not fragments or (options.strict and problems):
+            rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            what = "no video could be used" if not fragments else "--strict: nothing was written"
+            raise StrobeError(f"{what}: {problems[0]}{rest}")
+        notes = [f"{fragment.video.name}: {note}" for fragment in fragments for note in fragment.notes]
+        gathered = gather(
+            fragments,
+            name=_name(options, destination),
+            label_space=label_space,
+            labels=labels,
+            boxes=boxes,
+            k=options.sampling.k if options.sampling.window_ms is None else None,
+            label_source=options.label_source,
+            paths={name: path.resolve() for name, path in named.items()} if options.reference else None,
+            suffix=FrameEncoder(options.store).suffix,
+            licence=options.licence,
+            provenance={
+                "made_by": "strobe build",
+                "settings": settings,
+                "decoder": versions(),
+                "videos": {fragment.video.name: fragment.video.sha256 for fragment in fragments},
+                "notes": notes,
+                "left_out": list(problems),
+            },
+        )
+        dataset = gathered.dataset
+        dropped: dict[str, int] = {}
+        if options.drop.any:
+            dataset, dropped = drop_by_hints(dataset, options.drop)
+            info = replace(dataset.info, provenance={**dataset.info.provenance, "dropped": dropped})
+            dataset = replace(dataset, info=info)
+        if old is not None and old.verdicts:
+            # People's votes outlive a resumed or extended build.
+            dataset = replace(dataset, verdicts=old.verdicts, info=replace(dataset.info, reviewed=old.info.reviewed))
+        folder.write(dataset, destination, overwrite=old is not None)
+    return Built(
+        dataset=replace(dataset, root=destination),
+        problems=problems,
+        notes=(*notes, *gathered.notes),
+        dropped=dropped,
+        reused=sum(outcome.reused for outcome in outcomes),
+        decoded=sum(outcome.decoded for outcome in outcomes),
+    )
+
+
+def _named(videos: Sequence[Path]) -> dict[str, Path]:
+    """Videos by name, the file's name without its ending; two of one name are an error."""
+    expect(len(videos) > 0, "VIDEOS", "at least one video", "none")
+    named: dict[str, Path] = {}
+    for path in videos:
+        name = printable(path.stem) or "video"
+        if name in named:
+            same = "is given twice" if named[name] == path else f"and {printable(named[name])} have the same name"
+            raise StrobeError(f"{printable(path)} {same}; every video needs a name of its own")
+        named[name] = path
+    return dict(sorted(named.items()))
+
+
+def _annotations(
+    named: Mapping[str, Path], options: BuildOptions
+) -> tuple[dict[str, list[LabelRow]], dict[str, list[BoxRow]], dict[str, list[AnchorRow]]]:
+    """Labels, boxes and anchors per video, checked against the videos before any work begins."""
+    labels: dict[str, list[LabelRow]] = {
+        name: [LabelRow(video=name, label=text) for text in options.label] for name in named
+    }
+    boxes: dict[str, list[BoxRow]] = {name: [] for name in named}
+    anchors: dict[str, list[AnchorRow]] = {name: [] for name in named}
+    if options.labels is not None:
+        labels = by_video(read_labels(options.labels), named, source=options.labels)
+    if options.boxes is not None:
+        boxes = by_video(read_boxes(options.boxes), named, source=options.boxes)
+    if options.anchors is not None:
+        anchors = by_video(read_anchors(options.anchors), named, source=options.anchors)
+        _each_has_some(anchors, named, what="anchor", source=options.anchors, hint="add one, or leave the video out")
+    if not options.unlabelled:
+        if not any(labels.values()) and not any(boxes.values()):
+            raise StrobeError(
+                "nothing says what the videos show: give --labels FILE.csv, --label NAME or --boxes FILE, "
+                "or --unlabelled with --label-space to have people label them in review"
+            )
+        source = options.labels or options.boxes
+        both = {name: [*labels[name], *boxes[name]] for name in named}
+        _each_has_some(both, named, what="label", source=source, hint="add a row, or use --unlabelled")
+    return labels, boxes, anchors
+
+
+def _each_has_some(
+    rows: Mapping[str, Sequence[object]], named: Mapping[str, Path], *, what: str, source: Path | None, hint: str
+) -> None:
+    bare = [named[name].name for name in named if not rows[name]]
+    if bare:
+        some = ", ".join(printable(name) for name in bare[:3]) + (", …" if len(bare) > 3 else "")
+        place = f"{printable(source)}: " if source else ""
+        raise StrobeError(f"{place}no {what} for {len(bare)} of {len(named)} video(s): {some}; {hint}")
+
+
+def _label_space(
+    options: BuildOptions,
+    destination: Path,
+    labels: Mapping[str, Sequence[LabelRow]],
+    boxes: Mapping[str, Sequence[BoxRow]],
+) -> LabelSpace:
+    if options.label_space is None:
+        if not any(labels.values()) and not any(boxes.values()):
+            raise StrobeError("--unlabelled needs --label-space: the classes people can choose from in review")
+        return label_space_of(_name(options, destination), labels, boxes)
+    chosen = space(options.label_space)
+    for named in label_space_of(chosen.name, labels, boxes).ids if any(labels.values()) or any(boxes.values()) else ():
+        chosen.index(named)
+    return chosen
+
+
+def _name(options: BuildOptions, destination: Path) -> str:
+    return options.name or printable(destination.resolve().name) or "dataset"
+
+
+def _settings(options: BuildOptions) -> dict[str, Any]:
+    """What a resumed build must have in common with the first."""
+    return {
+        "sampling": asdict(options.sampling),
+        "anchors": "given" if options.anchors else "drawn",
+        "store": "none" if options.reference else options.store,
+        "hints": options.hints,
+        "drop": {name: value for name, value in asdict(options.drop).items() if value},
+    }
+
+
+def _old_dataset(destination: Path, settings: Mapping[str, Any]) -> Dataset | None:
+    """The dataset that is there already, if this command with these settings made it."""
+    if destination.exists() and not destination.is_dir():
+        raise StrobeError(f"{printable(destination)} is a file; the last argument is the folder to write to")
+    if not folder.is_dataset(destination):
+        if destination.is_dir() and not (destination / WORK_FOLDER).is_dir() and any(destination.iterdir()):
+            raise StrobeError(f"{printable(destination)} is not empty and holds no dataset; choose another folder")
+        return None
+    old = folder.read(destination)
+    made = old.info.provenance
+    if made.get("made_by") != "strobe build" or made.get("settings") != settings:
+        raise StrobeError(
+            f"{printable(destination)} already holds a dataset made otherwise; choose another folder or remove it first"
+        )
+    return old
+
+
+def _job(
+    name: str,
+    path: Path,
+    destination: Path,
+    options: BuildOptions,
+    labels: Mapping[str, Sequence[LabelRow]],
+    anchors: Mapping[str, Sequence[AnchorRow]],
+    n_jobs: int,
+) -> Job:
+    plain = re.fullmatch(r"[\w][\w .+@=,-]{0,99}", name) is not None and not name.endswith((".", " "))
+    return Job(
+        path=path,
+        name=name,
+        # A name that is no good as a folder's is replaced by a digest of it; the frames' keys keep the name.
+        media_folder=name if plain else "video-" + _short_digest(name),
+        destination=destination,
+        sampling=options.sampling,
+        labels=tuple(labels[name]),
+        anchors=tuple(anchors[name]),
+        store=options.store,
+        reference=options.reference,
+        hints=options.hints,
+        limits=options.limits,
+        threads=max(1, options.workers // n_jobs),
+    )
+
+
+def _short_digest(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _each_once(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes with copies of one file left out: the same bytes would be the same frames under two names."""
+    seen: dict[str, str] = {}
+    kept = []
+    for outcome in outcomes:
+        video_id = outcome.fragment.video.video_id if outcome.fragment else ""
+        if video_id and video_id in seen:
+            problem = f"{printable(outcome.name)}: the same content as {printable(seen[video_id])}; left out"
+            kept.append(Outcome(name=outcome.name, problem=problem))
+            continue
+        if video_id:
+            seen[video_id] = outcome.name
+        kept.append(outcome)
+    return kept
+
+
+# -- processes -----------------------------------------------------------------------------------------------------
+
+
+def _outcomes(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
+    """The outcome of every job as it comes. A job whose process dies is tried alone, and reported if it dies again."""
+    if workers == 1 or len(jobs) == 1:
+        yield from map(run_job, jobs)
+        return
+    done: set[str] = set()
+    broken = False
+    with _pool(min(workers, len(jobs))) as pool:
+        futures: list[Future[Outcome]] = [pool.submit(run_job, job) for job in jobs]
+        for future in as_completed(futures):
+            try:
+                outcome = future.result()
+            except BrokenProcessPool:
+                broken = True
+                continue
+            done.add(outcome.name)
+            yield outcome
+    if broken:
+        for job in jobs:
+            if job.name not in done:
+                yield _alone(job)
+
+
+def _alone(job: Job) -> Outcome:
+    with _pool(1) as pool:
+        try:
+            return pool.submit(run_job, job).result()
+        except BrokenProcessPool:
+            return Outcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it")
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    # spawn: a forked copy of a process with threads (progress bars, BLAS, FFmpeg) can hang.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Workers of a killed build must not live on and write beside the one that resumes it."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextmanager
+def _only_one(destination: Path) -> Iterator[None]:
+    """Hold the folder: two builds into one at the same time would take each other's files away."""
+    work = make_folder(destination / WORK_FOLDER)
+    try:
+        import fcntl
+    except ImportError:  # not on this system; two builds into one folder are then the user's care
+        yield
+        return
+    with (work / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StrobeError(f"another build is writing to {printable(destination)}; wait for it to end") from error
+        yield
