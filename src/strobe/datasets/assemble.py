@@ -21,6 +21,7 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
         raise InvalidFile(folder / "frames.parquet", "no frames", hint="an empty dataset cannot be scored")
     if not len(tables["sets"]["set_id"]):
         raise InvalidFile(folder / "sets.parquet", "no sets", hint="an empty dataset cannot be scored")
+    _unique(folder / "videos.parquet", "video_id", raw_videos["video_id"])
     videos = Videos(**{name: raw_videos[name] for name in SCHEMAS["videos"].names})
     video = _places(folder, "frames", "video_id", raw_frames["video_id"], videos.video_id, "videos.parquet")
     ids = raw_frames["frame_id"]

@@ -74,6 +74,9 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str]]:
         raise InvalidFile(
             path, f"format {schema} is newer than this strobe reads ({SCHEMA})", where="schema", hint="upgrade strobe"
         )
+    for name, kind in (("name", str), ("provenance", dict), ("files", dict), ("licence", str)):
+        if name in data and not isinstance(data[name], kind):
+            raise InvalidFile(path, f"expected {'text' if kind is str else 'an object'}", where=name)
     try:
         label_space = LabelSpace.from_json(data["label_space"])
         info = DatasetInfo(
