@@ -1,14 +1,17 @@
-"""A small made-up dataset with pictures, three made-up models, and results counted from them by plain code."""
+"""A small made-up dataset with pictures, three made-up models, and their results by the project's own score."""
 
 import io
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
-from scipy.special import betaincinv
 
+from strobe.analyses.classification import Prepared, ScoreOptions, score
+from strobe.analyses.comparison import compare
+from strobe.analyses.offsets import OffsetPool
+from strobe.analyses.results import results_json
+from strobe.analyses.trend import fit
 from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
 from strobe.core.labels import LabelSpace
 from strobe.core.predictions import Predictions
@@ -136,110 +139,20 @@ def make_detection_dataset() -> Dataset:
     )
 
 
-def share(count: int, n: int) -> dict[str, Any]:
-    """A proportion with its Clopper–Pearson interval, as results.json writes it."""
-    if n == 0:
-        return {"value": None, "low": None, "high": None, "n": 0, "count": None, "method": "none", "reason": "n = 0"}
-    low = 0.0 if count == 0 else float(betaincinv(count, n - count + 1, 0.025))
-    high = 1.0 if count == n else float(betaincinv(count + 1, n - count, 0.975))
-    return {"value": count / n, "low": low, "high": high, "n": n, "count": count, "method": "clopper-pearson"}
-
-
-def plain(value: float | None, n: int) -> dict[str, Any]:
-    return {
-        "value": value, "low": None, "high": None, "n": n, "count": None, "method": "none",
-        "reason": "no interval in this made-up result",
-    }  # fmt: skip
-
-
-def _triple(first: np.ndarray, k: float, mask: np.ndarray) -> dict[str, Any]:
-    n = int(mask.sum())
-    c0, ck = int((first[mask] > 0).sum()), int((first[mask] > k).sum())
-    return {"acc_orig": share(c0, n), "acc_pmk": share(ck, n), "drop": share(c0 - ck, n)}
-
-
 def make_results(dataset: Dataset, predictions: dict[str, Predictions]) -> dict[str, Any]:
-    sets, space = dataset.sets, dataset.info.label_space
-    every = np.ones(dataset.n_sets, dtype=bool)
-    models, anchor_label = {}, dataset.labels.label[sets.anchor_frame]
-    for name, prediction in predictions.items():
-        right = dataset.right_rows(prediction.label)
-        first = np.full(dataset.n_sets, np.inf)
-        np.minimum.at(first, sets.set[~right], np.abs(sets.distance[~right]))
-        curve = [{"k": k, "acc": _triple(first, k, every)["acc_pmk"], "drop": _triple(first, k, every)["drop"]}
-                 for k in range(K + 1)]  # fmt: skip
-        fps = np.array([Fraction(int(n)) for n in dataset.videos.fps_num[dataset.video_of_set]], dtype=float)
-        points = [{"ms": ms, "acc": share(int((first / fps * 1000 > ms + 0.5).sum()), dataset.n_sets)}
-                  for ms in (0, 33, 42, 67, 83, 100, 125, 133, 167)]  # fmt: skip
-        head = _triple(first, K, every)
-        offsets = sorted({int(d) for d in sets.distance})
-        smooth = [
-            {"method": method, "parameter": w, "delay_frames": delay * w, "incomplete": 0.1 * w,
-             **_triple(np.where(np.arange(dataset.n_sets) % 9 < w * gain, np.inf, first), K, every)}
-            for method, delay, gain in (("centred", 1.0, 1), ("causal", 0.5, 0.5), ("ema", 0.8, 0.5))
-            for w in (0, 1, 2, 3)
-        ]  # fmt: skip
-        types = {kind: dataset.frames.pict_type[sets.anchor_frame] != kind for kind in ("I", "P", "B")}
-        models[name] = {
-            "task": "classification", "kind": prediction.kind, "model_type": None, "standard": True, **head,
-            "curve": curve, "time_curve": {"t_max_ms": 167, "n_sets": dataset.n_sets, "points": points},
-            "per_class": [
-                {"label": space.ids[c], "name": space.names[c], **_triple(first, K, anchor_label == c),
-                 "small": int((anchor_label == c).sum()) < 10}
-                for c in range(len(space))
-            ],
-            "per_class_median": None,
-            "per_offset": [
-                {"offset": o, "error": share(int((~right)[sets.distance == o].sum()), int((sets.distance == o).sum()))}
-                for o in offsets
-            ],
-            "mean_frame": share(int(right.sum()), len(right)),
-            "given_right_anchor": {"sets": share(head["acc_pmk"]["count"], head["acc_orig"]["count"]), "members": None},
-            "flip_rate": plain(0.11, dataset.n_sets), "right_wrong_flip_rate": plain(0.09, dataset.n_sets),
-            "confidence_swing": plain(0.31, dataset.n_sets),
-            "first_failure": {
-                "n": head["acc_orig"]["count"], "events": head["drop"]["count"], "median": None,
-                "survival": [
-                    {"distance": k, "at_risk": head["acc_orig"]["count"], "events": 0,
-                     "alive": share(curve[k]["acc"]["count"], head["acc_orig"]["count"])}
-                    for k in range(1, K + 1)
-                ],
-            },
-            "smoothing": smooth,
-            "frame_types": [
-                {"without": kind, "n_sets": int(mask.sum()), **_triple(first, K, mask),
-                 "control": {"drop_mean": 0.2, "drop_low": 0.1, "drop_high": 0.3, "seeds": 100}}
-                for kind, mask in types.items()
-            ],
-            "by_fps": [{"range": f"{v} fps", "n_sets": int((fps == v).sum()), **_triple(first, K, fps == v)}
-                       for v in FPS],
-            "by_hint": {}, "review_impact": None,
-            "unscored": {"frames": 0, "sets": 0}, "bounds": None,
-        }  # fmt: skip
-    names = list(models)
-    comparison = []
-    for i, a in enumerate(names):
-        for b in names[i + 1 :]:
-            gap = models[a]["acc_pmk"]["value"] - models[b]["acc_pmk"]["value"]
-            comparison.append({
-                "a": a, "b": b, "metric": "acc_pmk", "only_a": 5, "only_b": 1, "p": 0.02, "p_holm": 0.05,
-                "difference": {"value": gap, "low": gap - 0.1, "high": gap + 0.1, "n": dataset.n_sets, "count": None,
-                               "method": "bootstrap"},
-                "sentence": f"{a} and {b} differ by {100 * gap:.1f} points.",
-            })  # fmt: skip
-    return {
-        "schema": 1,
-        "dataset": {
-            "name": dataset.name, "digest": dataset.digest(), "n_sets": dataset.n_sets,
-            "n_frames": len(dataset.frames), "n_videos": len(dataset.videos), "k": K, "axis": dataset.info.axis,
-            "label_source": dataset.info.label_source, "reviewed": dataset.info.reviewed,
-        },
-        "settings": {"interval": "auto", "seed": 0, "merge": "max", "subset": None, "allow_missing": False},
-        "models": models,
-        "offset_error_all_models": None,
-        "comparison": comparison,
-        "trend": {"reason": "3 models with distinct accuracy; a fit needs 5"},
-    }  # fmt: skip
+    """results.json of these predictions, by the project's own score; few draws, since only the look matters here."""
+    options = ScoreOptions(replicates=200, control_seeds=20)
+    prepared = Prepared(dataset, options)
+    pool = OffsetPool(prepared.plan)
+    scores = [score(dataset, one, prepared=prepared, pool=pool, standard=True) for one in predictions.values()]
+    return results_json(
+        dataset,
+        scores,
+        settings={"interval": "auto", "seed": 0, "merge": "max", "subset": None, "allow_missing": False},
+        pool=pool,
+        comparison=compare(dataset, scores, replicates=200),
+        trend=fit(dataset, scores, replicates=200),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,8 @@ def trend(results: Json) -> Figure:
     models = {m: d for m, d in models_of(results).items() if estimate(d, "acc_orig") and estimate(d, "acc_pmk")}
     if not models:
         return missing(name, title, "No model has both accuracies, so there is nothing to set against each other.")
-    references = references_for(str(results.get("dataset", {}).get("name", "")))
+    data = results.get("dataset", {})
+    references = references_for(str(data.get("name", "")), data.get("n_sets"))
     fit = (results.get("trend") or {}).get("linear") or {}
     fit = fit if fit.get("slope") is not None and fit.get("intercept") is not None else None
 
@@ -41,7 +42,7 @@ def trend(results: Json) -> Figure:
         axes = figure.subplots()
         xs = [value_of(d, "acc_orig") or 0.0 for d in models.values()]
         ys = [value_of(d, "acc_pmk") or 0.0 for d in models.values()]
-        every = xs + ys + [v for one in references for _, a, b in one.points for v in (a, b)]
+        every = xs + ys + [v for one in references for pair in one.points for v in pair]
         low, high = max(0.0, min(every) - 0.05), min(1.0, max(every) + 0.04) + 0.015
         axes.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         axes.annotate(
@@ -50,12 +51,11 @@ def trend(results: Json) -> Figure:
         )  # fmt: skip
         markers = ["D" if one.same_data else "." for one in references]
         for one, marker in zip(references, markers, strict=True):
-            _, gx, gy = zip(*one.points, strict=True)
+            gx, gy = zip(*one.points, strict=True)
             axes.scatter(gx, gy, s=26 if marker == "D" else 34, marker=marker, color=GREY, linewidths=0, zorder=2,
                          label=_caption(one, is_narrow))  # fmt: skip
         if fit is not None:
-            scale = _fit_scale(fit)
-            line = [scale * float(fit["intercept"]) + float(fit["slope"]) * x for x in (low, high)]
+            line = [_fit_at(fit, x) for x in (low, high)]
             axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label="fit of the\nstandard models here")
         for place, (model, data) in enumerate(models.items()):
             x, y = data["acc_orig"], data["acc_pmk"]
@@ -78,8 +78,8 @@ def trend(results: Json) -> Figure:
         per_cent(axes, which="x")
         per_cent(axes)
         if axes.get_legend_handles_labels()[0]:
-            place = "outside lower left" if is_narrow else "outside right upper"
-            figure.legend(loc=place, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)
+            where = "outside lower left" if is_narrow else "outside right upper"
+            figure.legend(loc=where, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)
 
     return Figure(
         name=name,
@@ -93,14 +93,13 @@ def trend(results: Json) -> Figure:
 
 
 def _caption(one: Reference, is_narrow: bool) -> str:
-    if is_narrow:
-        return one.caption.replace("printed in ", "").replace("other data: ", "")
-    return textwrap.fill(f"papers’ models, {one.caption}", 22)
+    text = f"papers’ models, {one.caption}"
+    return text if is_narrow else textwrap.fill(text, 22)
 
 
-def _fit_scale(fit: Json) -> float:
-    """Intercepts are printed in points by the papers; a share is at most 1 in size for any sensible fit."""
-    return 0.01 if abs(float(fit["intercept"])) > 2 else 1.0
+def _fit_at(fit: Json, x: float) -> float:
+    """The line at a share; results.json gives it in points on both axes."""
+    return float(fit["intercept"]) / 100 + float(fit["slope"]) * x
 
 
 def _reach(found: Json) -> list[list[float]] | None:
@@ -120,9 +119,7 @@ def _trend_sentence(results: Json, models: Mapping[str, Json], fit: Json | None)
     elif drops:
         text += f" and loses {points(drops[best])} under {_k(results)}" if best in drops else ""
     if fit is None:
-        why = (results.get("trend") or {}).get("reason") or ((results.get("trend") or {}).get("linear") or {}).get(
-            "reason"
-        )
+        why = (results.get("trend") or {}).get("reason")
         return f"{text}. No fit is drawn: {why}." if why else f"{text}."
     return (
         f"{text}. Along the fit, one more point of original accuracy comes with {float(fit['slope']):.2f} points of "
@@ -218,8 +215,7 @@ def first_failure(results: Json) -> Figure:
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        one = {"value": 1.0, "low": 1.0, "high": 1.0}
-        started = [Series(name=s.name, place=s.place, x=[0.0, *s.x], y=[one, *s.y]) for s in series]
+        started = [_from_one(line) for line in series]
         series_lines(axes, started, is_narrow=is_narrow, step=True, markers=False)
         axes.set(xlabel="distance from the anchor, frames", ylabel="answers still right")
         per_cent(axes)
@@ -237,6 +233,14 @@ def first_failure(results: Json) -> Figure:
         "that ends earlier counts as long as it was seen.",
         drawing=draw(name, paint, wide=(7.4, 3.8), narrow=(3.9, 3.8)),
     )
+
+
+def _from_one(series: Series) -> Series:
+    """The line from the anchor on, where every answer that counts is right."""
+    if series.x[0] == 0:
+        return series
+    one = {"value": 1.0, "low": 1.0, "high": 1.0}
+    return Series(name=series.name, place=series.place, x=[0.0, *series.x], y=[one, *series.y])
 
 
 def per_class(results: Json) -> list[Figure]:

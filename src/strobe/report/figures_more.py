@@ -27,10 +27,15 @@ _METHODS = {
     "centred": ("centred window (looks ahead)", 0),
     "causal": ("causal window", 1),
     "ema": ("exponential average", 2),
-    "vote-centred": ("centred vote (looks ahead)", 0),
-    "vote-causal": ("causal vote", 1),
-    "vote": ("vote", 3),
+    "centred vote": ("centred vote (looks ahead)", 0),
+    "causal vote": ("causal vote", 1),
 }
+
+
+def _why(results: Json, key: str, otherwise: str) -> str:
+    """Why a figure is left out: the reason in the results, or a plain one."""
+    said = {str((data.get("reasons") or {}).get(key) or "") for data in models_of(results).values()} - {""}
+    return f"Not shown: {printable(sorted(said)[0]) if said else otherwise}."
 
 
 def per_offset(results: Json) -> Figure:
@@ -87,7 +92,7 @@ def smoothing(results: Json) -> Figure:
         if rows:
             panels.append((model, rows))
     if not panels:
-        return missing(name, title, "Not shown: nothing was smoothed in this score.")
+        return missing(name, title, _why(results, "smoothing", "nothing was smoothed in this score"))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         columns = 1 if is_narrow else min(len(panels), 3)
@@ -136,11 +141,15 @@ def _smoothing_sentence(model: str, rows: Sequence[Json]) -> str:
     parts = []
     if "ahead" in best:
         row = best["ahead"]
-        parts.append(f"to {percent(row['acc_pmk'])} at best with {float(row['delay_frames']):g} frames of delay")
+        parts.append(f"to {percent(row['acc_pmk'])} at best with {_frames(float(row['delay_frames']))} of delay")
     if "past" in best:
         row = best["past"]
         parts.append(f"to {percent(row['acc_pmk'])} when only the past may be used")
     return f"{text} {', and '.join(parts)}." if parts else f"{text}; no smoothing was tried."
+
+
+def _frames(n: float) -> str:
+    return f"{n:g} frame" if n == 1 else f"{n:g} frames"
 
 
 def comparison(results: Json) -> Figure:
@@ -152,7 +161,7 @@ def comparison(results: Json) -> Figure:
         return missing(
             name, title, "Not shown: one model alone cannot be compared." if few else "Not shown: nothing was compared."
         )
-    wanted = [row for row in rows if "orig" not in str(row.get("metric"))] or rows
+    wanted = [row for row in rows if row.get("metric") == "acc_pmk"] or rows
     shown = sorted(wanted, key=lambda row: -abs(row["difference"]["value"]))[:15]
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -181,14 +190,14 @@ def comparison(results: Json) -> Figure:
         name=name,
         title=title,
         sentence=text,
-        how="Right of zero the first model is ahead. Paired: both models answer on the same sets (exact McNemar test); "
-        "grey diamonds could be chance.",
+        how="Right of zero the first model is ahead. Paired: both models answer on the same sets; grey diamonds could "
+        "be chance.",
         drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height + 0.3)),
     )
 
 
 def _sure(row: Json) -> bool:
-    p = row.get("p_holm", row.get("p"))
+    p = row.get("p_holm") if row.get("p_holm") is not None else row.get("p")
     return p is not None and float(p) < 0.05
 
 
@@ -199,7 +208,7 @@ def frame_types(results: Json) -> Figure:
              for model, data in list(models_of(results).items())[:4]]  # fmt: skip
     found = [(model, rows) for model, rows in found if rows]
     if not found:
-        return missing(name, title, "Not shown: the frame types (I, P, B) of this data are not known.")
+        return missing(name, title, _why(results, "frame_types", "the frame types (I, P, B) are not known"))
     flat = [(model, row) for model, rows in found for row in rows]
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -256,7 +265,8 @@ def by_fps(results: Json) -> Figure:
     found = [(model, rows) for model, rows in found if rows][:MOST_LINES]
     ranges = list(dict.fromkeys(str(row["range"]) for _, rows in found for row in rows))
     if len(ranges) < 2:
-        return missing(name, title, "Not shown: all videos of this data have the same frame rate, or none is known.")
+        why = "all videos of this data have about the same frame rate"
+        return missing(name, title, _why(results, "by_fps", why))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -274,7 +284,9 @@ def by_fps(results: Json) -> Figure:
             figure.legend(loc="outside lower left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
 
     model, rows = found[0]
-    text = "; ".join(f"{percent(row['drop'])} at {printable(row['range'])} (n = {row.get('n_sets')})" for row in rows)
+    text = "; ".join(
+        f"{percent(row['drop'])} at {printable(row['range'])} fps (n = {row.get('n_sets')})" for row in rows
+    )
     height = 1.0 + (0.2 + 0.16 * len(found)) * len(ranges) + 0.12 * len(found)
     return Figure(
         name=name, title=title, sentence=f"The drop of {printable(model)}: {text}.",
@@ -285,7 +297,7 @@ def by_fps(results: Json) -> Figure:
 
 def _range_name(found: Sequence[tuple[str, Sequence[Json]]], text: str) -> str:
     n = next((row.get("n_sets") for _, rows in found for row in rows if str(row["range"]) == text), None)
-    return f"{text} ({n})" if n is not None else text
+    return f"{text} fps ({n})" if n is not None else f"{text} fps"
 
 
 def by_hint(results: Json) -> Figure:
@@ -296,7 +308,7 @@ def by_hint(results: Json) -> Figure:
     panels = [(str(hint), [r for r in listed(hints, hint) if estimate(r, "error")]) for hint in hints or {}]
     panels = [(hint, rows) for hint, rows in panels if rows]
     if not panels or best is None:
-        return missing(name, title, "Not shown: this data carries no hints (blur, motion, exposure); build makes them.")
+        return missing(name, title, _why(results, "by_hint", "this data carries no hints (blur, motion, exposure)"))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         columns = 1 if is_narrow else min(len(panels), 2)
@@ -365,7 +377,7 @@ def review_impact(results: Json) -> Figure:
     text = f"The drop of {printable(model)} is " + ", ".join(
         f"{points(estimate(stages[stage], 'drop'))} {meaning[stage]}" for stage in stages
     )
-    gap = estimate(impact, "difference") or estimate(impact, "drop_a_minus_c")
+    gap = estimate(impact, "drop_difference")
     text += f"; review accounts for {points(gap)}" if gap else ""
     height = 1.0 + 0.34 * len(flat)
     return Figure(

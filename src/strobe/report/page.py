@@ -20,13 +20,16 @@ from strobe.core.predictions import Predictions
 from strobe.report import figures_accuracy, figures_more
 from strobe.report.drawing import Figure
 from strobe.report.gallery import Gallery, as_script, build
-from strobe.report.story import facts, headlines, lead, run_details
+from strobe.report.story import comparisons, facts, headlines, lead, off_the_line, run_details
 from strobe.report.tables import write_tables
 from strobe.report.wording import join, models_of, plain_number
 
-__all__ = ["ReportOptions", "write_report"]
+__all__ = ["GALLERY_MODELS", "ReportOptions", "write_report"]
 
 Json = Mapping[str, Any]
+
+GALLERY_MODELS = 8
+"""Models the gallery shows, the most robust first: more could not be told apart, and need not be loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,8 @@ def write_report(
                 write_text(run / "figures" / f"{figure.name}.svg", figure.drawing.svg)
                 write_bytes(run / "figures" / f"{figure.name}.png", figure.drawing.png)
                 advance(1)
-    ranked = {name: predictions[name] for name in models_of(results) if name in predictions}
+    names = [name for name in models_of(results) if name in predictions][:GALLERY_MODELS]
+    ranked = {name: predictions[name] for name in names}
     choice = choose(dataset, ranked, limit=options.gallery_sets)
     gallery = build(
         dataset,
@@ -143,6 +147,7 @@ def _context(
     about = read_json(run / "run.json") if (run / "run.json").is_file() else {}
     about = about if isinstance(about, Mapping) else {}
     head, lede = lead(results)
+    pairs, left_out = comparisons(results)
     info = dict(results.get("dataset", {}))
     info["name"] = printable(info.get("name") or dataset.name)
     return {
@@ -164,7 +169,9 @@ def _context(
         "gallery": _gallery_words(choice, gallery, dataset),
         "gallery_json": as_script(gallery.data),
         "chapters": chapters,
-        "comparison": results.get("comparison") or [],
+        "comparison": pairs,
+        "pairs_left_out": left_out,
+        "off_the_line": off_the_line(results),
         "facts": facts(results, about),
         "details": run_details(results, about),
         "number": lambda value, digits: f"{value:.{digits}f}".replace("-", "−"),
@@ -185,6 +192,8 @@ def _gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset) -> dict[s
         "class in turn, the most striking first. Pick a model to see what it said; play the set to see how little "
         "changes."
     )
+    if len(choice.counts) == GALLERY_MODELS:
+        intro += f" The gallery shows the {GALLERY_MODELS} most robust models."
     if gallery.left_out:
         intro += f" {gallery.left_out} more were left out to keep the file small."
     if gallery.unreadable:

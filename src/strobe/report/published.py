@@ -1,23 +1,26 @@
-"""The papers' own tables as reference points, each with its dataset and n, never pooled."""
+"""Which of the papers' printed tables may stand beside results on a dataset; never pooled with them."""
 
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
+
+from strobe.analyses.published import PublishedTable, tables, text_of
 
 __all__ = ["DetectionRow", "Reference", "detection_rows", "references_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """One printed group of models: points (acc_orig, acc_pm-10) as shares, on one dataset with one n."""
+    """One printed table and how it relates to the data at hand: `same_data` where its n sets are the same ones."""
 
+    table: PublishedTable
     caption: str
-    dataset: str
-    n: int
     same_data: bool
-    points: tuple[tuple[str, float, float], ...]
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """(acc_orig, acc_pm-10) of every row, as shares."""
+        return [(point.acc_orig / 100, point.acc_pmk / 100) for point in self.table.points]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,45 +35,28 @@ class DetectionRow:
     note: str
 
 
-@cache
-def _rows(name: str) -> tuple[dict[str, str], ...]:
-    text = (resources.files("strobe.core") / "data" / "published" / name).read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+def references_for(dataset: str, n_sets: int | None = None) -> tuple[Reference, ...]:
+    """The printed tables for a figure on this dataset: those of the same data, or the largest one for orientation.
 
-
-def _table2(dataset: str) -> tuple[tuple[str, float, float], ...]:
-    return tuple(
-        (f"{row['architecture']}, {row['model_type']}", float(row["acc_orig"]) / 100, float(row["acc_pm10"]) / 100)
-        for row in _rows("table2_2021_model_types.csv")
-        if row["dataset"] == dataset
-    )
-
-
-def references_for(dataset: str) -> tuple[Reference, ...]:
-    """What the papers printed that may stand beside results on this dataset, the same data first.
-
-    >>> [(one.n, one.same_data) for one in references_for("imagenet-vid-robust")]
-    [(1109, True), (1145, False)]
+    >>> [(one.table.n, one.same_data) for one in references_for("imagenet-vid-robust", 1109)]
+    [(1145, False), (1109, True)]
+    >>> [(one.table.n, one.same_data) for one in references_for("my clips")]
+    [(1145, False)]
     """
-    found = []
-    for name, n in (("imagenet-vid-robust", 1109), ("ytbb-robust", 2030)):
-        if name == dataset:
-            caption = f"printed in 2021 on this data (n = {n:,})"
-            found.append(Reference(caption=caption, dataset=name, n=n, same_data=True, points=_table2(name)))
-    if dataset != "ytbb-robust":
-        points = tuple(
-            (row["model"], float(row["acc_orig"]) / 100, float(row["acc_pm10"]) / 100)
-            for row in _rows("imagenet_vid_robust_2019_models.csv")
-        )
-        which = "an earlier cut of this data" if found else "other data: ImageNet-Vid-Robust"
-        caption = f"printed in 2019, {which} (n = 1,145)"
-        found.append(Reference(caption=caption, dataset="imagenet-vid-robust", n=1145, same_data=False, points=points))
-    return tuple(found)
+    own = [table for table in tables() if table.dataset == dataset] or [tables()[0]]
+    out = []
+    for table in own:
+        year = table.name.split(",")[0]
+        same = table.dataset == dataset and table.n == n_sets
+        what = "this data" if same else "another cut of this data" if table.dataset == dataset else table.dataset
+        other = "" if table.dataset == dataset else ", other data"
+        out.append(Reference(table=table, caption=f"{year}, {what} (n = {table.n:,}{other})", same_data=same))
+    return tuple(out)
 
 
 def detection_rows() -> Iterator[DetectionRow]:
     """The printed detection and localization figures on ImageNet-Vid-Robust, k = 10."""
-    for row in _rows("detection_2021.csv"):
+    for row in csv.DictReader(text_of("detection_2021.csv").splitlines()):
         yield DetectionRow(
             task=row["task"],
             model=row["model"],

@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from strobe.core.errors import printable
-from strobe.report.wording import estimate, models_of, percent, plain_number, points, value_of
+from strobe.report.wording import estimate, listed, models_of, percent, plain_number, points, value_of
 
-__all__ = ["facts", "headlines", "lead", "run_details"]
+__all__ = ["MOST_PAIRS", "comparisons", "facts", "headlines", "lead", "off_the_line", "run_details"]
 
 Json = Mapping[str, Any]
+
+MOST_PAIRS = 60
+"""Rows of the comparison on the page; with many models the rest is in tables/comparison.csv."""
 
 
 def lead(results: Json) -> tuple[str, str]:
@@ -138,6 +141,23 @@ def _notes(models: Mapping[str, Json], k: object) -> list[str]:
                 text += f"; with them acc_pm-{k} would lie between {percent(low)} and {percent(high)}"
             notes.append(text + ".")
     return notes
+
+
+def comparisons(results: Json) -> tuple[list[Json], int]:
+    """The rows of the comparison table, whole sets first, and how many are left out."""
+    order = {"acc_pmk": 0, "drop": 1, "acc_orig": 2}
+    rows = sorted(listed(results, "comparison"), key=lambda row: order.get(str(row.get("metric")), 3))
+    return rows[:MOST_PAIRS], max(len(rows) - MOST_PAIRS, 0)
+
+
+def off_the_line(results: Json) -> list[Json]:
+    """Effective robustness of every model, where a line could be fitted, the highest above it first."""
+    rows = [
+        row
+        for row in listed(results, "trend", "models")
+        if estimate(row, "effective_robustness", "linear") and estimate(row, "effective_robustness", "logit")
+    ]
+    return sorted(rows, key=lambda row: -float(row["effective_robustness"]["linear"]["value"]))
 
 
 def facts(results: Json, run: Json) -> list[tuple[str, str]]:
