@@ -13,6 +13,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("strobe.cli.score:command", "Score predictions on a dataset: pm-k accuracy with intervals."),
+    "compare": ("strobe.cli.compare:command", "Compare models on the same sets: exact paired tests, a sentence each."),
 }
 """Every verb: where its click command lives, and its line in `strobe --help`. Nothing is imported to list them."""
 

@@ -29,6 +29,7 @@ _REASONS = {
     errno.EROFS: "the file system is read-only",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file would be larger than the system allows",
     errno.ENOTDIR: "a parent is a file, not a folder",
     errno.EISDIR: "it is a folder",
     errno.ENAMETOOLONG: "the name is too long",

@@ -1,0 +1,106 @@
+"""The small Python API: the same estimates as the command line, from data in memory.
+
+>>> import numpy as np, strobe
+>>> dataset = strobe.example_dataset()
+>>> scores = np.zeros((len(dataset.frames), len(dataset.info.label_space)))
+>>> scores[dataset.labels.frame, dataset.labels.label] = 1.0     # a model that is always right
+>>> found = strobe.score(dataset, strobe.Predictions.from_scores("perfect", scores, kind="logits"))
+>>> found.acc_orig.value, found.acc_pmk.value, found.drop.count
+(1.0, 1.0, 0)
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from strobe.core.dataset import Dataset
+from strobe.core.predictions import Predictions
+
+if TYPE_CHECKING:
+    from strobe.analyses.classification import ClassificationScore
+
+__all__ = ["example_dataset", "load_dataset", "load_predictions", "results", "save_dataset", "score"]
+
+
+def load_dataset(path: str | Path, *, reviewed: bool = True, videos: str | Path | None = None) -> Dataset:
+    """The dataset in a folder. `reviewed` keeps only what its votes keep; `videos` names a file of video names."""
+    from strobe.workflows.runs import open_dataset
+
+    return open_dataset(Path(path), subset=None if videos is None else Path(videos), reviewed_only=reviewed)
+
+
+def save_dataset(dataset: Dataset, path: str | Path, *, overwrite: bool = False) -> Path:
+    """Write a dataset's tables to a folder; media are yours to put beside them."""
+    from strobe.datasets.folder import write
+
+    return write(dataset, Path(path), overwrite=overwrite)
+
+
+def load_predictions(
+    path: str | Path,
+    dataset: Dataset,
+    *,
+    kind: Literal["auto", "logits", "probabilities", "labels"] = "auto",
+    merge: str = "max",
+    allow_missing: bool = False,
+) -> Predictions:
+    """Predictions from a JSON, JSONL, CSV or Parquet file, aligned with the dataset's frames."""
+    from strobe.datasets.read_predictions import read_predictions
+
+    found = read_predictions(Path(path), dataset, kind=kind, merge=merge, allow_missing=allow_missing)
+    return found.predictions
+
+
+def score(
+    dataset: Dataset,
+    predictions: Predictions,
+    *,
+    k: int | None = None,
+    interval: Literal["auto", "clopper-pearson"] = "auto",
+    seed: int = 0,
+) -> "ClassificationScore":
+    """Every figure of one model: attributes are Estimates, `to_json()` is its object in results.json."""
+    from strobe.analyses.classification import ScoreOptions
+    from strobe.analyses.classification import score as score_one
+
+    return score_one(dataset, predictions, options=ScoreOptions(k=k, interval=interval, seed=seed))
+
+
+def results(dataset: Dataset, scores: "Sequence[ClassificationScore]", *, seed: int = 0) -> dict[str, Any]:
+    """The content of results.json for several scored models, with their comparison and trend."""
+    from strobe.analyses.comparison import compare
+    from strobe.analyses.results import results_json
+    from strobe.analyses.trend import fit
+
+    return results_json(
+        dataset,
+        scores,
+        settings={"interval": "auto", "seed": seed, "merge": "max", "subset": None, "allow_missing": True},
+        comparison=compare(dataset, scores, seed=seed),
+        trend=fit(dataset, scores, seed=seed),
+    )
+
+
+def example_dataset(*, n_videos: int = 8, k: int = 3, seed: int = 0) -> Dataset:
+    """A made-up dataset of two classes without images, to try things on."""
+    import numpy as np
+
+    from strobe.core.dataset import DatasetInfo
+    from strobe.core.labels import LabelSpace
+    from strobe.datasets.columns import DatasetBuilder, frame_list_digest
+
+    rng = np.random.default_rng(seed)
+    grown = DatasetBuilder()
+    for number in range(n_videos):
+        name = f"clip-{number:03d}"
+        video = grown.video(video_id=frame_list_digest([name]), name=name)
+        label = int(rng.integers(2))
+        rows = [
+            grown.frame(video=video, index=index, key=f"{name}/{index:06d}.jpg", labels=[label])
+            for index in range(2 * k + 1)
+        ]
+        grown.set(
+            set_id=name, anchor=rows[k], members=[(row, place - k) for place, row in enumerate(rows) if place != k]
+        )
+    info = DatasetInfo(name="example", label_space=LabelSpace.of_names("pets", ("cat", "dog")), k=k)
+    return grown.build(info)

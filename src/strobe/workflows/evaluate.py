@@ -1,0 +1,63 @@
+"""The main job: predict, score, report, in one command that does only what is missing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.files import make_folder
+from strobe.core.ports import Progress
+from strobe.datasets import folder as dataset_folder
+from strobe.workflows.predict import ModelRun, PredictOptions, predict
+from strobe.workflows.report import report_run
+from strobe.workflows.runs import open_dataset, record_run
+from strobe.workflows.score import ScoreRequest, bring, score_run, split_name
+
+__all__ = ["Evaluation", "evaluate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What came of it: the results, the report's path (None where it was not made, with the reason), failed models."""
+
+    results: dict[str, Any]
+    report: Path | None
+    no_report: str | None
+    failed: tuple[ModelRun, ...]
+
+
+def evaluate(
+    path: Path,
+    models: Sequence[str],
+    run: Path,
+    *,
+    prediction: PredictOptions,
+    request: ScoreRequest,
+    progress: Progress,
+    with_report: bool = True,
+) -> Evaluation:
+    """Run or bring every model, score them all, write the report. A model that fails is reported, the rest go on."""
+    if not models:
+        raise StrobeError(
+            "no model given: -m efficientnet-lite0, -m timm:resnet50.a1_in1k, -m preds:FILE; see strobe models"
+        )
+    candidates = dataset_folder.read(path)
+    files = [text for text in models if split_name(text)[1].startswith("preds:")]
+    others = [text for text in models if text not in files]
+    make_folder(run)
+    if files:
+        bring(open_dataset(path, subset=request.subset), run, files, request, progress)
+        record_run(run, candidates, path=path, changes={})
+    runs = predict(candidates, others, run, prediction, progress) if others else []
+    failed = tuple(one for one in runs if not one.ok)
+    if failed and len(failed) == len(models):
+        raise StrobeError(f"no model could be run; first {printable(failed[0].name)}: {failed[0].error}")
+    results = score_run(run, request, progress, dataset_path=path)
+    report, reason = None, "not asked for"
+    if with_report:
+        try:
+            report, reason = report_run(run, progress=progress), ""
+        except StrobeError as error:
+            reason = str(error)
+    return Evaluation(results=results, report=report, no_report=reason or None, failed=failed)

@@ -1,0 +1,262 @@
+"""strobe score as a user meets it: tables, JSON, files, and one line for everything that can be mended."""
+
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft202012Validator
+
+import strobe
+from strobe.analyses.results import results_schema
+from strobe.cli.main import cli
+from strobe.core.dataset import Dataset
+
+SHARED = Path(__file__).parents[2] / "../shared/reference/imagenet-vid-robust"
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    made = strobe.example_dataset(n_videos=12, k=3)
+    strobe.save_dataset(made, tmp_path / "data")
+    return made
+
+
+def predictions(dataset: Dataset, *, seed: int = 0, accuracy: float = 0.9) -> dict[str, list[float]]:
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(len(dataset.frames), 2))
+    right = rng.random(len(dataset.frames)) < accuracy
+    scores[dataset.labels.frame, dataset.labels.label] = np.where(right, 5.0, -5.0)
+    return {key: row.tolist() for key, row in zip(dataset.frames.key, scores, strict=True)}
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "strobe", *map(str, words)], capture_output=True, text=True)
+
+
+def plain_counts(dataset: Dataset, scores: dict[str, list[float]]) -> list[int]:
+    """How many sets are right for every k, in plain Python."""
+    answer: dict[int, set[int]] = {}
+    for frame, label in zip(dataset.labels.frame, dataset.labels.label, strict=True):
+        answer.setdefault(int(frame), set()).add(int(label))
+    right = []
+    for row, key in enumerate(dataset.frames.key):
+        values = scores[key]
+        right.append(values.index(max(values)) in answer[row])
+    counts = []
+    for k in range(dataset.info.k + 1):
+        good = [True] * dataset.n_sets
+        for place, frame, distance in zip(
+            dataset.sets.set.tolist(), dataset.sets.frame.tolist(), dataset.sets.distance.tolist(), strict=True
+        ):
+            if abs(distance) <= k and not right[frame]:
+                good[place] = False
+        counts.append(sum(good))
+    return counts
+
+
+def test_table_json_and_files_agree(dataset: Dataset, tmp_path: Path) -> None:
+    scores = predictions(dataset)
+    (tmp_path / "mine.json").write_text(json.dumps(scores))
+    done = run("score", tmp_path / "data", "-m", f"preds:{tmp_path}/mine.json", "-o", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert "mine" in done.stdout
+    written = json.loads((tmp_path / "run/results.json").read_text())
+    Draft202012Validator(results_schema()).validate(written)
+    model = written["models"]["mine"]
+    assert [point["acc"]["count"] for point in model["curve"]] == plain_counts(dataset, scores)
+    assert model["acc_orig"]["count"] - model["acc_pmk"]["count"] == model["drop"]["count"]
+    assert (tmp_path / "run/tables").glob("*.csv")
+    again = run("score", tmp_path / "run", "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["models"]["mine"] == model
+    assert again.stderr == ""
+
+
+def test_python_gives_the_same_estimates(dataset: Dataset, tmp_path: Path) -> None:
+    scores = predictions(dataset)
+    (tmp_path / "mine.json").write_text(json.dumps(scores))
+    done = run("score", tmp_path / "data", "-m", f"preds:{tmp_path}/mine.json", "--json")
+    matrix = np.array([scores[key] for key in dataset.frames.key])
+    found = strobe.score(
+        strobe.load_dataset(tmp_path / "data"), strobe.Predictions.from_scores("mine", matrix, kind="logits")
+    )
+    assert json.loads(done.stdout)["models"]["mine"] == json.loads(json.dumps(found.to_json()))
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the released metadata is not here")
+@pytest.mark.parametrize("accuracy", [0.3, 0.8, 0.99])
+def test_released_metadata_equals_a_plain_count(tmp_path: Path, accuracy: float) -> None:
+    from strobe.core.ports import Silent
+    from strobe.datasets.import_vid_robust import import_vid_robust
+
+    dataset = import_vid_robust(SHARED, tmp_path, media="none", progress=Silent())
+    assert dataset.n_sets == 1109
+    rng = np.random.default_rng(7)
+    matrix = rng.normal(size=(len(dataset.frames), 30))
+    right = rng.random(len(dataset.frames)) < accuracy
+    matrix[dataset.labels.frame, dataset.labels.label] += np.where(right, 9.0, -9.0)[dataset.labels.frame]
+    scores = {key: row.tolist() for key, row in zip(dataset.frames.key, matrix, strict=True)}
+    found = strobe.score(dataset, strobe.Predictions.from_scores("m", matrix, kind="logits"))
+    assert [acc.count for _, acc, _ in found.curve] == plain_counts(dataset, scores)
+
+
+def test_one_model_from_cold_start_is_quick(tmp_path: Path) -> None:
+    made = strobe.example_dataset(n_videos=1056, k=10)
+    strobe.save_dataset(made, tmp_path / "data")
+    (tmp_path / "mine.json").write_text(json.dumps(predictions(made)))
+    begin = time.perf_counter()
+    done = run("score", tmp_path / "data", "-m", f"preds:{tmp_path}/mine.json")
+    assert done.returncode == 0, done.stderr
+    assert time.perf_counter() - begin < 6.0  # under 2 s on a quiet machine; the tests share two cores
+
+
+def test_missing_frames_and_allow_missing(dataset: Dataset, tmp_path: Path) -> None:
+    scores = predictions(dataset)
+    first = str(dataset.frames.key[0])
+    del scores[first]
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(scores))
+    done = run("score", tmp_path / "data", "-m", f"preds:{path}")
+    assert done.returncode == 2
+    assert "1 of 84 frames have no prediction" in done.stderr
+    assert first in done.stderr
+    done = run("score", tmp_path / "data", "-m", f"preds:{path}", "--allow-missing", "--json")
+    model = json.loads(done.stdout)["models"]["mine"]
+    assert model["unscored"] == {"frames": 1, "sets": 1}
+    assert model["acc_orig"]["n"] == 11
+    shown = run("score", tmp_path / "data", "-m", f"preds:{path}", "--allow-missing")
+    assert "unscored" in shown.stdout
+
+
+Change = Callable[[dict[str, list[float]]], object]
+
+BAD: dict[str, tuple[Change, str]] = {
+    "NaN": (lambda s: {**s, next(iter(s)): [math.nan, 1.0]}, "NaN"),
+    "+inf": (lambda s: {**s, next(iter(s)): [math.inf, 1.0]}, "+inf"),
+    "all -inf": (lambda s: {**s, next(iter(s)): [-math.inf, -math.inf]}, "only −inf"),
+    "wrong length": (lambda s: {key: [*row, 0.0] for key, row in s.items()}, "3 scores per frame"),
+    "one wrong length": (lambda s: {**s, list(s)[-1]: [1.0]}, "1 scores, but 2 in the first frame"),
+    "unknown frame": (lambda s: {**s, "clip-999/000000.jpg": [0.0, 1.0]}, "not in example"),
+    "no object": (lambda s: [1, 2], "expected a JSON object"),
+    "text scores": (lambda s: {**s, next(iter(s)): ["a", "b"]}, "not a number"),
+    "empty": (lambda s: {}, "no predictions in it"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_predictions_are_one_line(dataset: Dataset, tmp_path: Path, name: str) -> None:
+    change, expected = BAD[name]
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(change(predictions(dataset))))
+    done = run("score", tmp_path / "data", "-m", f"preds:{path}", "-o", tmp_path / "run")
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert expected in done.stderr
+    assert "mine.json" in done.stderr
+    assert not (tmp_path / "run/results.json").exists()
+
+
+def test_minus_inf_alone_is_lawful(dataset: Dataset, tmp_path: Path) -> None:
+    scores = predictions(dataset)
+    scores[next(iter(scores))] = [-math.inf, 1.0]
+    (tmp_path / "mine.json").write_text(json.dumps(scores))
+    assert run("score", tmp_path / "data", "-m", f"preds:{tmp_path}/mine.json").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("score", "nowhere"), "nothing to score"),
+        (("score", "nowhere", "-m", "preds:x.json"), "no such dataset folder"),
+        (("score", "data", "-m", "preds:nowhere.json"), "no such file"),
+        (("score", "data", "-m", "timm:resnet50"), "strobe eval runs models"),
+        (("score", "data", "-m", "preds:cut.json"), "is it truncated?"),
+        (("scor", "data"), "did you mean score"),
+        (("score", "data", "--nonsense"), "--nonsense"),
+        (("score", "data", "-m", "preds:cut.json", "--k", "99"), "k"),
+    ],
+)
+def test_bad_words_are_one_line(
+    dataset: Dataset, tmp_path: Path, words: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cut.json").write_text(json.dumps(predictions(dataset))[:-40])
+    done = run(*words)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert expected in done.stderr
+
+
+def test_a_disk_that_fills_half_way_changes_nothing(dataset: Dataset, tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(predictions(dataset)))
+    assert run("score", tmp_path / "data", "-m", f"preds:{path}", "-o", tmp_path / "run").returncode == 0
+    before = (tmp_path / "run/results.json").read_bytes()
+    path.write_text(json.dumps(predictions(dataset, seed=5, accuracy=0.2)))
+
+    def small_files() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "strobe", "score", "data", "-m", f"preds:{path}", "-o", "run"],
+        cwd=tmp_path, capture_output=True, text=True, preexec_fn=small_files, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "cannot write" in done.stderr
+    assert (tmp_path / "run/results.json").read_bytes() == before
+    assert not list((tmp_path / "run").rglob("*.tmp"))
+
+
+def test_no_write_permission_is_one_line(dataset: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text(json.dumps(predictions(dataset)))
+    (tmp_path / "file").write_text("in the way")
+    done = run("score", tmp_path / "data", "-m", f"preds:{tmp_path}/mine.json", "-o", tmp_path / "file/run")
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_subset_scores_some_videos(dataset: Dataset, tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text(json.dumps(predictions(dataset)))
+    (tmp_path / "some.txt").write_text("clip-000\nclip-003\n")
+    words = [
+        "score",
+        str(tmp_path / "data"),
+        "-m",
+        f"preds:{tmp_path}/mine.json",
+        "--subset",
+        str(tmp_path / "some.txt"),
+    ]
+    done = CliRunner().invoke(cli, [*words, "--json"])
+    assert json.loads(done.stdout)["dataset"]["n_sets"] == 2
+    (tmp_path / "some.txt").write_text("clip-404\n")
+    done = run(*words)
+    assert done.returncode == 2
+    assert "clip-404" in done.stderr
+
+
+def test_compare_says_it_in_a_sentence(dataset: Dataset, tmp_path: Path) -> None:
+    for name, accuracy in (("good", 0.99), ("poor", 0.6)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(predictions(dataset, accuracy=accuracy)))
+    models = [word for name in ("good", "poor") for word in ("-m", f"preds:{tmp_path}/{name}.json")]
+    assert run("score", tmp_path / "data", *models, "-o", tmp_path / "run").returncode == 0
+    done = run("compare", tmp_path / "run", "-q")
+    assert done.returncode == 0, done.stderr
+    assert "good" in done.stdout
+    assert "poor" in done.stdout
+    found = json.loads(run("compare", tmp_path / "run", "--json").stdout)
+    assert {part["metric"] for part in found} == {"acc_orig", "acc_pmk", "drop"}
+    done = run("compare", tmp_path / "run", "-m", "good")
+    assert done.returncode == 2
+    assert "two models" in done.stderr
