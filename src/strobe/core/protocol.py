@@ -24,7 +24,17 @@ from strobe.core.dataset import Bools, Dataset, Labels
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Verdict
 
-__all__ = ["Derivation", "ReviewViews", "Tally", "derive", "is_clean", "latest_votes", "review_views", "reviewed"]
+__all__ = [
+    "Derivation",
+    "ReviewViews",
+    "Tally",
+    "derive",
+    "is_clean",
+    "latest_votes",
+    "majority_labels",
+    "review_views",
+    "reviewed",
+]
 
 Pair = tuple[str, str]
 """A pair by its names: (set_id, frame_id of the neighbour)."""
@@ -169,7 +179,7 @@ def derive(dataset: Dataset) -> Derivation:
         tally = Tally.of(votes.values())
         bad_set[number] |= tally.is_bad_anchor or not tally.is_similar
         if any(vote.labels for vote in votes.values()):
-            chosen[number] = _majority_labels(dataset, votes)
+            chosen[number] = majority_labels(dataset, votes)
             if not chosen[number]:
                 undecided.append(name)
                 del chosen[number]
@@ -188,7 +198,8 @@ def derive(dataset: Dataset) -> Derivation:
     )
 
 
-def _majority_labels(dataset: Dataset, votes: Mapping[str, Verdict]) -> frozenset[int]:
+def majority_labels(dataset: Dataset, votes: Mapping[str, Verdict]) -> frozenset[int]:
+    """The classes more than half of the annotators who listed labels listed; empty where no class has a majority."""
     lists = [{dataset.info.label_space.index(label) for label in vote.labels} for vote in votes.values() if vote.labels]
     seen = set().union(*lists)
     return frozenset(label for label in seen if 2 * sum(label in one for one in lists) > len(lists))

@@ -146,6 +146,10 @@ class People:
             )
         return secret
 
+    def remembered(self, secret: str) -> Person | None:
+        """Whose session this is, if it was asked before."""
+        return self._sessions.get(_hash(secret))
+
     def by_session(self, secret: str) -> Person | None:
         """Whose session this is. Remembered, because every request asks."""
         key = _hash(secret)

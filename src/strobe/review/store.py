@@ -66,15 +66,8 @@ class Store:
     def prepare(self, dataset: Dataset, settings: ReviewSettings) -> None:
         """Bind the store to a dataset's candidates, lay out its tasks and take in the votes the folder already has."""
         self.settings = settings
-        digest = candidates_digest(dataset)
         with self.database.write() as connection:
-            known = meta(connection, "candidates")
-            if known not in (None, digest):
-                raise StrobeError(
-                    f"the review database {self.database.shown} belongs to other candidates than those of "
-                    f"{dataset.name}; give this dataset its own with --db"
-                )
-            set_meta(connection, "candidates", digest)
+            set_meta(connection, "candidates", self._check(connection, dataset))
             secret = self._secret(connection)
             connection.execute(text("UPDATE tasks SET position = -1"))
             tasks = plan(dataset, secret=secret, seed=settings.seed, controls=settings.controls)
@@ -91,6 +84,20 @@ class Store:
                 if verdict.verdict_id not in there:
                     self._insert(connection, verdict)
             self._rebuild(connection)
+
+    def check(self, dataset: Dataset) -> None:
+        """Raise unless the store holds votes on this dataset's candidates, or none at all."""
+        with self.database.read() as connection:
+            self._check(connection, dataset)
+
+    def _check(self, connection: Connection, dataset: Dataset) -> str:
+        digest = candidates_digest(dataset)
+        if meta(connection, "candidates") not in (None, digest):
+            raise StrobeError(
+                f"the review database {self.database.shown} belongs to other candidates than those of "
+                f"{dataset.name}; give this dataset its own with --db"
+            )
+        return digest
 
     def _secret(self, connection: Connection) -> bytes:
         found = meta(connection, "secret")
@@ -162,13 +169,21 @@ class Store:
             return [(int(row["seq"]), verdict_of(row), task_of(row)) for row in rows]
 
     def votes_on(self, task: Task) -> list[Verdict]:
-        """Every vote on one task's pair, oldest first."""
+        """Every vote on one task, oldest first."""
+        return self._votes("task_id = :name", task.task_id)
+
+    def votes_on_anchor(self, set_id: str) -> list[Verdict]:
+        """Every vote of the label stage on one set's anchor, oldest first."""
+        return self._votes(
+            "stage = 'anchor' AND task_id = (SELECT task_id FROM tasks WHERE kind = 'anchor' AND set_id = :name)",
+            set_id,
+        )
+
+    def _votes(self, where: str, name: str) -> list[Verdict]:
         with self.database.read() as connection:
             rows = connection.execute(
-                text(
-                    f"SELECT {_COLUMNS} FROM verdicts WHERE task_id = :task ORDER BY at, verdict_id"  # noqa: S608
-                ),
-                {"task": task.task_id},
+                text(f"SELECT {_COLUMNS} FROM verdicts WHERE {where} ORDER BY at, verdict_id"),  # noqa: S608
+                {"name": name},
             ).mappings()
             return [verdict_of(row) for row in rows]
 
@@ -329,5 +344,5 @@ def set_meta(connection: Connection, name: str, value: str) -> None:
 
 
 def _just_after(moment: str) -> str:
-    seconds = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC).timestamp()
+    seconds = datetime.fromisoformat(moment).timestamp()
     return timestamp(round(seconds + 2e-6, 6))

@@ -1,0 +1,205 @@
+"""What every request passes first: exact Host and Origin, sizes, rates, and the headers every answer carries."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from strobe.core.errors import StrobeError, printable
+
+__all__ = ["Guard", "Rate", "ServerAddress"]
+
+MAX_BODY = 32 * 1024
+"""The largest request body: a decision is well under a kilobyte."""
+
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"content-security-policy", _CSP.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddress:
+    """Under which names the server may be called: the exact values of Host and Origin it answers to.
+
+    >>> ServerAddress.of("127.0.0.1", 8321).url
+    'http://127.0.0.1:8321'
+    """
+
+    url: str
+    hosts: frozenset[str]
+    origins: frozenset[str]
+
+    @classmethod
+    def of(cls, host: str, port: int, public_url: str | None = None) -> "ServerAddress":
+        """The names of a bind address, and of the public address where a proxy stands before it."""
+        urls = []
+        if public_url is not None:
+            parts = urlsplit(public_url)
+            if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/") or parts.query:
+                raise StrobeError(
+                    f"--public-url: expected https://name[:port] without a path, got {printable(public_url)!r}"
+                )
+            urls.append(f"{parts.scheme}://{parts.netloc.lower()}")
+        elif host in ("0.0.0.0", "::", ""):  # noqa: S104 (compared, not bound)
+            raise StrobeError(
+                "a server on all interfaces needs --public-url http://NAME:PORT, the address people will type: "
+                "requests for any other Host are refused"
+            )
+        if is_loopback(host):
+            urls += [f"http://{name}:{port}" for name in (host, "127.0.0.1", "localhost", "[::1]") if name != "::1"]
+        elif public_url is None:
+            urls.append(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        return cls(
+            url=urls[0],
+            hosts=frozenset(_host_names(urls)),
+            origins=frozenset(urls),
+        )
+
+
+def _host_names(urls: list[str]) -> list[str]:
+    names = [urlsplit(url).netloc for url in urls]
+    # Browsers leave the default port out of Host.
+    return names + [name.rsplit(":", 1)[0] for name in names if name.endswith((":80", ":443"))]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    return host in ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(slots=True)
+class Rate:
+    """A bucket per caller: `burst` requests at once, then `per_s` a second."""
+
+    per_s: float
+    burst: float
+    clock: Callable[[], float] = time.monotonic
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def allows(self, caller: str) -> bool:
+        """Whether this caller may make one more request now.
+
+        >>> rate = Rate(per_s=1, burst=2, clock=lambda: 0.0)
+        >>> [rate.allows("ann"), rate.allows("ann"), rate.allows("ann"), rate.allows("bo")]
+        [True, True, False, True]
+        """
+        now = self.clock()
+        level, then = self._buckets.get(caller, (self.burst, now))
+        level = min(self.burst, level + (now - then) * self.per_s)
+        if len(self._buckets) > 20_000:  # memory is bounded; who starts afresh gets a full bucket
+            self._buckets.clear()
+        self._buckets[caller] = (level - 1 if level >= 1 else level, now)
+        return level >= 1
+
+
+class Guard:
+    """ASGI middleware around the whole server."""
+
+    def __init__(self, app: ASGIApp, *, address: ServerAddress, cookie: str) -> None:
+        self._app = app
+        self._address = address
+        self._cookie = cookie.encode() + b"="
+        self._rates = {
+            "login": Rate(per_s=1, burst=60),
+            "media": Rate(per_s=100, burst=400),
+            "other": Rate(per_s=30, burst=120),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check, then pass on."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await _answer(send, *refusal)
+            return
+        await self._app(scope, _Limited(receive), _with_headers(send, scope["path"]))
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value)
+        hosts = headers.get(b"host", [])
+        if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._address.hosts:
+            return 421, "this server does not answer to that host name"
+        method = scope["method"]
+        if method not in ("GET", "HEAD", "POST"):
+            return 405, "only GET and POST"
+        if method == "POST":
+            origins = headers.get(b"origin", [])
+            if len(origins) != 1 or origins[0].decode("latin-1") not in self._address.origins:
+                return 403, "requests from other sites are refused"
+            if headers.get(b"sec-fetch-site", [b"same-origin"])[0] != b"same-origin":
+                return 403, "requests from other sites are refused"
+            kind = headers.get(b"content-type", [b""])[0].split(b";")[0].strip().lower()
+            if kind != b"application/json":
+                return 415, "expected application/json"
+            length = headers.get(b"content-length", [b"0"])[0]
+            if not length.isdigit() or int(length) > MAX_BODY:
+                return 413, f"the request is larger than {MAX_BODY} bytes"
+        return self._over_rate(scope, headers)
+
+    def _over_rate(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> tuple[int, str] | None:
+        path = scope["path"]
+        caller = (scope.get("client") or ("?",))[0]
+        kind = "media" if path.startswith(("/media/", "/static/")) else "login" if path == "/api/login" else "other"
+        if kind != "login":
+            # By session where there is one: a whole team may sit behind one address.
+            for part in b";".join(headers.get(b"cookie", [])).split(b";"):
+                if part.strip().startswith(self._cookie):
+                    caller = part.strip().decode("latin-1")[:200]
+        return None if self._rates[kind].allows(caller) else (429, "too many requests; wait a moment")
+
+
+class _Limited:
+    """The request's body, cut off at the limit."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._seen = 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._seen += len(message.get("body", b""))
+        if self._seen > MAX_BODY:
+            # Read as a client that went away: the framework stops and nothing is written.
+            return {"type": "http.disconnect"}
+        return message
+
+
+def _with_headers(send: Send, path: str) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: list[Any] = [*message.get("headers", []), *_HEADERS]
+            if not any(name == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-cache" if path.startswith("/static/") else b"no-store"))
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return sending
+
+
+async def _answer(send: Send, status: int, error: str) -> None:
+    body = json.dumps({"error": error}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *_HEADERS]
+    if status == 429:
+        headers.append((b"retry-after", b"2"))
+    headers.append((b"cache-control", b"no-store"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,91 @@
+"""The bodies the page sends, checked field by field. Nothing else is read from a request."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from strobe.core.records import REASONS
+
+__all__ = ["Claim", "Decision", "Invite", "JointClaim", "JointDecision", "Login", "Pause", "Release"]
+
+Opaque = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
+ShortText = Annotated[str, Field(max_length=200)]
+Reason = Literal["", "motion", "background", "blur", "occlusion", "deformation", "other"]
+
+if set(REASONS) | {""} != {"", "motion", "background", "blur", "occlusion", "deformation", "other"}:
+    raise TypeError("review.requests.Reason must list core.records.REASONS")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
+
+
+class Login(_Body):
+    """Who comes: by name (and the shared token where there is one), or by a personal key."""
+
+    name: Annotated[str, Field(max_length=200)] = ""
+    token: ShortText = ""
+    key: ShortText = ""
+
+
+class Claim(_Body):
+    """A tab asks for its next tasks."""
+
+    tab: Opaque
+    want: Annotated[int, Field(ge=1, le=12)] = 6
+
+
+class Release(_Body):
+    """A tab gives back what it holds."""
+
+    tab: Opaque
+
+
+class Decision(_Body):
+    """One decision. `verdict_id` is made by the page, so that the same decision sent twice is one vote."""
+
+    verdict_id: Opaque
+    task: Opaque
+    stage: Literal["pair", "verify", "anchor"]
+    decision: Literal["similar", "dissimilar", "unsure"]
+    label_right: StrictBool | None = None
+    reason: Reason = ""
+    bad_anchor: StrictBool = False
+    labels: Annotated[list[ShortText], Field(max_length=100)] = []
+    note: Annotated[str, Field(max_length=1000)] = ""
+    seconds: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] | None = None
+    page_version: Annotated[str, Field(pattern=r"^[0-9a-z.]{0,40}$")] = ""
+
+
+class JointClaim(_Body):
+    """A group asks for its next tasks."""
+
+    members: Annotated[list[ShortText], Field(min_length=1, max_length=30)]
+    want: Annotated[int, Field(ge=1, le=12)] = 6
+
+
+class JointVote(Decision):
+    """One member's vote in a decision made together."""
+
+    member: ShortText
+    stage: Literal["verify"] = "verify"
+
+
+class JointDecision(_Body):
+    """A decision made together: every member's vote, kept all or none."""
+
+    votes: Annotated[list[JointVote], Field(min_length=1, max_length=30)]
+
+
+class Invite(_Body):
+    """Someone to invite."""
+
+    name: Annotated[str, Field(max_length=200)]
+    role: Literal["annotator", "observer"] = "annotator"
+
+
+class Pause(_Body):
+    """Someone to pause, to let go on, or to shut out."""
+
+    name: ShortText
+    action: Literal["pause", "resume", "revoke"]

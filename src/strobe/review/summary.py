@@ -1,0 +1,180 @@
+"""What the votes say of the review: progress, agreement, attention, pace. Pure: votes in, figures out."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from statistics import median, quantiles
+from typing import Any
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.protocol import derive, latest_votes
+from strobe.core.records import DECISIONS, REASONS, Verdict
+from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, rating_counts, raw_agreement
+from strobe.metrics.intervals import clopper_pearson
+
+__all__ = ["summarise"]
+
+
+def summarise(dataset: Dataset, verdicts: Sequence[Verdict], *, seed: int = 0) -> dict[str, Any]:
+    """The figures `strobe review status` prints and review.json holds; every estimate with its n and interval."""
+    ids = dataset.frame_ids()
+    sets = dataset.sets
+    names = [str(name) for name in sets.set_id]
+    rows = zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True)
+    pairs = {(names[s], ids[f]) for s, f, anchor in rows if not anchor}
+    anchors = {names[s]: ids[f] for s, f in enumerate(sets.anchor_frame.tolist())}
+    video = dict(zip(names, dataset.video_of_set.tolist(), strict=True))
+    on_pairs = [v for v in verdicts if v.stage != "anchor" and (v.set_id, v.frame_id) in pairs]
+    controls = [
+        v for v in verdicts if v.stage != "anchor" and v.set_id in anchors and (v.set_id, v.frame_id) not in pairs
+    ]
+    return {
+        "votes": len(verdicts),
+        "table": _table(dataset, verdicts),
+        "annotators": _annotators(verdicts, controls, anchors),
+        "classes": _classes(dataset, verdicts),
+        "agreement": _agreement(on_pairs, video, seed),
+        "controls": _control_accuracy(controls, anchors),
+        "reasons": _reasons(on_pairs),
+        "seconds": _seconds(v.seconds for v in verdicts if v.stage != "joint"),
+    }
+
+
+def _table(dataset: Dataset, verdicts: Sequence[Verdict]) -> dict[str, int]:
+    if verdicts:
+        data = replace(dataset, verdicts=tuple(verdicts))
+        return derive(data).counts(data)
+    pairs = int((~dataset.sets.is_anchor).sum())
+    return {
+        "anchors": dataset.n_sets, "anchors_reviewed": 0, "anchors_accepted": 0,
+        "pairs": pairs, "pairs_reviewed": 0, "pairs_accepted": 0, "pairs_pending": pairs,
+    }  # fmt: skip
+
+
+def _annotators(
+    verdicts: Sequence[Verdict], controls: Sequence[Verdict], anchors: dict[str, str]
+) -> list[dict[str, Any]]:
+    of_name: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        of_name[verdict.annotator].append(verdict)
+    hidden: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in controls:
+        hidden[verdict.annotator].append(verdict)
+    out = []
+    for name, cast in sorted(of_name.items()):
+        latest = {(v.stage, v.set_id, v.frame_id): v for v in sorted(cast, key=lambda v: (v.at, v.verdict_id))}
+        stages = Counter(v.stage for v in latest.values())
+        decisions: Counter[str] = Counter(v.decision for v in latest.values() if v.stage != "anchor")
+        out.append(
+            {
+                "name": name,
+                "votes": len(cast),
+                "corrected": len(cast) - len(latest),
+                "stages": {stage: stages[stage] for stage in ("anchor", "pair", "verify", "joint")},
+                "decisions": {decision: decisions[decision] for decision in DECISIONS},
+                "controls": _control_accuracy(hidden[name], anchors)["all"],
+                "seconds": _seconds(v.seconds for v in cast if v.stage != "joint"),
+                "last_at": max(v.at for v in cast),
+            }
+        )
+    return out
+
+
+def _classes(dataset: Dataset, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Per class of the anchors: sets and pairs there are, reviewed, accepted. A set counts in each of its classes."""
+    sets, space = dataset.sets, dataset.info.label_space
+    n_sets, member = dataset.n_sets, ~sets.is_anchor
+    if verdicts:
+        derivation = derive(replace(dataset, verdicts=tuple(verdicts)))
+        voted, kept, kept_set = derivation.voted, derivation.kept & member, derivation.kept_set & derivation.voted_set
+    else:
+        voted = kept = np.zeros(len(sets.set), dtype=bool)
+        kept_set = np.zeros(n_sets, dtype=bool)
+    per_set = [np.bincount(sets.set[mask], minlength=n_sets) for mask in (member, voted, kept)]
+    owner: dict[int, list[int]] = defaultdict(list)
+    for number, frame in enumerate(sets.anchor_frame.tolist()):
+        owner[frame].append(number)
+    members: dict[int, list[int]] = defaultdict(list)
+    for frame, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
+        members[label] += owner.get(frame, [])
+    return [
+        {
+            "label": space.ids[label],
+            "name": space.names[label],
+            "anchors": len(numbers),
+            "anchors_accepted": int(kept_set[numbers].sum()),
+            "pairs": int(per_set[0][numbers].sum()),
+            "pairs_reviewed": int(per_set[1][numbers].sum()),
+            "pairs_accepted": int(per_set[2][numbers].sum()),
+        }
+        for label, numbers in sorted(members.items())
+        if numbers
+    ]
+
+
+def _agreement(on_pairs: Sequence[Verdict], video: dict[str, int], seed: int) -> dict[str, Any]:
+    """Agreement of the latest votes cast alone; what was decided together is not independent and is left out."""
+    latest = latest_votes(v for v in on_pairs if v.stage != "joint")
+    people = sorted({name for votes in latest.values() for name in votes})
+    place = {name: column for column, name in enumerate(people)}
+    ratings = np.full((len(latest), len(people)), -1, dtype=np.int64)
+    keys = sorted(latest)
+    for row, key in enumerate(keys):
+        for name, verdict in latest[key].items():
+            ratings[row, place[name]] = DECISIONS.index(verdict.decision)
+    cluster = np.array([video[set_id] for set_id, _ in keys], dtype=np.int64)
+    counts = rating_counts(ratings, n_classes=len(DECISIONS))
+    shared = [
+        (a, b) for a, b in combinations(range(len(people)), 2) if ((ratings[:, a] >= 0) & (ratings[:, b] >= 0)).any()
+    ]
+    return {
+        "pairs": len(keys),
+        "pairs_with_two_votes": int((counts.sum(axis=1) >= 2).sum()),
+        "raw": raw_agreement(counts, cluster=cluster, seed=seed).to_json(),
+        "fleiss_kappa": fleiss_kappa(counts, cluster=cluster, seed=seed).to_json(),
+        "krippendorff_alpha": krippendorff_alpha(counts, cluster=cluster, seed=seed).to_json(),
+        "cohen_kappa": [
+            {
+                "a": people[a],
+                "b": people[b],
+                **cohen_kappa(
+                    ratings[:, a], ratings[:, b], n_classes=len(DECISIONS), cluster=cluster, seed=seed
+                ).to_json(),
+            }
+            for a, b in shared
+        ],
+    }
+
+
+def _control_accuracy(controls: Sequence[Verdict], anchors: dict[str, str]) -> dict[str, Any]:
+    """Share of control pairs answered as they must be: an anchor with itself similar, with another video dissimilar."""
+    right: dict[str, list[bool]] = {"same": [], "different": []}
+    for (set_id, frame_id), votes in latest_votes(controls).items():
+        same = anchors[set_id] == frame_id
+        for verdict in votes.values():
+            right["same" if same else "different"].append(verdict.decision == ("similar" if same else "dissimilar"))
+    both = right["same"] + right["different"]
+    return {
+        "all": clopper_pearson(sum(both), len(both)).to_json(),
+        **{kind: clopper_pearson(sum(answers), len(answers)).to_json() for kind, answers in right.items()},
+    }
+
+
+def _reasons(on_pairs: Sequence[Verdict]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for votes in latest_votes(on_pairs).values():
+        found.update(v.reason or "none given" for v in votes.values() if v.decision == "dissimilar")
+        found.update("wrong label" for v in votes.values() if v.label_right is False)
+        found.update("bad anchor" for v in votes.values() if v.bad_anchor)
+    return {reason: found[reason] for reason in (*REASONS, "none given", "wrong label", "bad anchor") if found[reason]}
+
+
+def _seconds(values: Iterable[float | None]) -> dict[str, Any]:
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return {"n": 0, "median": None, "p90": None, "reason": "no vote has a time"}
+    p90 = quantiles(known, n=10, method="inclusive")[-1] if len(known) > 1 else known[0]
+    return {"n": len(known), "median": median(known), "p90": p90}

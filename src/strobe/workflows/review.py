@@ -1,0 +1,210 @@
+"""The review verbs: serve the page, say how far it is, write its outcome to the dataset, take in others' votes."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.files import make_folder, write_json
+from strobe.core.late import require
+from strobe.core.records import Verdict
+
+if TYPE_CHECKING:
+    from strobe.review.store import Store
+
+__all__ = ["Links", "ServeOptions", "export", "import_votes", "serve", "status"]
+
+MIN_TOKEN = 12
+"""The shortest shared token taken: shorter ones can be guessed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Where and how to serve. Without a token or invited names only this machine can be served."""
+
+    db: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8321
+    token: str | None = None
+    public_url: str | None = None
+    invite: tuple[str, ...] = ()
+    observers: tuple[str, ...] = ()
+    votes: int = 1
+    seed: int = 0
+    lease_s: float = 600.0
+    controls: float = 0.04
+    labels: bool = False
+    verify: bool = True
+    show_votes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Where people go: the page, the admin page, and one personal link for each invited name."""
+
+    url: str
+    admin: str
+    personal: dict[str, str] = field(default_factory=dict)
+
+
+def serve(folder: Path, options: ServeOptions, *, on_ready: Callable[[Links], None]) -> None:
+    """Serve the review page of a dataset until interrupted; `on_ready` is told the links once it listens."""
+    require("fastapi", what="the review page", extra="review")
+    require("uvicorn", what="the review page", extra="review")
+    require("sqlalchemy", what="the review page", extra="review")
+    from strobe.review.app import Access, make_app
+    from strobe.review.guard import ServerAddress, is_loopback
+    from strobe.review.people import People
+    from strobe.review.plan import ReviewSettings
+    from strobe.review.serve import bind, run
+    from strobe.workflows.sources import frame_source
+
+    guarded = options.token is not None or bool(options.invite)
+    public = not is_loopback(options.host) or options.public_url is not None
+    if public and not guarded:
+        raise StrobeError(
+            f"a server others can reach ({printable(options.public_url or options.host)}) needs --token SECRET "
+            "or --invite NAME; without one only this machine is served"
+        )
+    if options.token is not None and len(options.token) < MIN_TOKEN:
+        raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
+    dataset = _read(folder)
+    settings = ReviewSettings(
+        votes=options.votes, seed=options.seed, lease_s=options.lease_s, controls=options.controls,
+        labels=options.labels, verify=options.verify, show_votes=options.show_votes,
+    )  # fmt: skip
+    listener = bind(options.host, options.port)
+    store = _open(folder, options.db)
+    try:
+        store.prepare(dataset, settings)
+        port = int(listener.getsockname()[1])
+        address = ServerAddress.of(options.host, port, options.public_url)
+        people = People(store)
+        personal = {}
+        for role, names in (("annotator", options.invite), ("observer", options.observers)):
+            for name in names:
+                person = people.add(name, "observer" if role == "observer" else "annotator")
+                personal[person.name] = f"{address.url}/#key={people.new_key(person.name)}"
+        admin_key = secrets.token_urlsafe(24)
+        access = Access(
+            address=address, token=options.token, admin_key=admin_key, invited_only=guarded and options.token is None
+        )
+        app = make_app(dataset, store, frame_source(dataset), access)
+        links = Links(
+            url=address.url,
+            admin=f"{address.url}/admin" + ("" if access.is_open else f"#key={admin_key}"),
+            personal=personal,
+        )
+        run(app, listener, on_ready=lambda: on_ready(links))
+    finally:
+        listener.close()
+        store.close()
+
+
+def status(folder: Path, *, db: str | None = None) -> dict[str, Any]:
+    """Progress, agreement, attention and pace of a review, from the store and the votes in the folder."""
+    from strobe.review.summary import summarise
+
+    dataset = _read(folder)
+    return {"dataset": dataset.name, **summarise(dataset, _all_votes(folder, dataset, db))}
+
+
+def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> dict[str, Any]:
+    """Write every vote into the dataset folder, and review.json with the figures; the same votes give the same bytes.
+
+    With `out` the reviewed sets are also written as a dataset folder of their own, its media hard links to these.
+    """
+    from strobe.core.protocol import derive, reviewed
+    from strobe.datasets.folder import append_verdicts, write
+    from strobe.review.summary import summarise
+
+    dataset = _read(folder)
+    votes = _all_votes(folder, dataset, db)
+    if not votes:
+        raise StrobeError(f"{printable(folder)}: there are no votes to export yet; strobe review serve collects them")
+    dataset = append_verdicts(folder, votes)
+    derivation = derive(dataset)
+    figures = {"schema": 1, "dataset": dataset.name, **summarise(dataset, dataset.verdicts)}
+    figures["undecided_labels"] = list(derivation.undecided_labels)
+    write_json(folder / "review.json", figures)
+    if out is not None:
+        kept = reviewed(dataset)
+        provenance = {**kept.info.provenance, "reviewed_from": dataset.digest()}
+        info = replace(kept.info, reviewed="release", provenance=provenance)
+        write(replace(kept, info=info, verdicts=()), out)
+        _link_media(dataset, folder, out)
+    return figures
+
+
+def import_votes(folder: Path, file: Path, *, annotator: str, db: str | None = None) -> dict[str, Any]:
+    """Take votes made elsewhere into the store; reading the same file again adds nothing."""
+    from strobe.review.people import checked_name, checked_note
+    from strobe.review.plan import ReviewSettings
+    from strobe.review.votes import read_votes
+
+    dataset = _read(folder)
+    found = read_votes(file, dataset, annotator=checked_name(annotator))
+    for name in {verdict.annotator for verdict in found.verdicts}:
+        checked_name(name)
+    for verdict in found.verdicts:
+        checked_note(verdict.note)
+    store = _open(folder, db)
+    try:
+        store.prepare(dataset, ReviewSettings())
+        added = store.extend(found.verdicts)
+    finally:
+        store.close()
+    return {"read": len(found.verdicts), "added": added, "elsewhere": found.elsewhere}
+
+
+def _link_media(dataset: Dataset, folder: Path, out: Path) -> None:
+    """The frames' files in the new folder too: hard links, or copies where the disk cannot link."""
+    for relative in dataset.frames.media.tolist():
+        source, target = folder / relative, out / relative
+        if (
+            not relative
+            or not source.is_file()
+            or target.exists()
+            or not target.resolve().is_relative_to(out.resolve())
+        ):
+            continue
+        make_folder(target.parent)
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+
+
+def _read(folder: Path) -> Dataset:
+    from strobe.datasets.folder import read
+
+    return read(folder)
+
+
+def _open(folder: Path, db: str | None) -> "Store":
+    require("sqlalchemy", what="the review store", extra="review")
+    from strobe.review.store import Store
+
+    return Store(db or _default_db(folder))
+
+
+def _default_db(folder: Path) -> str:
+    return f"sqlite:///{(folder / 'review.sqlite').absolute()}"
+
+
+def _all_votes(folder: Path, dataset: Dataset, db: str | None) -> Sequence[Verdict]:
+    """The votes in the folder and those in the store, each once, oldest first."""
+    found = {verdict.verdict_id: verdict for verdict in dataset.verdicts}
+    if db is not None or (folder / "review.sqlite").exists():
+        store = _open(folder, db)
+        try:
+            store.check(dataset)
+            found |= {verdict.verdict_id: verdict for verdict in store.all()}
+        finally:
+            store.close()
+    return sorted(found.values(), key=lambda verdict: (verdict.at, verdict.verdict_id))
