@@ -24,10 +24,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.detection.average import frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.match import match
 from strobe.metrics.detection.tables import DetectionTable, TruthTable
-from strobe.metrics.detection.worst import class_ap, class_ap_draws, video_draws, worst_frames
+from strobe.metrics.detection.worst import class_ap, class_ap_draws, worst_frames
 
 N_SETS, N_FRAMES, N_CLASSES, PER_FRAME, K = 1109, 22_179, 30, 100, 10
 
@@ -185,7 +186,7 @@ def main() -> int:
     by_class_s = time.perf_counter() - begin
 
     begin = time.perf_counter()
-    draws = video_draws(N_SETS, draws=options.draws, rng=np.random.Generator(np.random.PCG64(options.seed)))
+    draws = Bootstrap(np.arange(N_SETS), replicates=options.draws, seed=options.seed).weights
     matches = match(data["truth"], data["found"])
     sampled = class_ap_draws(data["truth"], data["found"], matches, chosen, np.arange(N_SETS), draws)
     bounds = np.percentile(mean_over_classes(sampled), [2.5, 97.5], axis=1)

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.detection.average import frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.match import COCO_IOUS, match
 from strobe.metrics.detection.tables import DetectionTable, TruthTable
-from strobe.metrics.detection.worst import class_ap, class_ap_draws, video_draws, worst_frames
+from strobe.metrics.detection.worst import class_ap, class_ap_draws, worst_frames
 
 AREAS = (None, (0.0, 9.0), (9.0, 25.0), (25.0, 1e10), (16.0, 16.0))
 
@@ -164,7 +165,7 @@ def test_a_draw_equals_pycocotools_on_copied_frames(coco):
     owner, distance = np.repeat(np.arange(8), 3), np.tile([-1.0, 0.0, 1.0], 8)
     matches = match(truth, found)
     worst = worst_frames(frame_ap(truth, found, matches), owner, np.arange(24), distance, ks=(0, 1))
-    draws = video_draws(4, draws=5, rng=rng)
+    draws = Bootstrap(np.arange(4), replicates=5, seed=1).weights
     video_of_set = np.arange(8) // 2
     ours = class_ap_draws(truth, found, matches, worst.frame, video_of_set, draws)
     for k in (0, 1):

@@ -14,7 +14,15 @@ from strobe.core.errors import expect
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import DetectionTable, TruthTable
 
-__all__ = ["CurveIndex", "Interpolation", "curve_index", "frame_ap", "frame_class_ap", "mean_over_classes"]
+__all__ = [
+    "CurveIndex",
+    "Interpolation",
+    "ap_of_flags",
+    "curve_index",
+    "frame_ap",
+    "frame_class_ap",
+    "mean_over_classes",
+]
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -63,6 +71,14 @@ def _grouped_ap(group: Ints, rank: Ints, wanted: Ints, interpolation: Interpolat
         gain = (_recalls_reached(hits / objects) - np.where(opens, 0, _recalls_reached((hits - 1) / objects))) / 101.0
     total = np.bincount(group, weights=gain * envelope, minlength=len(wanted))
     return np.where(wanted > 0, total, np.nan)
+
+
+def ap_of_flags(frame: Ints, hit: Bools, counts: Bools, wanted: Ints, interpolation: Interpolation) -> Floats:
+    """AP of every frame (F,) from rows sorted by frame and score: which are hits, which count, how many are wanted."""
+    spared = np.concatenate(([0], np.cumsum(~counts)))
+    rows = np.flatnonzero(hit)
+    start = np.searchsorted(frame, frame[rows])
+    return _grouped_ap(frame[rows], rows - start + 1 - (spared[rows] - spared[start]), wanted, interpolation)
 
 
 def frame_ap(

@@ -32,7 +32,8 @@ class TruthTable:
     """Objects that are there, one row each, sorted by frame and then by label: make one with `TruthTable.of`.
 
     `crowd` marks regions that are neither to be found nor to be blamed for (pycocotools' iscrowd); `area` is the
-    object's area in pixels, the box's where nothing better is known.
+    object's area in pixels, the box's where nothing better is known; `track` names an object through its video, −1
+    where unknown.
     """
 
     frame: Ints
@@ -40,13 +41,14 @@ class TruthTable:
     xyxy: Floats
     crowd: Bools
     area: Floats
+    track: Ints
     n_frames: int
     n_classes: int
 
     def __post_init__(self) -> None:
         n = len(self.frame)
         expect(self.xyxy.shape == (n, 4), "TruthTable.xyxy", f"shape ({n}, 4)", self.xyxy.shape)
-        for name in ("label", "crowd", "area"):
+        for name in ("label", "crowd", "area", "track"):
             expect(len(getattr(self, name)) == n, f"TruthTable.{name}", f"{n} rows", len(getattr(self, name)))
         _check_places(self, "TruthTable")
         key = self.frame.astype(np.int64) * self.n_classes + self.label
@@ -66,6 +68,7 @@ class TruthTable:
         n_classes: int,
         crowd: Bools | None = None,
         area: Floats | None = None,
+        track: Ints | None = None,
     ) -> "TruthTable":
         """The table from columns in any order; rows of one frame and class keep theirs."""
         order = np.lexsort((label, frame))
@@ -76,6 +79,7 @@ class TruthTable:
             xyxy=boxes,
             crowd=np.zeros(len(order), dtype=bool) if crowd is None else np.asarray(crowd, dtype=bool)[order],
             area=_box_area(boxes) if area is None else np.asarray(area, dtype=np.float64)[order],
+            track=np.full(len(order), -1) if track is None else np.asarray(track)[order],
             n_frames=n_frames,
             n_classes=n_classes,
         )
@@ -83,13 +87,16 @@ class TruthTable:
     @classmethod
     def of_boxes(cls, boxes: Boxes, *, n_frames: int, n_classes: int) -> "TruthTable":
         """The table of a dataset's boxes."""
-        return cls.of(boxes.frame, boxes.label, boxes.xyxy, crowd=boxes.crowd, n_frames=n_frames, n_classes=n_classes)
+        return cls.of(
+            boxes.frame, boxes.label, boxes.xyxy, crowd=boxes.crowd, track=boxes.track,
+            n_frames=n_frames, n_classes=n_classes,
+        )  # fmt: skip
 
     def merged(self) -> "TruthTable":
         """The same objects as one class, in the same order: localization."""
         return TruthTable(
             frame=self.frame, label=np.zeros(len(self), dtype=np.int64), xyxy=self.xyxy, crowd=self.crowd,
-            area=self.area, n_frames=self.n_frames, n_classes=1,
+            area=self.area, track=self.track, n_frames=self.n_frames, n_classes=1,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from strobe.metrics.detection.average import Interpolation, curve_index
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import DetectionTable, TruthTable
 
-__all__ = ["Worst", "class_ap", "class_ap_draws", "video_draws", "worst_frames"]
+__all__ = ["Worst", "class_ap", "class_ap_draws", "worst_frames"]
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -100,14 +100,6 @@ def class_ap(
     return total / len(matches)
 
 
-def video_draws(n_videos: int, *, draws: int, rng: np.random.Generator) -> Floats:
-    """How often each video comes up in each draw of n_videos with replacement, (draws, n_videos)."""
-    expect(n_videos >= 1, "n_videos", ">= 1", n_videos)
-    picks = rng.integers(0, n_videos, size=(draws, n_videos))
-    picks += np.arange(draws)[:, None] * n_videos
-    return np.bincount(picks.ravel(), minlength=draws * n_videos).reshape(draws, n_videos).astype(np.float64)
-
-
 def class_ap_draws(
     truth: TruthTable,
     found: DetectionTable,
@@ -120,7 +112,8 @@ def class_ap_draws(
 ) -> Floats:
     """AP of every class under each draw of videos: (K, C, B). The chosen frames (S, K) stay as they are.
 
-    `draws` (B, G) as from video_draws, `video_of_set` (S,) in 0…G−1. A draw re-weights matches already made.
+    `draws` (B, G) says how often each video comes up (`Bootstrap.weights`), `video_of_set` (S,) is in 0…G−1. A draw
+    re-weights matches already made.
     """
     out = np.empty((chosen.shape[1], found.n_classes, len(draws)))
     for k in range(chosen.shape[1]):

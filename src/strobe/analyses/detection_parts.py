@@ -1,0 +1,176 @@
+"""Parts of a detector's score: a curve against k with its draws, the detector as a classifier, tracks along sets."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.plan import Plan
+from strobe.core.estimate import Estimate
+from strobe.metrics.detection.average import Interpolation, mean_over_classes
+from strobe.metrics.detection.match import Matches
+from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tracks import track_figures
+from strobe.metrics.detection.worst import Worst, class_ap, class_ap_draws
+from strobe.metrics.intervals import ONE_VIDEO, nothing, proportion
+from strobe.metrics.pmk import first_wrong, right_at
+
+__all__ = ["AsClassifier", "Curve", "as_classifier", "curve_of", "temporal"]
+
+Floats = NDArray[np.float64]
+
+NOTHING_THERE = "nothing is to be found in these frames"
+NO_DRAWS = "the bootstrap was switched off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """mAP (or one class's AP) on the anchors and on the worst frames for every k; the drop from the same draws."""
+
+    points: tuple[Estimate, ...]
+    drop: Estimate
+
+    @property
+    def orig(self) -> Estimate:
+        """On the anchors."""
+        return self.points[0]
+
+    @property
+    def pmk(self) -> Estimate:
+        """On the worst frames within k."""
+        return self.points[-1]
+
+    def to_json(self) -> dict[str, Any]:
+        """The keys of results.json: map_orig, map_pmk, drop, curve."""
+        return {
+            "map_orig": self.orig.to_json(),
+            "map_pmk": self.pmk.to_json(),
+            "drop": self.drop.to_json(),
+            "curve": [{"k": k, "map": point.to_json()} for k, point in enumerate(self.points)],
+        }
+
+    @classmethod
+    def of_values(cls, plan: Plan, values: Floats, draws: Floats | None, *, n: tuple[int, int]) -> "Curve":
+        """From values (K,) and draws (K, B), None without bootstrap; `n` on the anchors and on the worst frames."""
+        points = [
+            _estimate(plan, float(value), None if draws is None else draws[k], n=n[0] if k == 0 else n[1])
+            for k, value in enumerate(values)
+        ]
+        drop = _estimate(plan, float(values[0] - values[-1]), None if draws is None else draws[0] - draws[-1], n=n[0])
+        return cls(points=tuple(points), drop=drop)
+
+
+def _estimate(plan: Plan, value: float, draws: Floats | None, *, n: int) -> Estimate:
+    if np.isnan(value):
+        return nothing(NOTHING_THERE)
+    if draws is None:
+        reason = ONE_VIDEO if plan.options.bootstrap else NO_DRAWS
+        return Estimate(value=value, low=None, high=None, n=n, reason=reason)
+    return plan.bootstrap.estimate(value, draws, n=n)
+
+
+def curve_of(
+    plan: Plan,
+    truth: TruthTable,
+    found: DetectionTable,
+    matches: tuple[Matches, ...],
+    worst: Worst,
+    interpolation: Interpolation,
+) -> tuple[Curve, Floats, Floats | None]:
+    """The curve of mAP against k, the AP per class (C, K) behind it and its draws (K, C, B)."""
+    ap = class_ap(truth, found, matches, worst.frame, interpolation=interpolation)
+    draws = None
+    if plan.options.bootstrap and plan.bootstrap.n_clusters > 1:
+        sample = plan.bootstrap
+        draws = class_ap_draws(
+            truth, found, matches, worst.frame, sample.place, sample.weights, interpolation=interpolation
+        )
+    means = None if draws is None else mean_over_classes(draws)
+    n = plan.n_sets
+    curve = Curve.of_values(plan, mean_over_classes(ap), means, n=(n, n))
+    return curve, ap, draws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsClassifier:
+    """The detector judged by the class of its most confident box; a frame without a box is wrong."""
+
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    coverage: Estimate
+    curve: tuple[Estimate, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of results.json."""
+        figures = {name: getattr(self, name).to_json() for name in ("acc_orig", "acc_pmk", "drop", "coverage")}
+        return figures | {"curve": [{"k": k, "acc": point.to_json()} for k, point in enumerate(self.curve)]}
+
+
+def as_classifier(plan: Plan, found: DetectionTable) -> AsClassifier:
+    """pm-k accuracy by the class of the most confident box; coverage is the share of the sets' frames with a box."""
+    starts = found.starts()
+    has_box = starts[1:] > starts[:-1]
+    best = np.full(found.n_frames, -1, dtype=np.int64)
+    best[has_box] = found.label[starts[:-1][has_box]]
+    right = plan.right(best[plan.frame])
+    first = first_wrong(~right, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
+    at_k = right_at(first, k=plan.k)
+    orig, perturbed = at_k[:, 0], at_k[:, -1]
+    headline = plan.headline.estimates(np.concatenate([orig, perturbed, orig & ~perturbed]))
+    return AsClassifier(
+        acc_orig=headline[0],
+        acc_pmk=headline[1],
+        drop=headline[2],
+        coverage=plan.all_rows.estimates(has_box[plan.frame])[0],
+        curve=tuple(plan.by_k.estimates(at_k.ravel())),
+    )
+
+
+def temporal(
+    plan: Plan, truth: TruthTable, found: DetectionTable, one: Matches, *, confidence: float
+) -> dict[str, Any]:
+    """Flicker, jitter and score swing of tracked objects; a reason where nothing is tracked."""
+    if not (truth.track >= 0).any():
+        return {"reason": "the boxes carry no track ids"}
+    if not plan.is_video:
+        return {"reason": "the axis is not frame-offset: tracks exist only along a video"}
+    figures = track_figures(
+        truth,
+        found,
+        one,
+        set_of_row=plan.set_row,
+        frame_of_row=plan.frame,
+        index_of_frame=plan.view.frames.index,
+        confidence=confidence,
+    )
+    if not len(figures.set):
+        return {"reason": "no tracked object is in two frames of a set"}
+    video = plan.cluster[figures.set]
+    long = figures.can_flicker
+    return {
+        "n_tracks": len(figures.set),
+        "flicker": (
+            proportion(figures.flickers[long], video[long], interval=plan.options.interval)
+            if long.any()
+            else nothing("no tracked object is in three frames of a set")
+        ).to_json(),
+        "found_lost_rate": _mean(plan, figures.flips, figures.set).to_json(),
+        "box_jitter": _mean(plan, figures.jitter, figures.set).to_json(),
+        "score_swing": _mean(plan, figures.swing, figures.set).to_json(),
+    }
+
+
+def _mean(plan: Plan, values: Floats, of_set: NDArray[np.int64]) -> Estimate:
+    """The mean over tracks with a value, with its interval from resampled videos; n counts tracks."""
+    known = ~np.isnan(values)
+    n = int(known.sum())
+    if n == 0:
+        return nothing("no tracked object is found in two frames of a set")
+    value = float(values[known].mean())
+    if not plan.options.bootstrap:
+        return Estimate(value=value, low=None, high=None, n=n, reason=NO_DRAWS)
+    total = np.bincount(of_set[known], weights=values[known], minlength=plan.n_sets)
+    count = np.bincount(of_set[known], minlength=plan.n_sets)
+    return plan.bootstrap.estimate(value, plan.bootstrap.ratio(total, count), n=n)
