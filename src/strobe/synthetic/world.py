@@ -1,0 +1,298 @@
+"""The synthetic world: short clips of painted objects on the move, with everything about them known exactly."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PillowImage
+
+from strobe.core.errors import UnknownName, expect
+from strobe.synthetic import actors
+from strobe.synthetic.actors import Actor, Motion
+from strobe.synthetic.backgrounds import BACKGROUNDS, background
+from strobe.synthetic.classes import KINDS, LABEL_SPACE
+
+__all__ = ["Clip", "World", "WorldOptions"]
+
+_MOST_SUBFRAMES = 8
+_FAMILIES = tuple(BACKGROUNDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldOptions:
+    """What the world is like. Amounts of 1 are lively, 0 switches the effect off.
+
+    `size` is the side of a frame, `frames` the length of a clip (odd: the anchor is in the middle). Between
+    `objects_min` and `objects_max` objects of the classes are in a clip; up to `distractors` things of no class
+    behind them and up to `occluders` in front. `object_scale` is the range of diameters as shares of the side.
+    `blur` is the share of a frame's time the shutter is open. With probability `background_correlation` the ground is
+    the home of the main object's class, else any of the eight alike. With probability `texture_faithful` an object
+    wears its class's usual texture, else any.
+    """
+
+    size: int = 128
+    frames: int = 21
+    fps: int = 30
+    objects_min: int = 1
+    objects_max: int = 1
+    distractors: int = 2
+    occluders: int = 1
+    object_scale: tuple[float, float] = (0.35, 0.6)
+    motion: float = 1.0
+    blur: float = 0.6
+    lighting: float = 1.0
+    noise: float = 3.0
+    background_correlation: float = 0.0
+    texture_faithful: float = 0.8
+
+    def __post_init__(self) -> None:
+        expect(32 <= self.size <= 1024, "world.size", "32 to 1024", self.size)
+        expect(1 <= self.frames <= 2001 and self.frames % 2 == 1, "world.frames", "odd, 1 to 2001", self.frames)
+        expect(1 <= self.objects_min <= self.objects_max <= 20, "world.objects", "1 to 20", self.objects_max)
+        expect(0 <= self.distractors <= 50 and 0 <= self.occluders <= 10, "world.distractors", "0 to 50", None)
+        low, high = self.object_scale
+        expect(0.05 <= low <= high <= 1, "world.object_scale", "0.05 ≤ low ≤ high ≤ 1", self.object_scale)
+        for name, top in (("motion", 4), ("blur", 1), ("lighting", 3), ("noise", 64), ("background_correlation", 1),
+                          ("texture_faithful", 1)):  # fmt: skip
+            expect(0 <= getattr(self, name) <= top, f"world.{name}", f"0 to {top}", getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clip:
+    """A rendered clip of T frames and N objects; object 0 is the main one, whose class is `label`.
+
+    `frames` (T, H, W, 3) uint8; `labels` (N,) classes, an object's place being its track; `boxes` (T, N, 4) around
+    what is visible and `boxes_full` (T, N, 4) around all that is inside the frame, NaN where there is nothing;
+    `masks_visible` and `masks_full` (T, N, H, W) at the middle of the exposure; `occlusion` (T, N) the share of an
+    object's pixels inside the frame that something covers; `in_view` (T, N) the share of the object inside the frame;
+    `background` the family's place in BACKGROUNDS.
+    """
+
+    seed: int
+    frames: NDArray[np.uint8]
+    label: int
+    labels: NDArray[np.int32]
+    boxes: NDArray[np.float64]
+    boxes_full: NDArray[np.float64]
+    masks_visible: NDArray[np.bool_]
+    masks_full: NDArray[np.bool_]
+    occlusion: NDArray[np.float64]
+    in_view: NDArray[np.float64]
+    background: int
+
+    @property
+    def background_name(self) -> str:
+        """The family of the ground."""
+        return _FAMILIES[self.background]
+
+    @property
+    def anchor(self) -> int:
+        """The place of the middle frame."""
+        return len(self.frames) // 2
+
+
+class World:
+    """Renders clips: the same options and seed give the same bytes.
+
+    >>> clip = World(WorldOptions(size=48, frames=3)).clip(7)
+    >>> clip.frames.shape, clip.boxes.shape
+    ((3, 48, 48, 3), (3, 1, 4))
+    """
+
+    label_space = LABEL_SPACE
+
+    def __init__(self, options: WorldOptions | None = None) -> None:
+        self.options = options or WorldOptions()
+
+    def clip(self, seed: int, *, label: int | None = None, background: str | None = None) -> Clip:
+        """The clip of a seed. `label` fixes the main object's class, `background` the ground's family.
+
+        Neither changes anything else: what is asked for another ground is the same clip over another ground.
+        """
+        options = self.options
+        expect(seed >= 0, "seed", ">= 0", seed)
+        expect(label is None or 0 <= label < len(KINDS), "label", f"0 to {len(KINDS) - 1}", label)
+        if background is not None and background not in BACKGROUNDS:
+            raise UnknownName("background", background, BACKGROUNDS)
+        cast_rng, ground_rng, camera_rng, clutter_rng, light_rng, noise_rng = np.random.default_rng(seed).spawn(6)
+        objects = self._objects(cast_rng, label)
+        home = KINDS[objects[0].label].home
+        drawn = home if ground_rng.uniform() < options.background_correlation else str(ground_rng.choice(_FAMILIES))
+        family = background or drawn
+        ground = self._ground(family, ground_rng)
+        camera = actors.random_motion(camera_rng, options.size, 0.5 * options.motion)
+        behind, before = self._clutter(clutter_rng, objects[0])
+        # The main object is drawn last of the objects: others may pass behind it, never over it.
+        scene = _Scene(options, ground, camera, [*behind, *reversed(objects), *before])
+        half = options.frames // 2
+        frames = np.stack([scene.expose(place - half) for place in range(options.frames)])
+        frames = _seen_by_sensor(frames, options, light_rng, noise_rng)
+        return self._known(seed, frames, objects, before, scene, _FAMILIES.index(family))
+
+    def _objects(self, rng: np.random.Generator, label: int | None) -> list[Actor]:
+        options, size = self.options, self.options.size
+        count_rng, *each = rng.spawn(1 + options.objects_max)
+        count = int(count_rng.integers(options.objects_min, options.objects_max + 1))
+        placed: list[Actor] = []
+        diameters: list[float] = []
+        for place in range(count):
+            draw = each[place]
+            drawn = int(draw.integers(len(KINDS)))
+            chosen = label if place == 0 and label is not None else drawn
+            diameter = float(size * draw.uniform(*options.object_scale))
+            centre = self._free_place(draw, diameter, placed, diameters)
+            motion = actors.random_motion(draw, size, options.motion)
+            placed.append(
+                actors.of_kind(
+                    KINDS[chosen], chosen, diameter=diameter, centre=centre, motion=motion, rng=draw,
+                    texture_faithful=options.texture_faithful,
+                )
+            )  # fmt: skip
+            diameters.append(diameter)
+        return placed
+
+    def _free_place(
+        self, rng: np.random.Generator, diameter: float, others: list[Actor], diameters: list[float]
+    ) -> tuple[float, float]:
+        """The one of a dozen random places inside the frame that is farthest from what is there already."""
+        edge = min(0.5 * diameter, 0.5 * self.options.size)
+        tries = rng.uniform(edge, self.options.size - edge, (12, 2))
+        if not others:
+            return float(tries[0, 0]), float(tries[0, 1])
+        gaps = [
+            np.linalg.norm(tries - np.array(other.centre), axis=1) - 0.5 * (diameter + across)
+            for other, across in zip(others, diameters, strict=True)
+        ]
+        best = tries[int(np.min(gaps, axis=0).argmax())]
+        return float(best[0]), float(best[1])
+
+    def _ground(self, family: str, rng: np.random.Generator) -> PillowImage.Image:
+        # The seed of the painting depends on the family, so that a ground asked for by name is always the same one.
+        own = np.random.default_rng([int(rng.integers(2**32)), _FAMILIES.index(family)])
+        return background(family, int(self.options.size * 1.5), own)
+
+    def _clutter(self, rng: np.random.Generator, main: Actor) -> tuple[list[Actor], list[Actor]]:
+        options = self.options
+        count_rng, *each = rng.spawn(1 + options.distractors + options.occluders)
+        behind = int(count_rng.integers(options.distractors + 1))
+        before = int(count_rng.integers(options.occluders + 1))
+        return (
+            [actors.distractor(options.size, amount=options.motion, rng=each[place]) for place in range(behind)],
+            [
+                actors.occluder(
+                    options.size, towards=main, amount=options.motion, rng=each[options.distractors + place]
+                )
+                for place in range(before)
+            ],
+        )
+
+    def _known(
+        self, seed: int, frames: NDArray[np.uint8], objects: list[Actor], before: list[Actor], scene: "_Scene",
+        family: int,
+    ) -> Clip:  # fmt: skip
+        half, size_wh = self.options.frames // 2, (self.options.size, self.options.size)
+        shape = (len(frames), len(objects), self.options.size, self.options.size)
+        full, visible = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+        in_view = np.zeros(shape[:2])
+        for place in range(len(frames)):
+            moment = float(place - half)
+            hidden = np.zeros(shape[2:], dtype=bool)
+            for actor in before:
+                hidden |= scene.at(actor, moment).mask(size_wh, moment)
+            for track, actor in enumerate(objects):
+                seen = scene.at(actor, moment)
+                full[place, track] = seen.mask(size_wh, moment)
+                visible[place, track] = full[place, track] & ~hidden
+                in_view[place, track] = min(1.0, full[place, track].sum() / max(seen.visible_area(moment), 1.0))
+                hidden |= full[place, track]
+        inside = full.sum(axis=(2, 3))
+        share = visible.sum(axis=(2, 3)) / np.maximum(inside, 1)
+        return Clip(
+            seed=seed,
+            frames=frames,
+            label=objects[0].label,
+            labels=np.array([actor.label for actor in objects], dtype=np.int32),
+            boxes=_boxes_of(visible),
+            boxes_full=_boxes_of(full),
+            masks_visible=visible,
+            masks_full=full,
+            occlusion=np.where(inside > 0, 1 - share, 0.0),
+            in_view=in_view,
+            background=family,
+        )
+
+
+class _Scene:
+    """Ground and actors under a moving camera; the last actor is in front."""
+
+    def __init__(self, options: WorldOptions, ground: PillowImage.Image, camera: Motion, cast: list[Actor]) -> None:
+        self._options, self._ground, self._camera, self._cast = options, ground, camera, cast
+
+    def at(self, actor: Actor, moment: float) -> Actor:
+        """The actor as the camera sees it at a moment: moved against the camera's own motion."""
+        x, y = self._camera.offset(moment)
+        return replace(actor, centre=(actor.centre[0] - float(x), actor.centre[1] - float(y)))
+
+    def expose(self, moment: float) -> NDArray[np.uint8]:
+        """One frame, everything that happens while the shutter is open averaged."""
+        open_for = self._options.blur
+        count = self._subframes(moment, open_for)
+        moments = [moment + open_for * ((place + 0.5) / count - 0.5) for place in range(count)]
+        total = np.zeros((self._options.size, self._options.size, 3), dtype=np.uint16)
+        for one in moments:
+            total += np.asarray(self._look(one))
+        return np.asarray((total + count // 2) // count, dtype=np.uint8)
+
+    def _subframes(self, moment: float, open_for: float) -> int:
+        if not open_for:
+            return 1
+        ends = (moment - open_for / 2, moment + open_for / 2)
+        camera = self._camera.offset(ends[1]) - self._camera.offset(ends[0])
+        travels = [np.linalg.norm(camera)]
+        travels += [np.linalg.norm(a.motion.offset(ends[1]) - a.motion.offset(ends[0]) - camera) for a in self._cast]
+        return int(np.clip(np.ceil(max(travels) / 1.5), 1, _MOST_SUBFRAMES))
+
+    def _look(self, moment: float) -> PillowImage.Image:
+        size = self._options.size
+        x, y = self._camera.offset(moment)
+        room = (self._ground.width - size) / 2
+        left, top = (float(np.clip(room + shift, 1, 2 * room - 1)) for shift in (x, y))
+        frame = self._ground.transform(
+            (size, size),
+            PillowImage.Transform.AFFINE,
+            (1, 0, left, 0, 1, top),
+            PillowImage.Resampling.BILINEAR,
+        )
+        for actor in self._cast:
+            self.at(actor, moment).draw_on(frame, moment)
+        return frame
+
+
+def _seen_by_sensor(
+    frames: NDArray[np.uint8], options: WorldOptions, light_rng: np.random.Generator, noise_rng: np.random.Generator
+) -> NDArray[np.uint8]:
+    """The frames under light that falls from one side and drifts, with a little noise."""
+    heading, level = light_rng.uniform(0, 2 * np.pi), light_rng.uniform(0.75, 1.1)
+    tint = 1 + options.lighting * light_rng.uniform(-0.08, 0.08, 3)
+    swing, speed, phase = light_rng.uniform(0, 0.12), light_rng.uniform(0.1, 0.6), light_rng.uniform(0, 2 * np.pi)
+    rows, columns = np.mgrid[0 : options.size, 0 : options.size] / options.size - 0.5
+    slope = 1 + 0.35 * options.lighting * (np.cos(heading) * columns + np.sin(heading) * rows)
+    base = (slope[:, :, None] * tint * (1 + options.lighting * (level - 1))).astype(np.float32)
+    out = np.empty_like(frames)
+    for place, frame in enumerate(frames):
+        gain = 1 + options.lighting * swing * (np.sin(speed * place + phase))
+        lit = frame * (base * np.float32(gain))
+        if options.noise:
+            lit += np.float32(options.noise) * noise_rng.standard_normal(lit.shape, dtype=np.float32)
+        out[place] = np.clip(lit + 0.5, 0, 255)
+    return out
+
+
+def _boxes_of(masks: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The tight box of every mask, NaN for an empty one; the far corner exclusive."""
+    boxes = np.full((*masks.shape[:2], 4), np.nan)
+    for place, track in np.argwhere(masks.any(axis=(2, 3))):
+        columns = np.flatnonzero(masks[place, track].any(axis=0))
+        rows = np.flatnonzero(masks[place, track].any(axis=1))
+        boxes[place, track] = (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1)
+    return boxes

@@ -1,0 +1,39 @@
+"""`strobe synthesize`: a dataset folder from the synthetic world."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import Progress
+from strobe.datasets import folder
+from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
+
+__all__ = ["Synthesized", "synthesize"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synthesized:
+    """The dataset, and whether it was there already."""
+
+    dataset: Dataset
+    was_there: bool
+
+
+def synthesize(destination: Path, options: SyntheticOptions, *, progress: Progress | None = None) -> Synthesized:
+    """Render the clips and write the dataset folder; a finished one made with the same options is left as it is."""
+    if folder.is_dataset(destination):
+        old = folder.read(destination)
+        if old.info.provenance == options.provenance() and _whole(old):
+            return Synthesized(dataset=old, was_there=True)
+        raise StrobeError(
+            f"{printable(destination)} already holds a dataset made otherwise; choose another folder or remove it first"
+        )
+    dataset = synthetic_dataset(options, folder=destination, progress=progress).dataset
+    folder.write(dataset, destination)
+    return Synthesized(dataset=replace(dataset, root=destination), was_there=False)
+
+
+def _whole(dataset: Dataset) -> bool:
+    root = dataset.root or Path()
+    return all((root / str(media)).is_file() for media in dataset.frames.media)

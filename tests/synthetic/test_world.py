@@ -1,0 +1,209 @@
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strobe.core.errors import InvalidValue, UnknownName
+from strobe.synthetic.actors import Motion, random_motion
+from strobe.synthetic.backgrounds import BACKGROUNDS, background
+from strobe.synthetic.classes import KINDS, LABEL_SPACE
+from strobe.synthetic.painter import TEXTURES, Painter, ellipse, random_look
+from strobe.synthetic.world import World, WorldOptions
+
+SMALL = WorldOptions(size=64, frames=5, objects_max=3, object_scale=(0.25, 0.5))
+BARE = WorldOptions(
+    size=64, frames=5, distractors=0, occluders=0, motion=0.0, blur=0.0, lighting=0.0, noise=0.0
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("label", range(len(KINDS)))
+def test_every_class_fills_its_canvas_and_has_an_inside(label: int) -> None:
+    kind = KINDS[label]
+    shares = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        painter = Painter(64)
+        kind.draw(painter, random_look(rng, texture=kind.texture), rng)
+        alpha = np.asarray(painter.image())[:, :, 3]
+        shares.append((alpha >= 128).mean())
+        rows, columns = np.nonzero(alpha)
+        assert max(np.ptp(rows), np.ptp(columns)) > 50, kind.name
+        assert ((alpha > 0) & (alpha < 255)).any()  # soft edges
+    assert 0.12 < min(shares) <= max(shares) < 0.7, kind.name
+
+
+def test_classes_differ_in_shape_and_not_only_in_colour() -> None:
+    outlines = []
+    for kind in KINDS:
+        rng = np.random.default_rng(0)
+        painter = Painter(48)
+        kind.draw(painter, random_look(rng, texture=kind.texture), rng)
+        outlines.append(np.asarray(painter.image())[:, :, 3] >= 128)
+    for one in range(len(KINDS)):
+        for other in range(one):
+            both = (outlines[one] & outlines[other]).sum() / (outlines[one] | outlines[other]).sum()
+            assert both < 0.85, (KINDS[one].name, KINDS[other].name)
+
+
+@pytest.mark.parametrize("name", TEXTURES)
+def test_textures_stay_in_range_and_vary(name: str) -> None:
+    y, x = (np.mgrid[-1:1:40j, -1:1:40j]).astype(np.float32)
+    share = TEXTURES[name](x, y, 1.0)
+    assert 0 <= share.min() <= share.max() <= 1
+    assert (share.std() > 0.1) == (name != "plain")
+
+
+def test_families_of_ground_can_be_told_apart_by_simple_statistics() -> None:
+    """Nearest mean over colour and edge strength: far better than chance, or there would be nothing to correlate."""
+
+    def features(family: str, seed: int) -> np.ndarray:
+        pixels = np.asarray(background(family, 64, np.random.default_rng(seed)), dtype=float)
+        edges = [np.abs(np.diff(pixels.mean(axis=2), axis=axis)).mean() * 4 for axis in (0, 1)]
+        return np.array([*pixels.mean(axis=(0, 1)), *edges])
+
+    known = {family: np.mean([features(family, seed) for seed in range(6)], axis=0) for family in BACKGROUNDS}
+    right = [
+        min(known, key=lambda name: float(np.linalg.norm(known[name] - features(family, seed)))) == family
+        for family in BACKGROUNDS
+        for seed in range(10, 16)
+    ]
+    assert np.mean(right) > 0.8
+
+
+def test_the_same_seed_gives_the_same_clip_and_another_gives_another() -> None:
+    first, again, other = (World(SMALL).clip(seed) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first.frames, again.frames)
+    np.testing.assert_array_equal(first.masks_visible, again.masks_visible)
+    assert (first.frames != other.frames).any()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_boxes_masks_and_occlusion_agree(seed: int) -> None:
+    clip = World(SMALL).clip(seed)
+    assert (clip.masks_visible <= clip.masks_full).all()
+    assert (clip.masks_visible.sum(axis=1) <= 1).all()  # no pixel belongs to two objects
+    full, seen = clip.masks_full.sum(axis=(2, 3)), clip.masks_visible.sum(axis=(2, 3))
+    np.testing.assert_allclose(clip.occlusion[full > 0], 1 - seen[full > 0] / full[full > 0])
+    assert ((clip.in_view >= 0) & (clip.in_view <= 1)).all()
+    for boxes, masks in ((clip.boxes, clip.masks_visible), (clip.boxes_full, clip.masks_full)):
+        for place in range(len(boxes)):
+            for track in range(boxes.shape[1]):
+                rows, columns = np.nonzero(masks[place, track])
+                if not len(rows):
+                    assert np.isnan(boxes[place, track]).all()
+                    continue
+                expected = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+                assert boxes[place, track].tolist() == expected
+
+
+def test_the_mask_is_where_the_object_is() -> None:
+    """The same clip over two grounds differs exactly where no object is (without light, noise and blur)."""
+    for seed in range(4):
+        one, other = (World(BARE).clip(seed, background=family) for family in ("clouds", "night"))
+        mask = one.masks_full[0, 0]
+        np.testing.assert_array_equal(mask, other.masks_full[0, 0])
+        same = (np.abs(one.frames[0].astype(int) - other.frames[0]) <= 8).all(axis=2)
+        # Edge pixels are a mix of object and ground, and a shadow lies on the ground.
+        inner = mask.copy()
+        for shift in np.argwhere(np.ones((3, 3))) - 1:
+            inner &= np.roll(mask, shift, axis=(0, 1))
+        # Not all of it: where two parts only just meet, a thread of the ground shows through.
+        assert same[inner].mean() > 0.9
+        assert same[~mask].mean() < 0.05
+
+
+def test_nothing_moves_when_motion_is_off_and_something_does_when_it_is_on() -> None:
+    still, moving = World(BARE).clip(3), World(replace(BARE, motion=1.0)).clip(3)
+    flapping = KINDS[still.label].flap > 0
+    changed = (still.frames != still.frames[:1]).any(axis=3).mean()
+    assert changed == 0 or flapping
+    assert (moving.frames[0] != moving.frames[-1]).mean() > 0.5
+
+
+def test_a_fixed_label_or_ground_changes_nothing_else() -> None:
+    plain = World(SMALL).clip(11)
+    fixed = World(SMALL).clip(11, background=plain.background_name)
+    np.testing.assert_array_equal(plain.frames, fixed.frames)
+    for label in (0, 6):
+        clip = World(SMALL).clip(11, label=label)
+        assert clip.label == label == clip.labels[0]
+        assert clip.background == plain.background
+        assert clip.labels[1:].tolist() == plain.labels[1:].tolist()
+
+
+def test_background_correlation_is_the_probability_asked_for() -> None:
+    for wanted, expected in ((0.0, 1 / 8), (0.5, 0.5 + 0.5 / 8), (1.0, 1.0)):
+        world = World(WorldOptions(size=32, frames=1, distractors=0, occluders=0, background_correlation=wanted))
+        clips = [world.clip(seed) for seed in range(150)]
+        at_home = np.mean([clip.background_name == KINDS[clip.label].home for clip in clips])
+        assert abs(at_home - expected) < 0.12
+
+
+def test_occluders_cover_something_now_and_then_and_spare_most_anchors() -> None:
+    world = World(WorldOptions(size=48, frames=21, occluders=1, noise=0.0))
+    clips = [world.clip(seed) for seed in range(24)]
+    worst = np.array([clip.occlusion[:, 0].max() for clip in clips])
+    anchors = np.array([clip.occlusion[clip.anchor, 0] for clip in clips])
+    assert (worst > 0.3).sum() >= 4
+    assert (anchors < 0.4).mean() > 0.85
+    none = World(WorldOptions(size=48, frames=3, occluders=0)).clip(0)
+    assert none.occlusion.max() == 0
+
+
+def test_blur_softens_what_moves() -> None:
+    options = replace(SMALL, motion=3.0, noise=0.0, frames=21)
+    sharp, blurred = (World(replace(options, blur=blur)).clip(4).frames.astype(int) for blur in (0.0, 1.0))
+    edges = [np.abs(np.diff(frames.mean(axis=3), axis=2)).mean() for frames in (sharp, blurred)]
+    assert edges[1] < 0.97 * edges[0]
+
+
+@given(seed=st.integers(0, 2**31), amount=st.floats(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_every_path_is_at_its_place_at_the_anchor(seed: int, amount: float) -> None:
+    motion = random_motion(np.random.default_rng(seed), 128, amount)
+    np.testing.assert_allclose(motion.offset(0.0), 0, atol=1e-12)
+    if amount == 0:
+        np.testing.assert_allclose(motion.offset(7.0), 0, atol=1e-12)
+
+
+def test_an_ellipse_covers_its_area() -> None:
+    painter = Painter(100)
+    look = random_look(np.random.default_rng(0), texture="plain")
+    painter.part(ellipse(0, 0, 0.5, 0.3, angle=0.4), look)
+    covered = np.asarray(painter.image())[:, :, 3].sum() / 255
+    assert abs(covered / (np.pi * 25 * 15) - 1) < 0.03
+    assert Motion().offset(3.0).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"size": 8}, {"frames": 4}, {"objects_min": 0}, {"objects_min": 2}, {"object_scale": (0.5, 0.2)}, {"blur": 2.0},
+     {"background_correlation": 1.1}, {"noise": -1.0}, {"motion": float("nan")}],
+)  # fmt: skip
+def test_options_out_of_range_are_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(InvalidValue, match="world"):
+        WorldOptions(**bad)  # type: ignore[arg-type]
+
+
+def test_an_unknown_ground_is_named_with_near_ones() -> None:
+    with pytest.raises(UnknownName, match="did you mean meadow"):
+        World(SMALL).clip(0, background="medow")
+    with pytest.raises(InvalidValue, match="label"):
+        World(SMALL).clip(0, label=12)
+
+
+def test_it_is_quick() -> None:
+    """Hundreds of frames a second on an idle core; the bound leaves room for a busy one."""
+    world = World(WorldOptions(size=96))
+    begin = time.process_time()
+    for seed in range(4):
+        world.clip(seed)
+    assert 4 * 21 / (time.process_time() - begin) > 60
+
+
+def test_the_label_space_has_a_dozen_classes() -> None:
+    assert len(LABEL_SPACE) == 12
+    assert LABEL_SPACE.name == "strobe-synthetic"
