@@ -12,7 +12,7 @@ import numpy as np
 
 from strobe.core.errors import InvalidValue
 from strobe.core.late import require
-from strobe.models.plan import ImagePlan, short_side
+from strobe.models.plan import ImagePlan
 
 __all__ = ["decode_batch", "resize_on_device"]
 
@@ -40,14 +40,11 @@ def decode_batch(files: Sequence[bytes], plan: ImagePlan, *, device: str) -> Any
 def resize_on_device(batch: Any, plan: ImagePlan) -> Any:
     """Resize and crop a batch (N, 3, H, W) of 8-bit pixels as the plan says, with torch's antialiased filters."""
     torch = require("torch", what="decoding on the device", extra="models")
-    if plan.fit == "pad" or plan.interpolation not in ("bilinear", "bicubic"):
-        raise InvalidValue(f"decoding on the device cannot do {plan.fit} with {plan.interpolation}; use --decode cpu")
+    if plan.interpolation not in ("bilinear", "bicubic"):
+        raise InvalidValue(f"decoding on the device cannot do {plan.interpolation} resizing; use --decode cpu")
     height, width = plan.size_hw
     have_h, have_w = batch.shape[-2:]
-    if plan.fit == "squash":
-        new_w, new_h = width, height
-    else:
-        new_w, new_h = short_side(have_w, have_h, plan.resize) if plan.resize else (have_w, have_h)
+    new_w, new_h = plan.resized(have_w, have_h)
     if new_w < width or new_h < height:
         raise InvalidValue("decoding on the device cannot pad frames smaller than the model's input; use --decode cpu")
     left, top = round((new_w - width) / 2.0), round((new_h - height) / 2.0)

@@ -1,14 +1,16 @@
 """One clear line when weights would have to be fetched and cannot be."""
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 from strobe.core.errors import CannotDownload, printable
 
-__all__ = ["cannot_download", "offline"]
+__all__ = ["cannot_download", "hub", "hub_reachable"]
 
 _SIGNS = (
     "offline", "connection", "resolve", "timed out", "timeout", "urlopen error", "max retries", "proxy", "ssl",
@@ -37,17 +39,31 @@ def cannot_download(model: str, error: BaseException) -> CannotDownload | None:
     return None
 
 
+def hub_reachable(*, timeout_s: float = 3.0) -> bool:
+    """Whether the model hub answers. Asked once, because the hub's own client would try for most of a minute."""
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        return True  # only the proxy can tell
+    address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    try:
+        socket.create_connection((address.hostname or "", address.port or 443), timeout=timeout_s).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
-def offline(on: bool) -> Iterator[None]:
-    """While open, libraries that know the hub look only at what is on disk."""
+def hub(*, offline: bool) -> Iterator[None]:
+    """While open, libraries fetch from the hub; where it cannot be reached or `offline` is set, only from the disk."""
+    if not offline and hub_reachable():
+        yield
+        return
     names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
     constants: Any = None
-    if on:
-        os.environ.update(dict.fromkeys(names, "1"))
-        # The hub's client reads its environment once, when it is imported.
-        with suppress(ModuleNotFoundError):
-            constants = import_module("huggingface_hub.constants")
+    # The hub's client reads its environment once, when it is imported.
+    with suppress(ModuleNotFoundError):
+        constants = import_module("huggingface_hub.constants")
     was = getattr(constants, "HF_HUB_OFFLINE", None)
     if constants is not None:
         constants.HF_HUB_OFFLINE = True

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image as PillowImage
 
-from strobe.core.errors import expect
+from strobe.core.errors import InvalidValue, expect
 from strobe.core.ports import Image
 
 __all__ = ["ImagePlan"]
@@ -21,6 +21,9 @@ _FILTERS = {
     "hamming": PillowImage.Resampling.HAMMING,
 }
 
+_REACH = {"nearest": 0.5, "bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0, "box": 0.5, "hamming": 1.0}
+"""How far from a pixel's centre each filter looks, in pixels of the smaller image."""
+
 Triple = tuple[float, float, float]
 
 
@@ -28,14 +31,17 @@ Triple = tuple[float, float, float]
 class ImagePlan:
     """Resize, crop, normalise. `prepare` does the first two on 8-bit pixels, the model's device does the third.
 
-    `resize` is the short side in pixels (`fit="short-side"`, then a centre crop of `size_hw`), or None to go to
-    `size_hw` at once (`fit="squash"`), or to fit inside it with black borders (`fit="pad"`).
+    `fit="short-side"`: the short side becomes `resize` pixels (None: as it is). `fit="squash"`: the image becomes
+    `resize_hw`, its shape be what it may. `fit="pad"`: it is made to fit inside `resize_hw`. Then the centre of
+    `size_hw` is cut out; what is missing is filled with the colour `fill`. `resize_hw` is `size_hw` where not given.
     A pixel becomes (x / divide − mean) / std, per channel in RGB order.
     """
 
     size_hw: tuple[int, int]
     resize: int | None = None
     fit: Literal["short-side", "squash", "pad"] = "short-side"
+    resize_hw: tuple[int, int] | None = None
+    fill: tuple[int, int, int] = (0, 0, 0)
     interpolation: str = "bicubic"
     divide: float = 255.0
     mean: Triple = (0.485, 0.456, 0.406)
@@ -60,6 +66,8 @@ class ImagePlan:
             "size_hw": list(self.size_hw),
             "resize": self.resize,
             "fit": self.fit,
+            "resize_hw": list(self.resize_hw) if self.resize_hw else None,
+            "fill": list(self.fill),
             "interpolation": self.interpolation,
             "divide": self.divide,
             "mean": list(self.mean),
@@ -70,15 +78,18 @@ class ImagePlan:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ImagePlan":
         """The plan that to_json wrote, or a hand-written part of one."""
-        known = {"size_hw", "resize", "fit", "interpolation", "divide", "mean", "std", "channels"}
+        known = set(cls.__slots__)
         unknown = sorted(set(data) - known)
         expect(not unknown, "preprocessing", f"keys among {', '.join(sorted(known))}", unknown)
         expect("size_hw" in data, "preprocessing", "size_hw", sorted(data))
         kept = dict(data)
-        for name in ("size_hw", "mean", "std"):
-            if name in kept:
+        for name in ("size_hw", "mean", "std", "resize_hw", "fill"):
+            if kept.get(name) is not None:
                 kept[name] = tuple(kept[name])
-        return cls(**kept)
+        try:
+            return cls(**kept)
+        except TypeError as error:
+            raise InvalidValue(f"preprocessing: {error}") from error
 
     def prepare(self, image: Image) -> Image:
         """The resized and cropped image, 8 bits, (height, width, 3). Runs without the interpreter lock for the most.
@@ -87,43 +98,50 @@ class ImagePlan:
         >>> ImagePlan(size_hw=(4, 4), resize=4).prepare(np.zeros((8, 16, 3), np.uint8)).shape
         (4, 4, 3)
         """
-        height, width = self.size_hw
-        filter_ = _FILTERS[self.interpolation]
-        picture = PillowImage.fromarray(image)
-        if self.fit == "squash":
-            done = picture if picture.size == (width, height) else picture.resize((width, height), filter_)
-        elif self.fit == "pad":
-            done = self._padded(picture)
-        else:
-            done = self._cropped(picture)
-        pixels = np.asarray(done)
+        pixels = np.asarray(self._fitted(PillowImage.fromarray(image)))
         return pixels[:, :, ::-1] if self.channels == "bgr" else pixels
 
-    def _cropped(self, picture: PillowImage.Image) -> PillowImage.Image:
+    def _fitted(self, picture: PillowImage.Image) -> PillowImage.Image:
         height, width = self.size_hw
         have_w, have_h = picture.size
-        new_w, new_h = short_side(have_w, have_h, self.resize) if self.resize else (have_w, have_h)
-        # torchvision's CenterCrop rounds the offset so, and pads with black where the image is too small.
-        left, top = round((new_w - width) / 2.0), round((new_h - height) / 2.0)
+        new_w, new_h = self.resized(have_w, have_h)
+        left, top = _centred(new_w, width), _centred(new_h, height)
         if new_w < width or new_h < height:
-            return _pad_to(picture.resize((new_w, new_h), _FILTERS[self.interpolation]), width, height)
+            return _pad_to(picture.resize((new_w, new_h), _FILTERS[self.interpolation]), width, height, self.fill)
         if (new_w, new_h) == (have_w, have_h):
             return picture.crop((left, top, left + width, top + height))
-        # Resize only what the crop keeps: the same filter at the same places, at half the work for wide frames.
-        box = (
-            left * have_w / new_w,
-            top * have_h / new_h,
-            (left + width) * have_w / new_w,
-            (top + height) * have_h / new_h,
-        )
-        return picture.resize((width, height), _FILTERS[self.interpolation], box=box)
+        if self.fit == "short-side":
+            return self._resized_crop(picture, (new_w, new_h), (left, top))
+        whole = picture.resize((new_w, new_h), _FILTERS[self.interpolation])
+        return whole if (new_w, new_h) == (width, height) else whole.crop((left, top, left + width, top + height))
 
-    def _padded(self, picture: PillowImage.Image) -> PillowImage.Image:
+    def _resized_crop(
+        self, picture: PillowImage.Image, new: tuple[int, int], corner: tuple[int, int]
+    ) -> PillowImage.Image:
+        """Resize only what the crop keeps: the same filter at the same places, at half the work for wide frames.
+
+        First across, then down, each on its own: Pillow chooses the order by the size of its input, and between the two
+        passes pixels are rounded, so a crop resized at once could differ from the crop of a resized image.
+        """
         height, width = self.size_hw
         have_w, have_h = picture.size
-        ratio = min(width / have_w, height / have_h)
-        new = max(1, round(have_w * ratio)), max(1, round(have_h * ratio))
-        return _pad_to(picture.resize(new, _FILTERS[self.interpolation]), width, height)
+        (new_w, new_h), (left, top) = new, corner
+        filter_, reach = _FILTERS[self.interpolation], _REACH[self.interpolation] * max(1.0, have_h / new_h) + 2
+        first, last = top * have_h / new_h, (top + height) * have_h / new_h
+        begin, end = max(0, int(first - reach)), min(have_h, int(last + reach) + 1)
+        sides = left * have_w / new_w, (left + width) * have_w / new_w
+        across = picture.resize((width, end - begin), filter_, box=(sides[0], begin, sides[1], end))
+        return across.resize((width, height), filter_, box=(0, first - begin, width, last - begin))
+
+    def resized(self, width: int, height: int) -> tuple[int, int]:
+        """The (width, height) an image of this size has after resizing, before the crop."""
+        if self.fit == "short-side":
+            return short_side(width, height, self.resize) if self.resize else (width, height)
+        to_h, to_w = self.resize_hw or self.size_hw
+        if self.fit == "squash":
+            return to_w, to_h
+        ratio = min(to_w / width, to_h / height)
+        return max(1, round(width * ratio)), max(1, round(height * ratio))
 
 
 def short_side(width: int, height: int, target: int) -> tuple[int, int]:
@@ -137,11 +155,16 @@ def short_side(width: int, height: int, target: int) -> tuple[int, int]:
     return int(target * width / height), target
 
 
-def _pad_to(picture: PillowImage.Image, width: int, height: int) -> PillowImage.Image:
-    canvas = PillowImage.new("RGB", (width, height))
+def _centred(have: int, want: int) -> int:
+    """Where a crop begins, rounded as torchvision's CenterCrop rounds it."""
+    return round((have - want) / 2.0)
+
+
+def _pad_to(picture: PillowImage.Image, width: int, height: int, fill: tuple[int, int, int]) -> PillowImage.Image:
+    canvas = PillowImage.new("RGB", (width, height), fill)
     have_w, have_h = picture.size
-    cut_left, cut_top = max(0, round((have_w - width) / 2.0)), max(0, round((have_h - height) / 2.0))
-    part = picture.crop((cut_left, cut_top, cut_left + min(have_w, width), cut_top + min(have_h, height)))
+    left, top = max(0, _centred(have_w, width)), max(0, _centred(have_h, height))
+    part = picture.crop((left, top, left + min(have_w, width), top + min(have_h, height)))
     canvas.paste(part, (max(0, (width - have_w) // 2), max(0, (height - have_h) // 2)))
     return canvas
 

@@ -35,7 +35,7 @@ class TorchClassifier:
         module: Any,
         *,
         spec: ModelSpec,
-        plan: ImagePlan,
+        plan: ImagePlan | Callable[[Image], Any],
         setup: TorchSetup,
         call: Callable[[Any], Any] | None = None,
     ) -> None:
@@ -45,23 +45,24 @@ class TorchClassifier:
         self._torch, self._setup = torch, setup
         self._module = module.eval().to(setup.device, memory_format=torch.channels_last)
         self._call = call or self._module
-        self._mean = torch.tensor(plan.mean, device=setup.device).view(1, 3, 1, 1)
-        self._std = torch.tensor(plan.std, device=setup.device).view(1, 3, 1, 1)
+        if isinstance(plan, ImagePlan):
+            self._mean = torch.tensor(plan.mean, device=setup.device).view(1, 3, 1, 1)
+            self._std = torch.tensor(plan.std, device=setup.device).view(1, 3, 1, 1)
         self._lanes = threading.local()
         self._cuda = setup.device.startswith("cuda")
         if setup.device == "cpu":
             keep_freed_memory()
 
-    def prepare(self, image: Image) -> Image:
-        """Resize and crop."""
-        return self.plan.prepare(image)
+    def prepare(self, image: Image) -> Any:
+        """Resize and crop; or whatever the model's own library does, where that is no ImagePlan."""
+        return self.plan.prepare(image) if isinstance(self.plan, ImagePlan) else self.plan(image)
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Any:
         """JPEG files decoded, resized and cropped on the CUDA device: (N, 3, H, W), 8 bits."""
         from strobe.models.device_decode import decode_batch
 
-        if not self._cuda:
-            raise ModelFailed(f"{self.spec.name}: decoding on the device needs CUDA; use --decode cpu")
+        if not self._cuda or not isinstance(self.plan, ImagePlan):
+            raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
         with self._stream():
             batch = decode_batch(files, self.plan, device=self._setup.device)
             self._torch.cuda.current_stream().synchronize()
@@ -71,10 +72,7 @@ class TorchClassifier:
         """Scores (N, C)."""
         torch = self._torch
         with torch.inference_mode(), self._stream():
-            pixels = self._to_device(prepared).to(torch.float32)
-            if self.plan.divide != 1:
-                pixels = pixels.div_(self.plan.divide)
-            pixels = pixels.sub_(self._mean).div_(self._std)
+            pixels = self._normalised(prepared)
             with self._autocast():
                 scores = self._call(pixels)
             scores = getattr(scores, "logits", scores)
@@ -82,16 +80,22 @@ class TorchClassifier:
                 raise ModelFailed(f"{self.spec.name}: returned {type(scores).__name__}, expected a tensor of scores")
             return np.asarray(scores.float().cpu().numpy(), dtype=np.float32)
 
-    def _to_device(self, prepared: Sequence[Any]) -> Any:
-        torch = self._torch
+    def _normalised(self, prepared: Sequence[Any]) -> Any:
+        torch, plan = self._torch, self.plan
+        if not isinstance(plan, ImagePlan):
+            batch = torch.from_numpy(np.stack(prepared)).to(self._setup.device)
+            return batch.to(memory_format=torch.channels_last)
         if isinstance(prepared, torch.Tensor):
-            return prepared.to(memory_format=torch.channels_last)
-        first = np.asarray(prepared[0])
-        shape = (len(prepared), *first.shape)
-        batch = torch.empty(shape, dtype=torch.uint8, pin_memory=self._cuda)
-        np.stack(prepared, out=batch.numpy())
-        # (N, H, W, 3) seen as (N, 3, H, W) is channels-last already: nothing moves.
-        return batch.to(self._setup.device, non_blocking=True).permute(0, 3, 1, 2)
+            pixels = prepared.to(torch.float32, memory_format=torch.channels_last)
+        else:
+            shape = (len(prepared), *np.shape(prepared[0]))
+            batch = torch.empty(shape, dtype=torch.uint8, pin_memory=self._cuda)
+            np.stack(prepared, out=batch.numpy())
+            # (N, H, W, 3) seen as (N, 3, H, W) is channels-last already: nothing moves.
+            pixels = batch.to(self._setup.device, non_blocking=True).permute(0, 3, 1, 2).to(torch.float32)
+        if plan.divide != 1:
+            pixels = pixels.div_(plan.divide)
+        return pixels.sub_(self._mean).div_(self._std)
 
     def _autocast(self) -> Any:
         if not self._setup.autocast:
@@ -113,15 +117,19 @@ def classifier_of(
     *,
     name: str,
     provider: str,
-    plan: ImagePlan,
+    plan: ImagePlan | Callable[[Image], Any],
     label_space: LabelSpace,
     options: LoadOptions,
     call: Callable[[Any], Any] | None = None,
-    extra: dict[str, Any] | None = None,
+    facts: dict[str, Any] | None = None,
 ) -> TorchClassifier:
-    """The module behind the Classifier port, with its spec filled in from its weights, plan and options."""
+    """The module behind the Classifier port, with its spec filled in from its weights, plan and options.
+
+    `facts` join the stored preprocessing; they describe it where the plan is a function of the model's own library.
+    """
     setup = torch_setup(options)
     n_parameters = sum(parameter.numel() for parameter in module.parameters())
+    described = plan.to_json() if isinstance(plan, ImagePlan) else {}
     spec = ModelSpec(
         name=name,
         provider=provider,
@@ -129,7 +137,7 @@ def classifier_of(
         label_space=label_space,
         weights=digest_of_state(module.state_dict()),
         kind="logits",
-        preprocessing={**plan.to_json(), "precision": setup.dtype, **(extra or {})},
+        preprocessing={**described, "precision": setup.dtype, **(facts or {})},
         batch_size=options.batch_size or default_batch(n_parameters, device=setup.device),
     )
     return TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)

@@ -2,6 +2,7 @@
 
 import hashlib
 import pickle
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from strobe.core.errors import InvalidFile, ModelFailed, printable
 from strobe.core.late import require
 
-__all__ = ["digest_of_state", "load_into", "read_state"]
+__all__ = ["classes_of_state", "digest_of_state", "load_into", "read_state"]
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "ema_state_dict")
 
@@ -110,6 +111,13 @@ def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model:
         module.load_state_dict(dict(state), strict=False)
     except RuntimeError as error:
         raise ModelFailed(f"{printable(path)}: weights do not fit {model} ({printable(error, limit=200)})") from error
+
+
+def classes_of_state(state: Mapping[str, Any] | None) -> int | None:
+    """For how many classes weights were trained, read off the bias of the last layer where it has a usual name."""
+    usual = re.compile(r"(?:.*\.)?(?:fc|head|heads\.head|head\.fc|head\.l|classifier(?:\.\d+)?|last_linear|_fc)\.bias")
+    found = sorted(name for name in state or {} if usual.fullmatch(name) and "aux" not in name.lower())
+    return int((state or {})[found[-1]].shape[0]) if found else None
 
 
 def digest_of_state(state: Mapping[str, Any]) -> str:

@@ -1,0 +1,75 @@
+"""The network of strobe-tiny: a few hundred thousand weights, one stage, no anchors."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["INPUT", "STRIDE", "TinyNet", "cell_centres", "decode"]
+
+INPUT = 128
+"""Side of the square input in pixels."""
+STRIDE = 8
+"""Pixels per cell of the output grid."""
+
+
+def _conv(inward: int, outward: int, *, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inward, outward, 3, stride=stride, padding=1, bias=False),
+        nn.BatchNorm2d(outward),
+        nn.ReLU(inplace=True),
+    )
+
+
+class _Block(nn.Module):
+    """Two convolutions around a shortcut."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = _conv(channels, channels)
+        self.second = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x + self.second(self.first(x)))
+
+
+class TinyNet(nn.Module):
+    """Images (N, 3, 128, 128) in [−1, 1] to logits (N, classes, 16, 16) and distances (N, 4, 16, 16).
+
+    Distances are from a cell's centre to the left, top, right and bottom of its object, in cells, always positive.
+    """
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(_conv(3, 16, stride=2), _conv(16, 32, stride=2), _Block(32))
+        self.near = nn.Sequential(_conv(32, 64, stride=2), _Block(64), _Block(64))
+        # A second look at half the resolution: what something is takes more of the picture than where it is.
+        self.wide = nn.Sequential(_conv(64, 96, stride=2), _conv(96, 96), nn.Conv2d(96, 64, 1))
+        self.joint = _conv(64, 64)
+        self.logits = nn.Conv2d(64, classes, 3, padding=1)
+        self.distances = nn.Conv2d(64, 4, 3, padding=1)
+        # Almost every cell is empty: begin by saying so, or the first steps drown in background.
+        nn.init.constant_(self.logits.bias, -4.0)  # type: ignore[arg-type]
+        nn.init.constant_(self.distances.bias, 1.0)  # type: ignore[arg-type]
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        near = self.near(self.stem(images))
+        wide = nn.functional.interpolate(self.wide(near), scale_factor=2.0, mode="nearest")
+        features = self.joint(torch.relu(near + wide))
+        return self.logits(features), nn.functional.softplus(self.distances(features))
+
+
+def cell_centres(side: int, device: Any = None) -> Tensor:
+    """The centres of the cells in pixels, (side · side, 2), row by row."""
+    steps = (torch.arange(side, device=device, dtype=torch.float32) + 0.5) * STRIDE
+    y, x = torch.meshgrid(steps, steps, indexing="ij")
+    return torch.stack([x.reshape(-1), y.reshape(-1)], dim=1)
+
+
+def decode(distances: Tensor) -> Tensor:
+    """Distances (N, 4, S, S) as corners (N, S · S, 4) in pixels of the input."""
+    flat = distances.flatten(2).transpose(1, 2) * STRIDE
+    centres = cell_centres(distances.shape[-1], distances.device)
+    return torch.cat([centres - flat[..., :2], centres + flat[..., 2:]], dim=-1)

@@ -1,0 +1,83 @@
+"""timm's classifiers: `timm:resnet50.a1_in1k`, `timm:resnet50@weights.safetensors`."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import UnknownName
+from strobe.core.labels import LabelSpace
+from strobe.core.late import require
+from strobe.models.downloads import hub
+from strobe.models.naming import space_of
+from strobe.models.options import LoadOptions
+from strobe.models.plan import ImagePlan, as_triple
+from strobe.models.torch_classifier import TorchClassifier, classifier_of
+from strobe.models.weights import classes_of_state, load_into, read_state
+
+__all__ = ["load", "names", "plan_of"]
+
+
+def names() -> list[str]:
+    """Every model with weights timm can name, as timm writes it."""
+    timm = require("timm", what="timm models", extra="models")
+    return list(timm.list_models(pretrained=True))
+
+
+def load(name: str, weights: Path | None, options: LoadOptions) -> TorchClassifier:
+    """A timm model with its own preprocessing; weights from the hub, or from a file after @."""
+    timm = require("timm", what=f"timm:{name}", extra="models")
+    on_hub = name.startswith(("hf-hub:", "hf_hub:"))
+    known = [*timm.list_models(), *timm.list_models(pretrained=True)] if not on_hub else [name]
+    if name not in known:
+        raise UnknownName("timm model", name, known, hint="see strobe models 'timm:*'")
+    state = read_state(weights, trust=options.trust) if weights else None
+    n_classes = classes_of_state(state)
+    fetch = state is None and options.pretrained
+    with hub(offline=options.offline) if fetch else nullcontext():
+        module = timm.create_model(name, pretrained=fetch, **({"num_classes": n_classes} if n_classes else {}))
+    if state is not None:
+        load_into(module, state, path=weights or "", model=f"timm:{name}")
+    return classifier_of(
+        module,
+        name=f"timm:{name}" + (f"@{weights}" if weights else ""),
+        provider="timm",
+        plan=plan_of(module, image_size=options.image_size),
+        label_space=_space(f"timm:{name}", module, options),
+        options=options,
+    )
+
+
+def _space(name: str, module: Any, options: LoadOptions) -> LabelSpace:
+    """ILSVRC-2012, or one of the larger ImageNets timm knows the WordNet ids of."""
+    data = require("timm.data", what=name, extra="models")
+    n_classes, ids, words = int(module.num_classes), [], []
+    subset = data.infer_imagenet_subset(module) if n_classes > 1000 else None
+    if subset:
+        info = data.ImageNetInfo(subset)
+        ids = info.label_names()
+        words = [info.label_name_to_description(label) for label in ids]
+    return space_of(name, n_classes, ids=ids, names=words, dataset=options.label_space)
+
+
+def plan_of(module: Any, *, image_size: int | None = None) -> ImagePlan:
+    """The model's own data config as a plan."""
+    data = require("timm.data", what="timm preprocessing", extra="models")
+    config = data.resolve_model_data_config(module)
+    _, height, width = config["input_size"]
+    if image_size:
+        height = width = image_size
+    share = config["crop_pct"] or 0.875
+    scaled = int(height / share), int(width / share)
+    mean, std = as_triple(config["mean"]), as_triple(config["std"])
+    red, green, blue = (round(255 * value) for value in mean)
+    fit = {"squash": "squash", "border": "pad"}.get(config["crop_mode"], "short-side")
+    return ImagePlan(
+        size_hw=(height, width),
+        fit=fit,  # type: ignore[arg-type]
+        resize=min(scaled) if fit == "short-side" else None,
+        resize_hw=scaled if fit != "short-side" else None,
+        fill=(red, green, blue) if fit == "pad" else (0, 0, 0),
+        interpolation=config["interpolation"],
+        mean=mean,
+        std=std,
+    )
