@@ -139,7 +139,7 @@ def make_detection_dataset() -> Dataset:
     )
 
 
-def make_results(dataset: Dataset, predictions: dict[str, Predictions]) -> dict[str, Any]:
+def score_all(dataset: Dataset, predictions: dict[str, Predictions]) -> dict[str, Any]:
     """results.json of these predictions, by the project's own score; few draws, since only the look matters here."""
     options = ScoreOptions(replicates=200, control_seeds=20)
     prepared = Prepared(dataset, options)
@@ -159,4 +159,9 @@ def make_results(dataset: Dataset, predictions: dict[str, Predictions]) -> dict[
 def painted() -> tuple[Dataset, dict[str, Predictions], dict[str, Any], PaintedSource]:
     dataset = make_dataset()
     predictions = make_predictions(dataset)
-    return dataset, predictions, make_results(dataset, predictions), PaintedSource(dataset)
+    return dataset, predictions, score_all(dataset, predictions), PaintedSource(dataset)
+
+
+@pytest.fixture(scope="session")
+def make_results() -> Any:
+    return score_all

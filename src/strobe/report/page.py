@@ -10,6 +10,8 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from strobe.analyses.gallery import Choice, choose
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
@@ -76,6 +78,9 @@ def write_report(
                 write_text(run / "figures" / f"{figure.name}.svg", figure.drawing.svg)
                 write_bytes(run / "figures" / f"{figure.name}.png", figure.drawing.png)
                 advance(1)
+    k = results.get("dataset", {}).get("k", dataset.info.k)
+    if k < dataset.info.k:  # scored with a smaller k than the data has: what lies beyond is not part of the sets
+        dataset = dataset.keep_rows(np.abs(dataset.sets.distance) <= k)
     names = [name for name in models_of(results) if name in predictions][:GALLERY_MODELS]
     ranked = {name: predictions[name] for name in names}
     choice = choose(dataset, ranked, limit=options.gallery_sets)

@@ -8,7 +8,7 @@ from typing import Any
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
-from strobe.core.ports import FrameSource, Progress
+from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.predictions import Predictions
 from strobe.report.page import GALLERY_MODELS, ReportOptions, write_report
 from strobe.report.wording import models_of
@@ -29,8 +29,9 @@ class ReportRequest:
     subset: Path | None = None
 
 
-def report_run(run: Path, request: ReportRequest, progress: Progress) -> Path:
+def report_run(run: Path, request: ReportRequest | None = None, progress: Progress | None = None) -> Path:
     """Write report.html, figures/ and tables/ for a scored run folder; the path of the page."""
+    request, progress = request or ReportRequest(), progress or Silent()
     known = read_run(run)
     results = _read_results(run)
     dataset = open_dataset(request.dataset or Path(known["dataset"]["path"]), subset=request.subset)

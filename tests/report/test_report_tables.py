@@ -1,0 +1,104 @@
+"""Tables and the terminal: every number with its interval, safe to open, plain when piped."""
+
+import csv
+import io
+import math
+
+import pytest
+
+from strobe.report.tables import TABLES, as_csv, write_tables
+from strobe.report.terminal import headline_lines, print_headline
+
+
+def test_headline_rows_carry_value_interval_n_and_count(painted):
+    _, _, results, _ = painted
+    rows = TABLES["headline"](results)
+    assert len(rows) == len(results["models"])
+    for row in rows:
+        found = results["models"][row["model"]]["acc_pmk"]
+        assert (row["acc_pmk"], row["acc_pmk_low"], row["acc_pmk_high"]) == (
+            found["value"],
+            found["low"],
+            found["high"],
+        )
+        assert (row["acc_pmk_n"], row["acc_pmk_count"]) == (found["n"], found["count"])
+    values = [row["acc_pmk"] for row in rows]
+    assert values == sorted(values, reverse=True)
+
+
+def test_every_written_table_reads_back_with_as_many_rows(painted, tmp_path):
+    _, _, results, _ = painted
+    paths = write_tables(tmp_path, results)
+    names = {path.stem for path in paths}
+    assert {"headline", "curve", "per_class", "per_offset", "smoothing", "comparison", "time_curve"} <= names
+    assert not any(name.startswith("detection") for name in names)
+    for path in paths:
+        with path.open(newline="", encoding="utf-8") as file:
+            back = list(csv.DictReader(file))
+        rows = TABLES[path.stem](results)
+        assert len(back) == len(rows)
+        for text, row in zip(back, rows, strict=True):
+            for column, value in row.items():
+                if isinstance(value, float):
+                    assert math.isclose(float(text[column]), value, abs_tol=5e-7)
+
+
+def test_a_name_that_is_a_formula_is_defused_and_missing_is_empty():
+    text = as_csv([{"model": "=HYPERLINK(1)", "acc": None}, {"model": "+1", "acc": 0.25}])
+    back = list(csv.reader(io.StringIO(text)))
+    assert back == [["model", "acc"], ["'=HYPERLINK(1)", ""], ["'+1", "0.25"]]
+
+
+@pytest.mark.parametrize("broken", [{}, {"models": {}}, {"models": {"m": {"task": "classification"}}}])
+def test_tables_of_nothing_are_empty_or_rows_of_blanks(broken, tmp_path):
+    for make in TABLES.values():
+        for row in make(broken):
+            assert row["model"] == "m"
+    write_tables(tmp_path, broken)
+
+
+def test_piped_table_is_plain_aligned_and_unwrapped(painted):
+    _, _, results, _ = painted
+    out = io.StringIO()
+    print_headline(results, out)
+    text = out.getvalue()
+    assert "\x1b" not in text
+    lines = text.splitlines()
+    assert lines[0] == "painted-clips: classification"
+    assert lines[1].split() == ["model", "acc_orig", "acc_pm-5", "drop", "flip", "rate"]
+    for name in results["models"]:
+        line = next(line for line in lines if line.startswith(name))
+        found = results["models"][name]["acc_pmk"]
+        assert f"{100 * found['value']:.1f} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]" in line
+
+
+def test_terminal_table_strips_control_characters_and_shows_unscored():
+    data = {"value": 0.5, "low": 0.4, "high": 0.6}
+    results = {
+        "dataset": {"name": "d\x1b[31m", "k": 10, "n_sets": 8, "n_videos": 8},
+        "models": {
+            "m\x1b[2J[bold]": {
+                "task": "classification", "acc_orig": data, "acc_pmk": data, "drop": data,
+                "unscored": {"sets": 3, "frames": 9}, "bounds": {"acc_orig": [0.2, 0.8], "acc_pmk": [0.25, 0.75]},
+            }
+        },
+    }  # fmt: skip
+    out = io.StringIO()
+    print_headline(results, out)
+    assert "\x1b" not in out.getvalue()
+    assert "[bold]" in out.getvalue()
+    assert "3 sets unscored; acc_pm-10 between 25.0 (all of them wrong) and 75.0 (all right)" in out.getvalue()
+    ((_, columns, _, _),) = headline_lines(results)
+    assert columns[-1] == "unscored sets"
+
+
+def test_on_a_terminal_the_table_is_drawn(painted):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    _, _, results, _ = painted
+    out = Terminal()
+    print_headline(results, out)
+    assert "steady-net" in out.getvalue()
+    assert "━" in out.getvalue()
