@@ -119,15 +119,18 @@ def _halved(grey: Grey) -> Grey:
 
 
 def _sharpness(plane: NDArray[np.uint8]) -> float:
-    """Root mean square of the second differences along some rows and columns, at full resolution."""
+    """Root mean square of the second differences along some rows and columns, a 640th of the frame apart."""
+    step = max(1, round(max(plane.shape) / 640))
     rows = plane[:: max(1, plane.shape[0] // _LINES)].astype(np.int16)
-    columns = plane[:, :: max(1, plane.shape[1] // _LINES)].astype(np.int16)
+    columns = plane[:, :: max(1, plane.shape[1] // _LINES)].astype(np.int16).T
     energy, count = 0.0, 0
-    for lines, axis in ((rows, 1), (columns, 0)):
-        second = np.diff(lines, n=2, axis=axis).ravel().astype(np.float32)
-        energy += float(second @ second)
-        count += second.size
-    return float(np.sqrt(energy / max(1, count)))
+    for lines in (rows, columns):
+        second = lines[:, 2 * step :] - 2 * lines[:, step:-step] + lines[:, : -2 * step]
+        flat = second.ravel().astype(np.float32)
+        energy += float(flat @ flat)
+        count += flat.size
+    # Rounding to whole levels alone gives 1/12 · (1 + 4 + 1): it is not sharpness.
+    return float(np.sqrt(max(0.0, energy / max(1, count) - 0.5)))
 
 
 def cut_score(before: Features, after: Features) -> float:

@@ -1,0 +1,229 @@
+"""Bad input: one line each, and nothing is lost of the rest."""
+
+import os
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strobe.build.sample import Sampling
+from strobe.core.errors import StrobeError
+from strobe.datasets import folder
+from strobe.workflows.build import BuildOptions, build
+
+MakeClip = Callable[..., Path]
+
+DOG = BuildOptions(label=("dog",), sampling=Sampling(k=3))
+
+
+def sound_only(path: Path) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(bytes(16000))
+
+
+def unknown_codec(good: bytes) -> bytes:
+    """The mp4 with a codec tag nobody knows."""
+    return good.replace(b"avc1", b"zzzz").replace(b"avcC", b"zzzC")
+
+
+PLAYLIST = "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nhttp://example.invalid/x.ts\n#EXT-X-ENDLIST\n"
+
+CASES: dict[str, tuple[str, Callable[[Path, bytes], object], str]] = {
+    "not a video": ("x.mp4", lambda path, _: path.write_text("This is a letter, not a video.\n" * 50), "not a video"),
+    "random bytes": ("x.mkv", lambda path, _: path.write_bytes(os.urandom(5000)), "not a video"),
+    "empty file": ("x.mp4", lambda path, _: path.write_bytes(b""), r"empty \(0 bytes\)"),
+    "a folder": ("x.mp4", lambda path, _: path.mkdir(), "is a folder"),
+    "missing": ("x.mp4", lambda path, _: None, "no such file"),
+    "sound only": ("x.wav", lambda path, _: sound_only(path), "sound but no picture"),
+    "unknown codec": ("x.mp4", lambda path, good: path.write_bytes(unknown_codec(good)), "codec|decoded"),
+    "header only": ("x.mp4", lambda path, good: path.write_bytes(good[:40]), "not a video|no video|no frame"),
+    "playlist to a URL": ("x.m3u8", lambda path, _: path.write_text(PLAYLIST), "playlist"),
+    "playlist named mp4": ("x.mp4", lambda path, _: path.write_text(PLAYLIST), "playlist"),
+    "concat script": (
+        "x.mp4",
+        lambda path, _: path.write_text("ffconcat version 1.0\nfile '/etc/passwd'\n"),
+        "playlist",
+    ),
+    "dash manifest": ("x.mpd", lambda path, _: path.write_text('<?xml version="1.0"?><MPD></MPD>'), "playlist"),
+    "sdp": (
+        "x.sdp",
+        lambda path, _: path.write_text("v=0\no=- 0 0 IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\n"),
+        "playlist",
+    ),
+    "a fifo": ("x.mp4", lambda path, _: os.mkfifo(path), "not a regular file"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_bad_video_is_one_line_and_the_rest_goes_on(case: str, make_clip: MakeClip, tmp_path: Path) -> None:
+    name, spoil, message = CASES[case]
+    good = make_clip("good.mp4")
+    bad = tmp_path / name
+    spoil(bad, good.read_bytes())
+    built = build([good, bad], tmp_path / "out", DOG)
+    assert len(built.problems) == 1
+    assert "\n" not in built.problems[0]
+    assert name in built.problems[0]
+    assert str(tmp_path) not in built.problems[0]
+    with pytest.raises(StrobeError, match=message):
+        raise StrobeError(built.problems[0])
+    dataset = folder.read(tmp_path / "out")
+    assert list(dataset.videos.name) == ["good"]
+    assert dataset.info.provenance["left_out"] == list(built.problems)
+    with pytest.raises(StrobeError, match="no video could be used"):
+        build([bad], tmp_path / "alone", DOG)
+    assert not folder.is_dataset(tmp_path / "alone")
+    with pytest.raises(StrobeError, match="--strict"):
+        build([good, bad], tmp_path / "strict", BuildOptions(label=("dog",), strict=True))
+    assert not folder.is_dataset(tmp_path / "strict")
+
+
+def test_a_photo_is_sent_to_simulate(make_clip: MakeClip, tmp_path: Path) -> None:
+    from PIL import Image as Pillow
+
+    Pillow.new("RGB", (40, 40)).save(tmp_path / "photo.jpg")
+    with pytest.raises(StrobeError, match="strobe simulate"):
+        build([tmp_path / "photo.jpg"], tmp_path / "out", DOG)
+
+
+def test_album_covers_are_no_video(make_clip: MakeClip, tmp_path: Path) -> None:
+    import av
+    import numpy as np
+
+    path = tmp_path / "song.mp4"
+    with av.open(str(path), "w") as container:
+        sound = container.add_stream("aac", rate=16000)
+        cover = container.add_stream("mjpeg", rate=1, options={"strict": "-1"})
+        cover.width = cover.height = 64
+        cover.pix_fmt = "yuvj420p"
+        cover.disposition = type(cover.disposition).attached_pic
+        frame = av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), dtype=np.uint8), format="rgb24")
+        container.mux(cover.encode(frame))
+        container.mux(cover.encode(None))
+        for index in range(20):
+            chunk = av.AudioFrame.from_ndarray(np.zeros((1, 1024), dtype=np.float32), format="fltp", layout="mono")
+            chunk.sample_rate, chunk.pts = 16000, index * 1024
+            container.mux(sound.encode(chunk))
+        container.mux(sound.encode(None))
+    with av.open(str(path)) as container:
+        if not container.streams.video[0].disposition & type(cover.disposition).attached_pic:
+            pytest.skip("this muxer writes the cover as a plain stream")
+    with pytest.raises(StrobeError, match="sound but no picture"):
+        build([path], tmp_path / "out", DOG)
+
+
+def test_duplicate_names_and_copies(make_clip: MakeClip, tmp_path: Path) -> None:
+    good = make_clip("good.mp4")
+    (tmp_path / "other").mkdir()
+    same_name = tmp_path / "other" / "good.mp4"
+    same_name.write_bytes(good.read_bytes() + b"x")
+    with pytest.raises(StrobeError, match="have the same name"):
+        build([good, same_name], tmp_path / "out", DOG)
+    with pytest.raises(StrobeError, match="given twice"):
+        build([good, good], tmp_path / "out", DOG)
+    assert not (tmp_path / "out").exists()
+    copy = tmp_path / "zcopy.mp4"
+    copy.write_bytes(good.read_bytes())
+    built = build([good, copy], tmp_path / "out", DOG)
+    assert built.problems == ("zcopy: the same content as good; left out",)
+
+
+def test_labels_for_videos_that_are_not_there_and_the_reverse(make_clip: MakeClip, tmp_path: Path) -> None:
+    good, bare = make_clip("good.mp4"), make_clip("bare.mp4", n=20)
+    labels = tmp_path / "labels.csv"
+    labels.write_text("video,label\ngood.mp4,dog\nghost.mp4,cat\n")
+    with pytest.raises(StrobeError, match=r"labels.csv: names 1 video\(s\) that were not given: ghost.mp4"):
+        build([good], tmp_path / "out", BuildOptions(labels=labels))
+    labels.write_text("video,label\ngood.mp4,dog\n")
+    with pytest.raises(StrobeError, match=r"no label for 1 of 2 video\(s\): bare.mp4"):
+        build([good, bare], tmp_path / "out", BuildOptions(labels=labels))
+    assert not (tmp_path / "out").exists()
+    built = build([good, bare], tmp_path / "out", BuildOptions(labels=labels, unlabelled=True))
+    assert not built.problems
+    with pytest.raises(StrobeError, match="nothing says what the videos show"):
+        build([good], tmp_path / "out2", BuildOptions())
+    with pytest.raises(StrobeError, match="--label-space"):
+        build([good], tmp_path / "out2", BuildOptions(unlabelled=True))
+    empty = build([good], tmp_path / "out2", BuildOptions(unlabelled=True, label_space="imagenet-vid")).dataset
+    assert len(empty.info.label_space) == 30
+    with pytest.raises(StrobeError, match="unknown class of imagenet-vid 'dgo'; did you mean dog"):
+        build([good], tmp_path / "out3", BuildOptions(label=("dgo",), label_space="imagenet-vid"))
+
+
+def test_a_span_outside_the_video_spoils_that_video_only(make_clip: MakeClip, tmp_path: Path) -> None:
+    good, other = make_clip("good.mp4"), make_clip("other.mp4", n=20)
+    labels = tmp_path / "labels.csv"
+    labels.write_text("video,label,start_s,end_s\ngood,dog,0,1\nother,dog,90,95\n")
+    built = build([good, other], tmp_path / "out", BuildOptions(labels=labels))
+    assert built.problems == ("other.mp4: labels.csv, line 3: the span 90–95 s lies outside the video (0–0.760 s)",)
+    assert list(built.dataset.videos.name) == ["good"]
+
+
+def test_k_larger_than_the_video(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("short.mp4", n=6)
+    built = build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=Sampling(k=500)))
+    assert built.notes == ("short: k = 500 is more than its 6 frames: sets hold the whole video",)
+    assert len(built.dataset.sets.set) == 6
+    assert built.dataset.info.k == 500
+
+
+def test_a_video_of_one_frame_is_a_set_of_its_anchor(make_clip: MakeClip, tmp_path: Path) -> None:
+    built = build([make_clip("one.mp4", n=1)], tmp_path / "out", DOG)
+    assert built.dataset.n_sets == 1
+    assert len(built.dataset.sets.set) == 1
+
+
+def test_a_video_that_lies_about_its_length(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("liar.avi", codec="mjpeg", pix_fmt="yuvj420p", options={"strict": "-1"}, n=12)
+    data = bytearray(path.read_bytes())
+    for tag, offset in ((b"avih", 8 + 16), (b"strh", 8 + 32)):
+        at = data.find(tag) + offset
+        assert int.from_bytes(data[at : at + 4], "little") == 12
+        data[at : at + 4] = (100_000).to_bytes(4, "little")
+    path.write_bytes(bytes(data))
+    built = build([path], tmp_path / "out", DOG)
+    assert int(built.dataset.videos.n_frames[0]) == 12
+    assert any("the header says 100000 frames, 12 are there" in note for note in built.notes)
+
+
+def test_frames_too_large_are_refused_before_they_are_decoded(make_clip: MakeClip, tmp_path: Path) -> None:
+    wide = make_clip("wide.mkv", codec="ffv1", size=(30_000, 16), n=2)
+    built = build([wide, make_clip("good.mp4")], tmp_path / "out", DOG)
+    assert len(built.problems) == 1
+    assert "30000×16 pixels; the limit is 16384 pixels a side" in built.problems[0]
+    assert "--max-side" in built.problems[0]
+
+
+def test_folders_that_are_not_ours_are_left_alone(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("good.mp4")
+    with pytest.raises(StrobeError, match="the last argument is the folder"):
+        build([path], path, DOG)
+    with pytest.raises(StrobeError, match="not empty and holds no dataset"):
+        build([path], path.parent, DOG)
+    build([path], tmp_path / "out", DOG)
+    with pytest.raises(StrobeError, match="made otherwise"):
+        build([path], tmp_path / "out", BuildOptions(label=("dog",), sampling=Sampling(k=4)))
+
+
+def test_a_folder_that_cannot_be_written(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("good.mp4")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StrobeError, match="cannot write"):
+        build([path], tmp_path / "file" / "out", DOG)
+
+
+def test_odd_names_stay_inside_the_folder(make_clip: MakeClip, tmp_path: Path) -> None:
+    made = make_clip("plain.mp4")
+    odd = [made.with_name(name) for name in ("...mp4", "a\nb.mp4", "-rf.mp4", "ünï cödé.mp4", "x" * 200 + ".mp4")]
+    for number, path in enumerate(odd):
+        path.write_bytes(make_clip("plain.mp4", n=20 + number).read_bytes())
+    out = tmp_path / "deep" / "out"
+    built = build(odd, out, DOG)
+    assert not built.problems
+    assert len(built.dataset.videos) == 5
+    media = {(out / name).resolve() for name in built.dataset.frames.media}
+    assert all(path.is_relative_to((out / "media").resolve()) and path.is_file() for path in media)

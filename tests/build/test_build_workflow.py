@@ -1,0 +1,320 @@
+"""`strobe build` from videos to a dataset folder."""
+
+import hashlib
+import io
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+from strobe.build.hints import DropRules
+from strobe.build.sample import Sampling
+from strobe.build.source import VideoSource
+from strobe.core.errors import StrobeError
+from strobe.datasets import folder
+from strobe.datasets.media import MediaSource
+from strobe.workflows.build import BuildOptions, build
+
+MakeClip = Callable[..., Path]
+
+DOG = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2))
+
+
+@pytest.fixture
+def clips(make_clip: MakeClip) -> list[Path]:
+    return [
+        make_clip("one.mp4"),
+        make_clip("two.mkv", codec="mpeg4", b_frames=2, n=40),
+        make_clip("three.webm", codec="libvpx-vp9", options={"cpu-used": "8"}, n=30),
+        make_clip("four.avi", codec="mjpeg", pix_fmt="yuvj420p", options={"strict": "-1"}, n=25),
+    ]
+
+
+def contents(root: Path) -> dict[str, str]:
+    """Every file and the hash of its bytes."""
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_frames_are_stored_without_loss(clips: list[Path], tmp_path: Path) -> None:
+    built = build(clips, tmp_path / "out", DOG)
+    dataset = folder.read(tmp_path / "out")
+    assert dataset.digest() == built.dataset.digest()
+    assert not built.problems
+    assert dataset.n_sets == 8
+    assert dataset.info.k == 3
+    assert dataset.info.label_source == "frame"
+    source = MediaSource(dataset)
+    for row in range(len(dataset.frames)):
+        assert hashlib.sha256(source.read(row).tobytes()).hexdigest() == dataset.frames.sha256[row]
+    assert set(dataset.frames.pict_type) <= {"I", "P", "B"}
+    assert {"P", "B"} <= set(dataset.frames.pict_type[dataset.videos.name[dataset.frames.video] == "one"])
+    first = next(iter(dataset))
+    assert first.set_id == f"four@{first.anchor.index}"
+    assert first.anchor.key == f"four/{first.anchor.index:06d}.png"
+    assert first.anchor.video_id == hashlib.sha256(clips[3].read_bytes()).hexdigest()[:16]
+    assert first.anchor.time_s == Fraction(first.anchor.index, 25)
+    assert dataset.hints is not None
+    assert not np.isnan(dataset.hints.motion).any()
+
+
+def test_same_bytes_for_any_workers_order_and_place(clips: list[Path], tmp_path: Path) -> None:
+    build(clips, tmp_path / "a" / "out", DOG)
+    build(clips[::-1], tmp_path / "b" / "out", BuildOptions(label=("dog",), sampling=DOG.sampling, workers=2))
+    moved = [path.rename(tmp_path / path.name) for path in clips]
+    build(moved, tmp_path / "c" / "out", DOG)
+    one = contents(tmp_path / "a" / "out")
+    assert len(one) > 60
+    assert one == contents(tmp_path / "b" / "out") == contents(tmp_path / "c" / "out")
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from strobe.build import extract
+from strobe.build.sample import Sampling
+from strobe.workflows.build import BuildOptions, build
+
+# A build slow enough to be killed in the middle: it rests after every frame it stores, in worker processes, too.
+store = extract._Storing._store
+def slowly(self, frame):
+    row = store(self, frame)
+    time.sleep(0.05)
+    return row
+extract._Storing._store = slowly
+
+if __name__ == "__main__":
+    videos, out, workers = sys.argv[3:], Path(sys.argv[1]), int(sys.argv[2])
+    options = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2), workers=workers)
+    build([Path(video) for video in videos], out, options)
+"""
+
+
+@pytest.mark.parametrize(("after", "workers"), [(1, 1), (20, 1), (40, 1), (20, 2)])
+def test_killed_and_resumed_gives_the_same_bytes(after: int, workers: int, clips: list[Path], tmp_path: Path) -> None:
+    whole = tmp_path / "whole" / "out"
+    build(clips, whole, DOG)
+    script = tmp_path / "slow.py"
+    script.write_text(KILLED)
+    out = tmp_path / "killed" / "out"
+    process = subprocess.Popen([sys.executable, str(script), str(out), str(workers), *map(str, clips)])
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if len(list(out.rglob("*.png"))) >= after:
+            break
+        time.sleep(0.005)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not folder.is_dataset(out)
+    if workers > 1:
+        time.sleep(1)  # workers see that their parent is gone, and end
+    finished = len(list((out / ".build").glob("*.json")))
+    again = build(clips, out, DOG)
+    assert again.reused == finished < len(clips)
+    assert contents(out) == contents(whole)
+    third = build(clips, out, DOG)
+    assert (third.reused, third.decoded) == (len(clips), 0)
+    assert contents(out) == contents(whole)
+
+
+CRASHING = """
+import os, sys
+from pathlib import Path
+from strobe.build import extract
+from strobe.workflows.build import BuildOptions, build
+
+run = extract._run
+def crashing(job):
+    if job.name == "two":
+        os.abort()
+    return run(job)
+extract._run = crashing
+
+if __name__ == "__main__":
+    built = build([Path(video) for video in sys.argv[2:]], Path(sys.argv[1]), BuildOptions(label=("dog",), workers=2))
+    print(*built.problems, list(built.dataset.videos.name), sep="|")
+"""
+
+
+def test_a_decoder_that_crashes_costs_one_video(clips: list[Path], tmp_path: Path) -> None:
+    script = tmp_path / "crashing.py"
+    script.write_text(CRASHING)
+    command = [sys.executable, str(script), str(tmp_path / "out"), *map(str, clips[:3])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "two.mkv: the decoder crashed on it|['one', 'three']"
+
+
+def test_two_builds_into_one_folder_do_not_meet(clips: list[Path], tmp_path: Path) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    out = tmp_path / "out"
+    (out / ".build").mkdir(parents=True)
+    with (out / ".build" / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StrobeError, match="another build is writing"):
+            build(clips, out, DOG)
+    assert build(clips, out, DOG).reused == 0
+
+
+def test_damaged_media_are_made_again(clips: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build(clips, out, DOG)
+    before = contents(out)
+    victim = next((out / "media" / "one").iterdir())
+    victim.write_bytes(victim.read_bytes()[:100])
+    assert build(clips, out, DOG).reused == len(clips) - 1
+    assert contents(out) == before
+
+
+def test_more_videos_are_added_to_what_is_there(clips: list[Path], tmp_path: Path) -> None:
+    build(clips[:2], tmp_path / "a" / "out", DOG)
+    assert build(clips, tmp_path / "a" / "out", DOG).reused == 2
+    build(clips, tmp_path / "b" / "out", DOG)
+    assert contents(tmp_path / "a" / "out") == contents(tmp_path / "b" / "out")
+
+
+def test_reference_gives_the_same_frames_from_the_videos(clips: list[Path], tmp_path: Path) -> None:
+    stored = build(clips, tmp_path / "stored", DOG).dataset
+    build(clips, tmp_path / "kept", BuildOptions(label=("dog",), sampling=DOG.sampling, reference=True))
+    kept = folder.read(tmp_path / "kept")
+    assert not list((tmp_path / "kept").rglob("*.png"))
+    assert kept.frames_digest() == stored.frames_digest()
+    source, media = VideoSource(kept), MediaSource(folder.read(tmp_path / "stored"))
+    forward = list(range(len(kept.frames)))
+    jumping = np.random.default_rng(0).permutation(forward).tolist()
+    for row in forward + jumping:
+        assert np.array_equal(source.read(row), media.read(row))
+    small = VideoSource(kept, cache_bytes=1)  # keeps one frame only
+    for row in jumping:
+        assert np.array_equal(small.read(row), media.read(row))
+    assert source.read_encoded(0) is None
+    source.close()
+
+
+def test_reference_reads_each_stretch_once(clips: list[Path], tmp_path: Path) -> None:
+    options = BuildOptions(label=("dog",), sampling=Sampling(k=3, every=7), reference=True)
+    dataset = build(clips[:1], tmp_path / "kept", options).dataset
+    source = VideoSource(dataset)
+    for row in range(len(dataset.frames)):
+        source.read(row)
+    (opened,) = source._open.values()
+    assert opened.reader.decoded <= 48
+
+
+def test_reference_notices_a_changed_video(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("one.mp4")
+    options = BuildOptions(label=("dog",), sampling=DOG.sampling, reference=True)
+    dataset = build([path], tmp_path / "kept", options).dataset
+    make_clip("one.mp4", options={"crf": "40"})
+    with pytest.raises(StrobeError, match="pixels are not those of the build"):
+        VideoSource(dataset).read(0)
+    make_clip("one.mp4", n=2)
+    with pytest.raises(StrobeError, match="2 frames, the build saw 48"):
+        VideoSource(dataset).read(0)
+    path.unlink()
+    with pytest.raises(StrobeError, match="is not there"):
+        VideoSource(dataset).read(0)
+
+
+@pytest.mark.parametrize(("store", "suffix", "exact"), [("webp", ".webp", True), ("jpeg", ".jpg", False)])
+def test_other_stores(store: str, suffix: str, exact: bool, make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("one.mp4")
+    png = build([path], tmp_path / "png", DOG).dataset
+    other = build([path], tmp_path / store, BuildOptions(label=("dog",), sampling=DOG.sampling, store=store)).dataset  # type: ignore[arg-type]
+    assert all(name.endswith(suffix) for name in other.frames.media)
+    assert (other.frames_digest() == png.frames_digest()) is exact
+    for row in range(len(other.frames)):  # the hash is of the pixels a reader sees
+        data = (tmp_path / store / other.frames.media[row]).read_bytes()
+        with Pillow.open(io.BytesIO(data)) as picture:
+            pixels = np.asarray(picture.convert("RGB"))
+        assert hashlib.sha256(pixels.tobytes()).hexdigest() == other.frames.sha256[row]
+
+
+def test_labels_spans_boxes_and_anchors(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("one.mp4")
+    (tmp_path / "labels.csv").write_text("video,label,start_s,end_s\none.mp4,dog,0.4,1.0\none,cat|dog,0.8,1.2\n")
+    (tmp_path / "boxes.csv").write_text("video,frame,label,x0,y0,x1,y1\none,20,dog,1,2,30,40.5\none,47,cat,0,0,5,5\n")
+    (tmp_path / "anchors.csv").write_text("video,frame\none.mp4,20\n")
+    options = BuildOptions(
+        labels=tmp_path / "labels.csv", boxes=tmp_path / "boxes.csv", anchors=tmp_path / "anchors.csv"
+    )
+    built = build([path], tmp_path / "out", options)
+    dataset = folder.read(tmp_path / "out")
+    names = dataset.info.label_space.names
+    assert names == ("cat", "dog")
+    labels = {
+        int(dataset.frames.index[row]): {names[label] for label in dataset.labels_of(row)}
+        for row in range(len(dataset.frames))
+    }
+    assert labels[10] == {"dog"}
+    assert labels[20] == labels[25] == {"cat", "dog"}
+    assert labels[30] == {"cat", "dog"}
+    assert list(dataset.sets.set_id) == ["one@20"]
+    assert dataset.boxes is not None
+    assert dataset.boxes.xyxy.tolist() == [[1, 2, 30, 40.5]]
+    assert any("1 box(es) are on frames that are in no set" in note for note in built.notes)
+    assert dataset.info.label_source == "frame"
+
+
+def test_frame_labels_score_members_with_their_anchors(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("one.mp4")
+    (tmp_path / "labels.csv").write_text("video,label,frame\none,dog,12\n")
+    dataset = build([path], tmp_path / "out", BuildOptions(labels=tmp_path / "labels.csv")).dataset
+    assert dataset.info.label_source == "anchor"
+    assert list(dataset.sets.set_id) == ["one@12"]
+
+
+def test_boxes_alone_give_labels(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("one.mp4")
+    (tmp_path / "boxes.csv").write_text("video,frame,label,x0,y0,x1,y1\none,12,dog,1,2,3,4\n")
+    (tmp_path / "anchors.csv").write_text("video,time_s\none,0.48\n")
+    options = BuildOptions(boxes=tmp_path / "boxes.csv", anchors=tmp_path / "anchors.csv")
+    dataset = build([path], tmp_path / "out", options).dataset
+    anchor = int(dataset.sets.anchor_frame[0])
+    assert dataset.labels_of(anchor) == (0,)
+    assert dataset.info.label_space.names == ("dog",)
+
+
+def test_window_in_milliseconds(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("one.mp4", rate=50)
+    options = BuildOptions(label=("dog",), sampling=Sampling(window_ms=100, every=100))
+    dataset = build([path], tmp_path / "out", options).dataset
+    assert sorted(dataset.sets.distance.tolist()) == [float(offset) for offset in range(-5, 6)]
+    assert dataset.info.k == 5
+
+
+def test_scene_cuts_are_dropped_on_request_and_counted(make_clip: MakeClip, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+
+    def scene(warm: bool) -> np.ndarray:
+        small = rng.integers(0, 120, (8, 12, 3), dtype=np.uint8)
+        small[..., 0 if warm else 2] += 130
+        return np.asarray(Pillow.fromarray(small).resize((96, 64), Pillow.Resampling.BICUBIC))
+
+    before, after = scene(True), scene(False)
+    path = make_clip("cut.mp4", images=[before] * 12 + [after] * 12)
+    (tmp_path / "anchors.csv").write_text("video,frame\ncut,10\n")
+    plain = BuildOptions(label=("dog",), anchors=tmp_path / "anchors.csv", sampling=Sampling(k=5))
+    everything = build([path], tmp_path / "all", plain).dataset
+    assert len(everything.sets.set) == 11
+    assert everything.hints is not None
+    beyond = everything.frames.index[everything.sets.frame] >= 12
+    assert ((everything.hints.cut > 0.35) == beyond).all()
+    options = BuildOptions(
+        label=("dog",), anchors=tmp_path / "anchors.csv", sampling=Sampling(k=5), drop=DropRules(cut=0.35)
+    )
+    built = build([path], tmp_path / "dropped", options)
+    assert built.dropped == {"cut": 4, "members": 4}
+    dataset = folder.read(tmp_path / "dropped")
+    assert dataset.frames.index[dataset.sets.frame].tolist() == list(range(5, 12))
+    assert dataset.info.provenance["dropped"] == {"cut": 4, "members": 4}
+    assert len(dataset.frames) == 11  # smoothing over time still sees what was dropped
