@@ -1,0 +1,270 @@
+"""The report in a real browser: silent, offline, filters that filter, filmstrips that play, tables that sort."""
+
+import json
+
+import pytest
+
+from strobe.report.page import write_report
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def address(painted, tmp_path_factory):
+    dataset, predictions, results, source = painted
+    return write_report(tmp_path_factory.mktemp("browser"), results, dataset, predictions, source).as_uri()
+
+
+@pytest.fixture
+def opened(browser_page, address):
+    page, log = browser_page
+    page.goto(address)
+    yield page
+    assert log.errors == []
+    assert [url for url in log.requests if not url.startswith("data:")] == [address]
+
+
+def gallery_of(page):
+    return json.loads(page.locator("#gallery-data").text_content())
+
+
+def cards(page):
+    return page.locator("#cards .card")
+
+
+def test_opens_silently_and_asks_for_nothing(opened):
+    assert opened.title().startswith("painted-clips")
+    assert opened.locator("#viewer").is_visible()
+    assert opened.locator(".drawing.wide svg").count() > 8
+
+
+@pytest.mark.parametrize("status", ["breaks", "wrong", "holds"])
+def test_filters_by_model_and_what_it_does(opened, status):
+    data = gallery_of(opened)
+    for place, name in enumerate(data["models"]):
+        opened.select_option("#f-model", str(place))
+        opened.select_option("#f-status", status)
+        expected = sum(one["m"][place]["s"] == status for one in data["sets"])
+        assert cards(opened).count() == expected
+        assert opened.locator("#viewer").is_visible() == (expected > 0)
+        assert str(data["counts"][place][status]) in opened.locator("#count").text_content()
+        assert name in opened.locator("#count").text_content()
+
+
+def test_filters_by_class(opened):
+    data = gallery_of(opened)
+    opened.select_option("#f-status", "")
+    for place, name in enumerate(data["classes"]):
+        opened.select_option("#f-class", str(place))
+        assert cards(opened).count() == sum(place in one["y"] for one in data["sets"])
+        assert opened.locator("#v-title").text_content() == name
+
+
+def test_which_model_is_right_where_another_is_wrong(opened):
+    data = gallery_of(opened)
+    opened.select_option("#f-model", "1")
+    opened.select_option("#f-while", "0")
+    expected = [one["id"] for one in data["sets"] if one["m"][1]["s"] == "breaks" and one["m"][0]["s"] == "holds"]
+    assert 0 < len(expected) < len(data["sets"])
+    assert cards(opened).count() == len(expected)
+    assert expected[0] in opened.locator("#v-where").text_content()
+    opened.select_option("#f-while", "*")
+    wider = [
+        one
+        for one in data["sets"]
+        if one["m"][1]["s"] == "breaks" and any(m["s"] == "holds" for i, m in enumerate(one["m"]) if i != 1)
+    ]
+    assert cards(opened).count() == len(wider)
+    opened.click("#f-reset")
+    opened.wait_for_function("document.querySelector('#f-model').value === ''")
+    any_break = sum(any(m["s"] == "breaks" for m in one["m"]) for one in data["sets"])
+    assert cards(opened).count() == any_break
+
+
+def test_a_card_opens_its_set_with_the_frame_that_broke_it(opened):
+    data = gallery_of(opened)
+    opened.select_option("#f-model", "2")
+    matching = [one for one in data["sets"] if one["m"][2]["s"] == "breaks"]
+    cards(opened).nth(1).click()
+    one = matching[1]
+    said = one["m"][2]
+    now = opened.locator("#shot-now")
+    assert one["id"] in opened.locator("#v-where").text_content()
+    assert data["classes"][said["l"][said["b"]]] in now.locator("figcaption").text_content()
+    assert "✕ wrong" in now.locator("figcaption").text_content()
+    assert f"{round(100 * said['c'][said['b']])} %" in now.locator("figcaption").text_content()
+    assert "✓ right" in opened.locator("#shot-anchor figcaption").text_content()
+    assert now.locator("img").get_attribute("src") == one["f"][said["b"]]["i"]
+    strip = opened.locator("#v-strip button")
+    assert strip.count() == len(one["f"])
+    marks = [strip.nth(i).locator("b").text_content() for i in range(strip.count())]
+    assert marks == ["✓" if right else "✕" for right in said["r"]]
+    assert opened.locator("#v-trace .ok").count() == sum(said["r"])
+    assert opened.locator("#v-trace .no").count() == len(said["r"]) - sum(said["r"])
+
+
+def test_the_filmstrip_plays_pauses_and_loops(opened):
+    opened.select_option("#v-speed", "10")
+    opened.click("#v-play")
+    assert opened.locator("#v-play").get_attribute("aria-pressed") == "true"
+    seen = opened.evaluate(
+        """() => new Promise((done) => {
+            const seen = new Set();
+            const look = () => {
+                seen.add(document.querySelector('#v-seek').value);
+                if (seen.size === Number(document.querySelector('#v-seek').max) + 1) done([...seen].length);
+                else setTimeout(look, 20);
+            };
+            look();
+        })"""
+    )
+    assert seen == opened.locator("#v-strip button").count()
+    opened.click("#v-play")
+    assert opened.locator("#v-play").get_attribute("aria-pressed") == "false"
+    still = opened.locator("#v-seek").input_value()
+    opened.wait_for_timeout(300)
+    assert opened.locator("#v-seek").input_value() == still
+
+
+def test_everything_by_keyboard(opened):
+    cards(opened).first.focus()
+    opened.keyboard.press("Enter")
+    data = gallery_of(opened)
+    first = opened.locator("#v-where").text_content()
+    opened.keyboard.press("a")
+    assert "anchor" in opened.locator("#shot-now .badge").text_content()
+    before = int(opened.locator("#v-seek").input_value())
+    opened.keyboard.press("ArrowRight")
+    assert int(opened.locator("#v-seek").input_value()) == before + 1
+    opened.keyboard.press("ArrowLeft")
+    opened.keyboard.press("ArrowLeft")
+    assert int(opened.locator("#v-seek").input_value()) == before - 1
+    opened.keyboard.press("f")
+    assert "✕ wrong" in opened.locator("#shot-now figcaption").text_content()
+    opened.keyboard.press("n")
+    assert opened.locator("#v-where").text_content() != first
+    opened.keyboard.press("p")
+    assert opened.locator("#v-where").text_content() == first
+    opened.keyboard.press("Space")
+    assert opened.locator("#v-play").get_attribute("aria-pressed") == "true"
+    opened.keyboard.press("Space")
+    assert opened.locator("#v-play").get_attribute("aria-pressed") == "false"
+    # Another model's word on the same set, from its tab; keys go on working from there.
+    opened.locator("#v-models button").nth(1).focus()
+    opened.keyboard.press("Enter")
+    assert opened.locator("#v-models button").nth(1).get_attribute("aria-pressed") == "true"
+    opened.keyboard.press("n")
+    opened.keyboard.press("p")
+    assert opened.locator("#v-where").text_content() == first
+    assert len(data["models"]) == opened.locator("#v-models button").count()
+
+
+def test_keys_outside_the_viewer_do_nothing(opened):
+    before = opened.locator("#v-where").text_content()
+    opened.locator(".brand").focus()
+    opened.keyboard.press("n")
+    opened.locator("#f-model").focus()
+    opened.keyboard.press("n")
+    assert opened.locator("#v-where").text_content() == before
+
+
+def test_tables_sort_both_ways_with_missing_last(opened, painted):
+    def column(place):
+        return opened.locator(f"table.headline tbody tr > *:nth-child({place})").evaluate_all(
+            "cells => cells.map(cell => cell.dataset.value ?? cell.textContent.trim())"
+        )
+
+    head = opened.locator("table.headline thead th")
+    assert head.nth(3).get_attribute("aria-sort") == "descending"
+    for click, order in ((1, "descending"), (2, "ascending")):
+        head.nth(2).locator("button").click()
+        assert head.nth(2).get_attribute("aria-sort") == order, click
+        values = [float(value) for value in column(3)]
+        assert values == sorted(values, reverse=order == "descending")
+    assert head.nth(3).get_attribute("aria-sort") is None
+    head.nth(0).locator("button").click()
+    names = column(1)
+    assert names == sorted(names)
+    # A missing number is last whichever way.
+    opened.evaluate(
+        "document.querySelector('table.headline tbody tr:nth-child(2) > *:nth-child(3)').dataset.value = ''"
+    )
+    for _ in range(2):
+        head.nth(2).locator("button").click()
+        assert column(3)[-1] == ""
+
+
+def test_one_figure_per_model_is_shown_at_a_time(opened):
+    pick = opened.locator("select[data-picks='per_class']")
+    charts = opened.locator("[data-group='per_class'] > figure")
+    for place in range(charts.count()):
+        pick.select_option(index=place)
+        assert [charts.nth(i).is_visible() for i in range(charts.count())] == [
+            i == place for i in range(charts.count())
+        ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_fits_a_phone_in_light_and_dark(chromium, address, scheme):
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme, has_touch=True)
+    page = context.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(address)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator(".drawing.narrow svg").first.is_visible()
+    assert not page.locator(".drawing.wide svg").first.is_visible()
+    page.locator("#v-strip button").first.tap()
+    assert page.locator("#v-seek").input_value() == "0"
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    light = sum(int(part) for part in paper.removeprefix("rgb(").removesuffix(")").split(",")) > 380
+    assert light == (scheme == "light")
+    assert errors == []
+    context.close()
+
+
+def test_text_has_contrast_in_light_and_dark(chromium, address):
+    """WCAG AA (4.5) for the page's text colours on its papers, computed from what the browser uses."""
+
+    def luminance(colour):
+        parts = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for scheme in ("light", "dark"):
+        context = chromium.new_context(color_scheme=scheme)
+        page = context.new_page()
+        page.goto(address)
+        colour = {
+            name: page.evaluate(
+                """(name) => { const probe = document.createElement('i'); probe.style.color = `var(--${name})`;
+                document.body.append(probe); return getComputedStyle(probe).color; }""",
+                name,
+            )
+            for name in ("ink", "muted", "right", "wrong", "paper", "card", *(f"s{i}" for i in range(1, 9)))
+        }
+        for paper in ("paper", "card"):
+            for name in ("ink", "muted", "right", "wrong", *(f"s{i}" for i in range(1, 9))):
+                low, high = sorted((luminance(colour[name]), luminance(colour[paper])))
+                least = 4.5 if name in ("ink", "muted", "right", "wrong") else 3.0
+                assert (high + 0.05) / (low + 0.05) >= least, (scheme, name, paper)
+        context.close()
+
+
+def test_everything_that_can_be_used_has_a_name(opened):
+    nameless = opened.evaluate(
+        """() => [...document.querySelectorAll('button, select, input, a, [role=img], [role=region], [role=group]')]
+            .filter((node) => !(node.textContent.trim() || node.getAttribute('aria-label') || node.labels?.length))
+            .map((node) => node.outerHTML.slice(0, 80))"""
+    )
+    assert nameless == []
+    assert opened.evaluate("[...document.images].every((image) => image.hasAttribute('alt'))")
+
+
+def test_prints_every_figure(opened, tmp_path):
+    opened.emulate_media(media="print")
+    charts = opened.locator("figure.chart")
+    assert all(charts.nth(i).is_visible() for i in range(charts.count()))
+    assert not opened.locator(".filters").is_visible()
+    opened.pdf(path=tmp_path / "page.pdf")
+    assert (tmp_path / "page.pdf").stat().st_size > 50_000
