@@ -144,16 +144,19 @@ def _read_listed(path: Path) -> dict[str, tuple[str, ...]]:
     out: dict[str, tuple[str, ...]] = {}
     if not path.is_file():
         raise StrobeError(f"no such file: {printable(path)}")
-    with path.open(newline="", encoding="utf-8") as file:
-        for number, line in enumerate(csv.DictReader(file), start=2):
-            try:
-                clip, label = f"{line['ytid']}_{int(line['time_ms'])}", int(line["label"])
-            except (KeyError, TypeError, ValueError) as error:
-                raise InvalidFile(path, "expected ytid,time_ms,label", where=f"line {number}") from error
-            if not 0 <= label <= 22:
-                raise InvalidFile(path, f"label {label} is outside 0–22", where=f"line {number}")
-            name = "car" if label == 22 else labels.names[label]
-            out[clip] = (*out.get(clip, ()), name)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
+    for number, line in enumerate(csv.DictReader(text.splitlines()), start=2):
+        try:
+            clip, label = f"{line['ytid']}_{int(line['time_ms'])}", int(line["label"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidFile(path, "expected ytid,time_ms,label", where=f"line {number}") from error
+        if not 0 <= label <= 22:
+            raise InvalidFile(path, f"label {label} is outside 0–22", where=f"line {number}")
+        name = "car" if label == 22 else labels.names[label]
+        out[clip] = (*out.get(clip, ()), name)
     return out
 
 

@@ -89,12 +89,12 @@ def read_predictions(
     if declared == "labels":
         raise InvalidFile(path, "declared as labels, but it holds scores")
     matrix = _matrix(path, frames, values)
+    chosen = _projection(path, matrix.shape[1], label_space, raw)
     try:
         # Before projecting: NaN in a class that maps nowhere still says that the model broke.
         check_scores(matrix, names=[printable(frame) for frame in frames], what=model)
     except InvalidValue as error:
         raise InvalidFile(path, str(error)) from error
-    chosen = _projection(path, matrix.shape[1], label_space, raw)
     found = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
     if found == "probabilities" and bool((matrix < 0).any()):
         place = int(np.flatnonzero((matrix < 0).any(axis=1))[0])
