@@ -1,0 +1,216 @@
+"""`strobe import FORMAT SRC DST`."""
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from strobe.cli.common import folder, json_option, progress, quiet_option, seed_option
+from strobe.core.errors import printable
+
+if TYPE_CHECKING:
+    from strobe.datasets.sampled import Imported
+
+__all__ = ["command"]
+
+_FILE = click.Path(path_type=Path)
+_media = click.option(
+    "--media", type=click.Choice(["copy", "link"]), default="copy", show_default=True,
+    help="Copy the images, or hard-link them where the disk can.",
+)  # fmt: skip
+_no_media = click.option("--no-media", is_flag=True, help="Tables only; enough to score predictions made elsewhere.")
+_k = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
+_space = click.option("--label-space", help="A shipped label space to find the classes in, e.g. imagenet-vid.")
+
+
+def _two_places(function: Callable[..., Any]) -> Callable[..., Any]:
+    function = click.argument("dst", type=folder(exists=False))(function)
+    return click.argument("src", type=_FILE)(function)
+
+
+def _say(done: "Imported", dst: Path, *, as_json: bool) -> None:
+    from strobe.workflows.import_dataset import summary
+
+    facts = summary(done.dataset)
+    if as_json:
+        click.echo(json.dumps({"dataset": str(dst), **facts, "notes": list(done.notes)}))
+        return
+    for note in done.notes:
+        click.echo(f"note: {printable(note)}", err=True)
+    boxes = f", {facts['n_boxes']} boxes" if facts["n_boxes"] else ""
+    click.echo(
+        f"{printable(dst)}: {facts['n_videos']} videos, {facts['n_sets']} sets, {facts['n_frames']} frames, "
+        f"{facts['n_classes']} classes{boxes}, labels by {facts['label_source']}"
+    )
+
+
+def _mode(media: str, *, no_media: bool) -> Any:
+    return "none" if no_media else cast(Any, media)
+
+
+@click.group(name="import", epilog="Example: strobe import imagenet-vid-robust downloads/imagenet-vid-robust data/vid")
+def command() -> None:
+    """Bring a dataset of another format into a dataset folder. Run again after an interruption, it goes on."""
+
+
+@command.command(
+    "imagenet-vid-robust", epilog="Example: strobe import imagenet-vid-robust imagenet-vid-robust/ data/vid --no-media"
+)
+@_two_places
+@_media
+@_no_media
+@quiet_option
+@json_option
+def vid_robust(src: Path, dst: Path, media: str, no_media: bool, quiet: bool, as_json: bool) -> None:
+    """ImageNet-Vid-Robust as released: SRC has metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG."""
+    from strobe.workflows.import_dataset import from_vid_robust
+
+    done = from_vid_robust(
+        src, dst, media=_mode(media, no_media=no_media), progress=progress(quiet=quiet or as_json)
+    )  # fmt: skip
+    _say(done, dst, as_json=as_json)
+
+
+@command.command(
+    "ytbb-robust", epilog="Example: strobe import ytbb-robust ytbb-robust/ data/ytbb --pairs pair_labels.json"
+)
+@_two_places
+@click.option("--anchors", type=_FILE, help="Anchor annotations (JSON); default: anchor_labels.json below SRC.")
+@click.option("--pairs", type=_FILE, help="Pair annotations (JSON); default: pair_labels.json below SRC.")
+@click.option("--listed", type=_FILE, help="CSV ytid,time_ms,label of the listed anchors; default: looked for.")
+@_media
+@_no_media
+@quiet_option
+@json_option
+def ytbb_robust(
+    src: Path, dst: Path, anchors: Path | None, pairs: Path | None, listed: Path | None, media: str, no_media: bool,
+    quiet: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """YTBB-Robust as released: frames in ytbb_videos/<id>_<ms>/, anchor and pair annotations become votes."""
+    from strobe.workflows.import_dataset import YtbbFiles, from_ytbb_robust
+
+    files = YtbbFiles(anchors=anchors, pairs=pairs, listed=listed)
+    mode, say = _mode(media, no_media=no_media), progress(quiet=quiet or as_json)
+    _say(from_ytbb_robust(src, dst, files=files, media=mode, progress=say), dst, as_json=as_json)
+
+
+@command.command("imagenet-vid", epilog="Example: strobe import imagenet-vid ILSVRC2015/ data/vid --split val")
+@_two_places
+@click.option("--split", default="val", show_default=True, help="The folder below Data/VID and Annotations/VID.")
+@_k
+@_media
+@_no_media
+@seed_option
+@quiet_option
+@json_option
+def imagenet_vid(
+    src: Path, dst: Path, split: str, k: int, media: str, no_media: bool, seed: int, quiet: bool, as_json: bool
+) -> None:
+    """ILSVRC 2015/2017 ImageNet-Vid: labels, boxes and tracks from the XML; one drawn anchor per video."""
+    from strobe.datasets.sampled import Draw
+    from strobe.workflows.import_dataset import from_imagenet_vid
+
+    done = from_imagenet_vid(
+        src, dst, split=split, draw=Draw(k=k, seed=seed), media=_mode(media, no_media=no_media),
+        progress=progress(quiet=quiet or as_json),
+    )  # fmt: skip
+    _say(done, dst, as_json=as_json)
+
+
+@command.command("youtube-bb", epilog="Example: strobe import youtube-bb yt_bb_detection_validation.csv data/ytbb "
+                                      "--videos videos/ --anchors anchors.csv")  # fmt: skip
+@_two_places
+@click.option("--videos", type=_FILE, help="Folder of videos named by YouTube id; default: where the CSV lies.")
+@click.option("--anchors", type=_FILE, help="CSV ytid,time_ms,label of given anchors; default: one drawn per video.")
+@_k
+@click.option("--reference", is_flag=True, help="Store no frames; decode them from the videos when predicting.")
+@click.option("--workers", type=int, default=1, show_default=True, help="Processes that decode.")
+@seed_option
+@quiet_option
+@json_option
+def youtube_bb(
+    src: Path, dst: Path, videos: Path | None, anchors: Path | None, k: int, reference: bool, workers: int, seed: int,
+    quiet: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Youtube-BB: its CSV (or .csv.gz) and a folder of videos; members are scored with their anchor's labels."""
+    from strobe.workflows.import_dataset import from_youtube_bb
+
+    done = from_youtube_bb(
+        src, dst, videos=videos, anchors=anchors, k=k, seed=seed, reference=reference, workers=workers,
+        progress=progress(quiet=quiet or as_json),
+    )  # fmt: skip
+    _say(done, dst, as_json=as_json)
+
+
+@command.command("coco-vid", epilog="Example: strobe import coco-vid annotations.json data/mine --images images/")
+@_two_places
+@click.option("--images", type=_FILE, help="The folder file names are relative to; default: where the JSON lies.")
+@_space
+@_k
+@_media
+@_no_media
+@seed_option
+@quiet_option
+@json_option
+def coco_vid(
+    src: Path, dst: Path, images: Path | None, label_space: str | None, k: int, media: str, no_media: bool, seed: int,
+    quiet: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """COCO video JSON (videos, images with frame_id, annotations with instance_id), or YouTube-VIS JSON."""
+    from strobe.datasets.sampled import Draw
+    from strobe.workflows.import_dataset import from_coco_vid
+
+    done = from_coco_vid(
+        src, dst, images=images, label_space=label_space, draw=Draw(k=k, seed=seed),
+        media=_mode(media, no_media=no_media), progress=progress(quiet=quiet or as_json),
+    )  # fmt: skip
+    _say(done, dst, as_json=as_json)
+
+
+@command.command("frames", epilog="Example: strobe import frames clips/ data/mine --labels labels.csv --fps 30")
+@_two_places
+@click.option("--labels", type=_FILE, help="CSV video,label and, for a part, frame or start_s,end_s; default: "
+                                           "SRC/labels.csv.")  # fmt: skip
+@click.option("--label", multiple=True, help="A class every frame shows; may be given several times.")
+@click.option("--boxes", type=_FILE, help="CSV video,frame,label,x0,y0,x1,y1[,track,crowd], or COCO JSON.")
+@click.option("--anchors", type=_FILE, help="CSV video,frame of given anchors; default: one drawn per video.")
+@_space
+@click.option("--label-source", type=click.Choice(["frame", "anchor"]), default="frame", show_default=True,
+              help="Whose labels score a member.")  # fmt: skip
+@click.option("--fps", help="Frames per second, e.g. 25 or 30000/1001; needed for times.")
+@_k
+@_media
+@_no_media
+@seed_option
+@quiet_option
+@json_option
+def frames(
+    src: Path, dst: Path, labels: Path | None, label: tuple[str, ...], boxes: Path | None, anchors: Path | None,
+    label_space: str | None, label_source: str, fps: str | None, k: int, media: str, no_media: bool, seed: int,
+    quiet: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """A folder of frames per video: SRC/<video>/<frame>.jpg, labels by CSV."""
+    from strobe.datasets.sampled import Draw
+    from strobe.workflows.import_dataset import FrameFiles, from_frames
+
+    files = FrameFiles(
+        labels=labels, label=label, boxes=boxes, anchors=anchors, label_space=label_space,
+        label_source=cast(Any, label_source), fps=_fraction(fps),
+    )  # fmt: skip
+    mode, say = _mode(media, no_media=no_media), progress(quiet=quiet or as_json)
+    _say(from_frames(src, dst, files=files, draw=Draw(k=k, seed=seed), media=mode, progress=say), dst, as_json=as_json)
+
+
+def _fraction(text: str | None) -> Fraction | None:
+    if text is None:
+        return None
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
+    if value <= 0:
+        raise click.UsageError(f"--fps: expected a positive number or fraction, got {printable(text)!r}")
+    return value

@@ -1,0 +1,200 @@
+"""COCO video JSON: videos, images with video_id and frame_id, annotations with instance_id or track_id.
+
+The form of YouTube-VIS (videos with file_names, annotations with one box per frame) is read too.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Progress
+from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.sampled import (
+    Draw,
+    Imported,
+    Origin,
+    Seen,
+    SeenBox,
+    SourceVideo,
+    import_sampled,
+    label_space_for,
+)
+
+__all__ = ["import_coco_vid"]
+
+
+@dataclass
+class _Clip:
+    name: str
+    fps: Fraction | None
+    keys: dict[int, str] = field(default_factory=dict)
+    sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
+    boxes: dict[int, list[SeenBox]] = field(default_factory=lambda: defaultdict(list))
+    flat: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Labels of boxes without an area: named, but not to be found."""
+
+
+def import_coco_vid(
+    source: Path,
+    target: Path,
+    *,
+    images: Path | None,
+    label_space: str | None,
+    draw: Draw,
+    media: MediaMode,
+    progress: Progress,
+) -> Imported:
+    """Candidate sets with labels, boxes and tracks; `images` is the folder file names are relative to."""
+    if source.is_dir():
+        raise StrobeError(f"{printable(source)} is a folder; give the COCO video JSON and --images FOLDER")
+    data = read_json(source)
+    if not isinstance(data, dict):
+        raise InvalidFile(source, "expected a JSON object with videos, images, annotations and categories")
+    for name in ("videos", "annotations", "categories"):
+        if not isinstance(data.get(name), list):
+            raise InvalidFile(
+                source, f"no list of {name}", hint="plain COCO has no videos; strobe build reads it with --boxes"
+            )
+    classes, chosen = _classes(source, data["categories"], label_space)
+    clips = _clips(source, data)
+    n_flat = _annotate(source, data, clips, classes)
+    videos = [
+        SourceVideo(name=clip.name, keys=clip.keys, see=partial(_see, clip), fps=clip.fps)
+        for clip in sorted(clips.values(), key=lambda clip: clip.name)
+        if clip.keys
+    ]
+    root = images or source.parent
+    if media != "none" and not root.is_dir():
+        raise StrobeError(f"no such folder: {printable(root)}; name the folder of the images with --images")
+    origin = Origin(name=source.stem, format="coco-vid", label_space=chosen, facts={"source": source.name})
+    done = import_sampled(
+        videos, origin, draw, media_root=root, target=target, media=media, progress=progress, with_boxes=True
+    )
+    flat = (f"{n_flat} box(es) without an area were left out; their labels stay",) if n_flat else ()
+    return Imported(dataset=done.dataset, notes=(*done.notes, *flat))
+
+
+def _classes(path: Path, categories: Sequence[Any], requested: str | None) -> tuple[dict[Any, int], LabelSpace]:
+    """The class of each category id, and the space."""
+    names: dict[Any, str] = {}
+    for place, category in enumerate(categories):
+        where = f"categories[{place}]"
+        try:
+            number, name = category["id"], str(category["name"])
+        except (KeyError, TypeError) as error:
+            raise InvalidFile(path, "expected an object with id and name", where=where) from error
+        if number in names or name in names.values():
+            raise InvalidFile(path, f"the category {printable(name)!r} ({printable(number)}) stands twice", where=where)
+        names[number] = name
+    if not names:
+        raise InvalidFile(path, "no categories")
+    chosen = label_space_for(list(names.values()), requested=requested, own_name=path.stem)
+    return {number: chosen.index(name) for number, name in names.items()}, chosen
+
+
+def _clips(path: Path, data: Mapping[str, Any]) -> dict[Any, _Clip]:
+    clips: dict[Any, _Clip] = {}
+    taken: set[str] = set()
+    for place, video in enumerate(data["videos"]):
+        where = f"videos[{place}]"
+        try:
+            number = video["id"]
+            name = str(video.get("name") or video.get("file_name") or number)
+            fps = Fraction(str(video["fps"])) if video.get("fps") else None
+            files = video.get("file_names")
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InvalidFile(path, "expected an object with id, name and perhaps fps", where=where) from error
+        if number in clips or name in taken:
+            raise InvalidFile(path, f"the video {printable(name)!r} ({printable(number)}) stands twice", where=where)
+        taken.add(name)
+        clips[number] = _Clip(name, fps)
+        size = (int(video.get("width") or 0), int(video.get("height") or 0))
+        for index, file in enumerate(files or ()):
+            clips[number].keys[index], clips[number].sizes[index] = str(file), size
+    if not any(clip.keys for clip in clips.values()):
+        _frames(path, data, clips)
+    return clips
+
+
+def _frames(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip]) -> None:
+    if not isinstance(data.get("images"), list):
+        raise InvalidFile(path, "no list of images, and no file_names in videos")
+    for place, image in enumerate(data["images"]):
+        where = f"images[{place}]"
+        try:
+            clip, index, key = clips.get(image["video_id"]), _frame_of(image), str(image["file_name"])
+            size = (int(image.get("width") or 0), int(image.get("height") or 0))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InvalidFile(
+                path, "expected an image with file_name, video_id and frame_id", where=where,
+                hint="plain COCO has no videos; strobe build reads it with --boxes",
+            ) from error  # fmt: skip
+        if clip is None:
+            raise InvalidFile(path, f"video_id {printable(image['video_id'])} is no video", where=where)
+        if type(index) is not int or index < 0 or index in clip.keys:
+            raise InvalidFile(
+                path, f"frame_id {printable(index)} is negative, no number or stands twice in its video", where=where
+            )
+        clip.keys[index], clip.sizes[index] = key, size
+
+
+def _frame_of(image: Mapping[str, Any]) -> Any:
+    return image["frame_id"] if "frame_id" in image else image["frame_index"]
+
+
+def _annotate(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip], classes: Mapping[Any, int]) -> int:
+    """Put every box on its frame; how many had no area comes back."""
+    owner = {
+        image["id"]: (clips[image["video_id"]], _frame_of(image))
+        for image in data.get("images") or ()
+        if isinstance(image, dict) and "id" in image and image.get("video_id") in clips
+    }
+    n_flat = 0
+    for place, entry in enumerate(data["annotations"]):
+        where = f"annotations[{place}]"
+        try:
+            label = classes[entry["category_id"]]
+            track = int(entry.get("instance_id", entry.get("track_id", entry["id"] if "bboxes" in entry else -1)))
+            crowd = bool(entry.get("iscrowd", 0))
+            spots = list(_spots(entry, clips, owner))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidFile(
+                path, "expected known image_id (or video_id) and category_id, and a bbox of x, y, w, h", where=where
+            ) from error
+        for clip, index, (x, y, w, h) in spots:
+            if not all(abs(value) < 1e9 for value in (x, y, w, h)):
+                raise InvalidFile(path, f"bbox {printable([x, y, w, h])} is not of finite numbers", where=where)
+            if w > 0 and h > 0:
+                clip.boxes[index].append(SeenBox(label=label, xyxy=(x, y, x + w, y + h), track=track, crowd=crowd))
+            else:
+                clip.flat[index].add(label)
+                n_flat += 1
+    return n_flat
+
+
+def _spots(
+    entry: Mapping[str, Any], clips: Mapping[Any, _Clip], owner: Mapping[Any, tuple[_Clip, int]]
+) -> Iterator[tuple[_Clip, int, tuple[float, float, float, float]]]:
+    if "bboxes" in entry:
+        clip = clips[entry["video_id"]]
+        for index, box in enumerate(entry["bboxes"]):
+            if box is not None:
+                x, y, w, h = map(float, box)
+                yield clip, index, (x, y, w, h)
+        return
+    clip, index = owner[entry["image_id"]]
+    x, y, w, h = map(float, entry["bbox"])
+    yield clip, index, (x, y, w, h)
+
+
+def _see(clip: _Clip, index: int) -> Seen:
+    boxes = tuple(clip.boxes.get(index, ()))
+    labels = {box.label for box in boxes} | clip.flat.get(index, set())
+    return Seen(labels=tuple(sorted(labels)), boxes=boxes, size_wh=clip.sizes.get(index, (0, 0)))

@@ -1,0 +1,100 @@
+"""A folder of frames per video: SRC/<video>/<frame>.jpg, with labels, boxes and anchors from elsewhere.
+
+The index of a frame is the number its name ends in, where every name of the video has one of its own (so that a missing
+frame stays a gap), else its place in the order of names.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Progress
+from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.sampled import Draw, Imported, Origin, Seen, SeenBox, SourceVideo, import_sampled
+
+__all__ = ["IMAGE_ENDINGS", "NamesAt", "find_frames", "import_frames"]
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".gif")
+
+NamesAt = Callable[[int, Fraction | None], Sequence[str]]
+"""The label names that hold for a frame, given its index and, where fps is known, its time in seconds."""
+
+
+def find_frames(source: Path) -> dict[str, dict[int, str]]:
+    """Video name → index → path relative to the source. Videos are the folders that hold images, at any depth."""
+    if not source.is_dir():
+        raise StrobeError(f"no such folder: {printable(source)}; give a folder with one folder of frames per video")
+    by_folder: dict[Path, list[Path]] = {}
+    for path in sorted(source.rglob("*")):
+        if path.suffix.lower() in IMAGE_ENDINGS and path.is_file() and not path.name.startswith("."):
+            by_folder.setdefault(path.parent, []).append(path)
+    if not by_folder:
+        raise StrobeError(f"no images under {printable(source)}; expected <video>/<frame>.jpg (or png, webp, …)")
+    if source in by_folder:
+        raise StrobeError(
+            f"{printable(by_folder[source][0])} lies in no video's folder; expected <video>/<frame>.jpg below "
+            f"{printable(source)}"
+        )
+    return {
+        folder.relative_to(source).as_posix(): {
+            index: path.relative_to(source).as_posix() for index, path in _indexed(paths).items()
+        }
+        for folder, paths in by_folder.items()
+    }
+
+
+def _indexed(paths: Sequence[Path]) -> dict[int, Path]:
+    found = [re.search(r"(\d+)$", path.stem) for path in paths]
+    numbers = [int(match[1]) for match in found if match and len(match[1]) < 12]
+    if len(set(numbers)) != len(paths):
+        return dict(enumerate(paths))
+    return dict(sorted(zip(numbers, paths, strict=True)))
+
+
+def import_frames(
+    source: Path,
+    target: Path,
+    *,
+    frames: Mapping[str, Mapping[int, str]],
+    names_at: Mapping[str, NamesAt],
+    boxes: Mapping[str, Mapping[int, Sequence[SeenBox]]],
+    label_space: LabelSpace,
+    label_source: Literal["frame", "anchor"],
+    fps: Fraction | None,
+    name: str,
+    draw: Draw,
+    media: MediaMode,
+    progress: Progress,
+) -> Imported:
+    """Candidate sets; a frame's boxes name its classes too."""
+    videos = [
+        SourceVideo(
+            name=video,
+            keys=keys,
+            see=partial(_see, label_space, names_at[video], boxes.get(video, {}), fps),
+            fps=fps,
+        )
+        for video, keys in sorted(frames.items())
+    ]
+    origin = Origin(name=name, format="frames", label_space=label_space)
+    return import_sampled(
+        videos, origin, draw, media_root=source, target=target, media=media, progress=progress,
+        label_source=label_source, with_boxes=any(boxes.values()),
+    )  # fmt: skip
+
+
+def _see(
+    label_space: LabelSpace,
+    names_at: NamesAt,
+    boxes: Mapping[int, Sequence[SeenBox]],
+    fps: Fraction | None,
+    index: int,
+) -> Seen:
+    mine = tuple(boxes.get(index, ()))
+    named = [label_space.index(name) for name in names_at(index, index / fps if fps else None)]
+    return Seen(labels=tuple(dict.fromkeys([*named, *(box.label for box in mine)])), boxes=mine)

@@ -1,0 +1,128 @@
+"""ImageNet-Vid as ILSVRC ships it: Data/VID/<split>/<video>/<n>.JPEG and Annotations/VID/<split>/<video>/<n>.xml.
+
+Every object of a frame gives a label, a box and a track. Corners are taken as they are written. One anchor per video is
+drawn among the frames that show something of the thirty classes.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
+from strobe.core.labels import LabelSpace, space
+from strobe.core.late import require
+from strobe.core.ports import Progress
+from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.sampled import Draw, Imported, Origin, Seen, SeenBox, SourceVideo, import_sampled
+
+__all__ = ["import_imagenet_vid", "read_annotation"]
+
+
+def import_imagenet_vid(
+    source: Path, target: Path, *, split: str, draw: Draw, media: MediaMode, progress: Progress
+) -> Imported:
+    """Candidate sets with labels, boxes and tracks. Frames are listed by their annotations, so images may be away."""
+    root = _root(source)
+    annotations, images = root / "Annotations/VID" / split, root / "Data/VID"
+    if not annotations.is_dir():
+        there = sorted(path.name for path in (root / "Annotations/VID").iterdir() if path.is_dir())
+        choice = f"--split can be {', '.join(there)}" if there else "it is empty"
+        raise StrobeError(f"{printable(root)} has no Annotations/VID/{printable(split)}; {choice}")
+    if media != "none" and not (images / split).is_dir():
+        raise StrobeError(f"{printable(root)} has no Data/VID/{printable(split)}; get the images, or use --no-media")
+    videos = [_video(folder, annotations.parent) for folder in _video_folders(annotations)]
+    if not videos:
+        raise StrobeError(f"no video with XML annotations under {printable(annotations)}")
+    origin = Origin(
+        name=f"imagenet-vid-{split}",
+        format="imagenet-vid",
+        label_space=space("imagenet-vid"),
+        licence="ImageNet terms of access (non-commercial research); not distributed with strobe",
+        facts={"split": split},
+    )
+    return import_sampled(
+        videos, origin, draw, media_root=images, target=target, media=media, progress=progress, with_boxes=True
+    )
+
+
+def _root(source: Path) -> Path:
+    if not source.is_dir():
+        raise StrobeError(f"no such folder: {printable(source)}; give the ILSVRC folder (with Data/ and Annotations/)")
+    for root in (source, *sorted(path for path in source.iterdir() if path.is_dir())):
+        if (root / "Annotations/VID").is_dir():
+            return root
+    raise StrobeError(
+        f"{printable(source)} has no Annotations/VID; give the folder of ILSVRC 2015 or 2017 that holds Data/ and "
+        "Annotations/"
+    )
+
+
+def _video_folders(annotations: Path) -> Iterator[Path]:
+    """The folders that hold XML files; the training split has one more level than the validation split."""
+    for folder in sorted(path for path in annotations.iterdir() if path.is_dir()):
+        if any(folder.glob("*.xml")):
+            yield folder
+        else:
+            yield from (inner for inner in sorted(folder.iterdir()) if inner.is_dir() and any(inner.glob("*.xml")))
+
+
+def _video(folder: Path, top: Path) -> SourceVideo:
+    keys: dict[int, str] = {}
+    for path in sorted(folder.glob("*.xml")):
+        if not path.stem.isdecimal():
+            raise InvalidFile(path, "expected a frame number as the file's name, such as 000012.xml")
+        keys[int(path.stem)] = path.relative_to(top).with_suffix(".JPEG").as_posix()
+    see = partial(_see, top, keys)
+    return SourceVideo(name=folder.name, keys=keys, see=see)
+
+
+def _see(top: Path, keys: Mapping[int, str], index: int) -> Seen:
+    return read_annotation((top / keys[index]).with_suffix(".xml"), space("imagenet-vid"))
+
+
+def read_annotation(path: Path, label_space: LabelSpace) -> Seen:
+    """One frame's XML; a document with a DTD or entities is refused, whatever it says."""
+    etree = require("defusedxml.ElementTree", what="reading XML annotations", extra="video")
+    common = require("defusedxml.common", what="reading XML annotations", extra="video")
+    try:
+        tree = etree.fromstring(path.read_bytes(), forbid_dtd=True)
+    except common.DefusedXmlException as error:
+        raise InvalidFile(path, "XML with a DTD or entities is refused") from error
+    except etree.ParseError as error:
+        raise InvalidFile(path, f"not XML ({printable(error, limit=80)})", hint="is it truncated?") from error
+    except OSError as error:
+        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
+    boxes = []
+    for place, node in enumerate(tree.findall("object")):
+        where = f"object {place}"
+        name = (node.findtext("name") or "").strip()
+        try:
+            label = label_space.index(name)
+        except UnknownName as error:
+            raise InvalidFile(path, f"{printable(name)!r} is no class of {label_space.name}", where=where) from error
+        x0, y0, x1, y1 = (_number(path, where, node, f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax"))
+        track = _number(path, where, node, "trackid") if node.find("trackid") is not None else -1
+        boxes.append((label, (x0, y0, x1, y1), int(track)))
+    size = tuple(int(_number(path, "size", tree, f"size/{side}")) for side in ("width", "height"))
+    return Seen(
+        # An object squeezed to a line by the frame's edge is still there to be named, but no box to be found.
+        labels=tuple(dict.fromkeys(label for label, _, _ in boxes)),
+        boxes=tuple(
+            SeenBox(label=label, xyxy=xyxy, track=track)
+            for label, xyxy, track in boxes
+            if xyxy[2] > xyxy[0] and xyxy[3] > xyxy[1]
+        ),
+        size_wh=(size[0], size[1]),
+    )
+
+
+def _number(path: Path, where: str, node: Any, name: str) -> float:
+    text = (node.findtext(name) or "").strip()
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise InvalidFile(path, f"{name} is not a number: {printable(text)!r}", where=where) from error
+    if not abs(value) < 1e9:
+        raise InvalidFile(path, f"{name} is out of range: {printable(text)!r}", where=where)
+    return value

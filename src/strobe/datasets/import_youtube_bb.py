@@ -1,0 +1,171 @@
+"""Youtube-BoundingBoxes: its CSV (no header) and a folder of videos named by their YouTube id.
+
+Detection rows are `youtube_id,timestamp_ms,class_id,class_name,object_id,object_presence,xmin,xmax,ymin,ymax`,
+classification rows the first four and `object_presence`. Labels stand once a second, so members are scored with their
+anchor's. Decoding is not done here: what comes back is which moment of which video is an anchor, and its labels.
+"""
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.labels import space
+from strobe.datasets.columns import frame_list_digest
+
+__all__ = ["Moment", "YoutubeBb", "find_csv", "find_videos", "read_youtube_bb"]
+
+_VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".mov", ".m4v", ".flv", ".avi", ".ts", ".3gp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """An anchor by its time, and what the annotators saw there."""
+
+    video: str
+    time_ms: int
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YoutubeBb:
+    """The anchors of the videos that are there (by YouTube id), and lines about what is not."""
+
+    videos: Mapping[str, Path]
+    anchors: tuple[Moment, ...]
+    notes: tuple[str, ...]
+
+
+def find_csv(source: Path) -> Path:
+    """The one CSV of a folder, or the file itself."""
+    if source.is_file():
+        return source
+    if not source.is_dir():
+        raise StrobeError(f"no such file or folder: {printable(source)}")
+    found = sorted(path for path in source.iterdir() if path.name.endswith((".csv", ".csv.gz")))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found[:4]) or "none"
+        raise StrobeError(
+            f"expected one annotation CSV in {printable(source)}, found {printable(names)}; give the CSV itself as SRC"
+        )
+    return found[0]
+
+
+def find_videos(folder: Path) -> dict[str, Path]:
+    """Videos by YouTube id: files named <id>.mp4 (or mkv, webm, …), at any depth."""
+    if not folder.is_dir():
+        raise StrobeError(f"no such folder: {printable(folder)}; name the folder of the videos with --videos")
+    found: dict[str, Path] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() in _VIDEO_ENDINGS and path.is_file():
+            if path.stem in found:
+                raise StrobeError(
+                    f"{printable(found[path.stem])} and {printable(path)} have the same name; keep one of them"
+                )
+            found[path.stem] = path
+    if not found:
+        raise StrobeError(f"no videos under {printable(folder)}; expected <youtube id>.mp4 (or mkv, webm, …)")
+    return found
+
+
+def read_youtube_bb(table: Path, videos: Mapping[str, Path], *, anchors: Path | None, seed: int) -> YoutubeBb:
+    """The anchors: given ones (CSV `ytid,time_ms,label`), or one labelled moment per video, drawn.
+
+    Videos the table does not know, and those of the table that are not there, are counted in the notes.
+    """
+    seen = _moments(table)
+    if anchors is None:
+        chosen = [_drawn(video, moments, seed) for video, moments in seen.items() if video in videos]
+        source, absent = table, len(set(seen) - set(videos))
+    else:
+        given = list(_given(anchors, seen))
+        chosen = [moment for moment in given if moment.video in videos]
+        source, absent = anchors, len({moment.video for moment in given} - set(videos))
+    if not chosen:
+        first = next(iter(seen), "none")
+        raise StrobeError(
+            f"none of the {len(videos)} videos is annotated in {printable(source)}; videos must be named by their "
+            f"YouTube id, such as {printable(first)}.mp4"
+        )
+    used = {moment.video for moment in chosen}
+    notes = []
+    if absent:
+        notes.append(f"{absent} annotated video(s) are not in the folder")
+    strangers = sorted(set(videos) - used)
+    if strangers:
+        notes.append(f"{len(strangers)} video(s) have no anchor and were left out, first {printable(strangers[0])}")
+    chosen.sort(key=lambda moment: (moment.video, moment.time_ms))
+    return YoutubeBb(videos={name: videos[name] for name in sorted(used)}, anchors=tuple(chosen), notes=tuple(notes))
+
+
+def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        reader = csv.reader(io.StringIO(content.decode("utf-8-sig")), strict=True)
+        for row in reader:
+            if row:
+                yield f"line {reader.line_num}", [value.strip() for value in row]
+    except UnicodeDecodeError as error:
+        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
+    except (csv.Error, EOFError, gzip.BadGzipFile) as error:
+        raise InvalidFile(path, f"not a readable CSV ({printable(error, limit=80)})") from error
+    except OSError as error:
+        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
+
+
+def _moments(path: Path) -> dict[str, dict[int, tuple[str, ...]]]:
+    """Video → time in ms → the classes present, in the order of the file."""
+    names = set(space("youtube-bb").names)
+    out: dict[str, dict[int, tuple[str, ...]]] = {}
+    for where, row in _rows(path):
+        if row[0] == "youtube_id":
+            continue
+        if len(row) not in (5, 10):
+            raise InvalidFile(path, f"{len(row)} fields; Youtube-BB rows have 10 (detection) or 5", where=where)
+        name, presence = row[3].replace("_", " "), row[5] if len(row) == 10 else row[4]
+        if not row[1].isdecimal():
+            raise InvalidFile(path, f"the time is no number of milliseconds: {printable(row[1])!r}", where=where)
+        if name not in names:
+            raise InvalidFile(path, f"{printable(name)!r} is no class of youtube-bb", where=where)
+        if presence not in ("present", "absent", "uncertain"):
+            raise InvalidFile(
+                path, f"object_presence is {printable(presence)!r}; expected present or absent", where=where
+            )
+        if presence == "present" and name != "none":
+            moments = out.setdefault(row[0], {})
+            moments[int(row[1])] = tuple(dict.fromkeys((*moments.get(int(row[1]), ()), name)))
+    if not out:
+        raise InvalidFile(path, "no row says that an object is present")
+    return out
+
+
+def _drawn(video: str, moments: Mapping[int, tuple[str, ...]], seed: int) -> Moment:
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, int(frame_list_digest([video]), 16)])))
+    time_ms = sorted(moments)[int(rng.integers(len(moments)))]
+    return Moment(video=video, time_ms=time_ms, labels=moments[time_ms])
+
+
+def _given(path: Path, seen: Mapping[str, Mapping[int, tuple[str, ...]]]) -> Iterator[Moment]:
+    """Anchors of the list, with its label (22 is car there) and those of the table at the same moment."""
+    labels = space("youtube-bb")
+    found: dict[tuple[str, int], tuple[str, ...]] = {}
+    for where, row in _rows(path):
+        if row[0] == "ytid":
+            continue
+        if len(row) != 3 or not row[1].isdecimal() or not row[2].isdecimal() or int(row[2]) > 22:
+            raise InvalidFile(path, "expected ytid,time_ms,label with labels 0–22 (22 is car)", where=where)
+        name = "car" if int(row[2]) == 22 else labels.names[int(row[2])]
+        key = (row[0], int(row[1]))
+        also = seen.get(key[0], {}).get(key[1], ())
+        found[key] = tuple(dict.fromkeys((*found.get(key, ()), name, *also)))
+    if not found:
+        raise InvalidFile(path, "no anchors in it")
+    for (video, time_ms), names in found.items():
+        yield Moment(video=video, time_ms=time_ms, labels=names)

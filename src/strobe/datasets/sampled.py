@@ -1,0 +1,252 @@
+"""From labelled frames of a foreign layout to sets: a seeded anchor per video and the frames around it.
+
+Importers say what videos there are and what is seen on a frame; drawing, bringing media and building is done here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.labels import LabelSpace, space
+from strobe.core.ports import Progress
+from strobe.datasets.bring_media import MediaMode, bring_media
+from strobe.datasets.columns import DatasetBuilder, frame_list_digest
+
+__all__ = ["Draw", "Imported", "Origin", "Seen", "SeenBox", "SourceVideo", "import_sampled", "label_space_for"]
+
+_KNOWN_SPACES = ("imagenet-vid", "youtube-bb", "coco-80")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenBox:
+    """A box on a frame: its class, corners in pixels, track and whether it is a crowd."""
+
+    label: int
+    xyxy: tuple[float, float, float, float]
+    track: int = -1
+    crowd: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is known of one frame."""
+
+    labels: tuple[int, ...] = ()
+    boxes: tuple[SeenBox, ...] = ()
+    size_wh: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceVideo:
+    """A video as a foreign layout has it: its frames by index (path relative to the media root) and what each shows.
+
+    `see` is asked only for frames that may go into a set, so that annotations are read no more than needed.
+    """
+
+    name: str
+    keys: Mapping[int, str]
+    see: Callable[[int], Seen]
+    fps: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """How anchors are chosen and how far sets reach. `anchors` (video name → frame indices) are given, not drawn."""
+
+    k: int = 10
+    seed: int = 0
+    anchors: Mapping[str, Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        expect(self.k >= 0, "--k", ">= 0", self.k)
+        expect(self.seed >= 0, "--seed", ">= 0", self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a dataset comes from, for dataset.json."""
+
+    name: str
+    format: str
+    label_space: LabelSpace
+    licence: str = ""
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A dataset whose tables are the caller's to write, and lines about what did not go in."""
+
+    dataset: Dataset
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    video: SourceVideo
+    anchor: int
+    seen: Mapping[int, Seen]
+
+
+def import_sampled(
+    videos: Sequence[SourceVideo],
+    origin: Origin,
+    draw: Draw,
+    *,
+    media_root: Path,
+    target: Path,
+    media: MediaMode,
+    progress: Progress,
+    label_source: Literal["frame", "anchor"] = "frame",
+    with_boxes: bool = False,
+) -> Imported:
+    """Draw the sets, bring their frames to target/media, and make the dataset.
+
+    An anchor is drawn among a video's labelled frames with a seed of its own per video, so that other videos do not
+    move it. Where members are scored with their own labels, unlabelled ones are left out (nothing could be right) and
+    counted in the notes.
+    """
+    drawn: list[_Drawn] = []
+    bare: list[str] = []
+    left_out = 0
+    with progress.task("videos", len(videos)) as advance:
+        for video in videos:
+            sets, missed = _draw(video, draw, label_source)
+            left_out += missed
+            drawn += sets
+            if not sets:
+                bare.append(video.name)
+            advance(1)
+    if not drawn:
+        raise StrobeError(f"none of the {len(videos)} videos has a labelled frame, so there is nothing to anchor on")
+    notes = []
+    if bare:
+        notes.append(f"{len(bare)} video(s) without a labelled frame were left out, first {printable(bare[0])}")
+    if left_out:
+        notes.append(f"{left_out} unlabelled frame(s) near an anchor were left out")
+    dataset = _build(drawn, origin, draw, media_root, target, media, progress, label_source, with_boxes, notes)
+    return Imported(dataset=dataset, notes=tuple(notes))
+
+
+def _draw(video: SourceVideo, draw: Draw, label_source: str) -> tuple[list[_Drawn], int]:
+    """The sets of a video, and how many frames near an anchor carry no label."""
+    seen: dict[int, Seen] = {}
+
+    def see(index: int) -> Seen:
+        if index not in seen:
+            seen[index] = video.see(index)
+        return seen[index]
+
+    if draw.anchors is None:
+        seed = [draw.seed, int(_video_id(video), 16)]
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+        order = rng.permutation(np.array(sorted(video.keys), dtype=np.int64)).tolist()
+        anchors = [next((index for index in order if see(index).labels), None)]
+    else:
+        anchors = list(draw.anchors.get(video.name, ()))
+    out, missed = [], 0
+    for anchor in anchors:
+        if anchor is None:
+            continue
+        if anchor not in video.keys:
+            raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} is no frame of the video")
+        if not see(anchor).labels:
+            raise StrobeError(f"{printable(video.name)}: the given anchor {anchor} carries no label")
+        near = [index for index in range(anchor - draw.k, anchor + draw.k + 1) if index in video.keys]
+        kept = {index: see(index) for index in near if label_source == "anchor" or see(index).labels}
+        missed += len(near) - len(kept)
+        out.append(_Drawn(video, anchor, kept))
+    return out, missed
+
+
+def _video_id(video: SourceVideo) -> str:
+    return frame_list_digest(video.keys[index] for index in sorted(video.keys))
+
+
+def _build(
+    drawn: Sequence[_Drawn],
+    origin: Origin,
+    draw: Draw,
+    media_root: Path,
+    target: Path,
+    media: MediaMode,
+    progress: Progress,
+    label_source: Literal["frame", "anchor"],
+    with_boxes: bool,
+    notes: Sequence[str],
+) -> Dataset:
+    keys = list(dict.fromkeys(one.video.keys[index] for one in drawn for index in one.seen))
+    files = {}
+    if media != "none":
+        files = bring_media(media_root, target, keys, mode=media, progress=progress, total=len(keys))
+    grown = DatasetBuilder()
+    videos: dict[str, int] = {}
+    rows: dict[str, int] = {}
+    for one in drawn:
+        video = one.video
+        if video.name not in videos:
+            videos[video.name] = grown.video(
+                video_id=_video_id(video), name=video.name, fps=video.fps, n_frames=len(video.keys)
+            )
+        for index, seen in one.seen.items():
+            key = video.keys[index]
+            if key in rows:
+                continue
+            digest, size = files.get(key, ("", seen.size_wh))
+            rows[key] = grown.frame(
+                video=videos[video.name], index=index, key=key, sha256=digest, size_wh=size, labels=seen.labels,
+                time_s=index / video.fps if video.fps else None, media=f"media/{key}" if files else "",
+            )  # fmt: skip
+            for box in seen.boxes:
+                grown.box(frame=rows[key], label=box.label, xyxy=box.xyxy, track=box.track, crowd=box.crowd)
+        grown.set(
+            set_id=f"{video.name}@{one.anchor}",
+            anchor=rows[video.keys[one.anchor]],
+            members=[(rows[video.keys[i]], i - one.anchor) for i in one.seen if i != one.anchor],
+        )
+    info = DatasetInfo(
+        name=origin.name,
+        label_space=origin.label_space,
+        k=draw.k,
+        label_source=label_source,
+        licence=origin.licence,
+        provenance={
+            "format": origin.format,
+            "media": media != "none",
+            "anchors": "drawn" if draw.anchors is None else "given",
+            "seed": draw.seed,
+            "notes": list(notes),
+            **origin.facts,
+        },
+    )
+    return grown.build(info, with_boxes=with_boxes, root=target)
+
+
+def label_space_for(names: Sequence[str], *, requested: str | None, own_name: str) -> LabelSpace:
+    """The label space of a foreign list of classes.
+
+    `requested` names a shipped space, in which every class must be found by id or name. Otherwise a shipped space that
+    has exactly these classes, or else a space of its own.
+
+    >>> label_space_for(["cat", "dog"], requested=None, own_name="pets").ids
+    ('cat', 'dog')
+    """
+    if requested is not None:
+        chosen = space(requested)
+        for name in names:
+            chosen.index(name)
+        return chosen
+    for known in _KNOWN_SPACES:
+        try:
+            shipped = space(known)
+        except StrobeError:
+            continue
+        if set(names) in (set(shipped.names), set(shipped.ids)):
+            return shipped
+    return LabelSpace.of_names(own_name, list(names))

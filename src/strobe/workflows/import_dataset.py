@@ -1,0 +1,315 @@
+"""`strobe import`: foreign formats in, a dataset folder out. One function per format."""
+
+import csv
+import io
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Progress, Silent
+from strobe.datasets import folder
+from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.import_coco_vid import import_coco_vid
+from strobe.datasets.import_frames import NamesAt, find_frames, import_frames
+from strobe.datasets.import_imagenet_vid import import_imagenet_vid
+from strobe.datasets.import_vid_robust import import_vid_robust
+from strobe.datasets.import_youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
+from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
+from strobe.datasets.sampled import Draw, Imported, SeenBox, label_space_for
+
+if TYPE_CHECKING:
+    from strobe.build.labels import AnchorRow, BoxRow, LabelRow
+
+__all__ = [
+    "FrameFiles",
+    "YtbbFiles",
+    "from_coco_vid",
+    "from_frames",
+    "from_imagenet_vid",
+    "from_vid_robust",
+    "from_youtube_bb",
+    "from_ytbb_robust",
+    "summary",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameFiles:
+    """What says what is on the frames: a CSV of labels (or classes of every video), boxes, anchors."""
+
+    labels: Path | None = None
+    label: tuple[str, ...] = ()
+    boxes: Path | None = None
+    anchors: Path | None = None
+    label_space: str | None = None
+    label_source: Literal["frame", "anchor"] = "frame"
+    fps: Fraction | None = None
+
+
+def _into(target: Path, make: Callable[[], Imported]) -> Imported:
+    """Make the dataset and write its tables. What an interrupted import left under media/ is used again."""
+    if folder.is_dataset(target):
+        raise StrobeError(f"{printable(target)} already holds a dataset; choose another folder or remove it first")
+    if target.exists() and not target.is_dir():
+        raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
+    if target.is_dir() and any(path.name != "media" and not path.name.endswith(".tmp") for path in target.iterdir()):
+        raise StrobeError(f"{printable(target)} is not empty and holds no dataset; choose another folder")
+    done = make()
+    folder.write(done.dataset, target)
+    return done
+
+
+def from_vid_robust(
+    source: Path, target: Path, *, media: MediaMode = "copy", progress: Progress | None = None
+) -> Imported:
+    """ImageNet-Vid-Robust as it was released."""
+    say = progress or Silent()
+    return _into(target, lambda: Imported(dataset=import_vid_robust(source, target, media=media, progress=say)))
+
+
+def from_ytbb_robust(
+    source: Path,
+    target: Path,
+    *,
+    files: YtbbFiles | None = None,
+    media: MediaMode = "copy",
+    progress: Progress | None = None,
+) -> Imported:
+    """YTBB-Robust as it was released, with the release's annotations as votes."""
+    say, parts = progress or Silent(), files or YtbbFiles()
+    return _into(
+        target,
+        lambda: Imported(dataset=import_ytbb_robust(source, target, files=parts, media=media, progress=say)),
+    )
+
+
+def from_imagenet_vid(
+    source: Path,
+    target: Path,
+    *,
+    split: str = "val",
+    draw: Draw | None = None,
+    media: MediaMode = "copy",
+    progress: Progress | None = None,
+) -> Imported:
+    """ILSVRC's Data/VID and Annotations/VID."""
+    say, how = progress or Silent(), draw or Draw()
+    return _into(target, lambda: import_imagenet_vid(source, target, split=split, draw=how, media=media, progress=say))
+
+
+def from_coco_vid(
+    source: Path,
+    target: Path,
+    *,
+    images: Path | None = None,
+    label_space: str | None = None,
+    draw: Draw | None = None,
+    media: MediaMode = "copy",
+    progress: Progress | None = None,
+) -> Imported:
+    """COCO video JSON and the folder of its images."""
+    say, how = progress or Silent(), draw or Draw()
+    return _into(
+        target,
+        lambda: import_coco_vid(
+            source, target, images=images, label_space=label_space, draw=how, media=media, progress=say
+        ),
+    )
+
+
+# -- frames and labels ---------------------------------------------------------------------------------------------
+
+
+def from_frames(
+    source: Path,
+    target: Path,
+    *,
+    files: FrameFiles,
+    draw: Draw | None = None,
+    media: MediaMode = "copy",
+    progress: Progress | None = None,
+) -> Imported:
+    """A folder of frames per video, with labels, boxes and anchors in the same files `strobe build` reads."""
+    say, how = progress or Silent(), draw or Draw()
+    return _into(target, lambda: _frames(source, target, files, how, media, say))
+
+
+def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, media: MediaMode, say: Progress) -> Imported:
+    from strobe.build.labels import by_video, read_anchors, read_boxes, read_labels
+
+    frames = find_frames(source)
+    places = {name: source / name for name in frames}
+    labels_path = files.labels
+    if labels_path is None and not files.label and (source / "labels.csv").is_file():
+        labels_path = source / "labels.csv"
+    boxes: dict[str, list[BoxRow]] = {name: [] for name in frames}
+    if files.boxes is not None:
+        boxes = by_video(read_boxes(files.boxes), places, source=files.boxes)
+    labels: dict[str, list[LabelRow]] = {name: [] for name in frames}
+    if labels_path is not None:
+        labels = by_video(read_labels(labels_path), places, source=labels_path)
+    said = {row.label for rows in labels.values() for row in rows} | {b.label for rows in boxes.values() for b in rows}
+    names = sorted(said | set(files.label))
+    if not names:
+        raise StrobeError(
+            f"nothing says what the frames show: put labels.csv (video,label) into {printable(source)}, or give "
+            "--labels, --label or --boxes"
+        )
+    chosen = label_space_for(names, requested=files.label_space, own_name=target.resolve().name)
+    bare = [name for name in frames if not (labels[name] or boxes[name] or files.label)]
+    if bare:
+        raise StrobeError(
+            f"{printable(labels_path or files.boxes)}: no label for {len(bare)} of {len(frames)} video(s), first "
+            f"{printable(bare[0])}; add a row, or leave the folder out"
+        )
+    for name, rows in labels.items():
+        _check_labels(rows, frames[name], fps=files.fps)
+    if files.anchors is not None:
+        given = by_video(read_anchors(files.anchors), places, source=files.anchors)
+        anchors = {name: [_anchor(row, files.anchors, files.fps) for row in rows] for name, rows in given.items()}
+        draw = Draw(k=draw.k, seed=draw.seed, anchors=anchors)
+    return import_frames(
+        source, target, frames=frames, label_space=chosen, label_source=files.label_source, fps=files.fps,
+        names_at={name: _names_at(labels[name], files.label) for name in frames},
+        boxes={name: _boxes_by_frame(rows, chosen) for name, rows in boxes.items()},
+        name=printable(target.resolve().name) or "frames", draw=draw, media=media, progress=say,
+    )  # fmt: skip
+
+
+def _names_at(rows: "Sequence[LabelRow]", always: tuple[str, ...]) -> NamesAt:
+    def at(index: int, time_s: Fraction | None) -> list[str]:
+        return [*always, *(row.label for row in rows if row.covers(index, time_s))]
+
+    return at
+
+
+def _boxes_by_frame(rows: "Sequence[BoxRow]", label_space: LabelSpace) -> dict[int, list[SeenBox]]:
+    out: dict[int, list[SeenBox]] = {}
+    for row in rows:
+        box = SeenBox(label=label_space.index(row.label), xyxy=row.xyxy, track=row.track, crowd=row.crowd)
+        out.setdefault(row.frame, []).append(box)
+    return out
+
+
+def _check_labels(rows: "Sequence[LabelRow]", keys: Mapping[int, str], *, fps: Fraction | None) -> None:
+    for row in rows:
+        if row.frame is not None and row.frame not in keys:
+            raise StrobeError(
+                f"{printable(row.where)}: label at frame {row.frame}, but the video has frames {min(keys)}–{max(keys)}"
+            )
+        if row.start_s is not None and fps is None:
+            raise StrobeError(f"{printable(row.where)}: a span in seconds needs --fps")
+        if row.start_s is not None and fps is not None and row.start_s * fps > max(keys):
+            raise StrobeError(
+                f"{printable(row.where)}: the span begins at {float(row.start_s):g} s, after the last frame "
+                f"({float(max(keys) / fps):g} s); is --fps right?"
+            )
+
+
+def _anchor(row: "AnchorRow", path: Path, fps: Fraction | None) -> int:
+    if row.frame is not None:
+        return row.frame
+    if fps is None or row.time_s is None:
+        raise InvalidFile(path, "an anchor in seconds needs --fps", where=row.where)
+    return int(row.time_s * fps)
+
+
+# -- Youtube-BB ----------------------------------------------------------------------------------------------------
+
+
+def from_youtube_bb(
+    source: Path,
+    target: Path,
+    *,
+    videos: Path | None = None,
+    anchors: Path | None = None,
+    k: int = 10,
+    seed: int = 0,
+    reference: bool = False,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Imported:
+    """Youtube-BB's CSV and a folder of videos. Frames are decoded and stored as `strobe build` does it."""
+    from strobe.build.sample import Sampling
+    from strobe.workflows.build import BuildOptions, build
+
+    say = progress or Silent()
+    table = find_csv(source)
+    found = read_youtube_bb(table, find_videos(videos or table.parent), anchors=anchors, seed=seed)
+    for note in found.notes:
+        say.note(note)
+    rows, problems = _frame_rows(found.videos, found.anchors, say)
+    with tempfile.TemporaryDirectory(prefix="strobe-ytbb-") as work:
+        labels_csv, anchors_csv = Path(work) / "youtube-bb-labels.csv", Path(work) / "youtube-bb-anchors.csv"
+        labels_csv.write_text(_csv("video,frame,label", [(v, f, "|".join(names)) for v, f, names in rows]))
+        anchors_csv.write_text(_csv("video,frame", [(v, f) for v, f, _ in rows]))
+        options = BuildOptions(
+            sampling=Sampling(k=k, seed=seed), labels=labels_csv, anchors=anchors_csv, label_space="youtube-bb",
+            label_source="anchor", reference=reference, workers=workers,
+            licence="frames belong to their authors on Youtube; not distributed with strobe",
+        )  # fmt: skip
+        used = {video for video, _, _ in rows}
+        built = build([path for name, path in found.videos.items() if name in used], target, options, progress=say)
+    return Imported(dataset=built.dataset, notes=(*found.notes, *problems, *built.problems, *built.notes))
+
+
+def _frame_rows(
+    videos: Mapping[str, Path], anchors: Sequence[Moment], say: Progress
+) -> tuple[list[tuple[str, int, tuple[str, ...]]], list[str]]:
+    """Anchors by frame: the one whose time is nearest (times in the table are cut to milliseconds)."""
+    from strobe.build.index import read_index
+
+    times: dict[str, NDArray[np.float64]] = {}
+    problems: list[str] = []
+    with say.task("reading timestamps", len(videos)) as advance:
+        for name, path in videos.items():
+            try:
+                times[name] = read_index(path).times_s()
+            except StrobeError as error:
+                problems.append(str(error))
+                say.note(f"left out: {error}")
+            advance(1)
+    rows: dict[tuple[str, int], tuple[str, ...]] = {}
+    for moment in anchors:
+        if moment.video not in times:
+            continue
+        known = times[moment.video]
+        gap = np.abs(known * 1000 - moment.time_ms)
+        if np.isnan(gap).all() or np.nanmin(gap) > 500:
+            problems.append(f"{printable(moment.video)}: no frame within half a second of {moment.time_ms} ms")
+            continue
+        place = int(np.nanargmin(gap))
+        rows[moment.video, place] = tuple(dict.fromkeys((*rows.get((moment.video, place), ()), *moment.labels)))
+    if not rows:
+        raise StrobeError(f"no anchor could be found in the videos: {problems[0] if problems else 'no anchors'}")
+    return [(video, frame, labels) for (video, frame), labels in rows.items()], problems
+
+
+def _csv(header: str, rows: Sequence[tuple[object, ...]]) -> str:
+    out = io.StringIO()
+    out.write(header + "\n")
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def summary(dataset: Dataset) -> dict[str, object]:
+    """The figures the command line prints of what was imported."""
+    return {
+        "name": dataset.name,
+        "digest": dataset.digest(),
+        "n_videos": len(dataset.videos),
+        "n_sets": dataset.n_sets,
+        "n_frames": len(dataset.frames),
+        "n_classes": len(dataset.info.label_space),
+        "label_source": dataset.info.label_source,
+        "n_boxes": 0 if dataset.boxes is None else len(dataset.boxes.frame),
+    }
