@@ -94,7 +94,7 @@ def test_a_card_opens_its_set_with_the_frame_that_broke_it(opened):
     assert "✕ wrong" in now.locator("figcaption").text_content()
     assert f"{round(100 * said['c'][said['b']])} %" in now.locator("figcaption").text_content()
     assert "✓ right" in opened.locator("#shot-anchor figcaption").text_content()
-    assert now.locator("img").get_attribute("src") == one["f"][said["b"]]["i"]
+    assert now.locator("img").get_attribute("src") == data["pictures"][one["f"][said["b"]]["i"]]
     strip = opened.locator("#v-strip button")
     assert strip.count() == len(one["f"])
     marks = [strip.nth(i).locator("b").text_content() for i in range(strip.count())]

@@ -157,7 +157,7 @@ def test_gallery_data_is_what_the_models_said(written, painted):
                 assert said["l"][i] == predictions[name].label[row]
                 assert said["r"][i] == (predictions[name].label[row] == dataset.labels_of(row)[0])
                 assert said["c"][i] == pytest.approx(predictions[name].confidence[row], abs=1e-4)
-            assert frame["i"].startswith("data:image/webp;base64,")
+                assert data["pictures"][frame["i"]].startswith("data:image/webp;base64,")
 
 
 def test_size_is_bounded_and_what_is_left_out_is_said(lean, painted, tmp_path):
@@ -173,7 +173,7 @@ def test_without_pictures_without_predictions_without_gallery(lean, painted, tmp
     dataset, predictions, _, _ = painted
     bare = write_report(tmp_path / "a", lean, dataset, predictions, None).read_text(encoding="utf-8")
     assert all(
-        frame["i"] == "" for one in json.loads(Page(bare).scripts["application/json"])["sets"] for frame in one["f"]
+        frame["i"] == -1 for one in json.loads(Page(bare).scripts["application/json"])["sets"] for frame in one["f"]
     )
     none = write_report(tmp_path / "b", lean, dataset, {}, None).read_text(encoding="utf-8")
     assert "No predictions are at hand" in none
@@ -210,7 +210,8 @@ def test_missing_findings_leave_figures_out_with_a_sentence(broken, painted, tmp
     text = write_report(tmp_path, {**results, **broken, "comparison": []}, dataset, {}, None).read_text("utf-8")
     assert "Nothing was scored." in text
     assert not list((tmp_path / "figures").glob("*"))
-    assert text.count('class="absent"') >= 10
+    assert text.count("<li>") >= 12
+    assert "Left out, for want of data" in text
 
 
 def test_labels_only_and_one_model(painted, tmp_path, make_results):
@@ -220,7 +221,7 @@ def test_labels_only_and_one_model(painted, tmp_path, make_results):
     text = write_report(tmp_path, make_results(dataset, plain), dataset, plain, source).read_text("utf-8")
     data = json.loads(Page(text).scripts["application/json"])
     assert set(data["sets"][0]["m"][0]["p"]) == {None}
-    assert "one model alone cannot be compared" in text
+    assert "One model alone cannot be compared" in text
 
 
 def test_a_smaller_k_hides_what_lies_beyond(lean, painted, tmp_path):

@@ -41,7 +41,7 @@ class Figure:
 
 def missing(name: str, title: str, why: str) -> Figure:
     """A figure that has no data: it is left out, and this says why."""
-    return Figure(name=name, title=title, sentence=why)
+    return Figure(name=name, title=title, sentence=why[:1].upper() + why[1:].rstrip(".") + ".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,7 +182,7 @@ def time_curve(results: Json) -> Figure:
     if not series:
         reasons = {str((d.get("time_curve") or {}).get("reason") or "") for d in models.values()} - {""}
         why = f" ({printable(sorted(reasons)[0])})" if reasons else ""
-        return missing(name, title, f"Not shown: no frame times are known for this data{why}.")
+        return missing(name, title, f"no frame times are known for this data{why}.")
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -211,7 +211,7 @@ def first_failure(results: Json) -> Figure:
     models = models_of(results)
     series = _line_series(models, "first_failure", "survival", x="distance", y="alive")
     if not series:
-        return missing(name, title, "Not shown: no set has a right anchor and a member, so nothing can be followed.")
+        return missing(name, title, "no set has a right anchor and a member, so nothing can be followed.")
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -251,7 +251,7 @@ def per_class(results: Json) -> list[Figure]:
         rows = [row for row in listed(data, "per_class") if estimate(row, "acc_orig") and estimate(row, "acc_pmk")]
         if rows:
             figures.append(_dumbbell(f"per_class_{place + 1}", title, model, rows, _k(results)))
-    return figures or [missing("per_class", title, "Not shown: no class has a scored set.")]
+    return figures or [missing("per_class", title, "no class has a scored set.")]
 
 
 def _dumbbell(name: str, title: str, model: str, rows: Sequence[Json], k: str) -> Figure:

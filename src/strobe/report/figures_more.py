@@ -35,7 +35,7 @@ _METHODS = {
 def _why(results: Json, key: str, otherwise: str) -> str:
     """Why a figure is left out: the reason in the results, or a plain one."""
     said = {str((data.get("reasons") or {}).get(key) or "") for data in models_of(results).values()} - {""}
-    return f"Not shown: {printable(sorted(said)[0]) if said else otherwise}."
+    return printable(sorted(said)[0]) if said else otherwise
 
 
 def per_offset(results: Json) -> Figure:
@@ -48,7 +48,7 @@ def per_offset(results: Json) -> Figure:
             x = [float(row["offset"]) for row in rows]
             series.append(Series(name=model, place=place, x=x, y=[row["error"] for row in rows]))
     if not series:
-        return missing(name, title, "Not shown: no member was scored.")
+        return missing(name, title, "no member was scored.")
     together = sorted(
         (r for r in listed(results, "offset_error_all_models") if estimate(r, "error")),
         key=lambda r: float(r["offset"]),
@@ -158,9 +158,7 @@ def comparison(results: Json) -> Figure:
     rows = [row for row in listed(results, "comparison") if estimate(row, "difference")]
     if not rows:
         few = len(models_of(results)) < 2
-        return missing(
-            name, title, "Not shown: one model alone cannot be compared." if few else "Not shown: nothing was compared."
-        )
+        return missing(name, title, "one model alone cannot be compared." if few else "nothing was compared.")
     wanted = [row for row in rows if row.get("metric") == "acc_pmk"] or rows
     shown = sorted(wanted, key=lambda row: -abs(row["difference"]["value"]))[:15]
 
@@ -352,7 +350,7 @@ def review_impact(results: Json) -> Figure:
         if rows:
             found.append((model, rows, impact))
     if not found:
-        return missing(name, title, "Not shown: score with --compare-review on a dataset with votes to see this.")
+        return missing(name, title, "score with --compare-review on a dataset with votes to see this.")
     meaning = {"A": "before review", "B": "kept anchors, all frames", "C": "after review"}
     flat = [(model, stage, row) for model, rows, _ in found[:4] for stage, row in rows]
 

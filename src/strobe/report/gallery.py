@@ -84,6 +84,7 @@ def build(
                 break
             kept.append(one)
             advance(1)
+    place = {row: i for i, (row, text) in enumerate(pictures.items()) if text}
     data = {
         "models": list(choice.counts),
         "counts": list(choice.counts.values()),
@@ -91,7 +92,9 @@ def build(
         "classes": list(dataset.info.label_space.names),
         "detection": False,
         "trace": "sure of the right answer",
-        "sets": [_set(dataset, one, pictures, raw_names) for one in kept],
+        # Overlapping sets share frames: every picture is stored once and named by its place.
+        "pictures": list(pictures.values()),
+        "sets": [_set(dataset, one, place, raw_names) for one in kept],
     }
     return Gallery(
         data=data,
@@ -103,7 +106,7 @@ def build(
 
 
 def _set(
-    dataset: Dataset, one: SetView, pictures: Mapping[int, str], raw_names: Mapping[str, Sequence[str]]
+    dataset: Dataset, one: SetView, pictures: Mapping[int, int], raw_names: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     times = dataset.frames.time_s[one.rows]
     fps = dataset.videos.fps_float[dataset.frames.video[one.rows[one.anchor]]]
@@ -117,7 +120,7 @@ def _set(
             {
                 "d": _distance(distance),
                 "t": _number(1000 * (time - times[one.anchor]), 1),
-                "i": pictures.get(int(row), ""),
+                "i": pictures.get(int(row), -1),
             }
             for row, distance, time in zip(one.rows, one.distance, times, strict=True)
         ],

@@ -163,7 +163,7 @@ def _context(
         "script_hash": base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
         "icon": base64.b64encode(_asset("icon.svg").encode("utf-8")).decode("ascii"),
         "version": _version(),
-        "made_at": printable(about.get("finished") or about.get("at") or ""),
+        "made_at": printable(about.get("at") or "").replace("T", " ").replace("+00:00", " UTC"),
         "lead": head,
         "lede": lede,
         "dataset": info,
@@ -203,13 +203,15 @@ def _gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset) -> dict[s
         intro += f" {gallery.left_out} more were left out to keep the file small."
     if gallery.unreadable:
         intro += f" {gallery.unreadable} frames could not be read; the first: {gallery.first_problem}."
+    names = dataset.info.label_space.names
+    present = {label for one in gallery.data["sets"] for label in one["y"]}
     why = "No predictions are at hand, so no flicker can be shown." if not choice.counts else ""
     return {
         "n_shown": shown,
         "intro": intro,
         "why": why or "The gallery was switched off.",
         "models": list(choice.counts),
-        "classes": list(dataset.info.label_space.names),
+        "classes": [(place, names[place]) for place in sorted(present, key=lambda place: names[place])],
         "detection": bool(gallery.data.get("detection")),
     }
 

@@ -50,7 +50,13 @@ def references_for(dataset: str, n_sets: int | None = None) -> tuple[Reference, 
         same = table.dataset == dataset and table.n == n_sets
         what = "this data" if same else "another cut of this data" if table.dataset == dataset else table.dataset
         other = "" if table.dataset == dataset else ", other data"
-        out.append(Reference(table=table, caption=f"{year}, {what} (n = {table.n:,}{other})", same_data=same))
+        out.append(
+            Reference(
+                table=table,
+                caption=f"{year}, {what} (n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{table.n:,}{other})",
+                same_data=same,
+            )
+        )
     return tuple(out)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strobe.core.errors import printable
-from strobe.report.wording import estimate, listed, models_of, percent, plain_number, points, value_of
+from strobe.report.wording import counted, estimate, listed, models_of, percent, plain_number, points, value_of
 
 __all__ = ["MOST_PAIRS", "comparisons", "facts", "headlines", "lead", "off_the_line", "run_details"]
 
@@ -105,8 +105,8 @@ def headlines(results: Json) -> list[dict[str, Any]]:
         tables.append(
             {
                 "title": task.capitalize(),
-                "caption": f"{plain_number(n.get('n_sets'))} sets from {plain_number(n.get('n_videos'))} videos, "
-                f"{plain_number(n.get('n_frames'))} frames. Click a column to sort.",
+                "caption": f"{counted(n.get('n_sets'), 'set')} from {counted(n.get('n_videos'), 'video')}, "
+                f"{counted(n.get('n_frames'), 'frame')}. Click a column to sort.",
                 "columns": [columns[i] for i in used],
                 "rows": rows,
                 "how": how,
@@ -129,6 +129,11 @@ def _row(place: int, model: str, data: Json, keys: list[str]) -> dict[str, Any]:
 
 def _notes(models: Mapping[str, Json], k: object) -> list[str]:
     notes = []
+    first: Json = next(
+        (data[key] for data in models.values() for key in ("acc_pmk", "map_pmk") if estimate(data, key)), {}
+    )
+    if first and first.get("low") is None:
+        notes.append(f"No intervals: {printable(first.get('reason') or 'none was asked for')}.")
     for model, data in models.items():
         unscored = data.get("unscored") or {}
         if unscored.get("sets"):
@@ -172,8 +177,8 @@ def facts(results: Json, run: Json) -> list[tuple[str, str]]:
     out = [
         ("Dataset", f"{dataset.get('name')}, k = {dataset.get('k')}, axis {dataset.get('axis', 'frame-offset')}"),
         ("Dataset digest", str(dataset.get("digest", "—"))),
-        ("Size", f"{plain_number(dataset.get('n_sets'))} sets, {plain_number(dataset.get('n_videos'))} videos, "
-                 f"{plain_number(dataset.get('n_frames'))} frames"),
+        ("Size", f"{counted(dataset.get('n_sets'), 'set')}, {counted(dataset.get('n_videos'), 'video')}, "
+                 f"{counted(dataset.get('n_frames'), 'frame')}"),
         ("Review", review.get(str(dataset.get("reviewed")), "not known")),
         ("Labels", labels.get(str(dataset.get("label_source")), "not known")),
         ("Intervals", f"{settings.get('interval', 'auto')}, 95 %; seed of the bootstrap {settings.get('seed', '—')}"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from strobe.core.errors import printable
-from strobe.report.wording import models_of, plain_number, with_interval
+from strobe.report.wording import counted, models_of, with_interval
 
 __all__ = ["headline_lines", "print_headline"]
 
@@ -45,7 +45,7 @@ def headline_lines(results: Json) -> list[tuple[str, list[str], list[list[str]],
     """Per task in the results: title, column names, rows of text, and notes below."""
     data = results.get("dataset", {})
     k = data.get("k", "k")
-    about = f"{plain_number(data.get('n_sets'))} sets of {plain_number(data.get('n_videos'))} videos"
+    about = f"{counted(data.get('n_sets'), 'set')} of {counted(data.get('n_videos'), 'video')}"
     out = []
     for task, orig, pmk, names in (
         ("classification", "acc_orig", "acc_pmk", ("acc_orig", f"acc_pm-{k}")),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = [
+    "counted",
     "estimate",
     "join",
     "listed",
@@ -83,6 +84,15 @@ def plain_number(value: float | int | None) -> str:
     '22,179'
     """
     return NONE if value is None else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def counted(n: float | int | None, noun: str) -> str:
+    """A count with its noun, in the plural where it belongs.
+
+    >>> counted(1, "video"), counted(1109, "set")
+    ('1 video', '1,109 sets')
+    """
+    return f"{plain_number(n)} {noun}{'' if n == 1 else 's'}"
 
 
 def short(text: str, limit: int = 28) -> str:

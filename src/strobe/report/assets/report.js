@@ -61,6 +61,10 @@
   const shown = { list: [], place: 0, model: 0, frame: 0, timer: 0 };
   const filters = { model: $("f-model"), status: $("f-status"), while: $("f-while"), class: $("f-class") };
 
+  const setPicture = (image, frame) => {
+    if (frame.i >= 0) image.src = data.pictures[frame.i];
+    else image.removeAttribute("src");
+  };
   const percent = (value) => (value === null ? "" : `${Math.round(100 * value)} %`);
   const offset = (frame) => (frame.d === 0 ? "anchor" : (frame.d > 0 ? "+" : "−") + Math.abs(frame.d));
   const className = (index) => (index < 0 ? "none of the classes" : data.classes[index]);
@@ -109,7 +113,7 @@
       for (const index of [set.a, at]) {
         const image = make("img", state(view, index));
         image.alt = "";
-        if (set.f[index].i) image.src = set.f[index].i;
+        setPicture(image, set.f[index]);
         two.append(image);
       }
       const line1 = make("span", "line1");
@@ -155,7 +159,7 @@
       cell.setAttribute("aria-label", `Frame ${offset(frame)}: ${said(view, index)}, ${kind === "ok" ? "right" : kind === "bad" ? "wrong" : "not scored"}`);
       const image = make("img");
       image.alt = "";
-      if (frame.i) image.src = frame.i;
+      setPicture(image, frame);
       cell.append(image, make("b", "", sign[kind]), make("span", "", index === set.a ? "anchor" : offset(frame)));
       cell.addEventListener("click", () => { stop(); show(index); });
       return cell;
@@ -173,7 +177,7 @@
     shot.className = `shot ${kind}`;
     const image = shot.querySelector("img");
     image.alt = `${name}, ${truth(set)}`;
-    if (frame.i) image.src = frame.i;
+    setPicture(image, frame);
     shot.querySelector(".badge").textContent = frame.t === null || index === set.a ? name : `${name} · ${frame.t > 0 ? "+" : "−"}${Math.abs(Math.round(frame.t))} ms`;
     const caption = shot.querySelector("figcaption");
     const word = { ok: "✓ right", bad: "✕ wrong", unknown: "? not scored" }[kind];
