@@ -229,7 +229,7 @@ def score(
     at_k = right_at(first, k=plan.k)
     orig, perturbed = at_k[:, 0], at_k[:, -1]
     lost = orig & ~perturbed
-    headline = plan.headline.estimates(np.concatenate([orig, perturbed, lost]))
+    headline = plan.headline.estimates(orig, perturbed)
     in_right = orig[plan.set_row] & ~plan.is_anchor
     interval = plan.options.interval
     flips, rw_flips, swing = _flicker(plan, label, right, predictions)
@@ -265,13 +265,13 @@ def score(
         right_wrong_flip_rate=rw_flips,
         confidence_swing=swing,
         first_failure=_first_failure(plan, wrong, orig),
-        smoothing=smoothed(plan, predictions, (headline[0], headline[1], headline[2])),
+        smoothing=smoothed(plan, predictions, headline),
         slices=part.slices.apply(wrong, first),
         unscored_frames=len(np.unique(whole_plan.frame[~seen])),
         unscored_sets=unscored,
         bounds=_bounds(int(orig.sum()), int(perturbed.sum()), unscored, whole_plan.n_sets),
         first_wrong=all_first,
-        fingerprint=_fingerprint(predictions, whole_plan.frame),
+        fingerprint=_fingerprint(predictions, whole_plan.frames_used),
     )
 
 
@@ -286,8 +286,7 @@ def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> tuple[tuple[flo
     return (orig / n, (orig + unscored) / n), (perturbed / n, (perturbed + unscored) / n)
 
 
-def _fingerprint(predictions: Predictions, frame: Ints) -> str:
-    used = np.unique(frame)
+def _fingerprint(predictions: Predictions, used: Ints) -> str:
     hasher = hashlib.sha256(np.ascontiguousarray(predictions.label[used]).tobytes())
     hasher.update(np.packbits(predictions.scored[used]).tobytes())
     return hasher.hexdigest()[:16]

@@ -118,7 +118,7 @@ def as_classifier(plan: Plan, found: DetectionTable) -> AsClassifier:
     first = first_wrong(~right, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
     at_k = right_at(first, k=plan.k)
     orig, perturbed = at_k[:, 0], at_k[:, -1]
-    headline = plan.headline.estimates(np.concatenate([orig, perturbed, orig & ~perturbed]))
+    headline = plan.headline.estimates(orig, perturbed)
     return AsClassifier(
         acc_orig=headline[0],
         acc_pmk=headline[1],

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import REPLICATES, Bootstrap
 from strobe.metrics.intervals import INTERVALS, Grouping, Interval
 from strobe.metrics.pmk import levels
 
-__all__ = ["Pairs", "Plan", "ScoreOptions", "Strips"]
+__all__ = ["Headline", "Pairs", "Plan", "ScoreOptions", "Strips"]
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -66,6 +67,24 @@ class Strips:
     place: Ints
 
 
+class Headline:
+    """Accuracy at 0, accuracy at K and the drop, over some of the sets, prepared once for many models."""
+
+    __slots__ = ("_grouping", "_use", "n_sets")
+
+    def __init__(self, use: Bools, cluster: Ints, *, interval: Interval) -> None:
+        self._use = use
+        self.n_sets = len(cluster)
+        group = np.repeat(np.arange(3), self.n_sets)
+        self._grouping = Grouping(group, np.tile(cluster, 3), n_groups=3, interval=interval)
+
+    def estimates(self, orig: Bools, perturbed: Bools) -> tuple[Estimate, Estimate, Estimate]:
+        """acc_orig, acc_pm-k and drop from two columns (S,) of the plan's sets."""
+        orig, perturbed = orig[self._use], perturbed[self._use]
+        a, b, c = self._grouping.estimates(np.concatenate([orig, perturbed, orig & ~perturbed]))
+        return a, b, c
+
+
 class Plan:
     """A dataset cut to the sets and the k to be scored, with the groupings every model shares.
 
@@ -106,7 +125,7 @@ class Plan:
 
     @cached_property
     def _truth(self) -> NDArray[np.int64]:
-        """The labels each set row is judged by, (R, most labels of a frame), padded with −2 (no prediction is −2)."""
+        """The labels each set row is judged by, (most labels of a frame, R), padded with −2 (no prediction is −2)."""
         view = self.view
         labels = view.labels
         order = np.lexsort((labels.label, labels.frame))
@@ -116,11 +135,14 @@ class Plan:
         table = np.full((len(view.frames), max(1, int(per_frame.max(initial=0)))), -2, dtype=np.int64)
         table[frame, np.arange(len(frame)) - first[frame]] = label
         judged = self.frame if view.info.label_source == "frame" else view.sets.anchor_frame[self.set_row]
-        return np.asarray(table[judged])
+        return np.ascontiguousarray(table[judged].T)
 
     def right(self, label_of_row: Ints) -> Bools:
         """Whether a class per set row (R,) is right by the dataset's label rule."""
-        return np.asarray((self._truth == label_of_row[:, None]).any(axis=1))
+        right = self._truth[0] == label_of_row
+        for labels in self._truth[1:]:
+            right |= labels == label_of_row
+        return np.asarray(right)
 
     # -- groupings -----------------------------------------------------------------------------------------------
 
@@ -132,15 +154,23 @@ class Plan:
         return Grouping(group, np.repeat(self.cluster, width), n_groups=width, interval=self.options.interval)
 
     @cached_property
-    def headline(self) -> Grouping:
-        """Three groups of all sets: right at 0, right at K, lost in between; flattened (3 × S,)."""
-        group = np.repeat(np.arange(3), self.n_sets)
-        return Grouping(group, np.tile(self.cluster, 3), n_groups=3, interval=self.options.interval)
+    def headline(self) -> Headline:
+        """The three headline figures of all sets."""
+        return self.headline_of(np.ones(self.n_sets, dtype=bool))
+
+    def headline_of(self, use: Bools) -> Headline:
+        """The three headline figures of some sets, (S,)."""
+        return Headline(use, self.cluster[use], interval=self.options.interval)
 
     @cached_property
     def row_cluster(self) -> Ints:
         """The video of each set row's set, (R,)."""
         return np.asarray(self.cluster[self.set_row])
+
+    @cached_property
+    def frames_used(self) -> Ints:
+        """The frames of the sets, each once, ascending."""
+        return np.unique(self.frame)
 
     @cached_property
     def all_rows(self) -> Grouping:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.plan import Plan
+from strobe.analyses.plan import Headline, Plan
 from strobe.core.estimate import Estimate
-from strobe.metrics.intervals import Grouping, proportion
+from strobe.metrics.intervals import Grouping
 
 __all__ = ["Control", "Slice", "SlicePlan", "Slices", "TypeSlice"]
 
@@ -84,6 +84,7 @@ class Slices:
 class _TypePlan:
     name: str
     sets: Bools
+    headline: Headline
     rows: Bools
     control_rows: Bools | None
     dropped: int
@@ -111,7 +112,7 @@ class SlicePlan:
         """The slices of one model: `wrong` (R,) per set row, `first` (S,) the first wrong level."""
         return Slices(
             frame_types=tuple(self._type_slice(part, wrong, first) for part in self.types),
-            by_fps=tuple(self._fps_slice(name, use, first) for name, use in self.fps),
+            by_fps=tuple(_slice(name, headline, first > 0, first > self.plan.k) for name, headline in self.fps),
             by_hint=tuple(
                 (hint.name, tuple(zip(hint.ranges, hint.grouping.estimates(wrong[hint.rows]), strict=True)))
                 for hint in self.hints
@@ -129,7 +130,7 @@ class SlicePlan:
         if not whole.any():
             self.reasons["frame_types"] = "no set has frames whose types (I, P, B) are all known"
             return []
-        parts = [_TypePlan("none", whole, whole[plan.set_row], None, 0)]
+        parts = [_TypePlan("none", whole, plan.headline_of(whole), whole[plan.set_row], None, 0)]
         ranks = None
         for name in TYPES:
             of_type = kind == name
@@ -145,7 +146,7 @@ class SlicePlan:
                 ranks = self._ranks()
             per_set = np.bincount(plan.set_row[dropped], minlength=plan.n_sets)
             control = (ranks >= per_set[plan.set_row][None, :]) & inside[None, :]
-            parts.append(_TypePlan(name, sets, inside & ~of_type, control, int(dropped.sum())))
+            parts.append(_TypePlan(name, sets, plan.headline_of(sets), inside & ~of_type, control, int(dropped.sum())))
         return parts
 
     def _ranks(self) -> NDArray[np.int32]:
@@ -174,7 +175,7 @@ class SlicePlan:
             control = Control(
                 drop_mean=float(drops.mean()), drop_low=float(low), drop_high=float(high), seeds=len(drops)
             )
-        piece = self._slice(part.name, part.sets, orig, orig & ~failed)
+        piece = _slice(part.name, part.headline, orig, orig & ~failed)
         return TypeSlice(part=piece, members_dropped=part.dropped, control=control)
 
     def _control_drops(self, kept: Bools, wrong: Bools) -> Floats:
@@ -188,28 +189,15 @@ class SlicePlan:
 
     # -- frame rate ----------------------------------------------------------------------------------------------
 
-    def _fps(self) -> list[tuple[str, Bools]]:
+    def _fps(self) -> list[tuple[str, Headline]]:
         plan = self.plan
         fps = plan.view.videos.fps_float[plan.cluster]
         if not plan.is_video or np.isnan(fps).all():
             self.reasons["by_fps"] = "no video's frame rate is known" if plan.is_video else "the axis is not time"
             return []
         place = np.where(np.isnan(fps), -1, np.searchsorted(FPS_EDGES, fps, side="right"))
-        return [(name, place == bin_) for bin_, name in enumerate(_ranges(FPS_EDGES)) if (place == bin_).any()]
-
-    def _fps_slice(self, name: str, use: Bools, first: Ints) -> Slice:
-        return self._slice(name, use, first > 0, first > self.plan.k)
-
-    def _slice(self, name: str, use: Bools, orig: Bools, perturbed: Bools) -> Slice:
-        cluster, interval = self.plan.cluster[use], self.plan.options.interval
-        orig, perturbed = orig[use], perturbed[use]
-        return Slice(
-            name=name,
-            n_sets=int(use.sum()),
-            acc_orig=proportion(orig, cluster, interval=interval),
-            acc_pmk=proportion(perturbed, cluster, interval=interval),
-            drop=proportion(orig & ~perturbed, cluster, interval=interval),
-        )
+        names = enumerate(_ranges(FPS_EDGES))
+        return [(name, plan.headline_of(place == bin_)) for bin_, name in names if (place == bin_).any()]
 
     # -- hints ---------------------------------------------------------------------------------------------------
 
@@ -235,6 +223,11 @@ class SlicePlan:
         if not out:
             self.reasons["by_hint"] = "no member has a hint"
         return out
+
+
+def _slice(name: str, headline: Headline, orig: Bools, perturbed: Bools) -> Slice:
+    acc_orig, acc_pmk, drop = headline.estimates(orig, perturbed)
+    return Slice(name=name, n_sets=headline.n_sets, acc_orig=acc_orig, acc_pmk=acc_pmk, drop=drop)
 
 
 def _ranges(edges: tuple[float, ...]) -> list[str]:

@@ -1,7 +1,7 @@
 """How far smoothing over time cures the drop, offline and online, and at what delay."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +10,14 @@ from strobe.analyses.plan import Plan, Strips
 from strobe.core.estimate import Estimate
 from strobe.core.predictions import Predictions
 from strobe.metrics.pmk import first_wrong
-from strobe.metrics.smoothing import Method, delay, smooth_labels, smooth_votes, window_complete
+from strobe.metrics.smoothing import Method, Windowed, delay, smooth_labels, smooth_votes
 
 __all__ = ["Smoothed", "smoothed"]
 
 Bools = NDArray[np.bool_]
 Labels = NDArray[np.int64]
 
-_BLOCK = 2**22
+_BLOCK = 2**17
 """Probabilities held at once: sets are smoothed in blocks, so memory does not grow with the dataset."""
 
 
@@ -72,16 +72,15 @@ def smoothed(
         if predictions.probability is not None:
             probability = np.asarray(predictions.probability[frame], dtype=np.float64)
         at = (plan.set_row[rows] - sets.start, strips.place[rows])
-        for method, parameter in variants:
-            if probability is None:
-                kind: Literal["centred", "causal"] = "centred" if method == "centred" else "causal"
-                n_classes = len(plan.view.info.label_space)
-                new = smooth_votes(label, present, method=kind, parameter=int(parameter), n_classes=n_classes)
-            else:
-                new = smooth_labels(probability, present, label, method=method, parameter=parameter)
-            labels[method, parameter][rows] = new[at]
-            complete = window_complete(present, method=method, parameter=parameter)
-            short[method, parameter] += int((~complete[at]).sum())
+        found: list[Windowed]
+        if probability is None:
+            n_classes = len(plan.view.info.label_space)
+            found = smooth_votes(label, present, variants=variants, n_classes=n_classes)
+        else:
+            found = smooth_labels(probability, present, label, variants=variants)
+        for variant, windowed in zip(variants, found, strict=True):
+            labels[variant][rows] = windowed.label[at]
+            short[variant] += int((~windowed.complete[at]).sum())
     out = [none]
     for method, parameter in variants:
         orig, perturbed, drop = _score(plan, labels[method, parameter])
@@ -120,6 +119,4 @@ def _blocks(plan: Plan, strips: Strips, predictions: Predictions) -> list[tuple[
 def _score(plan: Plan, label: Labels) -> tuple[Estimate, Estimate, Estimate]:
     wrong = ~plan.right(label)
     first = first_wrong(wrong, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
-    orig, perturbed = first > 0, first > plan.k
-    a, b, c = plan.headline.estimates(np.concatenate([orig, perturbed, orig & ~perturbed]))
-    return a, b, c
+    return plan.headline.estimates(first > 0, first > plan.k)

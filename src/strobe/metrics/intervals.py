@@ -125,16 +125,18 @@ class Grouping:
         self.n_groups = n_groups
         self._interval = interval
         self.n = np.bincount(self.group, minlength=n_groups)
-        if group.size:
+        # A cell is one video in one group. Where the grid of all cells is small it is used whole: no sorting.
+        width = int(cluster.max(initial=0)) + 1
+        if cluster.size and int(cluster.min()) >= 0 and n_groups * width <= 4 * cluster.size + 4096:
+            self._cells = self.group * width + cluster
+            self._group_of_cell = np.repeat(np.arange(n_groups), width)
+        else:
             _, compact = np.unique(cluster, return_inverse=True)
-            width = int(compact.max()) + 1
+            width = int(compact.max(initial=0)) + 1
             cells, self._cells = np.unique(self.group * width + compact, return_inverse=True)
             self._group_of_cell = cells // width
-        else:
-            self._cells = np.zeros(0, dtype=np.int64)
-            self._group_of_cell = np.zeros(0, dtype=np.int64)
         self._size_of_cell = np.bincount(self._cells, minlength=len(self._group_of_cell))
-        self._n_clusters = np.bincount(self._group_of_cell, minlength=n_groups)
+        self._n_clusters = np.bincount(self._group_of_cell[self._size_of_cell > 0], minlength=n_groups)
 
     @property
     def n_clusters(self) -> Ints:

@@ -1,0 +1,96 @@
+"""How fast the score is: 50 models × 22,179 frames against the plain-Python reference, in one run.
+
+    python benchmarks/score.py [--models 50] [--reference-models 2]
+
+Everything of the score but the bootstraps is computed by both, on data of ImageNet-Vid-Robust's shape made here. The
+reference is timed on a few models and scaled; its figures must equal the fast ones. Times are of the processor, so that
+other work on the machine does not blur them. Exit code 1 below 50×.
+"""
+
+import argparse
+import sys
+import time
+import tracemalloc
+
+import numpy as np
+
+from plain_score import PlainData, plain_score
+from strobe.analyses.classification import Prepared, ScoreOptions, score
+from strobe.analyses.offsets import OffsetPool
+from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
+
+TARGET = 50.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=int, default=50)
+    parser.add_argument("--reference-models", type=int, default=2)
+    arguments = parser.parse_args()
+
+    rng = np.random.default_rng(0)
+    world = vid_world(rng)
+    dataset = dataset_of(world)
+    options = ScoreOptions(bootstrap=False)
+    print(f"{dataset.n_sets} sets, {len(dataset.frames)} frames, {world.n_classes} classes, k = {world.k}")
+
+    start = time.process_time()
+    prepared = Prepared(dataset, options)
+    pool = OffsetPool(prepared.plan)
+    fast = time.process_time() - start
+    kept, peak_after_one, peak = [], 0, 0
+    tracemalloc.start()
+    references = []
+    for number in range(arguments.models):
+        predictions = predictions_of(f"model-{number}", random_scores(rng, world, 0.9 + 0.099 * rng.random()))
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        if number < arguments.reference_models:
+            references.append(predictions)
+        tracemalloc.stop()  # tracing slows numpy's many small allocations: time without, measure memory apart
+        start = time.process_time()
+        kept.append(score(dataset, predictions, prepared=prepared, pool=pool))
+        fast += time.process_time() - start
+        tracemalloc.start()
+        if number in (0, arguments.models - 1):
+            before = tracemalloc.get_traced_memory()[0]
+            tracemalloc.reset_peak()
+            score(dataset, predictions, prepared=prepared)
+            peak = tracemalloc.get_traced_memory()[1] - before
+            peak_after_one = peak_after_one or peak
+    tracemalloc.stop()
+    small = sum(part.first_wrong.nbytes for part in kept)
+    print(f"fast: {fast:.2f} s for {arguments.models} models, preparation included")
+    print(
+        f"memory while scoring one model: first {peak_after_one / 1e6:.1f} MB, last {peak / 1e6:.1f} MB; "
+        f"kept per model: {small / len(kept) / 1e3:.1f} kB of per-set outcomes"
+    )
+
+    start = time.process_time()
+    data = PlainData(world)
+    found = data.time_cohort(list(range(len(world.sets))))
+    once = time.process_time() - start
+    ms = [] if prepared.time is None else [int(t) for t in prepared.time.ms]
+    slow = 0.0
+    for place, predictions in enumerate(references):
+        probability = None if predictions.probability is None else predictions.probability.tolist()
+        label, scored = predictions.label.tolist(), predictions.scored.tolist()
+        start = time.process_time()
+        plain = plain_score(
+            data, label, probability, scored, ms=ms, cohort=None if found is None else found[1:],
+            windows=options.windows, alphas=options.alphas,
+        )  # fmt: skip
+        slow += time.process_time() - start
+        for (_, acc, _), (expected, _) in zip(kept[place].curve, plain["curve"], strict=True):
+            if acc.count != expected["count"]:
+                print(f"the figures differ: {acc.count} sets right, the reference says {expected['count']}")
+                return 1
+    scaled = once + slow / len(references) * arguments.models
+    ratio = scaled / fast
+    print(f"plain Python: {slow / len(references):.2f} s a model, {scaled:.1f} s for {arguments.models} (scaled)")
+    print(f"ratio: {ratio:.0f}× (asked: {TARGET:.0f}×)")
+    return 0 if ratio >= TARGET else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
