@@ -217,6 +217,27 @@ def test_a_box_outside_its_photo_is_said(tmp_path: Path) -> None:
     assert "lies outside the photo of 64×48" in done.problems[0]
 
 
+def test_boxes_from_coco_json(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", each=1)
+    coco = {
+        "images": [{"id": 7, "file_name": "cat/0.png"}, {"id": 8, "file_name": "not/here.png"}],
+        "categories": [{"id": 3, "name": "cat"}],
+        "annotations": [
+            {"image_id": 7, "category_id": 3, "bbox": [8, 6, 40, 30], "track_id": 2},
+            {"image_id": 8, "category_id": 3, "bbox": [0, 0, 5, 5]},
+        ],
+    }
+    (tmp_path / "b.json").write_text(json.dumps(coco))
+    still = CameraOptions(k=0, size=48, margin=0.0)
+    dataset = simulate([photos], tmp_path / "out", SimulateOptions(camera=still, boxes=tmp_path / "b.json")).dataset
+    assert dataset.boxes is not None
+    (box,) = dataset.boxes.of_frame(0)
+    assert (box.xyxy, box.track) == (pytest.approx((8, 6, 48, 36)), 2)
+    (tmp_path / "b.json").write_text(json.dumps(coco | {"annotations": [{"image_id": 7}]}))
+    with pytest.raises(StrobeError, match="not COCO annotations"):
+        simulate([photos], tmp_path / "out2", SimulateOptions(camera=still, boxes=tmp_path / "b.json"))
+
+
 def test_two_photos_of_one_name_are_refused(tmp_path: Path) -> None:
     one, two = write_photos(tmp_path / "1"), write_photos(tmp_path / "2")
     with pytest.raises(StrobeError, match=r"two photos are called cat/0\.png"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strobe.core.errors import InvalidFile, StrobeError, expect, printable
+from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Box
 
@@ -48,13 +49,13 @@ def find_photos(
     """Every photo under the sources, sorted by name, and the space of their labels.
 
     Labels come from a CSV (`file,label`, several rows for several right answers), else from the boxes (CSV
-    `file,label,x0,y0,x1,y1` and, optionally, `track`), else from the name of the folder a photo lies in. `masks` is a
+    `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON), else from the folder a photo lies in. `masks` is a
     folder of PNG files named like the photos, whose pixels number the objects from 1. `label_space` names a shipped
     space; without it the labels found make up a space of their own, in alphabetical order.
     """
     files = _files(sources)
     label_rows = _read_rows(labels, ("file", "label"), files) if labels else None
-    box_rows = _read_rows(boxes, ("file", "label", "x0", "y0", "x1", "y1"), files) if boxes else None
+    box_rows = _read_box_rows(boxes, files) if boxes else None
     named = {name: _label_names(name, path, label_rows, box_rows) for name, path in files.items()}
     found = {label for group in named.values() for label in group}
     if box_rows:
@@ -121,6 +122,28 @@ def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) 
         raise StrobeError(f"no such file: {printable(path)}") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFile(path, f"not a readable CSV ({printable(error, limit=80)})") from error
+    return rows
+
+
+def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _Rows:
+    if path.suffix.lower() != ".json":
+        return _read_rows(path, ("file", "label", "x0", "y0", "x1", "y1"), files)
+    data = read_json(path)
+    rows = _Rows(path)
+    try:
+        names = {image["id"]: str(image["file_name"]) for image in data["images"]}
+        labels = {category["id"]: str(category["name"]) for category in data["categories"]}
+        for place, note in enumerate(data["annotations"]):
+            name, (x, y, width, height) = names[note["image_id"]], map(float, note["bbox"])
+            if name not in files:
+                # A COCO file often speaks of more images than were copied out of it: those are not our business.
+                continue
+            corners = {"x0": x, "y0": y, "x1": x + width, "y1": y + height}
+            cells = {key: repr(value) for key, value in corners.items()} | {"label": labels[note["category_id"]]}
+            rows.by_photo.setdefault(name, []).append((place, cells | {"track": str(note.get("track_id", ""))}))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        problem = f"not COCO annotations ({type(error).__name__}: {printable(error, limit=80)})"
+        raise InvalidFile(path, problem, hint="images, categories and annotations with bbox are needed") from error
     return rows
 
 
