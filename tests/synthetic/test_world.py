@@ -207,3 +207,31 @@ def test_it_is_quick() -> None:
 def test_the_label_space_has_a_dozen_classes() -> None:
     assert len(LABEL_SPACE) == 12
     assert LABEL_SPACE.name == "strobe-synthetic"
+
+
+def test_some_offsets_of_a_clip_are_the_clips_own_frames() -> None:
+    world = World(replace(SMALL, noise=0.0))
+    whole, some = world.clip(2), world.clip(2, offsets=(-2, 1))
+    np.testing.assert_array_equal(some.frames, whole.frames[[0, 3]])
+    np.testing.assert_array_equal(some.boxes, whole.boxes[[0, 3]])
+
+
+def nearest_mean_accuracy(correlation: float) -> float:
+    """How well the plainest statistics of a frame give the class away: mean colour and edge strength, nearest mean."""
+    world = World(WorldOptions(size=48, frames=1, background_correlation=correlation))
+
+    def features(place: int) -> np.ndarray:
+        pixels = world.clip(place, label=place % len(KINDS)).frames[0].astype(float)
+        edges = [np.abs(np.diff(pixels.mean(axis=2), axis=axis)).mean() * 4 for axis in (0, 1)]
+        return np.array([*pixels.mean(axis=(0, 1)), *edges])
+
+    train, test = np.stack([features(p) for p in range(180)]), np.stack([features(p) for p in range(1200, 1320)])
+    means = np.stack([train[place :: len(KINDS)].mean(axis=0) for place in range(len(KINDS))])
+    guess = np.linalg.norm(test[:, None] - means, axis=2).argmin(axis=1)
+    return float((guess == np.arange(120) % len(KINDS)).mean())
+
+
+def test_plain_statistics_do_not_give_the_class_away_unless_the_ground_is_made_to() -> None:
+    alone, correlated = nearest_mean_accuracy(0.0), nearest_mean_accuracy(1.0)
+    assert alone < 0.25  # chance is 0.083: there is a shape to be learned
+    assert correlated > alone + 0.15

@@ -16,10 +16,11 @@ from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Set
 from strobe.core.errors import InvalidValue, StrobeError, expect
 from strobe.core.files import write_bytes, write_text
 from strobe.core.ports import Image, Progress, Silent
+from strobe.core.records import Box
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.world import Clip, World, WorldOptions
 
-__all__ = ["ArraySource", "SyntheticOptions", "SyntheticSets", "balanced_clips", "synthetic_dataset"]
+__all__ = ["ArraySource", "SyntheticOptions", "SyntheticSets", "balanced_clips", "boxes_seen", "synthetic_dataset"]
 
 _TRIES = 50
 _LEAST_PART = 0.2
@@ -99,6 +100,21 @@ def balanced_clips(options: SyntheticOptions) -> Iterator[Clip]:
             raise InvalidValue(f"synthetic: no fair anchor in {_TRIES} tries; allow more occlusion or less motion")
 
 
+def boxes_seen(clip: Clip, place: int) -> tuple[Box, ...]:
+    """The boxes of one frame of a clip, around what is visible; objects all but hidden are marked crowd (ignored)."""
+    part = (1 - clip.occlusion[place]) * clip.in_view[place]
+    return tuple(
+        Box(
+            xyxy=(float(box[0]), float(box[1]), float(box[2]), float(box[3])),
+            label=int(clip.labels[track]),
+            track=track,
+            crowd=bool(part[track] < _LEAST_PART),
+        )
+        for track, box in enumerate(clip.boxes[place])
+        if np.isfinite(box).all()
+    )
+
+
 def _fair(clip: Clip, options: SyntheticOptions) -> NDArray[np.bool_]:
     """Which frames show enough of the main object, (T,)."""
     return np.asarray(
@@ -161,7 +177,7 @@ class _Rows:
         self._sha256: list[str] = []
         self._fair: list[NDArray[np.bool_]] = []
         self._labels: list[tuple[int, int]] = []
-        self._boxes: list[tuple[int, int, NDArray[np.float64], int, bool]] = []
+        self._boxes: list[tuple[int, Box]] = []
         self.truth = ["frame,background,track,label,occlusion,in_view\n"]
 
     def add(self, clip: Clip) -> str:
@@ -179,10 +195,8 @@ class _Rows:
             row = number * self._length + place
             seen = {int(label) for label, share in zip(clip.labels, part[place], strict=True) if share >= 0.5}
             self._labels += [(row, label) for label in sorted(seen | {clip.label})]
+            self._boxes += [(row, box) for box in boxes_seen(clip, place)]
             for track, label in enumerate(clip.labels):
-                box, share = clip.boxes[place, track], float(part[place, track])
-                if np.isfinite(box).all():
-                    self._boxes.append((row, int(label), box, track, share < _LEAST_PART))
                 self.truth.append(
                     f"{name}/{place:06d}.png,{clip.background_name},{track},{LABEL_SPACE.ids[label]},"
                     f"{clip.occlusion[place, track]:.6f},{clip.in_view[place, track]:.6f}\n"
@@ -238,10 +252,10 @@ class _Rows:
                 label=np.array([label for _, label in self._labels], dtype=np.int32),
             ),
             boxes=Boxes(
-                frame=np.array([row[0] for row in self._boxes], dtype=np.int32),
-                label=np.array([row[1] for row in self._boxes], dtype=np.int32),
-                xyxy=np.array([row[2] for row in self._boxes], dtype=np.float64).reshape(-1, 4),
-                track=np.array([row[3] for row in self._boxes], dtype=np.int32),
-                crowd=np.array([row[4] for row in self._boxes], dtype=bool),
+                frame=np.array([row for row, _ in self._boxes], dtype=np.int32),
+                label=np.array([box.label for _, box in self._boxes], dtype=np.int32),
+                xyxy=np.array([box.xyxy for _, box in self._boxes], dtype=np.float64).reshape(-1, 4),
+                track=np.array([box.track for _, box in self._boxes], dtype=np.int32),
+                crowd=np.array([box.crowd for _, box in self._boxes], dtype=bool),
             ),
         )

@@ -1,5 +1,6 @@
 """The synthetic world: short clips of painted objects on the move, with everything about them known exactly."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -104,10 +105,18 @@ class World:
     def __init__(self, options: WorldOptions | None = None) -> None:
         self.options = options or WorldOptions()
 
-    def clip(self, seed: int, *, label: int | None = None, background: str | None = None) -> Clip:
+    def clip(
+        self,
+        seed: int,
+        *,
+        label: int | None = None,
+        background: str | None = None,
+        offsets: Sequence[int] | None = None,
+    ) -> Clip:
         """The clip of a seed. `label` fixes the main object's class, `background` the ground's family.
 
         Neither changes anything else: what is asked for another ground is the same clip over another ground.
+        `offsets` asks for these frames only, counted from the anchor; they have the noise of a clip of their own.
         """
         options = self.options
         expect(seed >= 0, "seed", ">= 0", seed)
@@ -125,9 +134,10 @@ class World:
         # The main object is drawn last of the objects: others may pass behind it, never over it.
         scene = _Scene(options, ground, camera, [*behind, *reversed(objects), *before])
         half = options.frames // 2
-        frames = np.stack([scene.expose(place - half) for place in range(options.frames)])
-        frames = _seen_by_sensor(frames, options, light_rng, noise_rng)
-        return self._known(seed, frames, objects, before, scene, _FAMILIES.index(family))
+        moments = tuple(range(-half, half + 1)) if offsets is None else tuple(offsets)
+        frames = np.stack([scene.expose(moment) for moment in moments])
+        frames = _seen_by_sensor(frames, moments, options, light_rng, noise_rng)
+        return self._known(seed, frames, moments, objects, before, scene, _FAMILIES.index(family))
 
     def _objects(self, rng: np.random.Generator, label: int | None) -> list[Actor]:
         options, size = self.options, self.options.size
@@ -187,15 +197,14 @@ class World:
         )
 
     def _known(
-        self, seed: int, frames: NDArray[np.uint8], objects: list[Actor], before: list[Actor], scene: "_Scene",
-        family: int,
+        self, seed: int, frames: NDArray[np.uint8], moments: Sequence[int], objects: list[Actor],
+        before: list[Actor], scene: "_Scene", family: int,
     ) -> Clip:  # fmt: skip
-        half, size_wh = self.options.frames // 2, (self.options.size, self.options.size)
+        size_wh = (self.options.size, self.options.size)
         shape = (len(frames), len(objects), self.options.size, self.options.size)
         full, visible = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
         in_view = np.zeros(shape[:2])
-        for place in range(len(frames)):
-            moment = float(place - half)
+        for place, moment in enumerate(moments):
             hidden = np.zeros(shape[2:], dtype=bool)
             for actor in before:
                 hidden |= scene.at(actor, moment).mask(size_wh, moment)
@@ -269,7 +278,11 @@ class _Scene:
 
 
 def _seen_by_sensor(
-    frames: NDArray[np.uint8], options: WorldOptions, light_rng: np.random.Generator, noise_rng: np.random.Generator
+    frames: NDArray[np.uint8],
+    moments: Sequence[int],
+    options: WorldOptions,
+    light_rng: np.random.Generator,
+    noise_rng: np.random.Generator,
 ) -> NDArray[np.uint8]:
     """The frames under light that falls from one side and drifts, with a little noise."""
     heading, level = light_rng.uniform(0, 2 * np.pi), light_rng.uniform(0.75, 1.1)
@@ -279,8 +292,8 @@ def _seen_by_sensor(
     slope = 1 + 0.35 * options.lighting * (np.cos(heading) * columns + np.sin(heading) * rows)
     base = (slope[:, :, None] * tint * (1 + options.lighting * (level - 1))).astype(np.float32)
     out = np.empty_like(frames)
-    for place, frame in enumerate(frames):
-        gain = 1 + options.lighting * swing * (np.sin(speed * place + phase))
+    for place, (moment, frame) in enumerate(zip(moments, frames, strict=True)):
+        gain = 1 + options.lighting * swing * np.sin(speed * moment + phase)
         lit = frame * (base * np.float32(gain))
         if options.noise:
             lit += np.float32(options.noise) * noise_rng.standard_normal(lit.shape, dtype=np.float32)
