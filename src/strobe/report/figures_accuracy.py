@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from strobe.core.errors import printable
@@ -38,6 +39,8 @@ def trend(results: Json) -> Figure:
     fit = (results.get("trend") or {}).get("linear") or {}
     fit = fit if fit.get("slope") is not None and fit.get("intercept") is not None else None
 
+    named = len(models) <= 4 and not _crowded(models)
+
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         xs = [value_of(d, "acc_orig") or 0.0 for d in models.values()]
@@ -63,9 +66,9 @@ def trend(results: Json) -> Figure:
             axes.errorbar(
                 [x["value"]], [y["value"]], xerr=_reach(x), yerr=_reach(y), fmt=marker_of(place), color=colour,
                 markersize=7, elinewidth=1, ecolor=colour, alpha=0.95, markeredgecolor=PAPER, zorder=4,
-                label=short(printable(model), 34) if is_narrow or len(models) > 4 else None,
+                label=short(printable(model), 34) if is_narrow or not named else None,
             )  # fmt: skip
-            if not is_narrow and len(models) <= 4:
+            if not is_narrow and named:
                 right = x["value"] > (low + high) / 2  # names near the right edge go to the left of their point
                 axes.annotate(
                     short(printable(model), 22), xy=(x["value"], y["value"]), textcoords="offset points", color=colour,
@@ -90,6 +93,12 @@ def trend(results: Json) -> Figure:
         "are never pooled with yours.",
         drawing=draw(name, paint, wide=(7.4, 5.2), narrow=(3.9, 5.0)),
     )
+
+
+def _crowded(models: Mapping[str, Json]) -> bool:
+    """Whether two points lie so close that names beside them would cover each other."""
+    places = [(value_of(d, "acc_orig") or 0.0, value_of(d, "acc_pmk") or 0.0) for d in models.values()]
+    return any(abs(a[0] - b[0]) < 0.25 and abs(a[1] - b[1]) < 0.04 for a, b in combinations(places, 2))
 
 
 def _caption(one: Reference, is_narrow: bool) -> str:

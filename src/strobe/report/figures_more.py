@@ -72,13 +72,15 @@ def per_offset(results: Json) -> Figure:
     text = f"{printable(first.name)} errs on {percent(sum(ends) / 2)} of the outermost frames"
     if 0.0 in values:
         more = sum(ends) / 2 - values[0.0]
-        text += f", {points(abs(more))} {'more' if more >= 0 else 'less'} than on the anchors ({percent(values[0.0])})"
+        less = f"{points(abs(more))} {'more' if more > 0 else 'less'} than" if round(more, 3) else "as often as"
+        text += f", {less} on the anchors ({percent(values[0.0])})"
     return Figure(
         name=name,
         title=title,
         sentence=text + ".",
         how="Each frame judged alone, whatever the others of its set do. A valley at 0 means anchors are easier than "
-        "the frames around them; a flat line that flicker strikes anywhere.",
+        "the frames around them; a flat line that flicker strikes anywhere."
+        + (" The broad grey line is the mean of all models." if together and len(series) > 1 else ""),
         drawing=draw(name, paint, wide=(7.4, 3.8), narrow=(3.9, 3.8)),
     )
 
@@ -103,7 +105,8 @@ def smoothing(results: Json) -> Figure:
         for (model, rows), axes in zip(panels, grid.flat, strict=False):
             for method in dict.fromkeys(str(r["method"]) for r in rows if r["method"] != "none"):
                 label, place = _METHODS.get(method, (method, 4))
-                line = sorted((float(r["delay_frames"]), r["acc_pmk"]["value"]) for r in rows if r["method"] == method)
+                used = [r for r in rows if r["method"] in (method, "none")]  # every line starts at no smoothing
+                line = sorted((float(r["delay_frames"]), r["acc_pmk"]["value"]) for r in used)
                 axes.plot(*zip(*line, strict=True), color=colour_of(place), marker=marker_of(place), markersize=4,
                           label=label if axes is grid.flat[0] else None)  # fmt: skip
             bare = next((r for r in rows if r["method"] == "none"), None)
