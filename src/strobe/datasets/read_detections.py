@@ -1,0 +1,264 @@
+"""Detections brought from outside: COCO result JSON or Parquet, as one table in the order of the dataset's frames.
+
+| format | one row per | columns |
+|---|---|---|
+| COCO results | box | `[{"image_id", "category_id", "bbox": [x, y, w, h], "score"}, …]` |
+| COCO, declared | box | `{"images": […], "categories": […], "annotations": [results]}` |
+| Parquet | box | `frame`, `label`, `x0`, `y0`, `x1`, `y1`, `score` |
+| Parquet | frame | `frame`, `label` (list), `xyxy` (list), `score` (list) |
+
+An image is the frame's key or id, or a number that `images` (id, file_name) explains. A class is a name or id of the
+space, or a number: that of `categories` (id, name) where there are some, else its place in the declared space.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
+from strobe.core.files import read_json
+from strobe.core.labels import LabelSpace, Projection, projection, space
+from strobe.datasets.box_checks import check_boxes, check_numbering
+from strobe.datasets.detection_files import RawDetections, read_raw_detections
+from strobe.metrics.detection.tables import DetectionTable
+
+__all__ = ["Absent", "BoxFormat", "DetectionFile", "looks_like_detections", "read_detections"]
+
+BoxFormat = Literal["auto", "xyxy", "xywh"]
+"""Corners, or corner and size. `auto` is what the format says (COCO results: xywh), checked against the images."""
+
+Absent = Literal["error", "empty", "unscored"]
+"""What a frame without rows is: an error, a frame in which nothing was found, or one nobody looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionFile:
+    """What was read, and what had to be said about it.
+
+    `n_dropped` counts boxes whose class maps to none of the dataset's, `n_extra` boxes on images it does not have.
+    """
+
+    table: DetectionTable
+    model: str
+    source_space: str
+    n_dropped: int
+    n_extra: int
+    notes: tuple[str, ...]
+
+
+def looks_like_detections(path: Path) -> bool:
+    """Whether a prediction file holds boxes rather than scores or labels of whole frames."""
+    if path.suffix.lower() == ".parquet":
+        import pyarrow.parquet as pq
+
+        try:
+            names = set(pq.read_schema(path).names)
+        except Exception:  # whatever is wrong with it, the reader says it better
+            return False
+        return "xyxy" in names or {"x0", "y0", "x1", "y1"} <= names
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        with path.open("rb") as file:
+            head = file.read(1 << 20)
+    except OSError:
+        return False
+    return b'"bbox"' in head or head.strip() == b"[]"
+
+
+def read_detections(
+    path: Path,
+    dataset: Dataset,
+    *,
+    name: str | None = None,
+    source_space: str | None = None,
+    images: Path | None = None,
+    box_format: BoxFormat = "auto",
+    absent: Absent = "error",
+    ignore_extra: bool = False,
+) -> DetectionFile:
+    """The file's boxes in the dataset's classes and frames.
+
+    `source_space` names the shipped space of class numbers. `images` is a COCO JSON (the ground truth, say) whose
+    images and categories explain numbers in the results.
+    """
+    if path.is_dir() or not path.exists():
+        raise StrobeError(
+            f"{printable(path)}: " + ("it is a folder; give one file" if path.is_dir() else "no such file")
+        )
+    raw = read_raw_detections(path)
+    if images is not None:
+        _explain(raw, images)
+    frame, listed, n_extra = _frames(path, raw, dataset, ignore_extra=ignore_extra)
+    label, source, n_dropped = _labels(path, raw, dataset.info.label_space, source_space, frame >= 0)
+    keep = (frame >= 0) & (label >= 0)
+    xyxy, notes = check_boxes(path, raw, frame, dataset, box_format)
+    if not np.isfinite(raw.score).all():
+        row = int(np.flatnonzero(~np.isfinite(raw.score))[0])
+        raise InvalidFile(path, "a score is NaN or infinite", where=raw.where(row))
+    scored = _looked_at(path, frame[frame >= 0], listed, dataset, absent)
+    if n_dropped:
+        notes.append(f"{n_dropped} of {len(frame)} boxes dropped: their class in {source} is none of the dataset's")
+    if n_extra:
+        notes.append(f"{n_extra} boxes left out: their images are not in the dataset")
+    if raw.categories is None and source == dataset.info.label_space.name:
+        check_numbering(path, xyxy, label, frame, raw, dataset)
+    table = DetectionTable.of(
+        frame[keep], label[keep], xyxy[keep], raw.score[keep],
+        n_frames=len(dataset.frames), n_classes=len(dataset.info.label_space), scored=scored,
+    )  # fmt: skip
+    return DetectionFile(
+        table=table, model=name or path.stem, source_space=source, n_dropped=n_dropped, n_extra=n_extra,
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _explain(raw: RawDetections, images: Path) -> None:
+    """Take images and categories from another COCO JSON where the file has none of its own."""
+    data = read_json(images, hint="give the COCO JSON of the images")
+    if not isinstance(data, dict):
+        raise InvalidFile(images, "expected a COCO JSON with images and categories")
+    for key in ("images", "categories"):
+        if isinstance(data.get(key), list) and getattr(raw, key) is None:
+            setattr(raw, key, data[key])
+    raw.images_are_answers = False  # the other file lists what there is, not what was looked at
+
+
+def _frames(
+    path: Path, raw: RawDetections, dataset: Dataset, *, ignore_extra: bool
+) -> tuple[NDArray[np.int64], list[int] | None, int]:
+    """The frame row of each box (−1 where not in the dataset), the rows the file lists as looked at, extras."""
+    known: dict[Any, int] = {str(key): row for row, key in enumerate(dataset.frames.key)}
+    known |= {key: row for row, key in enumerate(dataset.frame_ids())}
+    names: dict[Any, str] = {}
+    for place, image in enumerate(raw.images or ()):
+        try:
+            names[image["id"]] = str(image["file_name"])
+        except (KeyError, TypeError) as error:
+            raise InvalidFile(path, "expected an image with id and file_name", where=f"images[{place}]") from error
+    table: dict[Any, int] = {}
+    unknown: list[Any] = []
+    for image in raw.distinct_images():
+        row = known.get(names.get(image, image), -1)
+        table[image] = row
+        if row < 0:
+            unknown.append(image)
+    if unknown and not (ignore_extra and len(unknown) < len(table)):
+        numbers = isinstance(unknown[0], int) and unknown[0] not in names
+        hint = (
+            'numbers need a list "images" of id and file_name, in the file or with --images'
+            if numbers
+            else f"the dataset's are named like {printable(dataset.frames.key[0])!r}; --ignore-extra leaves others out"
+        )
+        raise InvalidFile(
+            path,
+            f"{len(unknown)} of {len(table)} images are not in {dataset.name}, first {printable(unknown[0])!r}",
+            hint=hint,
+        )
+    frame = raw.map_images(table)
+    listed = None
+    if raw.images_are_answers:
+        listed = [known[names[image]] for image in names if names[image] in known]
+    elif raw.answered is not None:
+        listed = [table[image] for image in raw.answered if table.get(image, -1) >= 0]
+    return frame, listed, int((frame < 0).sum())
+
+
+def _looked_at(
+    path: Path, frame: NDArray[np.int64], listed: Sequence[int] | None, dataset: Dataset, absent: Absent
+) -> NDArray[np.bool_]:
+    """Which frames were looked at, (F,)."""
+    scored = np.zeros(len(dataset.frames), dtype=bool)
+    scored[frame] = True
+    if listed is not None:
+        scored[listed] = True
+    needed = np.zeros(len(dataset.frames), dtype=bool)
+    needed[dataset.sets.frame] = True
+    missing = needed & ~scored
+    if missing.any() and absent == "error":
+        first = dataset.frames.key[int(np.flatnonzero(missing)[0])]
+        raise InvalidFile(
+            path,
+            f"{int(missing.sum())} of {int(needed.sum())} frames have no box, first {printable(first)!r}",
+            hint="COCO results cannot tell an empty frame from a missing one: say --absent empty or --absent unscored",
+        )
+    return np.ones(len(scored), dtype=bool) if absent == "empty" else scored
+
+
+def _labels(
+    path: Path, raw: RawDetections, target: LabelSpace, declared: str | None, used: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], str, int]:
+    """The dataset's class of each box (−1 where its class maps to none), the space it came in, boxes so dropped."""
+    source = _source(path, raw, target, declared)
+    table: dict[Any, int] = {}
+    for word in raw.distinct_labels():
+        table[word] = _class(path, raw, source, word)
+    own = raw.map_labels(table)
+    if source.ids == target.ids:
+        return own, source.name, 0
+    chosen = _projection(path, source, target)
+    label = chosen.map_labels(own)
+    return label, source.name, int(((label < 0) & used).sum())
+
+
+def _source(path: Path, raw: RawDetections, target: LabelSpace, declared: str | None) -> LabelSpace:
+    if raw.categories is not None:
+        names = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
+        for candidate in (target, *(space(one) for one in ("coco-80", "voc", "open-images"))):
+            if all(name in candidate.ids or name in candidate.names for name in names):
+                return candidate
+        return LabelSpace.of_names(path.stem, names)
+    wanted = declared or raw.space
+    if wanted is None or wanted == target.name:
+        return target
+    try:
+        return space(wanted)
+    except UnknownName as error:
+        raise InvalidFile(path, str(error), where="space") from error
+
+
+def _category(path: Path, place: int, row: Any) -> tuple[Any, str]:
+    try:
+        return row["id"], str(row["name"])
+    except (KeyError, TypeError) as error:
+        raise InvalidFile(path, "expected a category with id and name", where=f"categories[{place}]") from error
+
+
+def _class(path: Path, raw: RawDetections, source: LabelSpace, word: Any) -> int:
+    where = raw.where_label(word)
+    if isinstance(word, str):
+        try:
+            return source.index(word)
+        except UnknownName as error:
+            raise InvalidFile(path, str(error), where=where) from error
+    if raw.categories is not None:
+        names = dict(_category(path, place, row) for place, row in enumerate(raw.categories))
+        if word not in names:
+            raise InvalidFile(path, f"category {word} is not among the file's {len(names)} categories", where=where)
+        return source.index(names[word])
+    if not isinstance(word, int) or isinstance(word, bool):
+        raise InvalidFile(path, f"expected a class number, id or name, got {printable(word)!r}", where=where)
+    if not 0 <= word < len(source):
+        hint = "COCO's category ids are the space coco-91" if word <= 90 else "declare the space of the class numbers"
+        rule = f"category {word} is outside {source.name} (0–{len(source) - 1})"
+        raise InvalidFile(path, rule, where=where, hint=hint)
+    return word
+
+
+def _projection(path: Path, source: LabelSpace, target: LabelSpace) -> Projection:
+    try:
+        return projection(source.name, target.name)
+    except UnknownName:
+        pass
+    children = tuple(
+        tuple(place for place, name in enumerate(source.names) if name in (label, target.ids[at]))
+        for at, label in enumerate(target.names)
+    )
+    if not any(children):
+        raise InvalidFile(path, f"no class of {source.name} is a class of {target.name}, by map or by name")
+    return Projection(source=source, target=target, children=children)

@@ -1,0 +1,232 @@
+"""Detections brought from outside: what is read, what is refused and what is said."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from strobe.core.errors import StrobeError
+from strobe.datasets.read_detections import looks_like_detections, read_detections
+
+
+@pytest.fixture
+def dataset(zoo):
+    return zoo.dataset()
+
+
+def results(dataset, *, xywh=True, **changes):
+    """The perfect answer as COCO results; `changes` are applied to the first."""
+    rows = []
+    for row in range(len(dataset.frames)):
+        x0, y0, x1, y1 = dataset.boxes.xyxy[row].tolist()
+        box = [x0, y0, x1 - x0, y1 - y0] if xywh else [x0, y0, x1, y1]
+        rows.append(
+            {
+                "image_id": str(dataset.frames.key[row]),
+                "category_id": int(dataset.boxes.label[row]),
+                "bbox": box,
+                "score": 0.5 + row / 100,
+            }
+        )
+    rows[0] |= changes
+    return rows
+
+
+def write(tmp_path, data, name="r.json"):
+    path = tmp_path / name
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_coco_results_become_the_dataset_s_boxes(tmp_path, dataset):
+    path = write(tmp_path, results(dataset)[::-1])
+    found = read_detections(path, dataset)
+    assert looks_like_detections(path)
+    assert found.model == "r"
+    np.testing.assert_array_equal(found.table.xyxy, dataset.boxes.xyxy)
+    assert found.table.label.tolist() == dataset.boxes.label.tolist()
+    assert found.table.scored.all()
+    assert found.notes == ()
+
+
+def test_numbers_are_explained_by_images_and_categories(tmp_path, dataset):
+    rows = results(dataset)
+    for place, row in enumerate(rows):
+        row["image_id"] = place + 1000
+        row["category_id"] = {0: 7, 1: 3, 2: 9}[row["category_id"]]
+    images = [{"id": i + 1000, "file_name": str(key)} for i, key in enumerate(dataset.frames.key)]
+    categories = [{"id": 3, "name": "sheep"}, {"id": 7, "name": "fox"}, {"id": 9, "name": "bird"}]
+    whole = {"images": images, "categories": categories, "annotations": rows}
+    found = read_detections(write(tmp_path, whole), dataset)
+    assert found.table.label.tolist() == dataset.boxes.label.tolist()
+    # The same explanation from another file, as ground truth usually is.
+    other = write(tmp_path, {"images": images, "categories": categories, "annotations": []}, "truth.json")
+    found = read_detections(write(tmp_path, rows), dataset, images=other)
+    assert found.table.label.tolist() == dataset.boxes.label.tolist()
+    with pytest.raises(StrobeError, match=r"20 of 20 images are not in zoo, first '1000'; numbers need a list"):
+        read_detections(write(tmp_path, rows), dataset)
+
+
+def test_an_image_listed_without_boxes_is_an_empty_answer(tmp_path, dataset):
+    images = [{"id": str(key), "file_name": str(key)} for key in dataset.frames.key]
+    data = {"images": images, "annotations": results(dataset)[1:]}
+    found = read_detections(write(tmp_path, data), dataset)
+    assert found.table.scored.all()
+    assert 0 not in found.table.frame
+
+
+@pytest.mark.parametrize(
+    ("absent", "scored"),
+    [("empty", True), ("unscored", False)],
+)
+def test_a_frame_without_rows_must_be_explained(tmp_path, dataset, absent, scored):
+    path = write(tmp_path, results(dataset)[1:])
+    with pytest.raises(StrobeError, match=r"1 of 20 frames have no box, first 'v0/0.png'; .*--absent empty"):
+        read_detections(path, dataset)
+    assert read_detections(path, dataset, absent=absent).table.scored[0] == scored
+
+
+def test_images_the_dataset_lacks(tmp_path, dataset):
+    path = write(
+        tmp_path, [*results(dataset), {"image_id": "x.png", "category_id": 0, "bbox": [0, 0, 1, 1], "score": 1}]
+    )
+    with pytest.raises(StrobeError, match=r"1 of 21 images are not in zoo, first 'x.png'"):
+        read_detections(path, dataset)
+    found = read_detections(path, dataset, ignore_extra=True)
+    assert found.n_extra == 1
+    assert len(found.table) == 20
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bbox": [1, 2, float("nan"), 4]}, "NaN or infinity"),
+        ({"bbox": [1, 2, float("inf"), 4]}, "NaN or infinity"),
+        ({"bbox": [1, 2, -3, 4]}, "negative width or height"),
+        ({"bbox": [1, 2, 3]}, "cannot be read as a result"),
+        ({"bbox": None}, "cannot be read as a result"),
+        ({"score": float("nan")}, "score is NaN"),
+        ({"score": "high"}, "cannot be read as a result"),
+        ({"category_id": 17}, r"category 17 is outside zoo \(0–2\)"),
+        ({"category_id": "wolf"}, "unknown class of zoo 'wolf'"),
+        ({"category_id": None}, "expected a class number"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path, dataset, change, message):
+    with pytest.raises(StrobeError, match=message) as caught:
+        read_detections(write(tmp_path, results(dataset, **change)), dataset)
+    assert "\n" not in str(caught.value)
+    assert "annotations[0]" in str(caught.value)
+
+
+def test_flat_and_outside_boxes_are_kept_and_counted(tmp_path, dataset):
+    rows = results(dataset)
+    rows += [rows[3] | {"bbox": [5.0, 5.0, 0.0, 9.0], "score": 0.1}, rows[3] | {"bbox": [900, 5, 9, 9], "score": 0.1}]
+    found = read_detections(write(tmp_path, rows), dataset)
+    assert len(found.table) == 22
+    assert found.notes == (
+        "1 boxes without area: kept, as false positives",
+        "1 boxes wholly outside their image: kept, as false positives",
+    )
+
+
+def test_xyxy_given_as_xywh_is_said(tmp_path, dataset):
+    """The fixture's boxes stay inside the image either way, so that only the dataset's own boxes can tell."""
+    path = write(tmp_path, results(dataset, xywh=False))
+    with pytest.raises(StrobeError, match=r"read as xywh, but look like xyxy: .*pass --box-format xyxy"):
+        read_detections(path, dataset)
+    found = read_detections(path, dataset, box_format="xyxy")
+    np.testing.assert_array_equal(found.table.xyxy, dataset.boxes.xyxy)
+
+
+def test_boxes_that_would_reach_beyond_the_image_are_said(tmp_path, zoo):
+    dataset = zoo.dataset(boxes=False)
+    rows = [
+        {"image_id": str(key), "category_id": 0, "bbox": [110.0, 60.0, 190.0, 95.0], "score": 0.9}
+        for key in dataset.frames.key
+    ]
+    with pytest.raises(StrobeError, match="100% of them would reach beyond the image"):
+        read_detections(write(tmp_path, rows), dataset)
+
+
+def test_xywh_given_as_xyxy_is_said(tmp_path, dataset):
+    wh = dataset.boxes.xyxy.copy()
+    wh[:, 2:] -= wh[:, :2]
+    table = {"frame": [str(key) for key in dataset.frames.key], "label": dataset.boxes.label, "score": np.ones(20)}
+    table |= {name: wh[:, place] for place, name in enumerate(("x0", "y0", "x1", "y1"))}
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table(table), path)
+    with pytest.raises(StrobeError, match="look like xywh"):
+        read_detections(path, dataset)
+    np.testing.assert_array_equal(read_detections(path, dataset, box_format="xywh").table.xyxy, dataset.boxes.xyxy)
+
+
+def test_class_numbers_from_one_are_said(tmp_path, zoo):
+    dataset = zoo.dataset(n_videos=8)
+    rows = [row | {"category_id": row["category_id"] + 1} for row in results(dataset) if row["category_id"] < 2]
+    with pytest.raises(StrobeError, match="one too high: 100% of the boxes"):
+        read_detections(write(tmp_path, rows), dataset, absent="empty")
+
+
+def test_parquet_by_box_and_by_frame(tmp_path, dataset):
+    keys = [str(key) for key in dataset.frames.key]
+    by_box = tmp_path / "boxes.parquet"
+    pq.write_table(
+        pa.table(
+            {"frame": keys, "label": [dataset.info.label_space.names[i] for i in dataset.boxes.label],
+             "score": np.linspace(0.1, 0.9, 20),
+             **{name: dataset.boxes.xyxy[:, place] for place, name in enumerate(("x0", "y0", "x1", "y1"))}}
+        ),
+        by_box,
+    )  # fmt: skip
+    first = read_detections(by_box, dataset).table
+    np.testing.assert_array_equal(first.xyxy, dataset.boxes.xyxy)
+    by_frame = tmp_path / "frames.parquet"
+    xyxy = [box.tolist() for box in dataset.boxes.xyxy]
+    xyxy[4], labels, scores = [], [[int(one)] for one in dataset.boxes.label], [[0.5]] * 20
+    labels[4], scores[4] = [], []
+    pq.write_table(pa.table({"frame_id": keys, "xyxy": xyxy, "label": labels, "score": scores}), by_frame)
+    second = read_detections(by_frame, dataset).table
+    assert len(second) == 19
+    assert second.scored.all()  # an empty list is an answer
+    assert looks_like_detections(by_box)
+    assert looks_like_detections(by_frame)
+
+
+def test_another_space_is_projected_and_what_maps_nowhere_is_counted(tmp_path, dataset):
+    rows = [row | {"category_id": "sheep"} for row in results(dataset)]
+    rows[0]["category_id"] = "toothbrush"
+    found = read_detections(write(tmp_path, {"space": "coco-80", "annotations": rows}), dataset)
+    assert found.source_space == "coco-80"
+    assert found.n_dropped == 1
+    assert set(found.table.label.tolist()) == {1}
+    assert "1 of 20 boxes dropped" in found.notes[0]
+    assert found.table.scored[0]  # the frame was looked at, though nothing of it is left
+
+
+def test_broken_files(tmp_path, dataset):
+    broken = tmp_path / "broken.json"
+    broken.write_text('[{"image_id": 1, ')
+    with pytest.raises(StrobeError, match="not JSON"):
+        read_detections(broken, dataset)
+    with pytest.raises(StrobeError, match="expected a list of results"):
+        read_detections(write(tmp_path, {"annotations": 3}), dataset)
+    with pytest.raises(StrobeError, match="no such file"):
+        read_detections(tmp_path / "none.json", dataset)
+    with pytest.raises(StrobeError, match="unknown ending"):
+        read_detections(write(tmp_path, [], "a.txt"), dataset)
+    parquet = tmp_path / "b.parquet"
+    parquet.write_bytes(b"PAR1")
+    with pytest.raises(StrobeError, match="not a readable Parquet"):
+        read_detections(parquet, dataset)
+    assert not looks_like_detections(parquet)
+    assert not looks_like_detections(write(tmp_path, {"f": [0.1, 0.2]}, "scores.json"))
+
+
+def test_ten_thousand_detections_in_one_frame(tmp_path, dataset):
+    rows = results(dataset)
+    rows += [rows[0] | {"score": i / 20_000} for i in range(10_000)]
+    found = read_detections(write(tmp_path, rows), dataset)
+    assert (found.table.frame == 0).sum() == 10_001
