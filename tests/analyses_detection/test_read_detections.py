@@ -230,3 +230,21 @@ def test_ten_thousand_detections_in_one_frame(tmp_path, dataset):
     rows += [rows[0] | {"score": i / 20_000} for i in range(10_000)]
     found = read_detections(write(tmp_path, rows), dataset)
     assert (found.table.frame == 0).sum() == 10_001
+
+
+def test_brought_detections_are_kept_and_scored_again(tmp_path, dataset):
+    from strobe.analyses.plan import ScoreOptions
+    from strobe.core.ports import Silent
+    from strobe.workflows.detection import bring_detections, detections_of, score_detectors
+
+    rows = [row for row in results(dataset) if row["image_id"] != "v0/0.png"]
+    found = bring_detections(
+        dataset, tmp_path / "run", write(tmp_path, rows), name="a detector", progress=Silent(), absent="unscored"
+    )
+    again = detections_of(tmp_path / "run", "a detector", dataset)
+    for column in ("frame", "label", "xyxy", "score", "scored"):
+        np.testing.assert_array_equal(getattr(again, column), getattr(found.table, column))
+    scored = score_detectors(dataset, tmp_path / "run", ["a detector"], ScoreOptions(k=1), Silent())
+    assert scored["a detector"]["map_pmk"]["value"] == 1.0
+    assert scored["a detector"]["settings"]["k"] == 1
+    assert scored["a detector"]["unscored"]["sets"] == 0
