@@ -1,0 +1,12 @@
+"""The plain reference and the random worlds live beside the benchmark that times them."""
+
+import sys
+from pathlib import Path
+
+from hypothesis import settings
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+# The same examples on every machine, and no deadline, as machines are shared.
+settings.register_profile("strobe", deadline=None, derandomize=True)
+settings.load_profile("strobe")

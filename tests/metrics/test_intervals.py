@@ -1,0 +1,143 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from strobe.core.errors import InvalidValue
+from strobe.metrics.intervals import Grouping, clopper_pearson, korn_graubard, proportion
+
+
+def plain_clopper_pearson(count: float, n: float) -> tuple[float, float]:
+    low = 0.0 if count == 0 else stats.beta.ppf(0.025, count, n - count + 1)
+    high = 1.0 if count == n else stats.beta.ppf(0.975, count + 1, n - count)
+    return low, high
+
+
+def plain_korn_graubard(right: list[bool], cluster: list[int]) -> tuple[float, float] | None:
+    """As methods §5 writes it."""
+    n, groups = len(right), sorted(set(cluster))
+    if len(groups) == n:
+        return plain_clopper_pearson(sum(right), n)
+    g = len(groups)
+    if g == 1:
+        return None
+    p = sum(right) / n
+    squares = 0.0
+    for video in groups:
+        inside = [r for r, c in zip(right, cluster, strict=True) if c == video]
+        squares += (sum(inside) - p * len(inside)) ** 2
+    v = g / (g - 1) * squares / n**2
+    if p in (0, 1):
+        size = g
+    elif v < 1e-15:
+        size = n
+    else:
+        ratio = stats.t.ppf(0.975, n - 1) / stats.t.ppf(0.975, g - 1)
+        size = min(n, p * (1 - p) / v * ratio**2)
+    return plain_clopper_pearson(p * size, size)
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "printed"),
+    [
+        (749, 1109, (67.5, 64.7, 70.3)),
+        (582, 1109, (52.5, 49.5, 55.5)),
+        (940, 1109, (84.8, 82.5, 86.8)),
+        (1158, 2030, (57.0, 54.9, 59.2)),
+        (1796, 2030, (88.5, 87.0, 89.8)),
+    ],
+)
+def test_printed_intervals(count: int, n: int, printed: tuple[float, float, float]) -> None:
+    estimate = clopper_pearson(count, n)
+    assert tuple(round(100 * x, 1) for x in (estimate.value, estimate.low, estimate.high)) == printed
+    assert (estimate.n, estimate.count, estimate.method) == (n, count, "clopper-pearson")
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_clopper_pearson_equals_scipy_stats(pair: tuple[int, int]) -> None:
+    estimate = clopper_pearson(*pair)
+    low, high = plain_clopper_pearson(*pair)
+    assert math.isclose(estimate.low, low, abs_tol=1e-10)
+    assert math.isclose(estimate.high, high, abs_tol=1e-10)
+    assert estimate.low <= estimate.value <= estimate.high
+
+
+def test_guarded_at_nothing_and_everything() -> None:
+    assert clopper_pearson(0, 20).low == 0.0
+    assert clopper_pearson(20, 20).high == 1.0
+    empty = clopper_pearson(0, 0)
+    assert empty.value is None
+    assert empty.reason
+    with pytest.raises(InvalidValue, match="count"):
+        clopper_pearson(3, 2)
+
+
+observations = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=1, max_size=40)
+
+
+@given(observations)
+def test_korn_graubard_equals_the_written_definition(rows: list[tuple[bool, int]]) -> None:
+    right, cluster = [r for r, _ in rows], [c for _, c in rows]
+    estimate = korn_graubard(np.array(right), np.array(cluster))
+    expected = plain_korn_graubard(right, cluster)
+    assert estimate.count == sum(right)
+    assert estimate.n == len(right)
+    if expected is None:
+        assert estimate.low is None
+        assert "one video" in (estimate.reason or "")
+    else:
+        assert estimate.low == pytest.approx(expected[0], abs=1e-9)
+        assert estimate.high == pytest.approx(expected[1], abs=1e-9)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60))
+def test_korn_graubard_is_clopper_pearson_for_singletons(right: list[bool]) -> None:
+    cluster = np.arange(len(right))[::-1]
+    assert korn_graubard(np.array(right), cluster) == clopper_pearson(sum(right), len(right))
+
+
+@given(observations, st.randoms(use_true_random=False))
+def test_order_of_rows_does_not_matter(rows: list[tuple[bool, int]], random: object) -> None:
+    shuffled = list(rows)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, two = (proportion(np.array([r for r, _ in x]), np.array([c for _, c in x])) for x in (rows, shuffled))
+    assert (one.count, one.n, one.method) == (two.count, two.n, two.method)
+    assert one.low == pytest.approx(two.low, abs=1e-12)
+
+
+def test_clopper_pearson_on_request_ignores_clusters() -> None:
+    right, cluster = np.array([True, False, True, True]), np.array([0, 0, 1, 1])
+    assert proportion(right, cluster, interval="clopper-pearson") == clopper_pearson(3, 4)
+    assert proportion(right, cluster).method == "korn-graubard"
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.sampled_from([0, 1, 2, 900_000])), max_size=40),
+)
+def test_grouping_equals_one_group_at_a_time(rows: list[tuple[bool, int, int]]) -> None:
+    """The large cluster number makes the sparse way of counting be taken too."""
+    right = np.array([r for r, _, _ in rows], dtype=bool)
+    group, cluster = (np.array([row[i] for row in rows], dtype=np.int64) for i in (1, 2))
+    found = Grouping(group, cluster, n_groups=5).estimates(right)
+    assert len(found) == 5
+    for number, estimate in enumerate(found):
+        inside = group == number
+        if not inside.any():
+            assert estimate.value is None
+            continue
+        alone = proportion(right[inside], cluster[inside])
+        assert (estimate.count, estimate.n, estimate.method) == (alone.count, alone.n, alone.method)
+        assert (estimate.low is None) == (alone.low is None)
+        if alone.low is not None:
+            assert estimate.low == pytest.approx(alone.low, abs=1e-12)
+            assert estimate.high == pytest.approx(alone.high, abs=1e-12)
+
+
+def test_grouping_refuses_what_does_not_fit() -> None:
+    with pytest.raises(InvalidValue, match="interval"):
+        Grouping(np.zeros(1, int), np.zeros(1, int), n_groups=1, interval="wald")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue, match="right"):
+        Grouping(np.zeros(2, int), np.zeros(2, int), n_groups=1).estimates(np.ones(3, bool))

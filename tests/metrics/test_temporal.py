@@ -1,0 +1,98 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strobe.metrics.intervals import clopper_pearson, proportion
+from strobe.metrics.temporal import flip_shares, kaplan_meier, swings
+
+cases = st.lists(st.tuples(st.integers(1, 6), st.booleans(), st.integers(0, 5)), min_size=1, max_size=30)
+
+
+def columns(rows: list[tuple[int, bool, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return (
+        np.array([float(time) for time, _, _ in rows]),
+        np.array([event for _, event, _ in rows]),
+        np.array([video for _, _, video in rows]),
+    )
+
+
+@given(cases)
+def test_kaplan_meier_equals_the_product_by_hand(rows: list[tuple[int, bool, int]]) -> None:
+    curve = kaplan_meier(*columns(rows))
+    alive, median = 1.0, None
+    for place, t in enumerate(sorted({time for time, _, _ in rows})):
+        risk = sum(time >= t for time, _, _ in rows)
+        events = sum(time == t and event for time, event, _ in rows)
+        alive *= 1 - events / risk
+        assert (curve.distance[place], curve.at_risk[place], curve.events[place]) == (t, risk, events)
+        assert curve.alive[place].value == pytest.approx(alive, abs=1e-12)
+        if median is None and alive <= 0.5 + 1e-12:
+            median = t
+    assert curve.median == median
+
+
+@given(cases)
+def test_without_censoring_it_is_the_plain_share_with_its_interval(rows: list[tuple[int, bool, int]]) -> None:
+    time, _, video = columns(rows)
+    curve = kaplan_meier(time, np.ones(len(time), bool), video)
+    for distance, alive in zip(curve.distance[:-1], curve.alive[:-1], strict=True):
+        share = proportion(time > distance, video)
+        assert alive.value == pytest.approx(share.value, abs=1e-12)
+        assert (alive.low is None) == (share.low is None)
+        if share.low is not None:
+            assert alive.low == pytest.approx(share.low, abs=1e-7)
+            assert alive.high == pytest.approx(share.high, abs=1e-7)
+
+
+@given(cases)
+def test_greenwoods_variance_by_hand(rows: list[tuple[int, bool, int]]) -> None:
+    time, event, _ = columns(rows)
+    curve = kaplan_meier(time, event, np.arange(len(time)))
+    total = 0.0
+    for risk, failed, alive in zip(curve.at_risk, curve.events, curve.alive, strict=True):
+        if failed == risk:
+            assert alive.value == 0
+            assert alive.low == 0
+            break
+        total += failed / (risk * (risk - failed))
+        if total == 0:
+            assert alive.high == 1
+            assert alive.low == pytest.approx(clopper_pearson(risk, risk).low)
+            continue
+        size = alive.value * (1 - alive.value) / (alive.value**2 * total)
+        assert size <= len(time) + 1e-9
+        assert alive.low <= alive.value <= alive.high
+
+
+def test_nothing_to_follow() -> None:
+    empty = kaplan_meier(np.zeros(0), np.zeros(0, bool), np.zeros(0, int))
+    assert (empty.n, empty.median, empty.alive) == (0, None, ())
+
+
+def test_one_video_with_several_sets_has_no_interval() -> None:
+    curve = kaplan_meier(np.array([1.0, 2.0]), np.array([True, False]), np.zeros(2, int))
+    assert curve.alive[0].low is None
+    assert curve.alive[0].reason
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=5))
+def test_flip_shares_by_hand(sets: list[list[int]]) -> None:
+    value = np.array([v for part in sets for v in part])
+    owner = np.array([number for number, part in enumerate(sets) for _ in part])
+    first = np.flatnonzero(owner[:-1] == owner[1:])
+    share, has = flip_shares(value, first, first + 1, owner[first], n_sets=len(sets))
+    for number, part in enumerate(sets):
+        pairs = list(pairwise(part))
+        assert has[number] == bool(pairs)
+        if pairs:
+            assert share[number] == pytest.approx(sum(a != b for a, b in pairs) / len(pairs))
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=6), min_size=1, max_size=5))
+def test_swing_is_largest_less_smallest(sets: list[list[float]]) -> None:
+    start = np.cumsum([0, *(len(part) for part in sets[:-1])])
+    found = swings(np.array([v for part in sets for v in part]), start)
+    assert found.tolist() == [max(part) - min(part) for part in sets]
