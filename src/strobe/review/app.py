@@ -71,7 +71,7 @@ class _Server:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="review-store")
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="review-media")
         self._summary: tuple[float, dict[str, Any]] = (-1e9, {})
-        self._progress: dict[str, tuple[float, dict[str, int]]] = {}
+        self._whole: tuple[float, queue.Progress] = (-1e9, queue.Progress())
 
     async def call(self, function: Callable[..., Result], *args: object, **options: object) -> Result:
         """Run a store call on the store's thread."""
@@ -105,12 +105,12 @@ class _Server:
         return person
 
     async def progress(self, name: str) -> dict[str, int]:
-        """The counts for the page, at most two seconds old."""
-        then, counts = self._progress.get(name, (-1e9, {}))
-        if time.monotonic() - then > 2:
-            counts = asdict(await self.aside(queue.progress, self.store, name))
-            self._progress[name] = (time.monotonic(), counts)
-        return counts
+        """The counts for the page: a person's own fresh, the whole at most a second old."""
+        then, whole = self._whole
+        if time.monotonic() - then > 1:
+            whole = await self.aside(queue.whole_progress, self.store)
+            self._whole = (time.monotonic(), whole)
+        return asdict(await self.aside(queue.own_progress, self.store, name, whole))
 
     async def summary(self) -> dict[str, Any]:
         """The figures for the admin page, at most ten seconds old."""

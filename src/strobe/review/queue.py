@@ -5,7 +5,7 @@ takes over the first tab's. A vote is never refused for want of a lease: leases 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sqlalchemy import Connection, text
@@ -14,7 +14,7 @@ from strobe.review.plan import Task
 from strobe.review.rows import task_of
 from strobe.review.store import Store
 
-__all__ = ["Claimed", "Progress", "claim", "claim_joint", "progress", "release"]
+__all__ = ["Claimed", "Progress", "claim", "claim_joint", "own_progress", "progress", "release", "whole_progress"]
 
 Stage = Literal["anchor", "pair", "verify"]
 
@@ -31,13 +31,13 @@ class Claimed:
 class Progress:
     """How far the review has come, and one annotator's part in it."""
 
-    pairs: int
-    pairs_open: int
-    anchors: int
-    anchors_open: int
-    verify: int
-    verify_mine: int
-    mine: int
+    pairs: int = 0
+    pairs_open: int = 0
+    anchors: int = 0
+    anchors_open: int = 0
+    verify: int = 0
+    verify_mine: int = 0
+    mine: int = 0
 
 
 def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]:
@@ -88,16 +88,34 @@ def claim_joint(store: Store, members: Sequence[str], *, want: int) -> list[Clai
 
 def progress(store: Store, annotator: str) -> Progress:
     """The counts shown on the page."""
+    return own_progress(store, annotator, whole_progress(store))
+
+
+def whole_progress(store: Store) -> Progress:
+    """The counts of the whole review."""
     with store.database.read() as connection:
-        counts = {
-            row["kind"]: row
-            for row in connection.execute(
-                text(
-                    "SELECT kind, count(*) AS n, sum(open1) AS one, sum(open2) AS two FROM tasks "
-                    "WHERE position >= 0 GROUP BY kind"
-                )
-            ).mappings()
-        }
+        rows = connection.execute(
+            text(
+                "SELECT kind, count(*) AS n, sum(open2) AS two, sum(CASE WHEN kind = 'anchor' THEN open1 "
+                "WHEN votes < :wanted AND held IN (0, 2) THEN 1 ELSE 0 END) AS one FROM tasks "
+                "WHERE position >= 0 AND kind IN ('pair', 'anchor') GROUP BY kind"
+            ),
+            {"wanted": store.settings.votes},
+        ).mappings()
+        counts = {row["kind"]: row for row in rows}
+    pair, anchor = counts.get("pair"), counts.get("anchor")
+    return Progress(
+        pairs=int(pair["n"]) if pair else 0,
+        pairs_open=int(pair["one"]) if pair else 0,
+        anchors=int(anchor["n"]) if anchor and store.settings.labels else 0,
+        anchors_open=int(anchor["one"]) if anchor else 0,
+        verify=int(pair["two"]) if pair else 0,
+    )
+
+
+def own_progress(store: Store, annotator: str, whole: Progress) -> Progress:
+    """The counts of the whole with one annotator's part."""
+    with store.database.read() as connection:
         mine = connection.execute(
             text("SELECT count(*) FROM latest WHERE annotator = :who"), {"who": annotator}
         ).scalar_one()
@@ -108,16 +126,7 @@ def progress(store: Store, annotator: str) -> Progress:
             ),
             {"who": annotator},
         ).scalar_one()
-    pair, anchor = counts.get("pair"), counts.get("anchor")
-    return Progress(
-        pairs=int(pair["n"]) if pair else 0,
-        pairs_open=int(pair["one"]) if pair else 0,
-        anchors=int(anchor["n"]) if anchor and store.settings.labels else 0,
-        anchors_open=int(anchor["one"]) if anchor else 0,
-        verify=int(pair["two"]) if pair else 0,
-        verify_mine=int(verify_mine),
-        mine=int(mine),
-    )
+    return replace(whole, mine=int(mine), verify_mine=int(verify_mine))
 
 
 def _held(connection: Connection, values: dict[str, Any], where: str) -> list[Claimed]:

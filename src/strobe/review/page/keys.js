@@ -1,0 +1,117 @@
+// Which key does what: shown on every button, listed on the page, changeable, kept in this browser.
+
+import { $, element } from "./api.js";
+
+const DEFAULTS = {
+  similar: ["s", "Similar"],
+  motion: ["1", "Dissimilar: motion"],
+  background: ["2", "Dissimilar: background"],
+  blur: ["3", "Dissimilar: blur"],
+  occlusion: ["4", "Dissimilar: occlusion"],
+  deformation: ["5", "Dissimilar: deformation"],
+  other: ["6", "Dissimilar: other reason"],
+  unsure: ["u", "Unsure"],
+  wrong: ["w", "Label is wrong"],
+  bad: ["b", "Bad anchor"],
+  note: ["n", "Write a note"],
+  undo: ["z", "Undo: back to the decision before"],
+  forward: ["y", "Keep it, go on"],
+  view: ["v", "Side by side or in place"],
+  flip: [" ", "Flip between anchor and neighbour"],
+  auto: ["f", "Alternate by itself"],
+  diff: ["x", "Pixel difference"],
+  "zoom-in": ["+", "Zoom in"],
+  "zoom-out": ["-", "Zoom out"],
+  "zoom-reset": ["0", "Fit"],
+  left: ["ArrowLeft", "Move the view left"],
+  right: ["ArrowRight", "Move the view right"],
+  up: ["ArrowUp", "Move the view up"],
+  down: ["ArrowDown", "Move the view down"],
+  search: ["/", "Search a class (label stage)"],
+  "member-next": ["]", "Next member (deciding together)"],
+  "member-before": ["[", "Member before (deciding together)"],
+  "save-joint": ["Enter", "Save all votes (deciding together)"],
+  help: ["?", "This list"],
+};
+const NAMES = { " ": "Space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓" };
+const STORED = "strobe:keys";
+
+let own = {};
+try {
+  own = JSON.parse(localStorage.getItem(STORED)) || {};
+} catch {
+  own = {};
+}
+let waitingFor = null;
+
+export const keyOf = (action) => own[action] || DEFAULTS[action]?.[0];
+const nameOf = (key) => NAMES[key] || (key.length === 1 ? key.toUpperCase() : key);
+
+export function actionOf(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return null;
+  const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  // "=" is "+" without Shift on most keyboards.
+  const same = (key) => key === pressed || (key === "+" && pressed === "=");
+  return Object.keys(DEFAULTS).find((action) => same(keyOf(action))) || null;
+}
+
+export function showKeys() {
+  for (const button of document.querySelectorAll("button[data-action]")) {
+    const key = keyOf(button.dataset.action);
+    let hint = button.querySelector("kbd");
+    if (!hint) button.append(" ", (hint = element("kbd")));
+    hint.textContent = nameOf(key);
+    button.setAttribute("aria-keyshortcuts", key === " " ? "Space" : key);
+  }
+  for (const hint of document.querySelectorAll("kbd[data-key-of]")) hint.textContent = nameOf(keyOf(hint.dataset.keyOf));
+  const list = $("key-list");
+  list.replaceChildren(
+    ...Object.entries(DEFAULTS).map(([action, [, text]]) => {
+      const line = element("li");
+      const change = element("button", nameOf(keyOf(action)), { type: "button", "aria-label": `${text}: ${nameOf(keyOf(action))}. Change` });
+      change.addEventListener("click", () => {
+        waitingFor = action;
+        change.textContent = "press a key";
+      });
+      line.append(element("span", text), change);
+      return line;
+    }),
+  );
+}
+
+export function openKeys() {
+  waitingFor = null;
+  showKeys();
+  $("keys").showModal();
+}
+
+export function setUpKeys() {
+  $("keys-close").addEventListener("click", () => $("keys").close());
+  $("keys-button").addEventListener("click", openKeys);
+  $("keys-reset").addEventListener("click", () => change({}));
+  $("keys").addEventListener("keydown", (event) => {
+    if (!waitingFor || ["Shift", "Control", "Alt", "Meta", "Tab"].includes(event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.key !== "Escape") {
+      const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+      // Whoever had this key gets the one that is given up, so that no action is left without a key.
+      const other = Object.keys(DEFAULTS).find((action) => action !== waitingFor && keyOf(action) === key);
+      const next = { ...own, [waitingFor]: key };
+      if (other) next[other] = keyOf(waitingFor);
+      change(next);
+    }
+    const done = waitingFor;
+    waitingFor = null;
+    showKeys();
+    [...$("key-list").querySelectorAll("button")][Object.keys(DEFAULTS).indexOf(done)].focus();
+  });
+  showKeys();
+}
+
+function change(next) {
+  own = next;
+  localStorage.setItem(STORED, JSON.stringify(own));
+  waitingFor = null;
+  showKeys();
+}

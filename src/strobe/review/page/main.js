@@ -1,0 +1,502 @@
+// The review page: one pair at a time, a key for everything, nothing lost.
+
+import { $, element, get, newId, post } from "./api.js";
+import { JointPanel } from "./joint.js";
+import { actionOf, openKeys, setUpKeys } from "./keys.js";
+import { LabelPanel } from "./labels.js";
+import { Outbox, othersWaiting } from "./outbox.js";
+import { Viewer, fetchPicture } from "./viewer.js";
+
+const REASONS = ["motion", "background", "blur", "occlusion", "deformation", "other"];
+const AHEAD = 6; // pairs held ready, so that a decision shows the next one at once
+
+let session = null;
+let viewer = null;
+let outbox = null;
+let labels = null;
+let joint = null;
+let cards = []; // what comes next
+let decided = new Set(); // tasks decided here: a claim may still list them
+let past = []; // what was decided, oldest first
+let cursor = 0; // where in `past` we are; past.length: at a fresh card
+let card = null;
+let shownAt = 0;
+let hiddenFor = 0;
+let hiddenSince = 0;
+let wrong = false;
+let progress = null;
+let since = 0; // decisions since the counts came
+let gaps = [];
+let lastDecision = 0;
+let claiming = false;
+let paused = false;
+let noMorePast = false;
+
+const tab = sessionStorage.getItem("strobe:tab") || newId();
+sessionStorage.setItem("strobe:tab", tab);
+
+// -- coming in ------------------------------------------------------------------------------------------------------
+
+async function start() {
+  setUpKeys();
+  wire();
+  const key = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (key) {
+    // The key never stays in the address bar, where it could be copied or photographed.
+    history.replaceState(null, "", location.pathname + location.search);
+    try {
+      await post("/api/login", { key });
+    } catch (error) {
+      $("login-error").textContent = error.message;
+    }
+  }
+  await enter();
+}
+
+async function enter() {
+  try {
+    session = await get("/api/session");
+  } catch {
+    say("The server cannot be reached. Trying again; what you decided is kept in this browser.");
+    setTimeout(enter, 3000);
+    return;
+  }
+  hush();
+  if (!session.person) {
+    show("login");
+    $("token-row").hidden = session.needs !== "token";
+    $("login-form").hidden = session.needs === "key";
+    if (session.needs === "key") $("login-hint").textContent = "Open the personal link you were sent.";
+    $("name").focus();
+    return;
+  }
+  if (session.person.role === "observer") {
+    location.href = "/admin";
+    return;
+  }
+  $("dataset").textContent = session.dataset;
+  $("person-button").textContent = session.person.name;
+  $("menu").hidden = $("meter").hidden = $("saved").hidden = false;
+  $("admin-link").hidden = !session.is_admin;
+  viewer ||= new Viewer();
+  labels = new LabelPanel(session.classes, () => {});
+  outbox = new Outbox(session.store, session.person.name, showSaved);
+  outbox.send();
+  const others = othersWaiting(session.store, session.person.name);
+  for (const [name, count] of others) say(`${count} decisions of ${name} wait in this browser: log in as ${name} to send them.`);
+  await startJoint();
+  await refill();
+  next();
+}
+
+async function startJoint() {
+  const names = JointPanel.asked();
+  if (!names.length || !session.is_admin) return;
+  joint = new JointPanel();
+  if (!(await joint.start(names))) {
+    joint = null;
+    say("None of these names takes part in this review.");
+  }
+}
+
+// -- the queue ------------------------------------------------------------------------------------------------------
+
+async function refill() {
+  if (claiming) return;
+  claiming = true;
+  try {
+    const answer = joint
+      ? await post("/api/joint/claim", { members: joint.members, want: AHEAD })
+      : await post("/api/claim", { tab, want: AHEAD });
+    paused = Boolean(answer.paused);
+    if (answer.progress) [progress, since] = [answer.progress, outbox.waiting().length];
+    const have = new Set([...cards.map((one) => one.task), card?.task]);
+    for (const one of answer.tasks) {
+      const name = one.task + one.stage;
+      if (have.has(one.task) || decided.has(name)) continue;
+      cards.push(one);
+    }
+    for (const one of cards) {
+      fetchPicture(one.anchor);
+      if (one.neighbour) fetchPicture(one.neighbour);
+    }
+    if (answer.page_version && answer.page_version !== session.page_version) say("A newer page is out: reload when you like.");
+  } catch (error) {
+    if (error.status === 401) await loggedOut();
+    else if (!error.mayPass) say(error.message);
+  } finally {
+    claiming = false;
+  }
+  showProgress();
+}
+
+async function loggedOut() {
+  show("login");
+  say("You were logged out. What you decided is kept in this browser and goes out when you are back.");
+}
+
+function next() {
+  cursor = past.length;
+  card = cards.shift() || null;
+  if (cards.length < AHEAD - 2) refill().then(() => card || !cards.length || next());
+  if (!card) return idle();
+  showCard(card, null);
+}
+
+let idleTimer = 0;
+function idle() {
+  clearTimeout(idleTimer);
+  const offline = outbox.state === "offline";
+  const left = progress ? progress.pairs_open + progress.anchors_open : 0;
+  show("idle");
+  $("idle-title").textContent = paused ? "Paused" : offline ? "Offline" : left ? "Nothing for you right now" : "All done";
+  $("idle-text").textContent = paused
+    ? "Who runs this review has paused you. Everything you decided is kept."
+    : offline
+      ? "What you decided is kept in this browser. New pairs come when the server can be reached."
+      : left
+        ? "The last pairs are with other people; they come here if they are given back."
+        : "Every pair that needs you has your vote. Doubtful pairs of others may still come for a second look.";
+  $("idle-undo").hidden = !past.length && !progress?.mine;
+  idleTimer = setTimeout(async () => {
+    if (card || !session?.person) return;
+    await refill();
+    if (cards.length && !card && cursor === past.length) next();
+    else if (!card && !$("idle").hidden) idle();
+  }, 3000);
+}
+
+// -- one card -------------------------------------------------------------------------------------------------------
+
+async function showCard(one, earlier) {
+  card = one;
+  show("review");
+  const anchorStage = one.stage === "anchor";
+  $("review").className = anchorStage ? "anchor-stage" : one.stage;
+  $("question").textContent = anchorStage
+    ? "Which of these classes are in the picture?"
+    : joint
+      ? "Together: do these two look the same?"
+      : one.stage === "verify"
+        ? "Second look: do these two look the same?"
+        : "Do these two look the same?";
+  $("hint").textContent = anchorStage
+    ? "Add what is missing, remove what is not there."
+    : "If something distinctive is visible in one frame only, choose dissimilar.";
+  const text = (list) => list.map((label) => label.name).join(", ") || "no label";
+  const [a, b] = document.querySelectorAll("#panes .labels");
+  a.textContent = text(one.labels);
+  b.textContent = text(one.neighbour_labels);
+  wrong = earlier ? earlier.label_right === false : false;
+  $("note").value = earlier?.note || "";
+  $("past").hidden = !earlier;
+  if (earlier) $("past").textContent = `You said: ${describe(earlier)}. Decide again, or keep it.`;
+  $("forward-button").hidden = !earlier;
+  $("label-panel").hidden = !anchorStage;
+  $("joint-panel").hidden = $("joint-save").hidden = !joint;
+  $("wrong-button").hidden = anchorStage;
+  if (anchorStage) labels.show(earlier?.labels?.length ? earlier.labels : one.labels.map((label) => label.id));
+  for (const button of document.querySelectorAll("#reasons button")) button.hidden = anchorStage;
+  $("reasons").hidden = anchorStage;
+  document.querySelector("[data-action=similar]").firstChild.textContent = anchorStage ? "Good anchor" : "Similar";
+  if (joint) joint.clear();
+  showVotes(one.votes);
+  showWrong();
+  const mark = earlier && (earlier.bad_anchor ? "bad" : earlier.reason || (earlier.decision === "dissimilar" ? "bad" : earlier.decision));
+  for (const button of document.querySelectorAll("#decide button")) button.classList.toggle("said", button.dataset.action === mark);
+  hiddenFor = 0;
+  shownAt = performance.now();
+  const done = await viewer.show(one);
+  if (done === "unreadable") say("A picture of this pair cannot be read. Choose unsure, and say so in the note.");
+  if (done === true) {
+    shownAt = performance.now();
+    document.body.dataset.shown = one.task;
+  }
+}
+
+function describe(earlier) {
+  const words = { similar: "similar", dissimilar: "dissimilar", unsure: "unsure" };
+  let text = earlier.bad_anchor ? "bad anchor" : words[earlier.decision];
+  if (earlier.reason) text += ` (${earlier.reason})`;
+  return earlier.label_right === false ? `${text}, label wrong` : text;
+}
+
+function showVotes(votes) {
+  $("votes").hidden = !votes.length;
+  $("votes").replaceChildren(
+    ...votes.map((vote) => {
+      const line = element("li", `${vote.name}: ${describe(vote)}`, { class: vote.decision });
+      if (vote.note) line.append(element("q", vote.note));
+      return line;
+    }),
+  );
+}
+
+function showWrong() {
+  $("wrong-button").setAttribute("aria-pressed", String(wrong));
+}
+
+// -- deciding -------------------------------------------------------------------------------------------------------
+
+function decide(fields) {
+  if (!card) return;
+  const anchorStage = card.stage === "anchor";
+  const body = {
+    decision: fields.decision,
+    reason: fields.reason || "",
+    bad_anchor: Boolean(fields.bad_anchor),
+    label_right: anchorStage ? null : !wrong,
+    labels: anchorStage && fields.decision === "similar" ? labels.chosen : [],
+    note: $("note").value.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, " ").trim(),
+  };
+  if (anchorStage && body.decision === "similar" && !labels.chosen.length) return say("A good anchor needs at least one label.");
+  if (joint) return joint.vote(body);
+  send("/api/decisions", { verdict_id: newId(), task: card.task, stage: card.stage, seconds: elapsed(), page_version: session.page_version, ...body });
+  remember(body);
+}
+
+function saveJoint() {
+  if (!joint?.complete || !card) return;
+  send("/api/joint/decisions", { votes: joint.bodies(card, elapsed(), session.page_version) });
+  decided.add(card.task + card.stage);
+  joint.past.push({ card, votes: joint.votes });
+  card = null;
+  next();
+}
+
+function send(path, body) {
+  try {
+    outbox.add(path, body);
+  } catch {
+    say("This browser cannot keep decisions (its storage is full or switched off). Stay on this page until all is saved.");
+    post(path, body).catch((error) => say(`Not saved: ${error.message}`));
+  }
+}
+
+function remember(body) {
+  hush();
+  decided.add(card.task + card.stage);
+  if (cursor < past.length) past[cursor] = { ...past[cursor], decision: body };
+  else {
+    past.push({ card, decision: body });
+    since += 1;
+    const now = performance.now();
+    if (lastDecision) gaps = [...gaps, (now - lastDecision) / 1000].slice(-20);
+    lastDecision = now;
+  }
+  // The other pairs of a dropped set need no answer any more.
+  if (body.bad_anchor || (card.stage === "anchor" && body.decision !== "similar")) {
+    cards = cards.filter((one) => one.anchor !== card.anchor || one.stage !== "pair");
+  }
+  card = null;
+  $("note").blur();
+  next();
+  showProgress();
+}
+
+function elapsed() {
+  const seconds = (performance.now() - shownAt - hiddenFor) / 1000;
+  return Math.round(Math.max(0, Math.min(86400, seconds)) * 1000) / 1000;
+}
+
+function undoJoint() {
+  const last = joint.past.pop();
+  if (!last) return say("This is the first decision made together here.");
+  if (card) cards.unshift(card);
+  showCard(last.card, null);
+  joint.votes = last.votes;
+  return joint.draw();
+}
+
+async function undo() {
+  if (joint) return undoJoint();
+  if (cursor === 0 && !noMorePast) {
+    // Older decisions, made before this page was opened or on another machine.
+    try {
+      const before = past[0]?.seq;
+      if (before === undefined && past.length) await outbox.send();
+      const { decisions } = await get(`/api/history${before ? `?before=${before}` : ""}`);
+      const known = new Set(past.map((one) => one.card.task + one.card.stage));
+      const seen = new Set();
+      const older = [];
+      for (const one of decisions) {
+        const name = one.card.task + one.card.stage;
+        if (known.has(name) || seen.has(name)) continue; // a corrected decision is one step, not two
+        seen.add(name);
+        older.unshift(one);
+      }
+      noMorePast = decisions.length < 50;
+      past = [...older, ...past];
+      cursor += older.length;
+    } catch (error) {
+      return say(`Earlier decisions cannot be shown: ${error.message}`);
+    }
+  }
+  if (cursor === 0) return say("There is no decision before this one.");
+  if (cursor === past.length && card) cards.unshift(card);
+  cursor -= 1;
+  showCard(past[cursor].card, past[cursor].decision);
+}
+
+function forward() {
+  if (cursor >= past.length) return;
+  cursor += 1;
+  if (cursor === past.length) next();
+  else showCard(past[cursor].card, past[cursor].decision);
+}
+
+// -- what is shown at the top ---------------------------------------------------------------------------------------
+
+function showSaved(state, waiting, refused) {
+  const text = {
+    saved: "All saved",
+    saving: `Saving ${waiting}…`,
+    offline: `Offline: ${waiting} kept in this browser`,
+    login: `Log in again: ${waiting} kept in this browser`,
+  };
+  $("saved").textContent = waiting ? text[state === "saved" ? "saving" : state] : "All saved";
+  $("saved").className = waiting ? state : "saved";
+  if (refused.length) say(`${refused.length} decision(s) were not taken: ${refused[0].why}`);
+  if (state === "login" && !$("review").hidden) loggedOut();
+}
+
+function showProgress() {
+  if (!progress) return;
+  const total = progress.pairs + progress.anchors + progress.verify;
+  const left = Math.max(0, progress.pairs_open + progress.anchors_open + (progress.verify - progress.verify_mine) - since);
+  const share = total ? Math.round(100 * (1 - left / total)) : 0;
+  $("fill").style.width = `${share}%`;
+  $("bar").setAttribute("aria-valuenow", String(share));
+  const sorted = [...gaps].sort((a, b) => a - b);
+  const pace = sorted[Math.floor(sorted.length / 2)];
+  const minutes = Math.ceil((left * pace) / 60);
+  const time = !pace || !left ? "" : minutes < 90 ? ` · about ${minutes} min` : ` · about ${Math.round(minutes / 60)} h`;
+  $("counts").textContent = `${progress.mine + since} by you · ${left} left${pace ? ` · ${pace.toFixed(1)} s each` : ""}${time}`;
+}
+
+function show(section) {
+  for (const name of ["login", "idle", "review"]) $(name).hidden = name !== section;
+  if (section !== "review") card = section === "idle" ? null : card;
+}
+
+function say(text) {
+  $("alert-text").textContent = text;
+  $("alert").hidden = false;
+}
+
+function hush() {
+  $("alert").hidden = true;
+}
+
+// -- keys, buttons, touch -------------------------------------------------------------------------------------------
+
+const PAN = { left: [0.12, 0], right: [-0.12, 0], up: [0, 0.12], down: [0, -0.12] };
+
+function act(action) {
+  if (action === "help") return openKeys();
+  if (action === "undo") return $("login").hidden ? undo() : undefined;
+  if ($("review").hidden) return undefined;
+  if (action === "similar" || action === "unsure") return decide({ decision: action });
+  if (REASONS.includes(action)) return card?.stage === "anchor" ? undefined : decide({ decision: "dissimilar", reason: action });
+  if (action === "wrong") {
+    wrong = !wrong;
+    return showWrong();
+  }
+  if (action === "bad") return $("confirm").showModal();
+  if (action === "note") return $("note").focus();
+  if (action === "search") return $("label-panel").hidden ? undefined : $("search").focus();
+  if (action === "forward") return forward();
+  if (action === "save-joint") return saveJoint();
+  if (action === "member-next") return joint?.step(1);
+  if (action === "member-before") return joint?.step(-1);
+  if (action === "view") return viewer.switchView();
+  if (action === "flip") return viewer.flip();
+  if (action === "auto") return viewer.alternate();
+  if (action === "diff") return viewer.toggleDifference();
+  if (action === "zoom-in") return viewer.zoomAt(1.5);
+  if (action === "zoom-out") return viewer.zoomAt(1 / 1.5);
+  if (action === "zoom-reset") return viewer.reset();
+  if (PAN[action]) return viewer.move(...PAN[action]);
+  return undefined;
+}
+
+function wire() {
+  document.addEventListener("keydown", (event) => {
+    if (document.querySelector("dialog[open]")) return;
+    const typing = event.target.matches("input, textarea, select");
+    if (typing && (event.key === "Escape" || (event.key === "Enter" && event.target.id === "note"))) return event.target.blur();
+    if (typing) return undefined;
+    // Space and Enter belong to a button that has the focus.
+    if (event.target.matches("button, a") && (event.key === " " || event.key === "Enter")) return undefined;
+    const action = actionOf(event);
+    if (!action) return undefined;
+    event.preventDefault();
+    // A key that is held down moves the view, but never decides twice.
+    if (event.repeat && !PAN[action]) return undefined;
+    return act(action);
+  });
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-action]");
+    if (!button) return;
+    // By pointer the focus would stay, and Space would press the same button again.
+    if (event.detail) button.blur();
+    act(button.dataset.action);
+  });
+  $("confirm-no").addEventListener("click", () => $("confirm").close());
+  $("confirm-yes").addEventListener("click", () => {
+    $("confirm").close();
+    decide({ decision: "dissimilar", bad_anchor: true });
+  });
+  $("confirm").addEventListener("keydown", (event) => {
+    if (actionOf(event) !== "bad" || event.repeat) return;
+    event.preventDefault();
+    $("confirm-yes").click();
+  });
+  $("alert-close").addEventListener("click", () => {
+    outbox?.forgetRefused();
+    hush();
+  });
+  $("idle-undo").addEventListener("click", undo);
+  $("login-form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    $("login-error").textContent = "";
+    try {
+      await post("/api/login", { name: $("name").value, token: $("token").value });
+      $("token").value = "";
+      await enter();
+    } catch (error) {
+      $("login-error").textContent = error.message;
+    }
+  });
+  $("person-button").addEventListener("click", () => {
+    $("person-title").textContent = session.person.name;
+    $("person-text").textContent = `${progress ? progress.mine + since : 0} decisions. Close the page whenever you like: you go on where you stopped.`;
+    $("link-row").hidden = true;
+    $("person").showModal();
+  });
+  $("person-close").addEventListener("click", () => $("person").close());
+  $("my-link").addEventListener("click", async () => {
+    try {
+      $("link").value = (await post("/api/my-link", {})).link;
+      $("link-row").hidden = false;
+      $("link").select();
+    } catch (error) {
+      $("person-text").textContent = error.message;
+    }
+  });
+  $("logout").addEventListener("click", async () => {
+    await post("/api/release", { tab }).catch(() => {});
+    await post("/api/logout", {}).catch(() => {});
+    location.reload();
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) hiddenSince = performance.now();
+    else hiddenFor += performance.now() - hiddenSince;
+  });
+  window.addEventListener("pagehide", () => {
+    if (session?.person) navigator.sendBeacon("/api/release", new Blob([JSON.stringify({ tab })], { type: "application/json" }));
+  });
+  window.addEventListener("pageshow", (event) => event.persisted && location.reload());
+}
+
+start();

@@ -1,0 +1,97 @@
+// Decisions on their way to the server. Each is kept in this browser until the server has said that it is saved, so
+// that a closed tab, a server that restarts or a lost network lose nothing. One key per decision: tabs never overwrite
+// each other, and sending one twice is harmless because the server knows it by its id.
+
+import { post } from "./api.js";
+
+export class Outbox {
+  constructor(store, who, changed) {
+    this.prefix = `strobe:${store}:out:${who}:`;
+    this.refusedPrefix = `strobe:${store}:refused:${who}:`;
+    this.changed = changed;
+    this.count = 0;
+    this.sending = false;
+    this.delay = 500;
+    this.state = "saved";
+    window.addEventListener("online", () => this.send());
+    // Another tab of the same person may have left something, or may have sent what we see.
+    window.addEventListener("storage", () => this.tell(this.state));
+    this.timer = 0;
+  }
+
+  add(path, body) {
+    this.count += 1;
+    const order = String(Date.now()).padStart(15, "0") + String(this.count).padStart(6, "0");
+    localStorage.setItem(this.prefix + order, JSON.stringify({ path, body }));
+    this.tell("saving");
+    this.send();
+  }
+
+  waiting() {
+    return keysWith(this.prefix);
+  }
+
+  refused() {
+    return keysWith(this.refusedPrefix).map((key) => JSON.parse(localStorage.getItem(key)));
+  }
+
+  forgetRefused() {
+    for (const key of keysWith(this.refusedPrefix)) localStorage.removeItem(key);
+  }
+
+  async send() {
+    if (this.sending) return;
+    this.sending = true;
+    clearTimeout(this.timer);
+    try {
+      for (let keys = this.waiting(); keys.length; keys = this.waiting()) {
+        const text = localStorage.getItem(keys[0]);
+        if (text === null) continue; // another tab was quicker
+        const { path, body } = JSON.parse(text);
+        try {
+          await post(path, body);
+        } catch (error) {
+          if (error.mayPass || error.status === 401) {
+            this.tell(error.status === 401 ? "login" : "offline");
+            this.timer = setTimeout(() => this.send(), this.delay);
+            this.delay = Math.min(this.delay * 2, 8000);
+            return;
+          }
+          // The server understood and said no. Kept apart and shown; the rest goes on.
+          localStorage.setItem(this.refusedPrefix + keys[0].slice(this.prefix.length), JSON.stringify({ body, why: error.message }));
+        }
+        localStorage.removeItem(keys[0]);
+        this.delay = 500;
+        this.tell("saving");
+      }
+      this.tell("saved");
+    } finally {
+      this.sending = false;
+    }
+  }
+
+  tell(state) {
+    this.state = state;
+    this.changed(state, this.waiting().length, this.refused());
+  }
+}
+
+function keysWith(prefix) {
+  const found = [];
+  for (let place = 0; place < localStorage.length; place += 1) {
+    const key = localStorage.key(place);
+    if (key.startsWith(prefix)) found.push(key);
+  }
+  return found.sort();
+}
+
+// Decisions of other people that still wait in this browser, by name.
+export function othersWaiting(store, who) {
+  const start = `strobe:${store}:out:`;
+  const names = new Map();
+  for (const key of keysWith(start)) {
+    const name = key.slice(start.length, key.lastIndexOf(":"));
+    if (name !== who) names.set(name, (names.get(name) || 0) + 1);
+  }
+  return names;
+}
