@@ -20,7 +20,7 @@ from strobe.core.records import Verdict
 from strobe.datasets.assemble import assemble
 from strobe.datasets.tables import SCHEMAS, Column, read_table
 
-__all__ = ["SCHEMA", "append_verdicts", "is_dataset", "read", "write"]
+__all__ = ["SCHEMA", "append_verdicts", "columns_of", "is_dataset", "read", "write"]
 
 SCHEMA = 1
 """The folder format this version writes; a folder with a higher number is refused."""
@@ -121,7 +121,7 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
     if folder.exists() and not folder.is_dir():
         raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
     make_folder(folder)
-    columns = _columns(dataset)
+    columns = columns_of(dataset)
     with ExitStack() as stack:
         # Left in reverse order: entered first, dataset.json takes its place last.
         info = stack.enter_context(replacing(folder / "dataset.json"))
@@ -153,7 +153,7 @@ def append_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> Dataset:
     # Votes are replaced in one step of their own: dying between the two files leaves a dataset that can be read.
     if fresh:
         with replacing(folder / "verdicts.parquet") as temporary:
-            _write_table(temporary, _columns(changed)["verdicts"], SCHEMAS["verdicts"].arrow)
+            _write_table(temporary, columns_of(changed)["verdicts"], SCHEMAS["verdicts"].arrow)
     if dataset.info.reviewed != "votes":
         with replacing(folder / "dataset.json") as temporary:
             _write_info(temporary, info, files)
@@ -191,7 +191,8 @@ def _nullable(values: NDArray[Any], null: object) -> list[Any]:
     return [None if value == null else value for value in values.tolist()]
 
 
-def _columns(dataset: Dataset) -> dict[str, dict[str, Any]]:
+def columns_of(dataset: Dataset) -> dict[str, dict[str, Any]]:
+    """Every table as it stands on disk: table → column → values, None where unknown."""
     videos, frames, sets = dataset.videos, dataset.frames, dataset.sets
     ids = texts(dataset.frame_ids())
     label_ids = texts(dataset.info.label_space.ids)

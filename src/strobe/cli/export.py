@@ -1,0 +1,38 @@
+"""`strobe export DATASET FORMAT DST`."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from strobe.cli.common import folder, json_option, progress, quiet_option
+from strobe.core.errors import printable
+
+__all__ = ["command"]
+
+
+@click.command(epilog="Example: strobe export data/vid coco exported/ --media link")
+@click.argument("dataset", type=folder())
+@click.argument("format", type=click.Choice(["imagenet-vid-robust", "coco", "csv"]))
+@click.argument("dst", type=folder(exists=False))
+@click.option(
+    "--media", type=click.Choice(["none", "copy", "link"]), default="none", show_default=True,
+    help="Bring the images too: copied, or hard-linked where the disk can.",
+)  # fmt: skip
+@click.option("--candidates", is_flag=True, help="All candidates, not only what review kept.")
+@quiet_option
+@json_option
+def command(dataset: Path, format: str, dst: Path, media: str, candidates: bool, quiet: bool, as_json: bool) -> None:
+    """Write DATASET in another format: imagenet-vid-robust (the release's own), coco (with video fields), or csv."""
+    from strobe.workflows.export import export
+
+    done = export(
+        dataset, format, dst, media=cast(Any, media), candidates=candidates, progress=progress(quiet=quiet or as_json)
+    )
+    if as_json:
+        facts = {"n_sets": done.dataset.n_sets, "files": [str(path) for path in done.files]}
+        click.echo(json.dumps({"format": format, **facts}))
+        return
+    for path in done.files:
+        click.echo(printable(path))

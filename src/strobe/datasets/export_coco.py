@@ -1,0 +1,115 @@
+"""COCO JSON with the fields of COCO video: videos, images with video_id and frame_id, annotations with instance_id.
+
+Beyond COCO, an image lists the categories it shows (`category_ids`: classification needs no boxes), and `sets` lists
+the perturbation sets. Boxes are x, y, width, height as COCO has them.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.files import write_json
+from strobe.core.ports import Progress
+from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.export_media import export_media
+
+__all__ = ["export_coco"]
+
+
+def export_coco(dataset: Dataset, target: Path, *, media: MediaMode, progress: Progress) -> list[Path]:
+    """Write annotations.json and, on request, images/; category and image ids are places in the tables plus one."""
+    used = np.unique(dataset.sets.frame).tolist()
+    names = {row: _file_name(dataset, row) for row in used}
+    export_media(dataset, target / "images", names, mode=media, progress=progress)
+    path = target / "annotations.json"
+    write_json(path, _document(dataset, used, names))
+    return [path]
+
+
+def _file_name(dataset: Dataset, row: int) -> str:
+    stored = str(dataset.frames.media[row]).removeprefix("media/")
+    return stored or str(dataset.frames.key[row])
+
+
+def _document(dataset: Dataset, used: list[int], names: dict[int, str]) -> dict[str, Any]:
+    info, frames, sets = dataset.info, dataset.frames, dataset.sets
+    labels: dict[int, list[int]] = {row: [] for row in used}
+    for row, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
+        if row in labels:
+            labels[row].append(label + 1)
+    kept = sorted({int(frames.video[row]) for row in used})
+    return {
+        "info": {
+            "description": info.name,
+            "version": info.version,
+            "licence": info.licence,
+            "strobe": {"digest": dataset.digest(), "k": info.k, "axis": info.axis, "label_source": info.label_source},
+        },
+        "licenses": [],
+        "videos": [_video(dataset, row) for row in kept],
+        "images": [
+            {
+                "id": row + 1,
+                "video_id": int(frames.video[row]) + 1,
+                "frame_id": int(frames.index[row]),
+                "file_name": names[row],
+                "width": int(frames.width[row]),
+                "height": int(frames.height[row]),
+                "category_ids": sorted(labels[row]),
+            }
+            for row in used
+        ],
+        "categories": [
+            {"id": place + 1, "name": name, "encode_name": label_id}
+            for place, (label_id, name) in enumerate(zip(info.label_space.ids, info.label_space.names, strict=True))
+        ],
+        "annotations": _annotations(dataset, set(used)),
+        "sets": [
+            {
+                "id": place + 1,
+                "name": str(sets.set_id[place]),
+                "anchor_image_id": int(anchor) + 1,
+                "members": [
+                    {"image_id": int(sets.frame[row]) + 1, "distance": float(sets.distance[row])}
+                    for row in np.flatnonzero((sets.set == place) & ~sets.is_anchor)
+                ],
+            }
+            for place, anchor in enumerate(sets.anchor_frame)
+        ],
+    }
+
+
+def _video(dataset: Dataset, row: int) -> dict[str, Any]:
+    videos = dataset.videos
+    fps = videos.fps(row)
+    out: dict[str, Any] = {"id": row + 1, "name": str(videos.name[row]) or str(videos.video_id[row])}
+    if fps is not None:
+        out["fps"] = f"{fps.numerator}/{fps.denominator}" if fps.denominator > 1 else fps.numerator
+    return out
+
+
+def _annotations(dataset: Dataset, used: set[int]) -> list[dict[str, Any]]:
+    boxes = dataset.boxes
+    if boxes is None:
+        return []
+    out = []
+    for place in range(len(boxes.frame)):
+        row = int(boxes.frame[place])
+        if row not in used:
+            continue
+        x0, y0, x1, y1 = map(float, boxes.xyxy[place])
+        entry = {
+            "id": place + 1,
+            "image_id": row + 1,
+            "video_id": int(dataset.frames.video[row]) + 1,
+            "category_id": int(boxes.label[place]) + 1,
+            "bbox": [x0, y0, x1 - x0, y1 - y0],
+            "area": (x1 - x0) * (y1 - y0),
+            "iscrowd": int(boxes.crowd[place]),
+        }
+        if int(boxes.track[place]) >= 0:
+            entry["instance_id"] = int(boxes.track[place])
+        out.append(entry)
+    return out

@@ -1,0 +1,70 @@
+"""The layout of the ImageNet-Vid-Robust release: metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG.
+
+The JSON is written as the release wrote it (one space of indent, no line break at the end), so that the release comes
+back byte for byte after import and export.
+"""
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, printable
+from strobe.core.files import write_text
+from strobe.core.labels import space
+from strobe.core.ports import Progress
+from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.export_media import export_media
+
+__all__ = ["export_vid_robust"]
+
+_K = 10
+
+
+def export_vid_robust(dataset: Dataset, target: Path, *, media: MediaMode, progress: Progress) -> list[Path]:
+    """Write the release's files; they come back. Refuses a dataset the format cannot hold."""
+    if dataset.info.label_space.ids != space("imagenet-vid").ids:
+        raise InvalidValue(
+            f"imagenet-vid-robust holds the 30 classes of imagenet-vid; {printable(dataset.name)} has those of "
+            f"{printable(dataset.info.label_space.name)}: export it as coco or csv"
+        )
+    sets = dataset.sets
+    if dataset.info.axis != "frame-offset" or (np.abs(sets.distance) > _K).any():
+        raise InvalidValue(
+            f"imagenet-vid-robust holds sets of up to {_K} frames either side; {printable(dataset.name)} reaches "
+            f"{float(np.abs(sets.distance).max()):g} ({dataset.info.axis}): export it as coco or csv"
+        )
+    used = np.unique(sets.frame).tolist()
+    names = {row: _name(dataset, row) for row in used}
+    labels: dict[int, list[int]] = defaultdict(list)
+    for row, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
+        labels[row].append(label)
+    bare = [names[row] for row in used if not labels[row]]
+    if bare:
+        raise InvalidValue(
+            f"imagenet-vid-robust needs a label on every frame; {len(bare)} have none, first {printable(bare[0])}"
+        )
+    pmsets: dict[str, list[str]] = {names[row]: [] for row in sets.anchor_frame.tolist()}
+    anchors = sets.anchor_frame.tolist()
+    for place, row, is_anchor in zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True):
+        if not is_anchor:
+            pmsets[names[anchors[place]]].append(names[row])
+    export_media(dataset, target, names, mode=media, progress=progress)
+    files = [target / "metadata/labels.json", target / "metadata/pmsets.json"]
+    write_text(files[0], json.dumps({names[row]: labels[row] for row in used}, indent=1))
+    write_text(files[1], json.dumps(pmsets, indent=1))
+    return files
+
+
+def _name(dataset: Dataset, row: int) -> str:
+    """The frame's own key where it is val/<video>/<number>.<ending>, else one made from its video and index."""
+    key, index = str(dataset.frames.key[row]), int(dataset.frames.index[row])
+    found = re.fullmatch(r"val/[^/]+/(\d+)\.\w+", key)
+    if found and int(found[1]) == index and "/../" not in key:
+        return key
+    video = re.sub(r"[^\w.+@=-]+", "_", str(dataset.videos.name[dataset.frames.video[row]])).strip(".") or "video"
+    ending = PurePosixPath(str(dataset.frames.media[row]) or key).suffix or ".JPEG"
+    return f"val/{video}/{index:06d}{ending}"

@@ -1,0 +1,208 @@
+"""Exports: the release comes back byte for byte, COCO loads where COCO is read, CSV says what the tables say."""
+
+import csv
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from strobe.cli.export import command
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import InvalidValue, StrobeError, UnknownName
+from strobe.core.labels import LabelSpace, space
+from strobe.core.records import Verdict
+from strobe.datasets import folder
+from strobe.datasets.columns import DatasetBuilder
+from strobe.datasets.sampled import Draw
+from strobe.workflows.export import export
+from strobe.workflows.import_dataset import from_coco_vid, from_vid_robust
+
+REFERENCE = Path(__file__).parents[2] / "../shared/reference/imagenet-vid-robust"
+
+
+def made(root: Path, *, label_space: LabelSpace | None = None, keys: str = "clip{v}/{i}.png") -> Path:
+    """Two videos of five frames with images, boxes, tracks, two labels on some frames and one vote."""
+    grown = DatasetBuilder()
+    for v in range(2):
+        video = grown.video(video_id=f"v{v}", name=f"clip {v}", fps=Fraction(30000, 1001), n_frames=5)
+        rows = []
+        for i in range(5):
+            media = f"media/clip{v}/{i}.png"
+            (root / media).parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (32, 24), (v, i, 0)).save(root / media)
+            rows.append(
+                grown.frame(
+                    video=video, index=i, key=keys.format(v=v, i=i), size_wh=(32, 24), media=media,
+                    labels=[v] if i < 3 else [v, 2],
+                )
+            )  # fmt: skip
+            grown.box(frame=rows[-1], label=v, xyxy=(i, 1.25, i + 7.5, 20), track=v if i else -1, crowd=i == 4)
+        grown.set(set_id=f"clip {v}@2", anchor=rows[2], members=[(rows[i], i - 2) for i in (0, 1, 3, 4)])
+    info = DatasetInfo(name="made", label_space=label_space or space("imagenet-vid"), k=2, licence="CC0")
+    data = grown.build(info, root=root)
+    vote = Verdict(
+        verdict_id="1", annotator="ann", at="2026-01-01T00:00:00Z", stage="pair", set_id="clip 0@2", frame_id="v0:1",
+        decision="similar", labels=("a", "b"), note='says "hm", twice',
+    )  # fmt: skip
+    folder.write(replace(data, verdicts=(vote,)), root)
+    return root
+
+
+@pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference folder is not at hand")
+def test_the_real_release_comes_back_byte_for_byte(tmp_path: Path) -> None:
+    from_vid_robust(REFERENCE, tmp_path / "set", media="none")
+    export(tmp_path / "set", "imagenet-vid-robust", tmp_path / "out")
+    for name in ("pmsets.json", "labels.json"):
+        assert (tmp_path / "out/metadata" / name).read_bytes() == (REFERENCE / name).read_bytes()
+
+
+def release(root: Path) -> Path:
+    labels = {f"val/v{v}/{i:06d}.JPEG": [v] if i else [v, 9] for v in (3, 1) for i in range(4)}
+    pmsets = {"val/v3/000002.JPEG": ["val/v3/000000.JPEG", "val/v3/000001.JPEG"], "val/v1/000001.JPEG": []}
+    labels = {key: value for key, value in labels.items() if key in {*pmsets, *pmsets["val/v3/000002.JPEG"]}}
+    for name, content in (("pmsets", pmsets), ("labels", labels)):
+        (root / "metadata").mkdir(parents=True, exist_ok=True)
+        (root / f"metadata/{name}.json").write_text(json.dumps(content, indent=1))
+    for place, key in enumerate(labels):
+        (root / key).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (place * 30, 0, 0)).save(root / key, "JPEG")
+    return root
+
+
+@pytest.mark.parametrize("mode", ["copy", "link"])
+def test_a_release_with_images_comes_back_whole(tmp_path: Path, mode: str) -> None:
+    source = release(tmp_path / "src")
+    from_vid_robust(source, tmp_path / "set")
+    export(tmp_path / "set", "imagenet-vid-robust", tmp_path / "out", media=mode)
+    files = {path.relative_to(source) for path in source.rglob("*") if path.is_file()}
+    assert files == {path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    for name in files:
+        assert (tmp_path / "out" / name).read_bytes() == (source / name).read_bytes(), name
+
+
+def test_a_dataset_of_ones_own_goes_through_the_release_format(tmp_path: Path) -> None:
+    export(made(tmp_path / "set"), "imagenet-vid-robust", tmp_path / "out", media="copy", candidates=True)
+    back = from_vid_robust(tmp_path / "out", tmp_path / "back").dataset
+    data = folder.read(tmp_path / "set")
+    assert back.sets.distance.tolist() == data.sets.distance.tolist()
+    assert back.labels.label.tolist() == data.labels.label.tolist()
+    assert list(back.frames.key)[:2] == ["val/clip_0/000000.png", "val/clip_0/000001.png"]
+
+
+def test_what_the_release_format_cannot_hold_is_refused(tmp_path: Path) -> None:
+    pets = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
+    with pytest.raises(InvalidValue, match="has those of pets: export it as coco or csv"):
+        export(made(tmp_path / "a", label_space=pets), "imagenet-vid-robust", tmp_path / "out")
+    data = folder.read(made(tmp_path / "b"))
+    far = replace(data, sets=replace(data.sets, distance=data.sets.distance * 9), verdicts=())
+    folder.write(far, tmp_path / "far")
+    with pytest.raises(InvalidValue, match="up to 10 frames either side; made reaches 18"):
+        export(tmp_path / "far", "imagenet-vid-robust", tmp_path / "out")
+    keep = data.labels.frame != 3
+    bare = replace(
+        data, labels=replace(data.labels, frame=data.labels.frame[keep], label=data.labels.label[keep]), verdicts=()
+    )
+    folder.write(bare, tmp_path / "bare")
+    with pytest.raises(InvalidValue, match="1 have none, first val/clip_0/000003"):
+        export(tmp_path / "bare", "imagenet-vid-robust", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_coco_loads_in_pycocotools_and_comes_back(tmp_path: Path) -> None:
+    coco = pytest.importorskip("pycocotools.coco")
+    data = folder.read(made(tmp_path / "set"))
+    export(tmp_path / "set", "coco", tmp_path / "out", media="link", candidates=True)
+    loaded = coco.COCO(str(tmp_path / "out/annotations.json"))
+    assert len(loaded.imgs) == 10
+    assert len(loaded.anns) == 10
+    for image in loaded.imgs.values():
+        with Image.open(tmp_path / "out/images" / image["file_name"]) as picture:
+            assert picture.size == (image["width"], image["height"])
+    back = from_coco_vid(
+        tmp_path / "out/annotations.json", tmp_path / "back", images=tmp_path / "out/images", draw=Draw(k=4)
+    ).dataset
+    assert back.info.label_space == data.info.label_space
+    assert back.videos.fps(0) == Fraction(30000, 1001)
+    assert np.unique(back.boxes.xyxy, axis=0).tolist() == np.unique(data.boxes.xyxy, axis=0).tolist()
+    assert sorted(back.boxes.track.tolist()) == sorted(data.boxes.track.tolist())
+    assert sorted(back.boxes.crowd.tolist()) == sorted(data.boxes.crowd.tolist())
+
+
+def test_coco_says_what_boxes_do_not(tmp_path: Path) -> None:
+    export(made(tmp_path / "set"), "coco", tmp_path / "out", candidates=True)
+    document = json.loads((tmp_path / "out/annotations.json").read_text())
+    assert document["images"][3]["category_ids"] == [1, 3]
+    assert document["sets"][0] == {
+        "id": 1, "name": "clip 0@2", "anchor_image_id": 3,
+        "members": [{"image_id": n, "distance": d} for n, d in ((1, -2.0), (2, -1.0), (4, 1.0), (5, 2.0))],
+    }  # fmt: skip
+    assert document["info"]["strobe"]["digest"] == folder.read(tmp_path / "set").digest()
+    assert "instance_id" not in document["annotations"][0]
+
+
+def test_csv_says_what_the_tables_say(tmp_path: Path) -> None:
+    data = folder.read(made(tmp_path / "set"))
+    export(tmp_path / "set", "csv", tmp_path / "out", media="copy", candidates=True)
+
+    def rows(name: str) -> list[dict[str, str]]:
+        with (tmp_path / f"out/{name}.csv").open(newline="") as file:
+            return list(csv.DictReader(file))
+
+    assert [row["frame_id"] for row in rows("frames")] == data.frame_ids()
+    assert [float(row["distance"]) for row in rows("sets")] == data.sets.distance.tolist()
+    assert [row["is_anchor"] == "true" for row in rows("sets")] == data.sets.is_anchor.tolist()
+    assert [float(row["x1"]) for row in rows("boxes")] == data.boxes.xyxy[:, 2].tolist()
+    assert rows("boxes")[0]["track"] == ""
+    assert rows("frames")[0]["pts"] == ""
+    assert rows("verdicts")[0]["labels"] == "a|b"
+    assert rows("verdicts")[0]["note"] == 'says "hm", twice'
+    assert len(rows("classes")) == 30
+    assert (tmp_path / "out/media/clip1/4.png").is_file()
+
+
+def voted(root: Path) -> Dataset:
+    data = folder.read(made(root))
+    folder.append_verdicts(root, [replace(data.verdicts[0], verdict_id="2", frame_id="v0:3", decision="dissimilar")])
+    return folder.read(root)
+
+
+def test_votes_decide_what_is_exported(tmp_path: Path) -> None:
+    voted(tmp_path / "set")
+    kept = export(tmp_path / "set", "coco", tmp_path / "kept")
+    assert kept.dataset.sets.distance.tolist() == [-1.0, 0.0]
+    everything = export(tmp_path / "set", "coco", tmp_path / "all", candidates=True)
+    assert everything.dataset.n_sets == 2
+    assert len(json.loads((tmp_path / "kept/annotations.json").read_text())["images"]) == 2
+
+
+def test_bad_requests(tmp_path: Path) -> None:
+    root = made(tmp_path / "set")
+    with pytest.raises(UnknownName, match="did you mean coco"):
+        export(root, "cocoa", tmp_path / "out")
+    export(root, "coco", tmp_path / "out", candidates=True)
+    with pytest.raises(StrobeError, match="is already there"):
+        export(root, "coco", tmp_path / "out")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StrobeError, match=r"is a file|not a folder"):
+        export(root, "coco", tmp_path / "file")
+    data = folder.read(root)
+    bare = replace(data, frames=replace(data.frames, media=np.full(10, "", dtype=object)), verdicts=())
+    folder.write(bare, tmp_path / "bare")
+    with pytest.raises(StrobeError, match=r"10 of 10 frames have no stored image .*--media none"):
+        export(tmp_path / "bare", "csv", tmp_path / "media", media="copy")
+    assert not (tmp_path / "media").exists()
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    root = made(tmp_path / "set")
+    runner = CliRunner()
+    done = runner.invoke(command, [str(root), "csv", str(tmp_path / "out"), "-q"])
+    assert done.exit_code == 0, done.output
+    assert "sets.csv" in done.stdout
+    done = runner.invoke(command, [str(root), "imagenet-vid-robust", str(tmp_path / "vid"), "--json", "--candidates"])
+    assert json.loads(done.stdout)["n_sets"] == 2
