@@ -5,9 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strobe.analyses.gallery import STATUSES, choose, view
+from strobe.analyses import gallery
+from strobe.analyses.gallery import STATUSES, Classified
 from strobe.core.errors import InvalidValue
 from strobe.core.predictions import Predictions
+
+
+def choose(dataset, predictions, *, limit):
+    return gallery.choose(dataset, [Classified(dataset, one) for one in predictions.values()], limit=limit)
+
+
+def view(dataset, predictions, row):
+    return gallery.view(dataset, [Classified(dataset, one) for one in predictions.values()], row)
 
 
 def plain_status(dataset, prediction, set_row):

@@ -1,9 +1,9 @@
 """Which sets are worth looking at: the flickers, chosen so that every model and class has its say. Pure."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,14 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.predictions import Predictions
 
-__all__ = ["STATUSES", "Choice", "ModelView", "SetView", "choose", "view"]
+__all__ = ["STATUSES", "Choice", "Classified", "Judge", "ModelView", "SetView", "Status", "choose", "view"]
 
 Status = Literal["holds", "breaks", "wrong", "unscored"]
 
 STATUSES: tuple[Status, ...] = ("holds", "breaks", "wrong", "unscored")
 """What a model can do on a set: right everywhere; right on the anchor and wrong on a member; wrong on the anchor
-already; not predicted everywhere."""
+already; not predicted everywhere. For a detector: AP never below the anchor's; below it somewhere; nothing right on the
+anchor; not predicted everywhere."""
 
 _HELD_SHARE = 6  # of every so many sets shown, one that all models hold: a gallery of failures alone misleads
 
@@ -30,6 +31,10 @@ class ModelView:
     `breaker` is the place (in those arrays) of the frame that broke it: the nearest wrong one, the more confident of
     two equally near; None unless the status is `breaks`. `truth` is the probability given to the right answer and
     `confidence` that of the prediction, NaN where unknown.
+
+    A detector has `boxes`, per row (n, 7): xyxy pixels, label, score, whether it is right; `truth` is then the frame's
+    AP (NaN where nothing is to be found), `right` whether that is at least the anchor's, `breaker` the worst frame and
+    `cause` the kind of error that costs most there.
     """
 
     model: str
@@ -39,6 +44,27 @@ class ModelView:
     confidence: NDArray[np.float64]
     truth: NDArray[np.float64]
     breaker: int | None
+    boxes: tuple[NDArray[np.float64], ...] | None = None
+    cause: str | None = None
+
+
+class Judge(Protocol):
+    """One model's word on all sets: a status and how striking its flicker is, (S,), and the view of one set."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+
+    @property
+    def status(self) -> NDArray[np.str_]:
+        """What the model does on each set, (S,)."""
+
+    @property
+    def score(self) -> NDArray[np.float64]:
+        """How striking its flicker is, (S,); 0 where there is none."""
+
+    def view(self, set_row: int) -> ModelView:
+        """The model on one set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,36 +91,82 @@ class Choice:
     n_sets: int
 
 
-class _Judged:
-    """What is needed of one model for ranking and viewing, computed once over all rows of all sets."""
+class Classified:
+    """A classifier on all sets, worked out once over all their rows."""
 
     def __init__(self, dataset: Dataset, predictions: Predictions) -> None:
         sets = dataset.sets
         expect(len(predictions.label) == len(dataset.frames), "predictions", "one per frame", len(predictions.label))
         self.model = predictions.model
-        self.predictions = predictions
-        self.right = dataset.right_rows(predictions.label)
+        self._dataset, self._predictions = dataset, predictions
+        self._right = dataset.right_rows(predictions.label)
         seen = predictions.scored[sets.frame]
         n_sets = dataset.n_sets
-        wrong = np.bincount(sets.set, weights=~self.right & seen, minlength=n_sets)
+        wrong = np.bincount(sets.set, weights=~self._right & seen, minlength=n_sets)
         unseen = np.bincount(sets.set, weights=~seen, minlength=n_sets)
-        anchor_right = self.right[sets.is_anchor]
-        self.status = np.where(
+        anchor_right = self._right[sets.is_anchor]
+        self.status: NDArray[np.str_] = np.where(
             unseen > 0, "unscored", np.where(~anchor_right, "wrong", np.where(wrong > 0, "breaks", "holds"))
         )
         confidence = predictions.confidence[sets.frame]
         # Labels alone carry no confidence: every break then counts the same, and distance decides.
         sure = np.where(np.isfinite(confidence), confidence, 0.5)
-        away = np.abs(sets.distance)
-        reach = max(float(away.max()), 1.0)
         # A striking flicker: sure of the right answer, then soon just as sure of a wrong one.
-        row_score = np.where(self.right | ~seen, 0.0, sure * (1.25 - away / reach))
+        row_score = np.where(self._right | ~seen, 0.0, sure * nearness(dataset))
         best = np.zeros(n_sets)
         np.maximum.at(best, sets.set, row_score)
-        self.score = np.where(self.status == "breaks", best * sure[sets.is_anchor], 0.0)
+        self.score: NDArray[np.float64] = np.where(self.status == "breaks", best * sure[sets.is_anchor], 0.0)
+
+    def view(self, set_row: int) -> ModelView:
+        """The model on one set."""
+        sets = self._dataset.sets
+        place = rows_of(self._dataset, set_row)
+        rows, distance, right = sets.frame[place], sets.distance[place], self._right[place]
+        confidence = self._predictions.confidence[rows]
+        status: Status = str(self.status[set_row])  # type: ignore[assignment]
+        breaker = None
+        if status == "breaks":
+            wrong = np.flatnonzero(~right)
+            sure = np.where(np.isfinite(confidence[wrong]), confidence[wrong], 0.0)
+            breaker = int(wrong[np.lexsort((wrong, -sure, np.abs(distance[wrong])))[0]])
+        return ModelView(
+            model=self.model,
+            status=status,
+            label=self._predictions.label[rows],
+            right=right,
+            confidence=confidence,
+            truth=self._truth(place),
+            breaker=breaker,
+        )
+
+    def _truth(self, place: slice) -> NDArray[np.float64]:
+        """The probability of the right answer on each row, by the dataset's label rule; NaN where unknown."""
+        sets, probability = self._dataset.sets, self._predictions.probability
+        rows = sets.frame[place]
+        truth = np.full(len(rows), np.nan)
+        if probability is None:
+            return truth
+        anchor = int(rows[sets.is_anchor[place]][0])
+        for i, row in enumerate(rows.tolist()):
+            labels = self._dataset.labels_of(row if self._dataset.info.label_source == "frame" else anchor)
+            if labels:
+                truth[i] = probability[row, list(labels)].max()
+        return truth
 
 
-def choose(dataset: Dataset, predictions: Mapping[str, Predictions], *, limit: int) -> Choice:
+def nearness(dataset: Dataset) -> NDArray[np.float64]:
+    """How much a flicker at each set row is worth by its distance: the nearer, the more striking."""
+    away = np.abs(dataset.sets.distance)
+    return np.asarray(1.25 - away / max(float(away.max()), 1.0))
+
+
+def rows_of(dataset: Dataset, set_row: int) -> slice:
+    """The rows of one set."""
+    start, stop = np.searchsorted(dataset.sets.set, [set_row, set_row + 1])
+    return slice(int(start), int(stop))
+
+
+def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int) -> Choice:
     """At most `limit` sets to look at, the same for the same input.
 
     Flickers come first, taken in turn from every (model, class) so that none crowds out the others, the most
@@ -102,37 +174,48 @@ def choose(dataset: Dataset, predictions: Mapping[str, Predictions], *, limit: i
     model holds.
     """
     expect(limit >= 0, "limit", ">= 0", limit)
-    judged = [_Judged(dataset, prediction) for prediction in predictions.values()]
-    counts = {one.model: {status: int((one.status == status).sum()) for status in STATUSES} for one in judged}
-    if not judged:
+    counts = {one.model: {status: int((one.status == status).sum()) for status in STATUSES} for one in judges}
+    if not judges:
         return Choice(sets=(), counts={}, n_flickers=0, n_sets=dataset.n_sets)
-    status = np.stack([one.status for one in judged])
+    status = np.stack([one.status for one in judges])
     flickers = (status == "breaks").any(axis=0)
     parted = flickers & (status == "holds").any(axis=0)
     held = np.flatnonzero((status == "holds").all(axis=0))
     n_held = min(len(held), limit // _HELD_SHARE)
-    chosen = _in_turn(dataset, judged, parted, limit - n_held)
+    chosen = _in_turn(dataset, judges, parted, limit - n_held)
     # Spread the held ones over the dataset instead of taking the first video's.
     places = np.linspace(0, max(len(held) - 1, 0), n_held).round().astype(int)
     chosen += [int(row) for row in held[places]]
     return Choice(
-        sets=tuple(_view(dataset, judged, row) for row in chosen),
+        sets=tuple(view(dataset, judges, row) for row in chosen),
         counts=counts,
         n_flickers=int(flickers.sum()),
         n_sets=dataset.n_sets,
     )
 
 
-def view(dataset: Dataset, predictions: Mapping[str, Predictions], set_row: int) -> SetView:
+def view(dataset: Dataset, judges: Sequence[Judge], set_row: int) -> SetView:
     """One set with every model's word on it."""
-    return _view(dataset, [_Judged(dataset, prediction) for prediction in predictions.values()], set_row)
+    place = rows_of(dataset, set_row)
+    rows = dataset.sets.frame[place].astype(np.int64)
+    anchor = int(np.flatnonzero(dataset.sets.is_anchor[place])[0])
+    return SetView(
+        set_row=set_row,
+        set_id=str(dataset.sets.set_id[set_row]),
+        video=str(dataset.videos.name[dataset.video_of_set[set_row]]),
+        labels=dataset.labels_of(int(rows[anchor])),
+        rows=rows,
+        distance=dataset.sets.distance[place],
+        anchor=anchor,
+        models=tuple(judge.view(set_row) for judge in judges),
+    )
 
 
-def _in_turn(dataset: Dataset, judged: list[_Judged], parted: NDArray[np.bool_], limit: int) -> list[int]:
+def _in_turn(dataset: Dataset, judges: Sequence[Judge], parted: NDArray[np.bool_], limit: int) -> list[int]:
     """Set rows of flickers, one from each (model, class) queue in turn."""
     first_label = _first_labels(dataset)
     queues: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
-    for place, one in enumerate(judged):
+    for place, one in enumerate(judges):
         for row in np.flatnonzero(one.status == "breaks").tolist():
             bonus = 0.25 if parted[row] else 0.0
             queues[int(first_label[row]), place].append((-float(one.score[row]) - bonus, row))
@@ -163,57 +246,3 @@ def _first_labels(dataset: Dataset) -> NDArray[np.int64]:
     np.minimum.at(lowest, dataset.labels.frame, dataset.labels.label)
     first = lowest[dataset.sets.anchor_frame]
     return np.where(first == np.iinfo(np.int64).max, -1, first)
-
-
-def _view(dataset: Dataset, judged: list[_Judged], set_row: int) -> SetView:
-    sets = dataset.sets
-    start, stop = np.searchsorted(sets.set, [set_row, set_row + 1])
-    place = slice(int(start), int(stop))
-    rows = sets.frame[place].astype(np.int64)
-    anchor = int(np.flatnonzero(sets.is_anchor[place])[0])
-    own = [dataset.labels_of(int(row)) for row in rows]
-    answers = own if dataset.info.label_source == "frame" else [own[anchor]] * len(rows)
-    distance = sets.distance[place]
-    return SetView(
-        set_row=set_row,
-        set_id=str(sets.set_id[set_row]),
-        video=str(dataset.videos.name[dataset.video_of_set[set_row]]),
-        labels=own[anchor],
-        rows=rows,
-        distance=distance,
-        anchor=anchor,
-        models=tuple(_model_view(one, place, rows, answers, distance, set_row) for one in judged),
-    )
-
-
-def _model_view(
-    one: _Judged,
-    place: slice,
-    rows: NDArray[np.int64],
-    answers: list[tuple[int, ...]],
-    distance: NDArray[np.float64],
-    set_row: int,
-) -> ModelView:
-    right = one.right[place]
-    confidence = one.predictions.confidence[rows]
-    probability: NDArray[Any] | None = one.predictions.probability
-    truth = np.full(len(rows), np.nan)
-    if probability is not None:
-        for i, (row, labels) in enumerate(zip(rows, answers, strict=True)):
-            if labels:
-                truth[i] = probability[row, list(labels)].max()
-    status: Status = str(one.status[set_row])  # type: ignore[assignment]
-    breaker = None
-    if status == "breaks":
-        wrong = np.flatnonzero(~right)
-        sure = np.where(np.isfinite(confidence[wrong]), confidence[wrong], 0.0)
-        breaker = int(wrong[np.lexsort((wrong, -sure, np.abs(distance[wrong])))[0]])
-    return ModelView(
-        model=one.model,
-        status=status,
-        label=one.predictions.label[rows],
-        right=right,
-        confidence=confidence,
-        truth=truth,
-        breaker=breaker,
-    )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from strobe.analyses.gallery import Choice, ModelView, SetView
+from strobe.analyses.gallery_detection import truth_boxes
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, Progress
@@ -65,6 +66,7 @@ def build(
 ) -> Gallery:
     """The chosen sets as data, pictures included, until `max_bytes` is reached; sets beyond that are left out."""
     pictures: dict[int, str] = {}
+    sizes: dict[int, tuple[int, int]] = {}
     spent = unreadable = 0
     first_problem = ""
     kept: list[SetView] = []
@@ -74,7 +76,9 @@ def build(
                 if source is None or int(row) in pictures:
                     continue
                 try:
-                    pictures[int(row)] = picture(source.read(int(row)), longest=longest, quality=quality)
+                    image = source.read(int(row))
+                    pictures[int(row)] = picture(image, longest=longest, quality=quality)
+                    sizes[int(row)] = (image.shape[1], image.shape[0])
                 except StrobeError as error:
                     pictures[int(row)] = ""
                     unreadable += 1
@@ -90,11 +94,10 @@ def build(
         "counts": list(choice.counts.values()),
         "n_sets": choice.n_sets,
         "classes": list(dataset.info.label_space.names),
-        "detection": False,
-        "trace": "sure of the right answer",
+        "detectors": [view.boxes is not None for view in kept[0].models] if kept else [],
         # Overlapping sets share frames: every picture is stored once and named by its place.
         "pictures": list(pictures.values()),
-        "sets": [_set(dataset, one, place, raw_names) for one in kept],
+        "sets": [_set(dataset, one, place, raw_names, sizes) for one in kept],
     }
     return Gallery(
         data=data,
@@ -106,26 +109,43 @@ def build(
 
 
 def _set(
-    dataset: Dataset, one: SetView, pictures: Mapping[int, int], raw_names: Mapping[str, Sequence[str]]
+    dataset: Dataset,
+    one: SetView,
+    pictures: Mapping[int, int],
+    raw_names: Mapping[str, Sequence[str]],
+    sizes: Mapping[int, tuple[int, int]],
 ) -> dict[str, Any]:
     times = dataset.frames.time_s[one.rows]
     fps = dataset.videos.fps_float[dataset.frames.video[one.rows[one.anchor]]]
+    frames: list[dict[str, Any]] = [
+        {
+            "d": _distance(distance),
+            "t": _number(1000 * (time - times[one.anchor]), 1),
+            "i": pictures.get(int(row), -1),
+        }
+        for row, distance, time in zip(one.rows, one.distance, times, strict=True)
+    ]
+    if dataset.boxes is not None and any(view.boxes is not None for view in one.models):
+        for frame, row in zip(frames, one.rows.tolist(), strict=True):
+            width, height = int(dataset.frames.width[row]), int(dataset.frames.height[row])
+            frame["wh"] = sizes.get(row, (width or 1, height or 1))
+            frame["g"] = [_box(box) for box in truth_boxes(dataset.boxes, row)]
     return {
         "id": one.set_id,
         "v": one.video,
         "y": list(one.labels),
         "a": one.anchor,
         "fps": _number(fps, 3),
-        "f": [
-            {
-                "d": _distance(distance),
-                "t": _number(1000 * (time - times[one.anchor]), 1),
-                "i": pictures.get(int(row), -1),
-            }
-            for row, distance, time in zip(one.rows, one.distance, times, strict=True)
-        ],
+        "f": frames,
         "m": [_model(view, one.rows, raw_names.get(view.model)) for view in one.models],
     }
+
+
+def _box(box: np.ndarray[Any, Any]) -> list[float | int]:
+    """A box for the page: corners to a tenth of a pixel, label, and for a found one its score and whether right."""
+    corners: list[float | int] = [round(float(value), 1) for value in box[:4]]
+    rest: list[float | int] = [int(box[4])] if len(box) == 5 else [int(box[4]), round(float(box[5]), 3), int(box[6])]
+    return corners + rest
 
 
 def _model(view: ModelView, rows: np.ndarray[Any, Any], raw: Sequence[str] | None) -> dict[str, Any]:
@@ -140,6 +160,9 @@ def _model(view: ModelView, rows: np.ndarray[Any, Any], raw: Sequence[str] | Non
     }
     if view.status == "unscored":
         out["r"] = [value if seen else None for value, seen in zip(right, view.label >= 0, strict=True)]
+    if view.boxes is not None:
+        out["x"] = [[_box(box) for box in boxes] for boxes in view.boxes]
+        out["why"] = view.cause
     if raw is not None:
         out["w"] = [str(raw[int(row)]) for row in rows]
     return out

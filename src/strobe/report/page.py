@@ -12,19 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from strobe.analyses.gallery import Choice, choose
+from strobe.analyses.gallery import Choice, Classified, Judge, ModelView, SetView, choose
+from strobe.analyses.gallery_detection import Detected
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
 from strobe.core.files import read_json, write_bytes, write_text
 from strobe.core.late import require
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.predictions import Predictions
-from strobe.report import figures_accuracy, figures_more
+from strobe.core.records import Detections
+from strobe.report import figures_accuracy, figures_detection, figures_more
 from strobe.report.drawing import Figure
 from strobe.report.gallery import Gallery, as_script, build
+from strobe.report.published import detection_rows
 from strobe.report.story import comparisons, facts, headlines, lead, off_the_line, run_details
 from strobe.report.tables import write_tables
-from strobe.report.wording import join, models_of, plain_number
+from strobe.report.wording import join, listed, models_of, percent, plain_number
 
 __all__ = ["GALLERY_MODELS", "ReportOptions", "write_report"]
 
@@ -63,10 +66,13 @@ def write_report(
     source: FrameSource | None,
     options: ReportOptions | None = None,
     progress: Progress | None = None,
+    *,
+    detections: Mapping[str, Sequence[Detections | None]] | None = None,
 ) -> Path:
     """Write report.html, figures/ and tables/ into the run folder; the path of the page.
 
-    `source` gives the gallery its pictures; without it the gallery shows predictions alone.
+    `predictions` are the classifiers', `detections` the detectors' answers, aligned with the dataset's frames. `source`
+    gives the gallery its pictures; without it the gallery shows predictions alone.
     """
     options, progress = options or ReportOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
@@ -81,9 +87,7 @@ def write_report(
     k = results.get("dataset", {}).get("k", dataset.info.k)
     if k < dataset.info.k:  # scored with a smaller k than the data has: what lies beyond is not part of the sets
         dataset = dataset.keep_rows(np.abs(dataset.sets.distance) <= k)
-    names = [name for name in models_of(results) if name in predictions][:GALLERY_MODELS]
-    ranked = {name: predictions[name] for name in names}
-    choice = choose(dataset, ranked, limit=options.gallery_sets)
+    choice = choose(dataset, _judges(results, dataset, predictions, detections or {}), limit=options.gallery_sets)
     gallery = build(
         dataset,
         choice,
@@ -107,8 +111,38 @@ def write_report(
     return path
 
 
+def _judges(
+    results: Json,
+    dataset: Dataset,
+    predictions: Mapping[str, Predictions],
+    detections: Mapping[str, Sequence[Detections | None]],
+) -> list[Judge]:
+    """The models the gallery shows: classifiers, then detectors, the most robust of each first."""
+    judges: list[Judge] = [Classified(dataset, predictions[name]) for name in models_of(results) if name in predictions]
+    for name, data in models_of(results, "detection").items():
+        if name not in detections or len(judges) >= GALLERY_MODELS:
+            continue
+        settings = data.get("settings") or {}
+        iou = settings.get("iou") or (0.5,)
+        causes = {str(row.get("set")): row.get("cause") for row in listed(data, "chosen_frames")}
+        judges.append(
+            Detected(
+                dataset,
+                name,
+                detections[name],
+                iou="ilsvrc-vid" if iou == "ilsvrc-vid" else tuple(float(value) for value in iou),
+                max_dets=int(settings.get("max_dets") or 100),
+                causes=causes,
+            )
+        )
+    return judges[:GALLERY_MODELS]
+
+
 def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
     """Figures by section; each entry is a list of alternatives (one per model) or of one."""
+    chapters = _detection_chapters(results) if models_of(results, "detection") else {"main": [], "slices": []}
+    if not models_of(results) and chapters["main"]:
+        return {**chapters, "compare": []}
     return {
         "main": [
             [figures_accuracy.trend(results)],
@@ -118,6 +152,7 @@ def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
             [figures_more.per_offset(results)],
             [figures_accuracy.first_failure(results)],
             [figures_more.smoothing(results)],
+            *chapters["main"],
         ],
         "compare": [[figures_more.comparison(results)]],
         "slices": [
@@ -125,7 +160,20 @@ def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
             [figures_more.by_fps(results)],
             [figures_more.by_hint(results)],
             [figures_more.review_impact(results)],
+            *chapters["slices"],
         ],
+    }
+
+
+def _detection_chapters(results: Json) -> dict[str, list[list[Figure]]]:
+    return {
+        "main": [
+            [figures_detection.overview(results)],
+            [figures_detection.curve(results)],
+            figures_detection.per_class(results),
+            [figures_detection.errors(results)],
+        ],
+        "slices": [[figures_detection.temporal(results)]],
     }
 
 
@@ -169,7 +217,8 @@ def _context(
         "dataset": info,
         "n_models": len(results.get("models", {})),
         "headlines": headlines(results),
-        "published": [],
+        "published": list(detection_rows()) if models_of(results, "detection") else [],
+        "only_detectors": not models_of(results) and bool(models_of(results, "detection")),
         "example": _example(choice, gallery),
         "gallery": _gallery_words(choice, gallery, dataset),
         "gallery_json": as_script(gallery.data),
@@ -191,11 +240,13 @@ def _gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset) -> dict[s
         f"{printable(model)} breaks in {plain_number(count['breaks'])}"
         for model, count in list(choice.counts.items())[:6]
     ]
+    what = "finds less on a frame that looks the same than on the anchor"
+    if not all(gallery.data["detectors"]) or not shown:
+        what = "is right on the anchor and wrong on a frame that looks the same"
     intro = (
-        f"In {plain_number(choice.n_flickers)} of {plain_number(choice.n_sets)} sets at least one model is right on "
-        f"the anchor and wrong on a frame that looks the same ({join(parts)}). Here are {shown} sets, every model and "
-        "class in turn, the most striking first. Pick a model to see what it said; play the set to see how little "
-        "changes."
+        f"In {plain_number(choice.n_flickers)} of {plain_number(choice.n_sets)} sets at least one model {what} "
+        f"({join(parts)}). Here are {shown} sets, every model and class in turn, the most striking first. Pick a model "
+        "to see what it said; play the set to see how little changes."
     )
     if len(choice.counts) == GALLERY_MODELS:
         intro += f" The gallery shows the {GALLERY_MODELS} most robust models."
@@ -212,40 +263,55 @@ def _gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset) -> dict[s
         "why": why or "The gallery was switched off.",
         "models": list(choice.counts),
         "classes": [(place, names[place]) for place in sorted(present, key=lambda place: names[place])],
-        "detection": bool(gallery.data.get("detection")),
+        "detection": any(gallery.data["detectors"]),
+        "only_detection": all(gallery.data["detectors"]),
     }
 
 
 def _example(choice: Choice, gallery: Gallery) -> dict[str, Any] | None:
     """A real set as the example of the explanation: the best flicker, the frames around what broke it."""
-    names = gallery.data["classes"]
     for one in choice.sets[: len(gallery.data["sets"])]:
         for view in one.models:
             if view.breaker is None:
                 continue
             low = max(0, min(one.anchor, view.breaker, one.anchor - 2))
             high = min(len(one.rows), max(one.anchor, view.breaker, one.anchor + 2) + 1)
-            places = (
-                list(range(low, high))
-                if high - low <= 9
-                else sorted({*range(one.anchor - 3, one.anchor + 4), view.breaker})
-            )
+            places = set(range(low, high))
+            if len(places) > 9:
+                places = {i for i in places if abs(i - one.anchor) <= 3} | {view.breaker}
             frames = [
                 {
                     "right": bool(view.right[i]),
                     "anchor": i == one.anchor,
-                    "offset": f"{one.distance[i]:+g}".replace("-", "−"),
+                    "offset": _signed(one.distance[i]),
                     "image": gallery.pictures.get(int(one.rows[i]), ""),
                 }
-                for i in places
-                if 0 <= i < len(one.rows)
+                for i in sorted(places)
             ]
-            said = names[view.label[view.breaker]] if view.label[view.breaker] >= 0 else "none of the classes"
-            answer = " / ".join(names[label] for label in one.labels) or "the anchor’s label"
-            where = f"{one.distance[view.breaker]:+g}".replace("-", "−")
-            text = (
-                f"From this data: {view.model} says {answer} on the anchor and {said} at {where}. The set counts as "
-                "right in acc_orig and as wrong in acc_pm-k."
-            )
-            return {"frames": frames, "text": printable(text, limit=600), "alt": printable(text, limit=600)}
+            text = printable(_example_text(one, view, view.breaker, gallery.data["classes"]), limit=600)
+            return {"frames": frames, "text": text, "alt": text, "detection": view.boxes is not None}
     return None
+
+
+def _example_text(one: SetView, view: ModelView, breaker: int, names: Sequence[str]) -> str:
+    where = _signed(one.distance[breaker])
+    if view.boxes is not None:
+        why = f", mainly by what the score calls {view.cause}" if view.cause else ""
+        return (
+            f"From this data: {view.model} has an AP of {percent(_known(view.truth[one.anchor]))} on the anchor and of "
+            f"{percent(_known(view.truth[breaker]))} at {where}{why}. In pm-k mAP, that frame stands for the set."
+        )
+    said = names[view.label[breaker]] if view.label[breaker] >= 0 else "none of the classes"
+    answer = " / ".join(names[label] for label in one.labels) or "the anchor’s label"
+    return (
+        f"From this data: {view.model} says {answer} on the anchor and {said} at {where}. The set counts as right in "
+        "acc_orig and as wrong in acc_pm-k."
+    )
+
+
+def _signed(distance: float) -> str:
+    return f"{distance:+g}".replace("-", "−")
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

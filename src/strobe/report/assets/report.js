@@ -57,6 +57,7 @@
   const data = JSON.parse($("gallery-data").textContent);
   if (!data.sets.length) return;
   const WORDS = { holds: "holds", breaks: "breaks", wrong: "wrong on the anchor", unscored: "not scored everywhere" };
+  const detects = (model) => data.detectors[model];
   const SIGNS = { holds: "✓", breaks: "✕", wrong: "✕", unscored: "?" };
   const shown = { list: [], place: 0, model: 0, frame: 0, timer: 0 };
   const filters = { model: $("f-model"), status: $("f-status"), while: $("f-while"), class: $("f-class") };
@@ -103,6 +104,20 @@
     if (n) open(0);
   };
 
+  const thumb = (set, model, index, kind) => {
+    const wrap = make("span", "pic");
+    const image = make("img", kind);
+    image.alt = "";
+    setPicture(image, set.f[index]);
+    wrap.append(image);
+    if (detects(model)) {
+      const layer = draw("svg", { class: "boxes", "aria-hidden": "true", preserveAspectRatio: "xMidYMid slice" });
+      fillBoxes(layer, set, set.m[model], index, false);
+      wrap.append(layer);
+    }
+    return wrap;
+  };
+
   const fillCards = () => {
     $("cards").replaceChildren(...shown.list.map(({ set, model }, place) => {
       const view = set.m[model];
@@ -111,10 +126,7 @@
       card.type = "button";
       const two = make("span", "two");
       for (const index of [set.a, at]) {
-        const image = make("img", state(view, index));
-        image.alt = "";
-        setPicture(image, set.f[index]);
-        two.append(image);
+        two.append(thumb(set, model, index, state(view, index)));
       }
       const line1 = make("span", "line1");
       if (view.b === null) {
@@ -131,7 +143,10 @@
   };
 
   const truth = (set) => set.y.map(className).join(" / ") || "no label";
-  const said = (view, index) => (view.w && view.w[index] ? view.w[index] : className(view.l[index]));
+  const said = (view, index) => {
+    if (view.x) return view.p[index] === null ? "nothing to find" : `AP ${percent(view.p[index])}`;
+    return view.w && view.w[index] ? view.w[index] : className(view.l[index]);
+  };
 
   const open = (place, model) => {
     shown.place = place;
@@ -157,10 +172,7 @@
       const cell = make("button", kind + (index === set.a ? " is-anchor" : ""));
       cell.type = "button";
       cell.setAttribute("aria-label", `Frame ${offset(frame)}: ${said(view, index)}, ${kind === "ok" ? "right" : kind === "bad" ? "wrong" : "not scored"}`);
-      const image = make("img");
-      image.alt = "";
-      setPicture(image, frame);
-      cell.append(image, make("b", "", sign[kind]), make("span", "", index === set.a ? "anchor" : offset(frame)));
+      cell.append(thumb(set, shown.model, index, ""), make("b", "", sign[kind]), make("span", "", index === set.a ? "anchor" : offset(frame)));
       cell.addEventListener("click", () => { stop(); show(index); });
       return cell;
     }));
@@ -180,29 +192,41 @@
     setPicture(image, frame);
     shot.querySelector(".badge").textContent = frame.t === null || index === set.a ? name : `${name} · ${frame.t > 0 ? "+" : "−"}${Math.abs(Math.round(frame.t))} ms`;
     const caption = shot.querySelector("figcaption");
-    const word = { ok: "✓ right", bad: "✕ wrong", unknown: "? not scored" }[kind];
-    const sure = view.c[index] === null ? "" : `, ${percent(view.c[index])} sure`;
-    const line = make("span", "verdict", data.detection ? word : `${className(view.l[index])}${sure} ${word}`);
     const extra = [];
-    if (view.w && view.w[index]) extra.push(data.detection ? view.w[index] : `its own best class: ${view.w[index]}`);
-    if (kind === "bad" && !data.detection && view.p[index] !== null) extra.push(`${percent(view.p[index])} for ${truth(set)}`);
-    caption.replaceChildren(line, make("span", "own", extra.join(" · ")));
-    if (data.detection) fillBoxes(shot.querySelector(".boxes"), image, set, view, index);
+    let verdict;
+    if (view.x) {
+      const word = { ok: "✓ no worse than the anchor", bad: "✕ worse than the anchor", unknown: "? not scored" }[kind];
+      verdict = index === set.a ? said(view, index) : `${said(view, index)} ${word}`;
+      if (index === view.b && view.why) extra.push(`what costs most here: ${view.why}`);
+      const n = (frame.g || []).length;
+      extra.push(`${n} object${n === 1 ? "" : "s"} to find`);
+    } else {
+      const word = { ok: "✓ right", bad: "✕ wrong", unknown: "? not scored" }[kind];
+      const sure = view.c[index] === null ? "" : `, ${percent(view.c[index])} sure`;
+      verdict = `${className(view.l[index])}${sure} ${word}`;
+      if (view.w && view.w[index]) extra.push(`its own best class: ${view.w[index]}`);
+      if (kind === "bad" && view.p[index] !== null) extra.push(`${percent(view.p[index])} for ${truth(set)}`);
+    }
+    caption.replaceChildren(make("span", "verdict", verdict), make("span", "own", extra.join(" · ")));
+    const layer = shot.querySelector(".boxes");
+    if (view.x) fillBoxes(layer, set, view, index, true);
+    else layer.replaceChildren();
   };
 
-  const fillBoxes = (layer, image, set, view, index) => {
+  const fillBoxes = (layer, set, view, index, named) => {
     const frame = set.f[index];
     const [width, height] = frame.wh || [1, 1];
     layer.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const least = Number($("v-score").value);
     const nodes = [];
+    const size = Math.max(width / 26, 4);
     const add = ([x0, y0, x1, y1], kind, text) => {
       nodes.push(draw("rect", { x: x0, y: y0, width: x1 - x0, height: y1 - y0, class: kind }));
-      if (text) nodes.push(draw("text", { x: x0 + 2, y: Math.max(y0 - 4, height / 24), style: `font-size:${Math.max(height / 20, 8)}px` }, text));
+      if (text) nodes.push(draw("text", { x: Math.max(x0, 1), y: y0 > size * 1.3 ? y0 - size * 0.3 : y1 + size, "font-size": size, "stroke-width": size / 4 }, text));
     };
     for (const box of frame.g || []) add(box, "gt");
-    for (const box of (view.x && view.x[index]) || []) {
-      if (box[5] >= least) add(box, box[6] ? "tp" : "fp", `${box[6] ? "✓" : "✕"} ${className(box[4])} ${box[5].toFixed(2)}`);
+    for (const box of view.x[index]) {
+      if (box[5] >= least) add(box, box[6] ? "tp" : "fp", named ? `${box[6] ? "✓" : "✕"} ${className(box[4])} ${box[5].toFixed(2)}` : "");
     }
     layer.replaceChildren(...nodes);
   };
@@ -240,10 +264,10 @@
     const y = (value) => bottom - value * (bottom - top);
     for (const value of [0, 0.5, 1]) {
       nodes.push(draw("line", { x1: 0, x2: width, y1: y(value), y2: y(value), class: "grid" }));
-      nodes.push(draw("text", { x: 2, y: y(value) - 3, class: "text" }, value === 1 ? `100 % ${data.trace}` : `${100 * value} %`));
+      nodes.push(draw("text", { x: 2, y: y(value) - 3, class: "text" }, value === 1 ? `100 % ${detects(shown.model) ? "AP of the frame" : "sure of the right answer"}` : `${100 * value} %`));
     }
     const path = (one) => one.p.map((value, index) => (value === null ? "" : `${index && one.p[index - 1] !== null ? "L" : "M"}${x(index)} ${y(value)}`)).join("");
-    set.m.forEach((one, index) => { if (index !== shown.model) nodes.push(draw("path", { d: path(one), class: "other" })); });
+    set.m.forEach((one, index) => { if (index !== shown.model && detects(index) === detects(shown.model)) nodes.push(draw("path", { d: path(one), class: "other" })); });
     nodes.push(draw("line", { x1: x(shown.frame), x2: x(shown.frame), y1: 4, y2: bottom, class: "now" }));
     nodes.push(draw("path", { d: path(view), class: "line" }));
     view.p.forEach((value, index) => {
@@ -291,9 +315,10 @@
   if ($("v-score")) {
     $("v-score").addEventListener("input", () => {
       $("v-score-text").textContent = Number($("v-score").value).toFixed(2);
-      const { set } = shown.list[shown.place];
-      fillShot($("shot-anchor"), set, set.m[shown.model], set.a, "anchor");
-      show(shown.frame);
+      const now = shown.frame;
+      fillCards();
+      open(shown.place, shown.model);
+      show(now);
     });
   }
   const typing = (target) => target.matches("select, input");
