@@ -183,13 +183,15 @@ def test_minus_inf_alone_is_lawful(dataset: Dataset, tmp_path: Path) -> None:
         (("score", "data", "-m", "preds:cut.json"), "is it truncated?"),
         (("scor", "data"), "did you mean score"),
         (("score", "data", "--nonsense"), "--nonsense"),
-        (("score", "data", "-m", "preds:cut.json", "--k", "99"), "k"),
+        (("score", "data", "-m", "preds:mine.json", "--k", "99", "-q"), "k: expected at most 3"),
+        (("score", "data", "-m", "preds:mine.json", "--iou", "2"), "--iou"),
     ],
 )
 def test_bad_words_are_one_line(
     dataset: Dataset, tmp_path: Path, words: tuple[str, ...], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text(json.dumps(predictions(dataset)))
     (tmp_path / "cut.json").write_text(json.dumps(predictions(dataset))[:-40])
     done = run(*words)
     assert done.returncode == 2

@@ -31,23 +31,23 @@ seed_option = click.option("--seed", type=int, default=0, show_default=True, hel
 
 
 class PlainProgress:
-    """Progress as plain lines on stderr: one at the start, one every few seconds, one at the end."""
+    """Progress as plain lines on stderr: the first after a few seconds, then ever rarer, one at the end."""
 
-    def __init__(self, *, every_s: float = 5.0) -> None:
-        self._every_s = every_s
+    def __init__(self, *, first_s: float = 5.0, rarest_s: float = 60.0) -> None:
+        self._first_s, self._rarest_s = first_s, rarest_s
 
     @contextmanager
     def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
         """Start a task; call the result with the number of units just done."""
         begin = last = time.monotonic()
-        done = 0
+        done, wait_s = 0, self._first_s
 
         def advance(units: int) -> None:
-            nonlocal done, last
+            nonlocal done, last, wait_s
             done += units
             now = time.monotonic()
-            if now - last >= self._every_s:
-                last = now
+            if now - last >= wait_s:
+                last, wait_s = now, min(wait_s * 1.5, self._rarest_s)
                 self._say(label, done, total, now - begin)
 
         yield advance

@@ -12,6 +12,7 @@ from strobe.core.late import load
 __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("strobe.cli.demo:command", "See it work: three real classifiers, a real clip, a report."),
     "score": ("strobe.cli.score:command", "Score predictions on a dataset: pm-k accuracy with intervals."),
     "compare": ("strobe.cli.compare:command", "Compare models on the same sets: exact paired tests, a sentence each."),
 }

@@ -32,7 +32,39 @@ _OPTIONS = (
     click.option("--compare-review", is_flag=True, help="Also score without review and say what review changed."),
     click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True, help="Draws; 0 for none."),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random."),
+    click.option(
+        "--iou", default="0.5", show_default=True,
+        help="Detection: overlaps, e.g. 0.5 or 0.5,0.75; 0.5:0.95 for COCO's ten; ilsvrc-vid for its rule.",
+    ),
+    click.option(
+        "--interpolation", type=click.Choice(["coco-101", "voc-all-points"]), default="coco-101", show_default=True,
+        help="Detection: how the precision-recall curve is summed.",
+    ),
+    click.option("--max-dets", type=click.IntRange(1), default=100, show_default=True,
+                 help="Detection: boxes counted per image and class."),
+    click.option("--frame-ap", type=click.Choice(["pooled", "mean"]), default="pooled", show_default=True,
+                 help="Detection: AP of a frame over all its classes at once, or the mean over those present."),
+    click.option("--box-space", help="Detection files: the label space of class numbers, e.g. coco-91."),
+    click.option("--box-images", type=_FILE, help="Detection files: COCO JSON that explains image and category ids."),
+    click.option("--box-format", type=click.Choice(["auto", "xyxy", "xywh"]), default="auto", show_default=True,
+                 help="Detection files: corners, or corner and size."),
+    click.option("--empty-frames", is_flag=True, help="Detection files: a frame without boxes is an empty answer."),
 )  # fmt: skip
+
+
+def _overlaps(text: str) -> Any:
+    """The --iou option as the metric wants it."""
+    if text == "ilsvrc-vid":
+        return text
+    if text == "0.5:0.95":
+        return tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"expected 0.5, 0.5,0.75, 0.5:0.95 or ilsvrc-vid, got {text!r}") from error
+    if not all(0 < one <= 1 for one in found):
+        raise click.BadParameter(f"--iou: expected overlaps in (0, 1], got {text!r}")
+    return found
 
 
 def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -41,8 +73,11 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(
         *args: Any, k: int | None, interval: Any, merge: str, kind: Any, subset: Path | None, allow_missing: bool,
-        ignore_extra: bool, types: Path | None, compare_review: bool, bootstrap: int, seed: int, **rest: Any,
+        ignore_extra: bool, types: Path | None, compare_review: bool, bootstrap: int, seed: int,
+        iou: str, interpolation: Any, max_dets: int, frame_ap: Any, box_space: str | None, box_images: Path | None,
+        box_format: Any, empty_frames: bool, **rest: Any,
     ) -> None:  # fmt: skip
+        from strobe.analyses.detection import DetectionOptions
         from strobe.analyses.plan import ScoreOptions
         from strobe.workflows.score import ScoreRequest
 
@@ -52,6 +87,11 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
             ),
             subset=subset, merge=merge, kind=kind, allow_missing=allow_missing, ignore_extra=ignore_extra,
             types=types, compare_review=compare_review,
+            detection=DetectionOptions(
+                iou=_overlaps(iou), interpolation=interpolation, max_dets=max_dets, frame_ap=frame_ap
+            ),
+            box_space=box_space, box_images=box_images, box_format=box_format,
+            absent="empty" if empty_frames else "error",
         )  # fmt: skip
         function(*args, request=request, **rest)
 

@@ -3,19 +3,28 @@
 import hashlib
 import re
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.files import replacing, sha256_of_file
 from strobe.core.predictions import Predictions
+from strobe.datasets.read_detections import DetectionFile
 from strobe.datasets.read_predictions import PredictionFile
+from strobe.metrics.detection.tables import DetectionTable
 
-__all__ = ["external_models", "read_external", "write_external"]
+__all__ = [
+    "external_models",
+    "read_external",
+    "read_external_detections",
+    "write_external",
+    "write_external_detections",
+]
 
 _FOLDER = "external"
 
@@ -26,8 +35,17 @@ def _path(run: Path, name: str) -> Path:
     return run / _FOLDER / f"{plain if plain == name else f'{plain}-{digest}'}.parquet"
 
 
+def _write(run: Path, model: str, columns: dict[str, Any], source: Path, facts: dict[str, str]) -> Path:
+    said = {"schema": "1", "model": model, "source": source.name, "sha256": sha256_of_file(source), **facts}
+    table = pa.table(columns).replace_schema_metadata({f"strobe.{key}": value for key, value in said.items()})
+    path = _path(run, model)
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+    return path
+
+
 def write_external(run: Path, found: PredictionFile, dataset: Dataset, *, source: Path) -> Path:
-    """Keep the predictions, in the dataset's classes and with full precision, under external/."""
+    """Keep a classifier's predictions, in the dataset's classes and with full precision, under external/."""
     predictions = found.predictions
     ids = dataset.frame_ids()
     rows = np.flatnonzero(predictions.scored)
@@ -39,48 +57,52 @@ def write_external(run: Path, found: PredictionFile, dataset: Dataset, *, source
         flat = pa.array(predictions.probability[rows].astype(np.float64).ravel())
         columns["probability"] = pa.FixedSizeListArray.from_arrays(flat, predictions.probability.shape[1])
     facts = {
-        "strobe.schema": "1",
-        "strobe.model": predictions.model,
-        "strobe.kind": found.kind,
-        "strobe.space": found.source_space,
-        "strobe.source": source.name,
-        "strobe.sha256": sha256_of_file(source),
-        "strobe.declared": str(found.kind_declared),
+        "task": "classification",
+        "kind": found.kind,
+        "space": found.source_space,
+        "declared": str(found.kind_declared),
     }
-    path = _path(run, predictions.model)
-    table = pa.table(columns).replace_schema_metadata(facts)
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
-    return path
+    return _write(run, predictions.model, columns, source, facts)
+
+
+def write_external_detections(run: Path, found: DetectionFile, dataset: Dataset, *, source: Path) -> Path:
+    """Keep a detector's boxes, in the dataset's classes, one row per frame that was looked at, under external/."""
+    table = found.table
+    ids = dataset.frame_ids()
+    rows = np.flatnonzero(table.scored)
+    starts = table.starts()
+    bounds = [(int(starts[row]), int(starts[row + 1])) for row in rows]
+    columns = {
+        "frame_id": pa.array([ids[row] for row in rows], pa.string()),
+        "xyxy": pa.array([table.xyxy[a:b].ravel().tolist() for a, b in bounds], pa.list_(pa.float64())),
+        "label": pa.array([table.label[a:b].tolist() for a, b in bounds], pa.list_(pa.int32())),
+        "score": pa.array([table.score[a:b].tolist() for a, b in bounds], pa.list_(pa.float64())),
+    }
+    facts = {"task": "detection", "space": found.source_space, "dropped": str(found.n_dropped)}
+    return _write(run, found.model, columns, source, facts)
 
 
 def external_models(run: Path) -> dict[str, dict[str, str]]:
     """The models whose predictions were brought into this run, with what was said of their files."""
     out = {}
     for path in sorted((run / _FOLDER).glob("*.parquet")):
-        facts = {
-            key.decode().removeprefix("strobe."): value.decode()
-            for key, value in (pq.read_schema(path).metadata or {}).items()
-            if key.startswith(b"strobe.")
-        }
-        out[facts["model"]] = facts
+        try:
+            metadata = pq.read_schema(path).metadata or {}
+            facts = {
+                key.decode().removeprefix("strobe."): value.decode()
+                for key, value in metadata.items()
+                if key.startswith(b"strobe.")
+            }
+            out[facts["model"]] = facts
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise InvalidFile(path, "not a readable Parquet file", hint="remove it and bring the file again") from error
     return out
 
 
 def read_external(run: Path, name: str, dataset: Dataset) -> Predictions:
-    """The kept predictions, aligned with the dataset's frames; frames it lacks are unscored."""
-    path = _path(run, name)
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidFile(path, "not a readable Parquet file", hint="bring the predictions in again") from error
+    """A classifier's kept predictions, aligned with the dataset's frames; frames it lacks are unscored."""
+    table, rows = _read(run, name, dataset)
     kind = cast(Literal["logits", "probabilities", "labels"], table.schema.metadata[b"strobe.kind"].decode())
-    place = {frame: row for row, frame in enumerate(dataset.frame_ids())}
-    frames = table.column("frame_id").to_pylist()
-    unknown = [frame for frame in frames if frame not in place]
-    if unknown:
-        raise InvalidFile(path, f"frame {printable(unknown[0])} is not in {dataset.name}: made for another dataset")
-    rows = np.array([place[frame] for frame in frames], dtype=np.int64)
     n = len(dataset.frames)
     scored = np.zeros(n, dtype=bool)
     scored[rows] = True
@@ -93,3 +115,33 @@ def read_external(run: Path, name: str, dataset: Dataset) -> Predictions:
         probability = np.full((n, width), np.nan)
         probability[rows] = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
     return Predictions(model=name, kind=kind, label=label, scored=scored, probability=probability)
+
+
+def read_external_detections(run: Path, name: str, dataset: Dataset) -> DetectionTable:
+    """A detector's kept boxes, in the order of the dataset's frames."""
+    table, rows = _read(run, name, dataset)
+    sizes = np.array([len(boxes) for boxes in table.column("score").to_pylist()], dtype=np.int64)
+    scored = np.zeros(len(dataset.frames), dtype=bool)
+    scored[rows] = True
+
+    def flat(column: str) -> NDArray[Any]:
+        return np.asarray(table.column(column).combine_chunks().flatten().to_numpy(zero_copy_only=False))
+
+    return DetectionTable.of(
+        np.repeat(rows, sizes), flat("label"), flat("xyxy").reshape(-1, 4), flat("score"),
+        n_frames=len(dataset.frames), n_classes=len(dataset.info.label_space), scored=scored,
+    )  # fmt: skip
+
+
+def _read(run: Path, name: str, dataset: Dataset) -> tuple[pa.Table, NDArray[np.int64]]:
+    path = _path(run, name)
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidFile(path, "not a readable Parquet file", hint="bring the predictions in again") from error
+    place = {frame: row for row, frame in enumerate(dataset.frame_ids())}
+    frames = table.column("frame_id").to_pylist()
+    unknown = [frame for frame in frames if frame not in place]
+    if unknown:
+        raise InvalidFile(path, f"frame {printable(unknown[0])} is not in {dataset.name}: made for another dataset")
+    return table, np.array([place[frame] for frame in frames], dtype=np.int64)

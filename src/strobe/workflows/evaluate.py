@@ -10,7 +10,7 @@ from strobe.core.files import make_folder
 from strobe.core.ports import Progress
 from strobe.datasets import folder as dataset_folder
 from strobe.workflows.predict import ModelRun, PredictOptions, predict
-from strobe.workflows.report import report_run
+from strobe.workflows.report import ReportRequest, report_run
 from strobe.workflows.runs import open_dataset, record_run
 from strobe.workflows.score import ScoreRequest, bring, score_run, split_name
 
@@ -57,7 +57,7 @@ def evaluate(
     report, reason = None, "not asked for"
     if with_report:
         try:
-            report, reason = report_run(run, progress=progress), ""
+            report, reason = report_run(run, ReportRequest(dataset=path, subset=request.subset), progress), ""
         except StrobeError as error:
             reason = str(error)
     return Evaluation(results=results, report=report, no_report=reason or None, failed=failed)

@@ -121,7 +121,7 @@ def read_run(run: Path) -> dict[str, Any]:
 
 def run_models(run: Path, dataset: Dataset, *, only: Sequence[str] = (), allow_missing: bool = False) -> list[RunModel]:
     """The models of a run, those run here first, then those brought as files; `only` keeps some, in that order."""
-    from strobe.datasets.external import external_models, read_external
+    from strobe.datasets.external import external_models, read_external, read_external_detections
     from strobe.predict import store
 
     found = []
@@ -130,8 +130,8 @@ def run_models(run: Path, dataset: Dataset, *, only: Sequence[str] = (), allow_m
         load = _loader(run, name, dataset, task=str(facts["task"]), allow_missing=allow_missing)
         found.append(RunModel(name=name, task=facts["task"], load=load, facts=facts))
     for name, said in external_models(run).items():
-        load = partial(read_external, run, name, dataset)
-        found.append(RunModel(name=name, task="classification", load=load, facts=dict(said)))
+        reader = read_external_detections if said["task"] == "detection" else read_external
+        found.append(RunModel(name=name, task=said["task"], load=partial(reader, run, name, dataset), facts=dict(said)))
     if not only:
         return found
     by_name = {model.name: model for model in found}

@@ -1,6 +1,7 @@
 """From predictions to figures: score every model of a run, compare them, fit the trend, write what was found."""
 
 import csv
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
+from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.results import results_json
 from strobe.analyses.review_impact import ReviewStages, impact
@@ -19,9 +21,11 @@ from strobe.core.ports import Progress
 from strobe.core.predictions import Predictions
 from strobe.core.protocol import review_views
 from strobe.datasets import folder as dataset_folder
-from strobe.datasets.external import write_external
-from strobe.datasets.read_predictions import Kind, read_predictions
+from strobe.datasets.external import write_external, write_external_detections
+from strobe.datasets.read_detections import Absent, BoxFormat, DetectionFile, looks_like_detections, read_detections
+from strobe.datasets.read_predictions import Kind, PredictionFile, read_predictions
 from strobe.report.tables import write_tables
+from strobe.workflows.detection import score_detectors
 from strobe.workflows.runs import RunModel, is_run, open_dataset, read_run, record_run, run_models
 
 __all__ = ["ScoreRequest", "bring", "is_run_folder", "score_dataset", "score_run", "split_name"]
@@ -32,6 +36,11 @@ class ScoreRequest:
     """What to score and how: everything that can change a figure, but the data."""
 
     options: ScoreOptions = field(default_factory=ScoreOptions)
+    detection: DetectionOptions = field(default_factory=DetectionOptions)
+    box_space: str | None = None
+    box_images: Path | None = None
+    box_format: BoxFormat = "auto"
+    absent: Absent = "error"
     subset: Path | None = None
     merge: str = "max"
     kind: Kind = "auto"
@@ -64,10 +73,16 @@ def split_name(text: str) -> tuple[str | None, str]:
 
 def bring(dataset: Dataset, run: Path, specs: Sequence[str], request: ScoreRequest, progress: Progress) -> list[str]:
     """Read prediction files into the run folder; every file is read before the first is written. Names come back."""
-    found = []
+    found: list[tuple[Path, PredictionFile | DetectionFile]] = []
     for text in specs:
         name, spec = split_name(text)
         path = Path(spec.removeprefix("preds:"))
+        if looks_like_detections(path):
+            boxes = _read_boxes(path, dataset, name, request)
+            for line in (f"{len(boxes.table)} boxes in {boxes.source_space}", *boxes.notes):
+                progress.note(f"{printable(boxes.model)}: {line}")
+            found.append((path, boxes))
+            continue
         one = read_predictions(
             path, dataset, name=name, kind=request.kind, merge=request.merge, allow_missing=request.allow_missing,
             ignore_extra=request.ignore_extra,
@@ -76,13 +91,29 @@ def bring(dataset: Dataset, run: Path, specs: Sequence[str], request: ScoreReque
         extra = f", {one.n_extra} frames left out" if one.n_extra else ""
         progress.note(f"{printable(one.predictions.model)}: {one.kind}{assumed} in {one.source_space}{extra}")
         found.append((path, one))
-    names = [one.predictions.model for _, one in found]
+    names = [one.model if isinstance(one, DetectionFile) else one.predictions.model for _, one in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise StrobeError(f"two models are called {printable(twice)}; name them with -m NAME=preds:FILE")
-    for path, one in found:
-        write_external(run, one, dataset, source=path)
+    for path, file in found:
+        if isinstance(file, DetectionFile):
+            write_external_detections(run, file, dataset, source=path)
+        else:
+            write_external(run, file, dataset, source=path)
     return names
+
+
+def _read_boxes(path: Path, dataset: Dataset, name: str | None, request: ScoreRequest) -> DetectionFile:
+    return read_detections(
+        path,
+        dataset,
+        name=name,
+        source_space=request.box_space,
+        images=request.box_images,
+        box_format=request.box_format,
+        absent="unscored" if request.allow_missing else request.absent,
+        ignore_extra=request.ignore_extra,
+    )
 
 
 def score_dataset(
@@ -94,29 +125,16 @@ def score_dataset(
     wrong = next((text for text in specs if not split_name(text)[1].startswith("preds:")), None)
     if wrong is not None:
         raise StrobeError(f"{printable(wrong)}: score takes preds:FILE; strobe eval runs models")
+    if run is None:
+        with tempfile.TemporaryDirectory() as temporary:
+            return score_dataset(path, specs, Path(temporary), request, progress)
     candidates = dataset_folder.read(path)
     dataset = open_dataset(path, subset=request.subset)
-    if run is None:
-        loaded = _load_files(dataset, specs, request, progress)
-        return _results(dataset, candidates, loaded, request, progress)
     make_folder(run)
     names = bring(dataset, run, specs, request, progress)
     record_run(run, candidates, path=path, changes={})
     models = run_models(run, dataset, only=names)
     return _finish(run, dataset, candidates, models, request, progress)
-
-
-def _load_files(
-    dataset: Dataset, specs: Sequence[str], request: ScoreRequest, progress: Progress
-) -> Iterable[tuple[Predictions, dict[str, Any]]]:
-    for text in specs:
-        name, spec = split_name(text)
-        one = read_predictions(
-            Path(spec.removeprefix("preds:")), dataset, name=name, kind=request.kind, merge=request.merge,
-            allow_missing=request.allow_missing, ignore_extra=request.ignore_extra,
-        )  # fmt: skip
-        progress.note(f"{printable(one.predictions.model)}: {one.kind} in {one.source_space}")
-        yield one.predictions, {}
 
 
 def score_run(
@@ -151,11 +169,8 @@ def _finish(
     loaded = ((model.load(), model.facts) for model in classifiers)
     results = _results(dataset, candidates, loaded, request, progress, total=len(classifiers))
     if detectors:
-        from strobe.workflows.detection import score_detectors
-
-        results["models"] |= score_detectors(
-            dataset, run, [model.name for model in detectors], request.options, progress
-        )
+        found = score_detectors(dataset, detectors, request.options, request.detection, progress)
+        results["models"] |= {name: one.to_json() for name, one in found.items()}
     write_json(run / "results.json", results)
     write_tables(run, results)
     return results

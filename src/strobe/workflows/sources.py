@@ -1,24 +1,44 @@
-"""Where a dataset's frames come from: stored images, or the videos they are kept in."""
+"""Where a dataset's frames come from: stored images, the videos they are kept in, or some of each."""
 
 import numpy as np
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.core.ports import FrameSource
-from strobe.datasets.media import MediaSource, has_media
+from strobe.core.ports import FrameSource, Image
+from strobe.datasets.media import MediaSource
 
 __all__ = ["frame_source"]
 
 
+class _Mixed:
+    """Stored images where a frame has one, its video where it has none."""
+
+    def __init__(self, dataset: Dataset, stored: MediaSource, videos: FrameSource) -> None:
+        self._is_stored = dataset.frames.media != ""
+        self._stored, self._videos = stored, videos
+
+    def read(self, row: int) -> Image:
+        return self._of(row).read(row)
+
+    def read_encoded(self, row: int) -> bytes | None:
+        return self._of(row).read_encoded(row)
+
+    def _of(self, row: int) -> FrameSource:
+        return self._stored if self._is_stored[row] else self._videos
+
+
 def frame_source(dataset: Dataset) -> FrameSource:
     """The source of the dataset's frames; one line where the dataset was imported without media."""
-    if has_media(dataset):
+    used = np.unique(dataset.sets.frame)
+    stored = dataset.frames.media[used] != ""
+    in_video = dataset.videos.path[dataset.frames.video[used]] != ""
+    if not bool((stored | in_video).all()):
+        raise StrobeError(
+            f"{dataset.name} has no images (imported with --no-media?); "
+            "bring them, or score predictions made elsewhere with -m preds:FILE"
+        )
+    if stored.all():
         return MediaSource(dataset)
-    used = np.unique(dataset.frames.video[np.unique(dataset.sets.frame)])
-    if bool((dataset.videos.path[used] != "").all()):
-        from strobe.build.source import VideoSource
+    from strobe.build.source import VideoSource
 
-        return VideoSource(dataset)
-    raise StrobeError(
-        f"{dataset.name} has no images (imported with --no-media?); bring them, or score predictions with -m preds:FILE"
-    )
+    return _Mixed(dataset, MediaSource(dataset), VideoSource(dataset)) if stored.any() else VideoSource(dataset)

@@ -1,0 +1,113 @@
+"""The demo: the whole way on bundled real models, a real clip and real photos."""
+
+import csv
+import io
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from strobe.build.camera_path import CameraOptions
+from strobe.build.sample import Sampling
+from strobe.core.dataset import Dataset, DatasetInfo, joined, texts
+from strobe.core.files import make_folder, write_text
+from strobe.core.labels import space
+from strobe.core.ports import Progress
+from strobe.datasets import folder as dataset_folder
+from strobe.datasets.assets import COCKATOO, PHOTOS, fetch
+from strobe.models.options import LoadOptions
+from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.evaluate import Evaluation, evaluate
+from strobe.workflows.predict import PredictOptions
+from strobe.workflows.score import ScoreRequest
+from strobe.workflows.simulate import SimulateOptions, simulate
+
+__all__ = ["MODELS", "DemoOptions", "demo", "demo_dataset", "photo_label"]
+
+MODELS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2")
+"""Three real ImageNet classifiers whose weights come through the package index."""
+
+_COCKATOO = "n01819313"
+_CAMERA = CameraOptions(k=10, size=256, shift=0.05, zoom=0.08, roll=3.0, tilt=4.0, shake=0.008, h264_crf=28)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """`offline` uses what an earlier demo fetched; `every` is the distance of anchors along the clip in frames."""
+
+    offline: bool = False
+    every: int = 21
+    sets_per_photo: int = 2
+    workers: int = 2
+    models: tuple[str, ...] = MODELS
+
+
+def photo_label(name: str) -> str:
+    """The ILSVRC-2012 id of a demo photo, from the class number in its name.
+
+    >>> photo_label("imagenet_16_251.jpg")
+    'n02110341'
+    """
+    found = re.search(r"_(\d+)\.jpg$", name)
+    return space("ilsvrc-2012").ids[int(found[1])] if found else ""
+
+
+def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
+    """Fetch, build, simulate, predict, score, report. The same command again does only what is missing."""
+    dataset = demo_dataset(out / "dataset", options, progress)
+    progress.note(f"{dataset.n_sets} sets, {len(dataset.frames)} frames; running {len(options.models)} models")
+    return evaluate(
+        out / "dataset",
+        options.models,
+        out / "run",
+        prediction=PredictOptions(load=LoadOptions(offline=options.offline)),
+        request=ScoreRequest(),
+        progress=progress,
+    )
+
+
+def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Dataset:
+    """The demo's sets as one dataset folder: anchors along the clip, and a simulated camera over the photos."""
+    clip = fetch(COCKATOO, offline=options.offline, progress=progress)
+    photos = fetch(PHOTOS, offline=options.offline, progress=progress)
+    make_folder(target)
+    table = io.StringIO()
+    rows = csv.writer(table, lineterminator="\n")
+    rows.writerow(["file", "label"])
+    rows.writerows([photo.name, photo_label(photo.name)] for photo in photos)
+    write_text(target / "photos.csv", table.getvalue())
+
+    built = build(
+        clip,
+        target / "clip",
+        BuildOptions(
+            sampling=Sampling(k=10, every=options.every), label=(_COCKATOO,), label_space="ilsvrc-2012",
+            reference=True, name="cockatoo", licence=COCKATOO.licence,
+        ),
+        progress=progress,
+    ).dataset  # fmt: skip
+    simulated = simulate(
+        photos,
+        target / "photos",
+        SimulateOptions(
+            camera=_CAMERA, labels=target / "photos.csv", label_space="ilsvrc-2012", name="photos",
+            sets_per_photo=options.sets_per_photo, licence=PHOTOS.licence, workers=options.workers,
+        ),
+        progress=progress,
+    ).dataset  # fmt: skip
+    parts = [_moved(built, "clip"), _moved(simulated, "photos")]
+    info = DatasetInfo(
+        name="strobe-demo",
+        label_space=space("ilsvrc-2012"),
+        k=10,
+        licence=f"clip: {COCKATOO.licence}; photos: {PHOTOS.licence}",
+        provenance={"made_by": "strobe demo", "parts": ["cockatoo", "photos"]},
+    )
+    dataset = joined(parts, info=info, root=target)
+    dataset_folder.write(dataset, target, overwrite=True)
+    return dataset
+
+
+def _moved(dataset: Dataset, below: str) -> Dataset:
+    """The dataset with its media found from the folder above; hints stay, boxes go (the clip has none)."""
+    media = texts([f"{below}/{name}" if name else "" for name in dataset.frames.media])
+    return replace(dataset, frames=replace(dataset.frames, media=media), boxes=None)
