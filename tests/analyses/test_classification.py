@@ -1,0 +1,337 @@
+"""The score against the plain reference of benchmarks/plain_score.py, and what must hold whatever the data."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plain_score import PlainData, plain_score
+from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
+from strobe.analyses.offsets import OffsetPool
+from strobe.core.errors import InvalidValue, StrobeError
+from strobe.core.estimate import Estimate
+from strobe.core.predictions import Predictions
+from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
+
+QUICK = ScoreOptions(bootstrap=False, control_seeds=5)
+VID = Path(__file__).parents[3] / "shared" / "reference" / "imagenet-vid-robust"
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Small worlds with everything that can go odd: gaps, shared videos, several labels, unknown times, far members."""
+    k = draw(st.integers(0, 4))
+    n_classes = draw(st.integers(1, 4))
+    labels = st.sets(st.integers(0, n_classes - 1), min_size=1, max_size=2)
+    timed = draw(st.sampled_from(["pts", "rate", "none", "odd"]))
+    rates, frames, sets = [], [], []
+    for video in range(draw(st.integers(1, 4))):
+        rate = draw(st.sampled_from([Fraction(25), Fraction(30000, 1001), Fraction(9)]))
+        rates.append(rate if timed in ("rate", "pts") else None)
+        indices = sorted(draw(st.sets(st.integers(0, 14), min_size=1, max_size=10)))
+        start = len(frames)
+        for index in indices:
+            time = None
+            if timed == "pts":
+                time = Fraction(index) / rate
+            elif timed == "odd":  # no common time base, no regular step
+                time = Fraction(index * index + 1, draw(st.sampled_from([7, 90, 1000])))
+            frames.append(PlainFrame(video, index, draw(labels), time, draw(st.sampled_from("IPB"))))
+        for anchor in draw(st.sets(st.integers(0, len(indices) - 1), min_size=1, max_size=3)):
+            near = [
+                (start + place, float(index - indices[anchor]))
+                for place, index in enumerate(indices)
+                if place != anchor and abs(index - indices[anchor]) <= k and draw(st.booleans())
+            ]
+            sets.append(PlainSet(start + anchor, near))
+    return World(k, n_classes, rates, frames, sets, draw(st.sampled_from(["frame", "anchor"])))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[World, np.ndarray, np.ndarray, bool]:
+    world = draw(worlds())
+    size = len(world.frames) * world.n_classes
+    scores = np.array(draw(st.lists(st.integers(-2, 2), min_size=size, max_size=size)), dtype=float)
+    missing = draw(st.sets(st.integers(0, len(world.frames) - 1), max_size=2))
+    scored = np.array([row not in missing for row in range(len(world.frames))])
+    return world, scores.reshape(-1, world.n_classes), scored, draw(st.booleans())
+
+
+def same(found: Estimate, expected: dict[str, Any]) -> None:
+    assert (found.n, found.count) == (expected["n"], expected["count"])
+    for name in ("value", "low", "high"):
+        a, b = getattr(found, name), expected[name]
+        assert (a is None) == (b is None), (found, expected)
+        if a is not None:
+            assert a == pytest.approx(b, abs=1e-8), (name, found, expected)
+
+
+def same_mean(found: Estimate, expected: dict[str, Any]) -> None:
+    assert found.n == expected["n"]
+    assert found.value == (None if expected["value"] is None else pytest.approx(expected["value"], abs=1e-12))
+
+
+def reference(world: World, found: ClassificationScore, predictions: Predictions) -> dict[str, Any]:
+    data = PlainData(world)
+    sets = [n for n, rows in enumerate(data.rows) if all(predictions.scored[frame] for frame, _, _ in rows)]
+    cohort = data.time_cohort(sets)
+    points = [ms for ms, _ in found.time_curve.points]
+    assert (cohort is None) == (found.time_curve.reason is not None)
+    if cohort is not None:
+        assert (found.time_curve.t_max_ms, found.time_curve.n_sets) == (cohort[0], len(cohort[1]))
+    probability = None if predictions.probability is None else predictions.probability.tolist()
+    return plain_score(
+        data, predictions.label.tolist(), probability, predictions.scored.tolist(), ms=points,
+        cohort=None if cohort is None else cohort[1:], windows=QUICK.windows, alphas=QUICK.alphas, exact=True,
+    )  # fmt: skip
+
+
+def check_everything(world: World, found: ClassificationScore, predictions: Predictions) -> None:
+    expected = reference(world, found, predictions)
+    same(found.acc_orig, expected["acc_orig"])
+    same(found.acc_pmk, expected["acc_pmk"])
+    same(found.drop, expected["drop"])
+    assert len(found.curve) == world.k + 1
+    for (_, acc, drop), (acc_expected, drop_expected) in zip(found.curve, expected["curve"], strict=True):
+        same(acc, acc_expected)
+        same(drop, drop_expected)
+    assert [part.label for part in found.per_class] == [f"c{label}" for label in expected["per_class"]]
+    for part, figures in zip(found.per_class, expected["per_class"].values(), strict=True):
+        for estimate, figure in zip((part.acc_orig, part.acc_pmk, part.drop), figures, strict=True):
+            same(estimate, figure)
+    assert [e.value for e in found.per_class_median] == pytest.approx(expected["median"])
+    assert [offset for offset, _ in found.per_offset] == list(expected["per_offset"])
+    for (_, estimate), figure in zip(found.per_offset, expected["per_offset"].values(), strict=True):
+        same(estimate, figure)
+    same(found.mean_frame, expected["mean_frame"])
+    same(found.given_sets, expected["given_sets"])
+    same(found.given_members, expected["given_members"])
+    same_mean(found.flip_rate, expected["flip"])
+    same_mean(found.right_wrong_flip_rate, expected["rw_flip"])
+    if predictions.probability is not None:
+        same_mean(found.confidence_swing, expected["swing"])
+    survival = found.first_failure
+    assert (survival.n, survival.median) == (expected["survival"]["n"], expected["survival"]["median"])
+    for place, (t, risk, events, alive) in enumerate(expected["survival"]["curve"]):
+        assert (survival.distance[place], survival.at_risk[place], survival.events[place]) == (t, risk, events)
+        assert survival.alive[place].value == pytest.approx(alive, abs=1e-12)
+    for (_, estimate), figure in zip(found.time_curve.points, expected.get("time", []), strict=True):
+        same(estimate, figure)
+    assert len(found.smoothing) == len(expected["smoothing"]) + 1
+    for part in found.smoothing[1:]:
+        *figures, short = expected["smoothing"][part.method.removesuffix(" vote"), part.parameter]
+        for estimate, figure in zip((part.acc_orig, part.acc_pmk, part.drop), figures, strict=True):
+            same(estimate, figure)
+        assert part.incomplete == pytest.approx(short)
+
+
+@settings(max_examples=150)
+@given(cases())
+def test_every_figure_equals_the_plain_reference(case: tuple[World, np.ndarray, np.ndarray, bool]) -> None:
+    world, scores, scored, labels_only = case
+    predictions = predictions_of("m", scores, scored)
+    if labels_only:
+        predictions = Predictions.from_labels("m", predictions.label, scored=scored)
+    dataset = dataset_of(world)
+    data = PlainData(world)
+    whole = [all(scored[frame] for frame, _, _ in rows) for rows in data.rows]
+    if not any(whole):
+        with pytest.raises(StrobeError, match="predicted whole"):
+            score(dataset, predictions, options=QUICK)
+        return
+    found = score(dataset, predictions, options=QUICK)
+    check_everything(world, found, predictions)
+    used = {frame for rows in data.rows for frame, _, _ in rows}
+    assert found.unscored_frames == sum(not scored[frame] for frame in used)
+    assert found.unscored_sets == whole.count(False)
+    assert found.scored.tolist() == whole
+    n = len(whole)
+    if all(whole):
+        assert found.bounds is None
+    else:
+        assert found.bounds is not None
+        for (low, high), estimate in zip(found.bounds, (found.acc_orig, found.acc_pmk), strict=True):
+            assert low == pytest.approx(estimate.count / n)
+            assert high == pytest.approx((estimate.count + whole.count(False)) / n)
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_invariants(case: tuple[World, np.ndarray, np.ndarray, bool]) -> None:
+    world, scores, _, _ = case
+    dataset = dataset_of(world)
+    found = score(dataset, predictions_of("m", scores), options=QUICK)
+    counts = [acc.count for _, acc, _ in found.curve]
+    assert counts[0] == found.acc_orig.count  # pm-0 is acc_orig
+    assert counts == sorted(counts, reverse=True)  # the curve never rises
+    assert [drop.count for _, _, drop in found.curve] == [counts[0] - c for c in counts]
+    constant = np.arange(len(scores), dtype=float)[:, None] * 8.0  # exact in floating point: moves no rank
+    shifted = score(dataset, predictions_of("m", scores + constant), options=QUICK)
+    assert shifted.curve == found.curve
+    assert shifted.smoothing[0] == found.smoothing[0]
+
+
+@settings(max_examples=30)
+@given(cases(), st.randoms(use_true_random=False))
+def test_order_of_rows_does_not_matter(case: tuple[World, np.ndarray, np.ndarray, bool], random: Any) -> None:
+    world, scores, _, _ = case
+    order = list(range(len(world.frames)))
+    random.shuffle(order)
+    place = {old: new for new, old in enumerate(order)}
+    sets = [PlainSet(place[part.anchor], [(place[f], d) for f, d in part.members]) for part in world.sets]
+    random.shuffle(sets)
+    shuffled = replace(world, frames=[world.frames[old] for old in order], sets=sets)
+    one = score(dataset_of(world), predictions_of("m", scores), options=QUICK).to_json()
+    two = score(dataset_of(shuffled), predictions_of("m", scores[order]), options=QUICK).to_json()
+    for part in (one, two):  # random deletions draw by place in the table
+        for row in part["frame_types"]:
+            row.pop("control")
+    assert json.loads(json.dumps(two), parse_float=lambda t: round(float(t), 9)) == json.loads(
+        json.dumps(one), parse_float=lambda t: round(float(t), 9)
+    )
+
+
+def test_a_childless_class_never_wins() -> None:
+    world = vid_world(np.random.default_rng(0), n_sets=6, k=2, n_classes=3, n_frames=None)
+    scores = np.full((len(world.frames), 3), -50.0)
+    scores[:, 1] = -np.inf
+    found = predictions_of("m", scores)
+    assert set(found.label.tolist()) == {0}
+
+
+def test_an_empty_set_falls_back_to_its_anchor() -> None:
+    frames = [PlainFrame(0, 5, {0}), PlainFrame(1, 3, {0}), PlainFrame(1, 4, {0})]
+    world = World(2, 2, [None, None], frames, [PlainSet(0, []), PlainSet(1, [(2, 1.0)])])
+    found = score(
+        dataset_of(world), Predictions.from_labels("m", np.array([0, 0, 1])), options=ScoreOptions(bootstrap=False)
+    )
+    assert (found.acc_orig.count, found.acc_pmk.count, found.acc_pmk.n) == (2, 1, 2)
+
+
+def test_label_source_decides_which_labels_judge_a_member() -> None:
+    frames = [PlainFrame(0, 0, {0}), PlainFrame(0, 1, {1})]
+    labels = Predictions.from_labels("m", np.array([0, 1]))
+    own = World(1, 2, [None], frames, [PlainSet(0, [(1, 1.0)])], "frame")
+    assert score(dataset_of(own), labels, options=QUICK).acc_pmk.count == 1
+    assert score(dataset_of(replace(own, label_source="anchor")), labels, options=QUICK).acc_pmk.count == 0
+
+
+def test_a_smaller_k_is_the_curve_cut_short() -> None:
+    rng = np.random.default_rng(1)
+    world = vid_world(rng, n_sets=30, k=4, n_classes=5, n_frames=None)
+    predictions = predictions_of("m", random_scores(rng, world, 0.9))
+    whole = score(dataset_of(world), predictions, options=QUICK)
+    cut = score(dataset_of(world), predictions, options=replace(QUICK, k=2))
+    assert cut.curve == whole.curve[:3]
+    assert cut.acc_pmk == whole.curve[2][1]
+    with pytest.raises(InvalidValue, match="at most 4"):
+        score(dataset_of(world), predictions, options=replace(QUICK, k=5))
+
+
+def test_one_matrix_of_draws_for_every_model_and_seeded() -> None:
+    rng = np.random.default_rng(2)
+    world = vid_world(rng, n_sets=40, k=3, n_classes=5, n_frames=250)
+    dataset = dataset_of(world)
+    predictions = predictions_of("m", random_scores(rng, world, 0.8))
+    prepared = Prepared(dataset, ScoreOptions(replicates=300, control_seeds=5))
+    one = score(dataset, predictions, prepared=prepared)
+    assert one.to_json() == score(dataset, predictions, options=prepared.plan.options).to_json()
+    other = score(dataset, predictions, options=replace(prepared.plan.options, seed=9))
+    assert one.flip_rate.low != other.flip_rate.low
+    for estimate in (one.flip_rate, one.right_wrong_flip_rate, one.confidence_swing, *one.per_class_median):
+        assert estimate.low is not None
+        assert estimate.low <= estimate.value <= estimate.high
+        assert estimate.method == "video-cluster bootstrap"
+
+
+@settings(max_examples=30)
+@given(worlds(), st.integers(0, 5))
+def test_offsets_over_all_models_use_common_members_only(world: World, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dataset = dataset_of(world)
+    prepared = Prepared(dataset, ScoreOptions(bootstrap=False, control_seeds=1))
+    pool = OffsetPool(prepared.plan)
+    data = PlainData(world)
+    common, models = set(range(len(data.rows))), []
+    for number in range(3):
+        label = rng.integers(0, world.n_classes, len(world.frames))
+        scored = rng.random(len(world.frames)) < 0.95
+        whole = {n for n, rows in enumerate(data.rows) if all(scored[f] for f, _, _ in rows)}
+        if not whole:
+            continue
+        score(dataset, Predictions.from_labels(f"m{number}", label, scored=scored), prepared=prepared, pool=pool)
+        common &= whole
+        models.append(label)
+    for offset, estimate in pool.estimates():
+        rows = [(n, f) for n in common for f, d, _ in data.rows[n] if d == offset]
+        if not models or not rows:
+            assert estimate.value is None
+            continue
+        wrong = [int(label[f]) not in data.truth(n, f) for label in models for n, f in rows]
+        assert estimate.n == len(rows)
+        assert estimate.value == pytest.approx(sum(wrong) / len(wrong))
+
+
+def test_predictions_for_another_dataset_are_refused() -> None:
+    world = vid_world(np.random.default_rng(0), n_sets=3, k=1, n_classes=2, n_frames=None)
+    with pytest.raises(InvalidValue, match="one per frame"):
+        score(dataset_of(world), Predictions.from_labels("m", np.zeros(2, int)), options=QUICK)
+
+
+def test_other_axes_have_no_neighbours_in_time() -> None:
+    rng = np.random.default_rng(3)
+    world = vid_world(rng, n_sets=12, k=2, n_classes=3, n_frames=None)
+    dataset = dataset_of(world)
+    dataset = replace(dataset, info=replace(dataset.info, axis="severity"))
+    found = score(dataset, predictions_of("m", random_scores(rng, world, 0.9)), options=QUICK).to_json()
+    assert found["flip_rate"]["value"] is None
+    assert found["smoothing"] == []
+    assert found["reasons"]["smoothing"]
+    assert "reason" in found["time_curve"]
+    assert found["acc_pmk"]["count"] is not None
+
+
+@pytest.mark.skipif(not VID.is_dir(), reason="the real metadata is not at hand")
+@pytest.mark.parametrize("accuracy", [0.0, 0.5, 0.9, 0.99, 1.0])
+def test_real_metadata_with_random_predictions(accuracy: float) -> None:
+    """1,109 sets, 22,179 frames: counts equal an independent plain computation for every k, exactly."""
+    pmsets = json.loads((VID / "pmsets.json").read_text())
+    labels = json.loads((VID / "labels.json").read_text())
+    keys = sorted(labels)
+    row = {key: place for place, key in enumerate(keys)}
+    videos = sorted({key.rsplit("/", 1)[0] for key in keys})
+    number = {name: place for place, name in enumerate(videos)}
+
+    def index(key: str) -> int:
+        return int(key.rsplit("/", 1)[1].split(".")[0])
+
+    frames = [PlainFrame(number[key.rsplit("/", 1)[0]], index(key), set(labels[key])) for key in keys]
+    sets = [
+        PlainSet(row[anchor], [(row[m], float(index(m) - index(anchor))) for m in members])
+        for anchor, members in pmsets.items()
+    ]
+    world = World(10, 30, [None] * len(videos), frames, sets)
+    dataset = dataset_of(world)
+    assert (dataset.n_sets, len(dataset.frames)) == (1109, 22179)
+    assert sum(not part.members for part in sets) == 1
+    rng = np.random.default_rng(int(accuracy * 100))
+    guess = [int(rng.choice(sorted(f.labels))) if rng.random() < accuracy else int(rng.integers(30)) for f in frames]
+    found = score(dataset, Predictions.from_labels("m", np.array(guess)), options=QUICK)
+    for k, acc, drop in found.curve:
+        right = sum(
+            all(guess[f] in frames[f].labels for f, d in [(part.anchor, 0.0), *part.members] if abs(d) <= k)
+            for part in sets
+        )
+        assert acc.count == right
+        assert acc.n == 1109
+        assert drop.count == found.acc_orig.count - right
+    assert sum(part.acc_orig.n for part in found.per_class) == 1191
+    at = {offset: error.n for offset, error in found.per_offset}
+    assert (at[-10], at[0], at[10]) == (1009, 1109, 996)
+    assert found.mean_frame.n == 22179
