@@ -233,18 +233,13 @@ def test_ten_thousand_detections_in_one_frame(tmp_path, dataset):
 
 
 def test_brought_detections_are_kept_and_scored_again(tmp_path, dataset):
-    from strobe.analyses.plan import ScoreOptions
-    from strobe.core.ports import Silent
-    from strobe.workflows.detection import bring_detections, detections_of, score_detectors
+    from strobe.datasets.external import external_models, read_external_detections, write_external_detections
 
     rows = [row for row in results(dataset) if row["image_id"] != "v0/0.png"]
-    found = bring_detections(
-        dataset, tmp_path / "run", write(tmp_path, rows), name="a detector", progress=Silent(), absent="unscored"
-    )
-    again = detections_of(tmp_path / "run", "a detector", dataset)
+    path = write(tmp_path, rows)
+    found = read_detections(path, dataset, name="a detector", absent="unscored")
+    write_external_detections(tmp_path / "run", found, dataset, source=path)
+    assert external_models(tmp_path / "run")["a detector"]["task"] == "detection"
+    again = read_external_detections(tmp_path / "run", "a detector", dataset)
     for column in ("frame", "label", "xyxy", "score", "scored"):
         np.testing.assert_array_equal(getattr(again, column), getattr(found.table, column))
-    scored = score_detectors(dataset, tmp_path / "run", ["a detector"], ScoreOptions(k=1), Silent())
-    assert scored["a detector"]["map_pmk"]["value"] == 1.0
-    assert scored["a detector"]["settings"]["k"] == 1
-    assert scored["a detector"]["unscored"]["sets"] == 0

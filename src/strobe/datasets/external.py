@@ -69,14 +69,15 @@ def write_external_detections(run: Path, found: DetectionFile, dataset: Dataset,
     """Keep a detector's boxes, in the dataset's classes, one row per frame that was looked at, under external/."""
     table = found.table
     ids = dataset.frame_ids()
-    rows = np.flatnonzero(table.scored)
     starts = table.starts()
-    bounds = [(int(starts[row]), int(starts[row + 1])) for row in rows]
+    rows = np.flatnonzero(table.scored)
+    ends = np.concatenate(([0], np.cumsum(starts[rows + 1] - starts[rows]))).astype(np.int32)
     columns = {
         "frame_id": pa.array([ids[row] for row in rows], pa.string()),
-        "xyxy": pa.array([table.xyxy[a:b].ravel().tolist() for a, b in bounds], pa.list_(pa.float64())),
-        "label": pa.array([table.label[a:b].tolist() for a, b in bounds], pa.list_(pa.int32())),
-        "score": pa.array([table.score[a:b].tolist() for a, b in bounds], pa.list_(pa.float64())),
+        # Rows are sorted by frame and every box lies on a frame that was looked at, so the columns line up.
+        "xyxy": pa.ListArray.from_arrays(pa.array(ends * 4), pa.array(table.xyxy.ravel())),
+        "label": pa.ListArray.from_arrays(pa.array(ends), pa.array(table.label.astype(np.int32))),
+        "score": pa.ListArray.from_arrays(pa.array(ends), pa.array(table.score)),
     }
     facts = {"task": "detection", "space": found.source_space, "dropped": str(found.n_dropped)}
     return _write(run, found.model, columns, source, facts)
@@ -120,7 +121,8 @@ def read_external(run: Path, name: str, dataset: Dataset) -> Predictions:
 def read_external_detections(run: Path, name: str, dataset: Dataset) -> DetectionTable:
     """A detector's kept boxes, in the order of the dataset's frames."""
     table, rows = _read(run, name, dataset)
-    sizes = np.array([len(boxes) for boxes in table.column("score").to_pylist()], dtype=np.int64)
+    lengths = table.column("label").combine_chunks().value_lengths()
+    sizes = np.asarray(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
     scored = np.zeros(len(dataset.frames), dtype=bool)
     scored[rows] = True
 
