@@ -13,8 +13,21 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("strobe.cli.demo:command", "See it work: three real classifiers, a real clip, a report."),
+    "eval": ("strobe.cli.eval:command", "The main job: run models over a dataset, score them, write the report."),
+    "build": ("strobe.cli.build:command", "Make a dataset from videos: anchors and their neighbours."),
+    "simulate": ("strobe.cli.simulate:command", "Make a dataset from photos: a simulated hand-held camera."),
+    "synthesize": ("strobe.cli.synthesize:command", "Make a dataset of rendered moving objects, all answers known."),
+    "import": ("strobe.cli.import_:command", "Make a dataset from a public release or a foreign format."),
+    "export": ("strobe.cli.export:command", "Write a dataset in a foreign format."),
+    "inspect": ("strobe.cli.inspect:command", "What a dataset holds; contact sheets of its sets."),
+    "review": ("strobe.cli.review:command", "People decide what is similar: serve, status, export, import."),
+    "predict": ("strobe.cli.predict:command", "Run models over a dataset; resumable."),
     "score": ("strobe.cli.score:command", "Score predictions on a dataset: pm-k accuracy with intervals."),
+    "report": ("strobe.cli.report:command", "Write the report of a scored run."),
     "compare": ("strobe.cli.compare:command", "Compare models on the same sets: exact paired tests, a sentence each."),
+    "models": ("strobe.cli.models:command", "Which models can be named."),
+    "train-detector": ("strobe.cli.train_detector:command", "Train the small detector on the synthetic world."),
+    "doctor": ("strobe.cli.doctor:command", "What is installed, what is missing, how fast this machine is."),
 }
 """Every verb: where its click command lives, and its line in `strobe --help`. Nothing is imported to list them."""
 

@@ -1,0 +1,68 @@
+"""strobe eval: the main job, predict + score + report."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from strobe.cli.common import folder, json_option, out_option, progress, quiet_option
+from strobe.cli.predicting import predicting_options
+from strobe.cli.scoring import scoring_options
+from strobe.core.errors import printable
+
+if TYPE_CHECKING:
+    from strobe.workflows.predict import PredictOptions
+    from strobe.workflows.score import ScoreRequest
+
+__all__ = ["command"]
+
+
+@click.command(
+    epilog="Example: strobe eval clips/ -m efficientnet-lite0 -m timm:resnet50.a1_in1k -m preds:mine.json -o run/"
+)
+@click.argument("dataset", type=folder())
+@click.option("-m", "--model", "models", multiple=True, required=True, help="A model, a glob, @testbed or preds:FILE.")
+@out_option(what="predictions, results and report")
+@click.option("--no-report", is_flag=True, help="Stop after the figures.")
+@predicting_options
+@scoring_options
+@json_option
+@quiet_option
+def command(
+    dataset: Path,
+    models: tuple[str, ...],
+    out: Path,
+    no_report: bool,
+    prediction: "PredictOptions",
+    request: "ScoreRequest",
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run models over a dataset, score them, write the report.
+
+    The same command again does only what is missing; one more -m adds a model. A model that fails is reported and the
+    rest go on (exit code 1).
+    """
+    from strobe.report.terminal import print_headline
+    from strobe.workflows.evaluate import evaluate
+
+    found = evaluate(
+        dataset, models, out, prediction=replace(prediction, merge=request.merge), request=request,
+        progress=progress(quiet=quiet or as_json), with_report=not no_report,
+    )  # fmt: skip
+    if as_json:
+        json.dump(found.results, sys.stdout, indent=1, allow_nan=False)
+        sys.stdout.write("\n")
+    else:
+        print_headline(found.results, sys.stdout)
+        if found.report is not None:
+            click.echo(f"\nreport: {found.report}")
+        elif not no_report:
+            click.echo(f"no report: {found.no_report}", err=True)
+    for one in found.failed:
+        click.echo(f"failed: {printable(one.name)}: {printable(one.error, limit=500)}", err=True)
+    if found.failed:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,54 @@
+"""The options every command that runs models shares, handed over as one PredictOptions."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["predicting_options"]
+
+_OPTIONS = (
+    click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
+    click.option("--batch-size", type=click.IntRange(1), help="Images at once; default: by the model's size."),
+    click.option(
+        "--precision", type=click.Choice(["auto", "float32", "bfloat16", "float16"]), default="auto",
+        show_default=True, help="auto: bfloat16 on CUDA, float32 elsewhere.",
+    ),
+    click.option("--image-size", type=click.IntRange(8, 8192), help="Another input size than the model's own."),
+    click.option("--settings", type=click.Path(path_type=Path), help="JSON with size, normalisation and labels (ONNX)."),
+    click.option("--workers", type=click.IntRange(1, 256), help="Decoding threads; default: one per core."),
+    click.option("--decode", type=click.Choice(["cpu", "device"]), default="cpu", show_default=True,
+                 help="device: JPEGs on the GPU beside the CPU; pixels may differ by a level, kept apart."),
+    click.option("--deterministic", is_flag=True, help="Same bits run after run on one machine; slower on a GPU."),
+    click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
+    click.option("--offline", is_flag=True, help="Download nothing."),
+    click.option("--retry-errors", is_flag=True, help="Try frames again that could not be read before."),
+)  # fmt: skip
+
+
+def predicting_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options to a command; it receives them as `prediction` (the merge rule comes with scoring)."""
+
+    @functools.wraps(function)
+    def wrapped(
+        *args: Any, device: str, batch_size: int | None, precision: Any, image_size: int | None,
+        settings: Path | None, workers: int | None, decode: str, deterministic: bool, trust: bool, offline: bool,
+        retry_errors: bool, **rest: Any,
+    ) -> None:  # fmt: skip
+        from strobe.models.options import LoadOptions
+        from strobe.workflows.predict import PredictOptions
+
+        prediction = PredictOptions(
+            load=LoadOptions(
+                device=device, batch_size=batch_size, precision=precision, image_size=image_size, settings=settings,
+                deterministic=deterministic, trust=trust, offline=offline,
+            ),
+            workers=workers, decode=decode, retry_errors=retry_errors,
+        )  # fmt: skip
+        function(*args, prediction=prediction, **rest)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
