@@ -9,12 +9,16 @@ from PIL import Image, ImageDraw
 
 from strobe.analyses.classification import Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
+from strobe.analyses.detection import DetectionOptions
+from strobe.analyses.detection import score as detection_score
 from strobe.analyses.offsets import OffsetPool
-from strobe.analyses.results import results_json
+from strobe.analyses.results import dataset_json, results_json
 from strobe.analyses.trend import fit
 from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
 from strobe.core.labels import LabelSpace
 from strobe.core.predictions import Predictions
+from strobe.core.records import Detections
+from strobe.metrics.detection.tables import DetectionTable
 
 K = 5
 CLASSES = ("ball", "crate", "kite", "lizard & <b>snake</b>")
@@ -139,6 +143,55 @@ def make_detection_dataset() -> Dataset:
     )
 
 
+def make_detections(dataset: Dataset, *, seed: int = 7) -> dict[str, list[Detections | None]]:
+    """Two made-up detectors: the truth jittered, at times missed or misnamed, with false boxes; worse far off."""
+    out: dict[str, list[Detections | None]] = {}
+    for place, name in enumerate(("near-sighted", "sharp-eyed")):
+        rng = np.random.default_rng(seed + place)
+        worse = (0.05, 0.02)[place]
+        found: list[Detections | None] = []
+        for row in range(len(dataset.frames)):
+            away = abs(int(dataset.frames.index[row]) - K)
+            xyxy, label, score = [], [], []
+            for box in dataset.boxes.of_frame(row):
+                if rng.random() < worse * away:
+                    continue
+                xyxy.append(np.array(box.xyxy) + rng.normal(scale=2 + away * (2.5, 1.0)[place], size=4))
+                label.append((box.label + (rng.random() < worse * away)) % len(CLASSES))
+                score.append(rng.uniform(0.6, 0.99))
+            if rng.random() < 0.15:
+                corner = rng.uniform(0, 120, size=2)
+                xyxy.append(np.array([*corner, *(corner + rng.uniform(20, 70, size=2))]))
+                label.append(int(rng.integers(len(CLASSES))))
+                score.append(rng.uniform(0.1, 0.8))
+            order = np.argsort(score)[::-1]
+            found.append(
+                Detections(
+                    xyxy=np.array(xyxy, dtype=np.float64).reshape(-1, 4)[order],
+                    label=np.array(label, dtype=np.int32)[order],
+                    score=np.array(score, dtype=np.float64)[order],
+                )
+            )
+        out[name] = found
+    return out
+
+
+def score_detectors(dataset: Dataset, detections: dict[str, list[Detections | None]]) -> dict[str, Any]:
+    """results.json of these detectors, by the project's own score."""
+    options = DetectionOptions(replicates=100)
+    n_classes = len(dataset.info.label_space)
+    models = {
+        name: detection_score(
+            dataset, DetectionTable.of_frames(found, n_classes=n_classes), model=name, options=options
+        ).to_json()
+        for name, found in detections.items()
+    }
+    return {
+        "schema": 1, "dataset": dataset_json(dataset), "settings": {"interval": "auto", "seed": 0}, "models": models,
+        "comparison": [], "offset_error_all_models": [], "trend": {"reason": "detectors have no trend"},
+    }  # fmt: skip
+
+
 def score_all(dataset: Dataset, predictions: dict[str, Predictions]) -> dict[str, Any]:
     """results.json of these predictions, by the project's own score; few draws, since only the look matters here."""
     options = ScoreOptions(replicates=200, control_seeds=20)
@@ -165,3 +218,10 @@ def painted() -> tuple[Dataset, dict[str, Predictions], dict[str, Any], PaintedS
 @pytest.fixture(scope="session")
 def make_results() -> Any:
     return score_all
+
+
+@pytest.fixture(scope="session")
+def boxed() -> tuple[Dataset, dict[str, list[Detections | None]], dict[str, Any], PaintedSource]:
+    dataset = make_detection_dataset()
+    detections = make_detections(dataset)
+    return dataset, detections, score_detectors(dataset, detections), PaintedSource(dataset)

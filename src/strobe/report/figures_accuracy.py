@@ -60,7 +60,11 @@ def trend(results: Json) -> Figure:
         if fit is not None:
             line = [_fit_at(fit, x) for x in (low, high)]
             axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label="fit of the\nstandard models here")
-        for place, (model, data) in enumerate(models.items()):
+        others = list(models.values())[MOST_LINES:]
+        if others:
+            axes.plot([d["acc_orig"]["value"] for d in others], [d["acc_pmk"]["value"] for d in others], ".", color=INK,
+                      alpha=0.6, zorder=3, label=f"{len(others)} other models of this run")  # fmt: skip
+        for place, (model, data) in enumerate(list(models.items())[:MOST_LINES]):
             x, y = data["acc_orig"], data["acc_pmk"]
             colour = colour_of(place)
             axes.errorbar(

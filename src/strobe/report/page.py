@@ -140,9 +140,9 @@ def _judges(
 
 def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
     """Figures by section; each entry is a list of alternatives (one per model) or of one."""
-    chapters = _detection_chapters(results) if models_of(results, "detection") else {"main": [], "slices": []}
-    if not models_of(results) and chapters["main"]:
-        return {**chapters, "compare": []}
+    detection = _detection_chapter(results) if models_of(results, "detection") else []
+    if detection and not models_of(results):
+        return {"main": detection, "compare": [], "slices": []}
     return {
         "main": [
             [figures_accuracy.trend(results)],
@@ -152,7 +152,7 @@ def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
             [figures_more.per_offset(results)],
             [figures_accuracy.first_failure(results)],
             [figures_more.smoothing(results)],
-            *chapters["main"],
+            *detection,
         ],
         "compare": [[figures_more.comparison(results)]],
         "slices": [
@@ -160,21 +160,18 @@ def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
             [figures_more.by_fps(results)],
             [figures_more.by_hint(results)],
             [figures_more.review_impact(results)],
-            *chapters["slices"],
         ],
     }
 
 
-def _detection_chapters(results: Json) -> dict[str, list[list[Figure]]]:
-    return {
-        "main": [
-            [figures_detection.overview(results)],
-            [figures_detection.curve(results)],
-            figures_detection.per_class(results),
-            [figures_detection.errors(results)],
-        ],
-        "slices": [[figures_detection.temporal(results)]],
-    }
+def _detection_chapter(results: Json) -> list[list[Figure]]:
+    return [
+        [figures_detection.overview(results)],
+        [figures_detection.curve(results)],
+        figures_detection.per_class(results),
+        [figures_detection.errors(results)],
+        [figures_detection.temporal(results)],
+    ]
 
 
 def _asset(name: str) -> str:

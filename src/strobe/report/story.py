@@ -38,9 +38,18 @@ def lead(results: Json) -> tuple[str, str]:
             f"{printable(first)} reaches {percent(data['map_orig'])} mAP. On the worst of the frames around each one, "
             f"which look the same, {percent(data['map_pmk'])} are left."
         )
-        text = f"mAP at {(data.get('settings') or {}).get('iou', 0.5)} IoU; the worst frame within ±{k} of each anchor."
-        return head, text
+        return head, f"mAP at {_overlap(data)}; the worst frame within ±{k} of each anchor."
     return "Nothing was scored.", "No model has a score in these results; see “How it was made” for what was asked."
+
+
+def _overlap(data: Json) -> str:
+    """At which overlap a box counts, in words."""
+    iou = (data.get("settings") or {}).get("iou")
+    if isinstance(iou, list) and len(iou) > 1:
+        return f"an overlap (IoU) of {min(iou):g} to {max(iou):g}"
+    if isinstance(iou, list) and iou:
+        return f"an overlap (IoU) of {iou[0]:g}"
+    return "the ILSVRC-VID overlap" if iou == "ilsvrc-vid" else "an overlap (IoU) of 0.5"
 
 
 def _lede(models: Mapping[str, Json], k: object) -> str:

@@ -10,6 +10,7 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.predictions import Predictions
+from strobe.core.records import Detections
 from strobe.report.page import GALLERY_MODELS, ReportOptions, write_report
 from strobe.report.wording import models_of
 from strobe.workflows.runs import RunModel, open_dataset, read_run, run_models
@@ -41,13 +42,15 @@ def report_run(run: Path, request: ReportRequest | None = None, progress: Progre
         raise StrobeError(
             f"{printable(dataset.name)} is not the data {printable(run)}/results.json was scored on; {hint}"
         )
-    wanted = list(models_of(results))[:GALLERY_MODELS]
     here = {model.name: model for model in run_models(run, dataset, allow_missing=True)}
-    models = [here[name] for name in wanted if name in here]
+    models = [here[name] for name in list(models_of(results))[:GALLERY_MODELS] if name in here]
     predictions: dict[str, Predictions] = {model.name: model.load() for model in models}
+    detectors = [here[name] for name in list(models_of(results, "detection"))[:GALLERY_MODELS] if name in here]
+    detections: dict[str, Sequence[Detections | None]] = {model.name: model.load() for model in detectors}
     raw = {model.name: names for model in models if (names := _own_classes(run, model, dataset)) is not None}
     options = replace(request.options, raw_names={**raw, **request.options.raw_names})
-    return write_report(run, results, dataset, predictions, _source(dataset, progress), options, progress)
+    source = _source(dataset, progress)
+    return write_report(run, results, dataset, predictions, source, options, progress, detections=detections)
 
 
 def _read_results(run: Path) -> dict[str, Any]:

@@ -58,6 +58,7 @@
   if (!data.sets.length) return;
   const WORDS = { holds: "holds", breaks: "breaks", wrong: "wrong on the anchor", unscored: "not scored everywhere" };
   const detects = (model) => data.detectors[model];
+  const words = (view) => (view.x && view.s === "wrong" ? "finds nothing right on the anchor" : WORDS[view.s]);
   const SIGNS = { holds: "✓", breaks: "✕", wrong: "✕", unscored: "?" };
   const shown = { list: [], place: 0, model: 0, frame: 0, timer: 0 };
   const filters = { model: $("f-model"), status: $("f-status"), while: $("f-while"), class: $("f-class") };
@@ -130,7 +131,7 @@
       }
       const line1 = make("span", "line1");
       if (view.b === null) {
-        line1.append(`${truth(set)} `, make("span", view.s === "holds" ? "v" : "x", `${SIGNS[view.s]} ${WORDS[view.s]}`));
+        line1.append(`${truth(set)} `, make("span", view.s === "holds" ? "v" : "x", `${SIGNS[view.s]} ${words(view)}`));
       } else {
         line1.append(`${truth(set)} `, make("span", "x", `✕ ${said(view, at)} at ${offset(set.f[at])}`));
       }
@@ -163,7 +164,7 @@
       tab.type = "button";
       tab.setAttribute("aria-pressed", String(index === shown.model));
       const where = one.b === null ? "" : ` at ${offset(set.f[one.b])}`;
-      tab.append(make("span", "sign", SIGNS[one.s]), make("span", "", data.models[index]), make("span", "state", WORDS[one.s] + where));
+      tab.append(make("span", "sign", SIGNS[one.s]), make("span", "", data.models[index]), make("span", "state", words(one) + where));
       tab.addEventListener("click", () => { const now = shown.frame; stop(); open(place, index); show(set.m[index].b ?? now); $("v-models").children[index].focus(); });
       return tab;
     }));
@@ -275,7 +276,7 @@
       if (state(view, index) !== "bad") nodes.push(draw("circle", { cx: x(index), cy: y(value), r: 4, class: "ok" }));
       else nodes.push(draw("path", { d: `M${x(index) - 4} ${y(value) - 4}l8 8m0 -8l-8 8`, class: "no" }));
     });
-    nodes.push(draw("text", { x: width - 4, y: 112, "text-anchor": "end", class: "text" }, data.models.length > 1 ? "● right  × wrong · thin lines: the other models" : "● right  × wrong"));
+    nodes.push(draw("text", { x: width - 4, y: 112, "text-anchor": "end", class: "text" }, (view.x ? "● no worse  × worse than the anchor" : "● right  × wrong") + (data.models.length > 1 ? " · thin lines: the other models" : "")));
     box.replaceChildren(...nodes);
   };
 
