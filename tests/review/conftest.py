@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,3 +190,76 @@ def clock() -> Clock:
 def helpers() -> SimpleNamespace:
     """The makers of this file, for tests that need their own sizes."""
     return SimpleNamespace(make_dataset=make_dataset, picture=picture, SPACE=SPACE)
+
+
+class Running:
+    """A review server in a thread of this process, and clients that talk to it as the page does."""
+
+    def __init__(self, dataset: Dataset, url: str, *, settings: object, token=None, invited_only=False) -> None:
+        import threading
+
+        import uvicorn
+
+        from strobe.datasets.media import MediaSource
+        from strobe.review.app import Access, make_app
+        from strobe.review.guard import ServerAddress
+        from strobe.review.serve import bind
+        from strobe.review.store import Store
+
+        self.store = Store(url)
+        self.store.prepare(dataset, settings)
+        self._listener = bind("127.0.0.1", 0)
+        self.address = ServerAddress.of("127.0.0.1", self._listener.getsockname()[1])
+        self.url = self.address.url
+        self.access = Access(
+            address=self.address, token=token, admin_key="the-admin-key-0123456789", invited_only=invited_only
+        )
+        self.guard = make_app(dataset, self.store, MediaSource(dataset), self.access)
+        config = uvicorn.Config(self.guard, log_level="error", access_log=False, lifespan="off", ws="none")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True)
+        self._thread.start()
+        deadline = time.monotonic() + 20
+        while not self._server.started and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self._clients = []
+
+    def client(self, name=None, **headers):
+        """A client with a cookie jar of its own, logged in where a name is given."""
+        import httpx
+
+        made = httpx.Client(base_url=self.url, headers={"origin": self.url, **headers}, timeout=20)
+        self._clients.append(made)
+        if name is not None:
+            answer = made.post("/api/login", json={"name": name})
+            assert answer.status_code == 200, answer.text
+        return made
+
+    def stop(self) -> None:
+        for client in self._clients:
+            client.close()
+        self._server.should_exit = True
+        self._thread.join(20)
+        self._listener.close()
+        self.store.close()
+
+
+@pytest.fixture
+def run_server(tmp_path: Path):
+    """Starts servers; stops them after the test."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")
+    from strobe.review.plan import ReviewSettings
+
+    running = []
+
+    def start(dataset: Dataset, *, url: str | None = None, token=None, invited_only=False, **settings) -> Running:
+        settings.setdefault("controls", 0.0)
+        place = url or f"sqlite:///{tmp_path / f'server{len(running)}.sqlite'}"
+        made = Running(dataset, place, settings=ReviewSettings(**settings), token=token, invited_only=invited_only)
+        running.append(made)
+        return made
+
+    yield start
+    for one in running:
+        one.stop()

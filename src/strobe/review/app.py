@@ -1,15 +1,10 @@
 """The review server: a few small routes over the store. Nothing changes by GET; media go by opaque name."""
 
-import asyncio
-import hashlib
 import hmac
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+import logging
+from dataclasses import asdict, replace
 from functools import partial
-from importlib import resources
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,149 +13,25 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
 from strobe.core.ports import FrameSource
-from strobe.core.records import Verdict
 from strobe.review import queue
-from strobe.review.deck import Deck
-from strobe.review.guard import Guard, ServerAddress
-from strobe.review.people import People, Person, checked_name, checked_note
-from strobe.review.pictures import Pictures
-from strobe.review.plan import Task
+from strobe.review.guard import Guard
+from strobe.review.people import Person, checked_name
 from strobe.review.requests import Claim, Decision, Invite, JointClaim, JointDecision, Login, Pause, Release
+from strobe.review.service import TYPES, Access, Service
 from strobe.review.store import Conflict, Store
-from strobe.review.summary import summarise
 
 __all__ = ["Access", "make_app"]
 
-Result = TypeVar("Result")
+_LOG = logging.getLogger("strobe.review")
 
 _PAGES = {"/": "index.html", "/admin": "admin.html"}
-_TYPES = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Who may come in. `token` None: names are enough (loopback only). `admin_key` opens the admin page."""
-
-    address: ServerAddress
-    token: str | None = None
-    admin_key: str = ""
-    invited_only: bool = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a name is enough."""
-        return self.token is None and not self.invited_only
-
-
-class _Server:
-    """What the routes share. Store calls run on one thread: one writer, first come first served."""
-
-    def __init__(self, dataset: Dataset, store: Store, source: FrameSource, access: Access) -> None:
-        self.dataset, self.store, self.access = dataset, store, access
-        self.people = People(store)
-        secret = store.secret()
-        self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12]
-        self.pictures = Pictures(dataset, source, secret=secret)
-        self.deck = Deck(dataset, store, self.pictures)
-        self.files = _page_files()
-        self.page_version = hashlib.sha256(b"".join(sorted(self.files.values()))).hexdigest()[:12]
-        port = access.address.url.rsplit(":", 1)[-1].strip("/")
-        self.cookie = f"strobe_session_{port if port.isdigit() else 'web'}"
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="review-store")
-        self._readers = ThreadPoolExecutor(4, thread_name_prefix="review-media")
-        self._summary: tuple[float, dict[str, Any]] = (-1e9, {})
-        self._whole: tuple[float, queue.Progress] = (-1e9, queue.Progress())
-
-    async def call(self, function: Callable[..., Result], *args: object, **options: object) -> Result:
-        """Run a store call on the store's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **options))
-
-    async def aside(self, function: Callable[..., Result], *args: object) -> Result:
-        """Run something slow that only reads, beside the store's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(function, *args))
-
-    async def session(self, secret: str) -> Person | None:
-        """Whose session this is; asked of the store only the first time."""
-        if not secret:
-            return None
-        return self.people.remembered(secret) or await self.call(self.people.by_session, secret)
-
-    async def who(self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin")) -> Person:
-        """Whose request this is, or 401 / 403."""
-        secret = request.cookies.get(self.cookie, "")
-        person = await self.session(secret)
-        if person is None:
-            raise HTTPException(401, "log in first")
-        if person.role not in allow:
-            raise HTTPException(403, "you are an observer: you can watch, not vote")
-        return person
-
-    async def admin(self, request: Request) -> Person:
-        """Whose request this is, if they may run the review."""
-        person = await self.who(request, allow=("annotator", "observer", "admin"))
-        if person.role != "admin" and not (self.access.is_open and person.role == "annotator"):
-            raise HTTPException(403, "only for who runs this review; open the admin link printed at the start")
-        return person
-
-    async def progress(self, name: str) -> dict[str, int]:
-        """The counts for the page: a person's own fresh, the whole at most a second old."""
-        then, whole = self._whole
-        if time.monotonic() - then > 1:
-            whole = await self.aside(queue.whole_progress, self.store)
-            self._whole = (time.monotonic(), whole)
-        return asdict(await self.aside(queue.own_progress, self.store, name, whole))
-
-    async def summary(self) -> dict[str, Any]:
-        """The figures for the admin page, at most ten seconds old."""
-        then, figures = self._summary
-        if time.monotonic() - then > 10:
-            figures = await self.aside(lambda: summarise(self.dataset, list(self.store.all())))
-            self._summary = (time.monotonic(), figures)
-        return figures
-
-    def verdict(self, body: Decision, task: Task, annotator: str, stage: str) -> Verdict:
-        """A checked decision as a vote."""
-        if (task.kind == "anchor") != (body.stage == "anchor"):
-            raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
-        if body.reason and body.decision != "dissimilar":
-            raise InvalidValue("reason: only a dissimilar pair has one")
-        space = self.dataset.info.label_space
-        return Verdict(
-            verdict_id=body.verdict_id,
-            annotator=annotator,
-            at="",
-            stage=stage,  # type: ignore[arg-type]
-            set_id=task.set_id,
-            frame_id=task.frame_id,
-            decision=body.decision,
-            label_right=body.label_right,
-            reason=body.reason,
-            bad_anchor=body.bad_anchor,
-            labels=tuple(space.ids[space.index(label)] for label in body.labels),
-            note=checked_note(body.note),
-            seconds=body.seconds,
-            page_version=body.page_version,
-        )
-
-    def task(self, name: str) -> Task:
-        """A task by its opaque name."""
-        found = self.store.task(name)
-        if found is None:
-            raise HTTPException(404, "no such task")
-        return found
-
-
-def _page_files() -> dict[str, bytes]:
-    """The page's files, read once: what is not among them cannot be asked for."""
-    folder = resources.files("strobe.review") / "page"
-    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rsplit(".")[-1] in _TYPES}
 
 
 def make_app(dataset: Dataset, store: Store, source: FrameSource, access: Access) -> Guard:
     """The server as an ASGI application. The store must be prepared for the dataset."""
-    server = _Server(dataset, store, source, access)
+    server = Service(dataset, store, source, access)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     _handle_errors(app)
     _add_page(app, server)
@@ -183,18 +54,24 @@ def _handle_errors(app: FastAPI) -> None:
             return answer(422, f"not understood: {', '.join(fields)}")
         if isinstance(error, ClientDisconnect):
             return answer(413, "the request is too large")
-        return answer(409 if isinstance(error, Conflict) else 422, str(error))
+        if isinstance(error, Conflict):
+            return answer(409, str(error))
+        if isinstance(error, InvalidValue | UnknownName):
+            return answer(422, str(error))
+        # Something of this machine (the database, the disk): the page keeps the decision and tries again.
+        _LOG.error("a request failed: %s", error)
+        return answer(503, "the server could not do that now; what you decided is kept and sent again")
 
     for kind in (HTTPException, RequestValidationError, ClientDisconnect, StrobeError):
         app.add_exception_handler(kind, refused)
 
 
-def _add_page(app: FastAPI, server: _Server) -> None:
+def _add_page(app: FastAPI, server: Service) -> None:
     def file(name: str) -> Response:
         content = server.files.get(name)
         if content is None:
             raise HTTPException(404, "no such file")
-        return Response(content, media_type=_TYPES[name.rsplit(".")[-1]])
+        return Response(content, media_type=TYPES[name.rsplit(".")[-1]])
 
     for path, page in _PAGES.items():
         app.add_api_route(path, partial(file, page), methods=["GET"])
@@ -202,7 +79,12 @@ def _add_page(app: FastAPI, server: _Server) -> None:
 
     async def media(name: str, request: Request) -> Response:
         await server.who(request, allow=("annotator", "observer", "admin"))
-        picture = await server.aside(server.pictures.get, name)
+        try:
+            picture = await server.aside(server.pictures.get, name)
+        except StrobeError as error:
+            # The reason names files of this machine; it is for who runs the server.
+            _LOG.warning("a picture cannot be read: %s", error)
+            raise HTTPException(422, "this picture cannot be read") from error
         if picture is None:
             raise HTTPException(404, "no such picture")
         headers = {"cache-control": "private, max-age=86400, immutable"}
@@ -211,7 +93,7 @@ def _add_page(app: FastAPI, server: _Server) -> None:
     app.add_api_route("/media/{name}", media, methods=["GET"])
 
 
-def _add_session(app: FastAPI, server: _Server) -> None:
+def _add_session(app: FastAPI, server: Service) -> None:
     access, people = server.access, server.people
 
     @app.get("/api/session")
@@ -261,7 +143,7 @@ def _needs(access: Access) -> str:
     return "name" if access.is_open else "key" if access.token is None else "token"
 
 
-def _admit(server: _Server, body: Login) -> tuple[Person, Any]:
+def _admit(server: Service, body: Login) -> tuple[Person, Any]:
     """Who logs in and as what, or 403. Equal answers for equal failures: a guess learns nothing."""
     access, people = server.access, server.people
     if body.key:
@@ -283,7 +165,7 @@ def _admit(server: _Server, body: Login) -> tuple[Person, Any]:
     return person, person.role
 
 
-def _add_review(app: FastAPI, server: _Server) -> None:
+def _add_review(app: FastAPI, server: Service) -> None:
     store = server.store
 
     @app.post("/api/claim")
@@ -306,13 +188,9 @@ def _add_review(app: FastAPI, server: _Server) -> None:
     async def decide(body: Decision, request: Request) -> dict[str, Any]:
         # A paused person's decisions are still taken: they were made before the pause reached the page.
         person = await server.who(request)
-
-        def save() -> dict[str, Any]:
-            verdict = server.verdict(body, server.task(body.task), person.name, body.stage)
-            (saved,) = store.cast([verdict])
-            return {"saved": body.verdict_id, "fresh": saved.fresh}
-
-        return await server.call(save)
+        task = await server.task(body.task)
+        (saved,) = await server.save([server.verdict(body, task, person.name, body.stage)])
+        return {"saved": body.verdict_id, "fresh": saved.fresh}
 
     @app.get("/api/history")
     async def history(request: Request, before: int | None = None) -> dict[str, Any]:
@@ -331,20 +209,17 @@ def _add_review(app: FastAPI, server: _Server) -> None:
     async def joint_decide(body: JointDecision, request: Request) -> dict[str, Any]:
         await server.admin(request)
 
-        def save() -> dict[str, Any]:
-            votes = []
-            for vote in body.votes:
-                member = server.people.add(checked_name(vote.member))
-                if member.role != "annotator":
-                    raise InvalidValue(f"{member.name} is no annotator")
-                votes.append(server.verdict(vote, server.task(vote.task), member.name, "joint"))
-            saved = store.cast(votes)
-            return {"saved": [one.verdict.verdict_id for one in saved], "fresh": all(one.fresh for one in saved)}
-
-        return await server.call(save)
+        votes = []
+        for vote in body.votes:
+            member = await server.call(server.people.add, checked_name(vote.member))
+            if member.role != "annotator":
+                raise InvalidValue(f"{member.name} is no annotator")
+            votes.append(server.verdict(vote, await server.task(vote.task), member.name, "joint"))
+        saved = await server.save(votes)
+        return {"saved": [one.verdict.verdict_id for one in saved], "fresh": all(one.fresh for one in saved)}
 
 
-def _add_admin(app: FastAPI, server: _Server) -> None:
+def _add_admin(app: FastAPI, server: Service) -> None:
     people = server.people
 
     @app.get("/api/watch")

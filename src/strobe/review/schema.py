@@ -83,11 +83,13 @@ class Database:
         self.shown = self._url.render_as_string(hide_password=True)
         """The address without its password, for messages."""
         if self._url.get_backend_name() == "sqlite":
-            self._writer, self._reader = _sqlite(self._url, "BEGIN IMMEDIATE"), _sqlite(self._url, "BEGIN")
+            self._writer = _sqlite(self._url, "BEGIN IMMEDIATE", "FULL")
+            self._passing = _sqlite(self._url, "BEGIN IMMEDIATE", "NORMAL")
+            self._reader = _sqlite(self._url, "BEGIN", "FULL")
         else:
             require("psycopg", what="a PostgreSQL store", extra="postgres")
             self._writer = create_engine(self._url, pool_pre_ping=True, pool_size=2)
-            self._reader = self._writer
+            self._reader = self._passing = self._writer
         try:
             with self.write() as connection:
                 migrate(connection)
@@ -96,11 +98,16 @@ class Database:
             raise
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A transaction that may write: committed on leaving, rolled back on an error. Writers queue up."""
-        with _worded(self.shown), self._writer.begin() as connection:
+    def write(self, *, durable: bool = True) -> Iterator[Connection]:
+        """A transaction that may write: committed on leaving, rolled back on an error. Writers queue up.
+
+        What is not `durable` (a lease) survives a crash of the server but perhaps not a power cut; votes always are.
+        """
+        with _worded(self.shown), (self._writer if durable else self._passing).begin() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+                if not durable:
+                    connection.execute(text("SET LOCAL synchronous_commit = off"))
             yield connection
 
     @contextmanager
@@ -111,8 +118,8 @@ class Database:
 
     def close(self) -> None:
         """Give the connections back."""
-        self._writer.dispose()
-        self._reader.dispose()
+        for engine in (self._writer, self._passing, self._reader):
+            engine.dispose()
 
 
 def _checked(url: str) -> URL:
@@ -133,7 +140,7 @@ def _checked(url: str) -> URL:
     return parsed
 
 
-def _sqlite(url: URL, begin: str) -> Engine:
+def _sqlite(url: URL, begin: str, synchronous: str) -> Engine:
     engine = create_engine(url, connect_args={"timeout": 20.0, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
@@ -142,7 +149,7 @@ def _sqlite(url: URL, begin: str) -> Engine:
         connection.isolation_level = None  # type: ignore[attr-defined]
         cursor = connection.cursor()  # type: ignore[attr-defined]
         # WAL: readers never wait. FULL: what was acknowledged survives a power cut, not only a crash.
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=20000", "foreign_keys=ON"):
+        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "busy_timeout=20000", "foreign_keys=ON"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

@@ -129,24 +129,38 @@ class Store:
             return fresh
 
     def cast(self, verdicts: list[Verdict]) -> list[Saved]:
-        """Keep the votes of one decision, all or none, stamped with the server's time; replays change nothing.
+        """Keep the votes of one decision, all or none, stamped with the server's time; replays change nothing."""
+        (outcome,) = self.cast_each([verdicts])
+        if isinstance(outcome, Conflict):
+            raise outcome
+        return outcome
+
+    def cast_each(self, decisions: list[list[Verdict]]) -> list[list[Saved] | Conflict]:
+        """Keep several decisions with one commit, each all or none; one that is refused leaves the others be.
 
         Stamps never run backwards, even where the clock does, so that the latest word is the last to arrive.
         """
+        out: list[list[Saved] | Conflict] = []
         with self.database.write() as connection:
             last = connection.execute(text("SELECT at FROM verdicts ORDER BY at DESC LIMIT 1")).scalar()
             now = timestamp(self.clock())
-            out = []
-            for verdict in verdicts:
-                if last is not None and now <= last:
-                    now = _just_after(last)
-                stamped = replace(verdict, at=now)
-                fresh = self._insert(connection, stamped)
-                if fresh:
-                    last = now
-                    self._follow(connection, stamped)
-                out.append(Saved(verdict=stamped, fresh=fresh))
-            return out
+            for verdicts in decisions:
+                saved = []
+                try:
+                    with connection.begin_nested():
+                        for verdict in verdicts:
+                            if last is not None and now <= last:
+                                now = _just_after(last)
+                            stamped = replace(verdict, at=now)
+                            fresh = self._insert(connection, stamped)
+                            if fresh:
+                                last = now
+                                self._follow(connection, stamped)
+                            saved.append(Saved(verdict=stamped, fresh=fresh))
+                    out.append(saved)
+                except Conflict as conflict:
+                    out.append(conflict)
+        return out
 
     def all(self) -> Iterator[Verdict]:
         """Every vote ever cast, oldest first."""

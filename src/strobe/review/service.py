@@ -1,0 +1,192 @@
+"""What the routes of the review server share: who asks, one thread for the store, and commits that are shared."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import resources
+from typing import Any, TypeVar
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue
+from strobe.core.ports import FrameSource
+from strobe.core.records import Verdict
+from strobe.review import queue
+from strobe.review.deck import Deck
+from strobe.review.guard import ServerAddress
+from strobe.review.people import People, Person, checked_note
+from strobe.review.pictures import Pictures
+from strobe.review.plan import Task
+from strobe.review.requests import Decision
+from strobe.review.store import Conflict, Saved, Store
+from strobe.review.summary import summarise
+
+__all__ = ["TYPES", "Access", "Service", "page_files"]
+
+Result = TypeVar("Result")
+
+TYPES = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+"""The media types of the page's files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Who may come in. `token` None: names are enough (loopback only). `admin_key` opens the admin page."""
+
+    address: ServerAddress
+    token: str | None = None
+    admin_key: str = ""
+    invited_only: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a name is enough."""
+        return self.token is None and not self.invited_only
+
+
+class Service:
+    """What the routes share. Store calls run on one thread: one writer, first come first served."""
+
+    def __init__(self, dataset: Dataset, store: Store, source: FrameSource, access: Access) -> None:
+        self.dataset, self.store, self.access = dataset, store, access
+        self.people = People(store)
+        secret = store.secret()
+        self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12]
+        self.pictures = Pictures(dataset, source, secret=secret)
+        self.deck = Deck(dataset, store, self.pictures)
+        self.files = page_files()
+        self.page_version = hashlib.sha256(b"".join(sorted(self.files.values()))).hexdigest()[:12]
+        port = access.address.url.rsplit(":", 1)[-1].strip("/")
+        self.cookie = f"strobe_session_{port if port.isdigit() else 'web'}"
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="review-store")
+        self._readers = ThreadPoolExecutor(4, thread_name_prefix="review-media")
+        self._waiting: list[tuple[list[Verdict], asyncio.Future[list[Saved] | Conflict]]] = []
+        self._saving = False
+        self._tasks: dict[str, Task] = {}
+        self._summary: tuple[float, dict[str, Any]] = (-1e9, {})
+        self._whole: tuple[float, queue.Progress] = (-1e9, queue.Progress())
+
+    async def call(self, function: Callable[..., Result], *args: object, **options: object) -> Result:
+        """Run a store call on the store's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **options))
+
+    async def save(self, verdicts: list[Verdict]) -> list[Saved]:
+        """Keep one decision; it is on disk when this returns. Those that come together share one commit."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[list[Saved] | Conflict] = loop.create_future()
+        self._waiting.append((verdicts, done))
+        if not self._saving:
+            self._saving = True
+            self._task = loop.create_task(self._save_waiting())
+        outcome = await done
+        if isinstance(outcome, Conflict):
+            raise outcome
+        return outcome
+
+    async def _save_waiting(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                try:
+                    outcomes = await self.call(self.store.cast_each, [verdicts for verdicts, _ in batch])
+                except Exception as error:
+                    # Nothing of the batch was kept: everyone is told, and every page tries again.
+                    for _, done in batch:
+                        if not done.done():
+                            done.set_exception(error)
+                    continue
+                for (_, done), outcome in zip(batch, outcomes, strict=True):
+                    if not done.done():
+                        done.set_result(outcome)
+        finally:
+            self._saving = False
+
+    async def aside(self, function: Callable[..., Result], *args: object) -> Result:
+        """Run something slow that only reads, beside the store's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(function, *args))
+
+    async def session(self, secret: str) -> Person | None:
+        """Whose session this is; asked of the store only the first time."""
+        if not secret:
+            return None
+        return self.people.remembered(secret) or await self.call(self.people.by_session, secret)
+
+    async def who(self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin")) -> Person:
+        """Whose request this is, or 401 / 403."""
+        secret = request.cookies.get(self.cookie, "")
+        person = await self.session(secret)
+        if person is None:
+            raise HTTPException(401, "log in first")
+        if person.role not in allow:
+            raise HTTPException(403, "you are an observer: you can watch, not vote")
+        return person
+
+    async def admin(self, request: Request) -> Person:
+        """Whose request this is, if they may run the review."""
+        person = await self.who(request, allow=("annotator", "observer", "admin"))
+        if person.role != "admin" and not (self.access.is_open and person.role == "annotator"):
+            raise HTTPException(403, "only for who runs this review; open the admin link printed at the start")
+        return person
+
+    async def progress(self, name: str) -> dict[str, int]:
+        """The counts for the page: a person's own fresh, the whole at most a second old."""
+        then, whole = self._whole
+        if time.monotonic() - then > 1:
+            whole = await self.aside(queue.whole_progress, self.store)
+            self._whole = (time.monotonic(), whole)
+        return asdict(await self.aside(queue.own_progress, self.store, name, whole))
+
+    async def summary(self) -> dict[str, Any]:
+        """The figures for the admin page, at most ten seconds old."""
+        then, figures = self._summary
+        if time.monotonic() - then > 10:
+            figures = await self.aside(lambda: summarise(self.dataset, list(self.store.all())))
+            self._summary = (time.monotonic(), figures)
+        return figures
+
+    def verdict(self, body: Decision, task: Task, annotator: str, stage: str) -> Verdict:
+        """A checked decision as a vote."""
+        if (task.kind == "anchor") != (body.stage == "anchor"):
+            raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
+        if body.reason and body.decision != "dissimilar":
+            raise InvalidValue("reason: only a dissimilar pair has one")
+        space = self.dataset.info.label_space
+        return Verdict(
+            verdict_id=body.verdict_id,
+            annotator=annotator,
+            at="",
+            stage=stage,  # type: ignore[arg-type]
+            set_id=task.set_id,
+            frame_id=task.frame_id,
+            decision=body.decision,
+            label_right=body.label_right,
+            reason=body.reason,
+            bad_anchor=body.bad_anchor,
+            labels=tuple(space.ids[space.index(label)] for label in body.labels),
+            note=checked_note(body.note),
+            seconds=body.seconds,
+            page_version=body.page_version,
+        )
+
+    async def task(self, name: str) -> Task:
+        """A task by its opaque name; what a task is never changes, so it is asked of the store once."""
+        if name not in self._tasks:
+            found = await self.call(self.store.task, name)
+            if found is None:
+                raise HTTPException(404, "no such task")
+            if len(self._tasks) > 100_000:
+                self._tasks.clear()
+            self._tasks[name] = found
+        return self._tasks[name]
+
+
+def page_files() -> dict[str, bytes]:
+    """The page's files, read once: what is not among them cannot be asked for."""
+    folder = resources.files("strobe.review") / "page"
+    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rsplit(".")[-1] in TYPES}
