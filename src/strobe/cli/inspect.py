@@ -1,0 +1,46 @@
+"""`strobe inspect DATASET`."""
+
+import json
+from pathlib import Path
+
+import click
+
+from strobe.cli.common import folder, json_option, progress, quiet_option
+from strobe.core.errors import printable
+
+__all__ = ["command"]
+
+
+@click.command(epilog="Example: strobe inspect data/vid --sheet sheet.png --sets 20")
+@click.argument("dataset", type=folder())
+@click.option("--sheet", "sheet_path", type=click.Path(path_type=Path), help="Draw a contact sheet of sets (PNG).")
+@click.option("--sets", "how_many", type=int, default=12, show_default=True, help="Sets on the sheet, spread evenly.")
+@click.option("--columns", type=int, default=11, show_default=True, help="Distances on the sheet, spread evenly.")
+@click.option("--set", "named", multiple=True, metavar="ID", help="This set on the sheet (repeatable).")
+@quiet_option
+@json_option
+def command(
+    dataset: Path,
+    sheet_path: Path | None,
+    how_many: int,
+    columns: int,
+    named: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """What DATASET holds: counts, classes, offsets, frame types, fps, hints, review, and what models cannot reach."""
+    from strobe.workflows.inspect import inspect, lines, sheet
+
+    facts = inspect(dataset)
+    if sheet_path is not None:
+        unread = sheet(
+            dataset, sheet_path, how_many=how_many, named=named, columns=columns,
+            progress=progress(quiet=quiet or as_json),
+        )  # fmt: skip
+        problem = f"; {unread} frame(s) could not be read" if unread else ""
+        click.echo(f"drawn {printable(sheet_path)}{problem}", err=True)
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False))
+    else:
+        for line in lines(facts):
+            click.echo(printable(line))

@@ -1,0 +1,132 @@
+"""`strobe inspect`: what a dataset holds, in figures and as a contact sheet."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from strobe.analyses.overview import overview
+from strobe.core.ports import Progress, Silent
+from strobe.core.protocol import derive
+from strobe.datasets import folder
+
+__all__ = ["inspect", "lines", "sheet"]
+
+_BAR = 24
+
+
+def inspect(path: Path) -> dict[str, Any]:
+    """The figures of a dataset folder, all candidates counted."""
+    return overview(folder.read(path))
+
+
+def sheet(
+    path: Path,
+    target: Path,
+    *,
+    how_many: int = 12,
+    named: Sequence[str] = (),
+    columns: int = 11,
+    progress: Progress | None = None,
+) -> int:
+    """Draw a contact sheet; how many frames could not be read comes back."""
+    from strobe.datasets.contact_sheet import choose_sets, draw_sheet
+    from strobe.workflows.sources import frame_source
+
+    dataset = folder.read(path)
+    chosen = choose_sets(dataset, how_many, named=named)
+    kept = derive(dataset).kept if dataset.verdicts else None
+    return draw_sheet(
+        dataset, frame_source(dataset), target, sets=chosen, n_columns=columns, kept=kept, progress=progress or Silent()
+    )  # fmt: skip
+
+
+def lines(facts: dict[str, Any]) -> Iterator[str]:
+    """The figures for people."""
+    counts, sets, labels = facts["counts"], facts["sets"], facts["labels"]
+    yield f"{facts['name']} (version {facts['version']}, digest {facts['digest'][:16]})"
+    boxes = f", {counts['boxes']:,} boxes in {counts['tracks']:,} tracks" if counts["boxes"] else ""
+    yield f"  {counts['videos']:,} video(s), {counts['sets']:,} set(s), {counts['members']:,} members, " \
+          f"{counts['frames']:,} frames{boxes}"  # fmt: skip
+    full = f", {sets['full']:,} full" if sets["full"] is not None else ""
+    yield f"  members per set {sets['members_min']}–{sets['members_max']} (median {sets['members_median']:g}){full}, " \
+          f"{sets['anchor_alone']:,} with the anchor alone"  # fmt: skip
+    yield f"  k = {facts['k']} ({facts['axis']}), labels by {facts['label_source']}, {facts['label_space']}"
+    media = facts["media"]
+    parts = [
+        f"{media[key]:,} {text}"
+        for key, text in (("stored", "stored"), ("in_videos", "in their videos"), ("nowhere", "not at hand"))
+        if media[key]
+    ]
+    yield f"  images: {', '.join(parts)}" + (f"; licence: {facts['licence']}" if facts["licence"] else "")
+    yield f"  several labels: {labels['frames_with_several']:,} frames, {labels['anchors_with_several']:,} anchors; " \
+          f"no label: {labels['frames_without']:,} frames, {labels['anchors_without']:,} anchors"  # fmt: skip
+    yield from _video_lines(facts)
+    yield from _review_lines(facts)
+    yield from _ceiling_lines(facts)
+    yield ""
+    yield f"classes ({len(facts['classes'])} occur; a frame with several counts in each)"
+    top = max((row["anchors"] for row in facts["classes"]), default=0)
+    wide = max((len(row["name"]) for row in facts["classes"]), default=0)
+    for row in facts["classes"]:
+        extra = f", {row['boxes']:,} boxes" if row["boxes"] else ""
+        yield f"  {row['name']:<{wide}} {_bar(row['anchors'], top)} {row['anchors']:>6,} anchors, " \
+              f"{row['frames']:,} frames{extra}"  # fmt: skip
+    yield ""
+    yield "offsets (frames at each distance, the anchor at 0)"
+    top = max(row["frames"] for row in facts["offsets"])
+    for row in facts["offsets"]:
+        yield f"  {row['offset']:>+6g} {_bar(row['frames'], top)} {row['frames']:>6,}"
+
+
+def _bar(value: int, top: int) -> str:
+    filled = round(_BAR * value / top) if top else 0
+    return "█" * filled + "·" * (_BAR - filled)
+
+
+def _video_lines(facts: dict[str, Any]) -> Iterator[str]:
+    if facts["fps"]:
+        fps = facts["fps"]
+        yield f"  fps {fps['min']:.4g}–{fps['max']:.4g} (median {fps['median']:.4g}, {fps['n']:,} videos)"
+    if facts["reach_ms"]:
+        reach = facts["reach_ms"]
+        yield f"  sets reach {reach['min']:.0f}–{reach['max']:.0f} ms (median {reach['median']:.0f})"
+    kinds = [f"{kind} {row['frames']:,} ({row['anchors']:,} anchors)" for kind, row in facts["frame_types"].items()]
+    if list(facts["frame_types"]) != ["unknown"]:
+        yield f"  frame types: {', '.join(kinds)}"
+    if facts["codecs"]:
+        yield "  codecs: " + ", ".join(f"{name} {n:,}" for name, n in facts["codecs"].items())
+    if facts["sizes"]:
+        shown = ", ".join(f"{row['width']}×{row['height']} ({row['frames']:,})" for row in facts["sizes"][:4])
+        yield f"  sizes: {shown}" + (f" and {len(facts['sizes']) - 4} more" if len(facts["sizes"]) > 4 else "")
+    if facts["hints"]:
+        hints = facts["hints"]
+        shown = ", ".join(
+            f"{name} {row['median']:.3g} / {row['p95']:.3g}" for name, row in hints.items() if "median" in row
+        )
+        yield f"  hints (median / 95th percentile): {shown}; {hints['duplicate']['true']:,} near-duplicates"
+
+
+def _review_lines(facts: dict[str, Any]) -> Iterator[str]:
+    review = facts["review"]
+    if review is None:
+        state = {"none": "nobody has looked yet", "release": "reviewed before it came here", "votes": "no votes yet"}
+        yield f"  review: {state[facts['reviewed']]}"
+        return
+    yield f"  review: {review['votes']:,} votes of {review['annotators']:,} people; anchors " \
+          f"{review['anchors_reviewed']:,} reviewed, {review['anchors_accepted']:,} kept; pairs " \
+          f"{review['pairs_reviewed']:,} reviewed, {review['pairs_accepted']:,} kept, " \
+          f"{review['pairs_pending']:,} to do"  # fmt: skip
+    if review["reasons"]:
+        yield "  reasons: " + ", ".join(f"{name} {n:,}" for name, n in review["reasons"].items())
+
+
+def _ceiling_lines(facts: dict[str, Any]) -> Iterator[str]:
+    top = facts["ceiling"]
+    if top is None:
+        return
+    if not top["childless"]:
+        yield f"  ceiling for {top['source']} models: none; every class has children"
+        return
+    yield f"  ceiling for {top['source']} models: acc_orig {100 * top['acc_orig']:.1f} %, acc_pm-k " \
+          f"{100 * top['acc_pmk']:.1f} %; {top['anchors_out_of_reach']:,} of {top['n']:,} anchors show only " \
+          f"{', '.join(top['childless'])}, which have no {top['source']} class"  # fmt: skip
