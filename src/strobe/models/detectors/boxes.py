@@ -1,0 +1,126 @@
+"""Boxes on their way through a detector: into the input's frame and back, and non-maximum suppression. Plain numpy."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.ports import Image
+from strobe.core.records import Detections
+
+__all__ = ["Fit", "Placement", "class_nms", "cxcywh_to_xyxy", "detections", "nms", "place"]
+
+Floats = NDArray[np.float64]
+
+Fit = Literal["letterbox", "letterbox-top-left", "stretch"]
+"""How an image gets to the input's size: centred on grey, in the top left corner on grey (YOLOX), or stretched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where an image lies inside the input: scaled by `scale_xy`, then shifted by `pad_xy`."""
+
+    scale_xy: tuple[float, float]
+    pad_xy: tuple[int, int]
+    size_wh: tuple[int, int]
+
+    def to_image(self, xyxy: Floats) -> Floats:
+        """Boxes in input pixels (N, 4) as boxes in pixels of the image, clipped to it.
+
+        >>> Placement(scale_xy=(0.5, 0.5), pad_xy=(0, 8), size_wh=(64, 32)).to_image(np.array([[4.0, 10, 40, 40]]))
+        array([[ 8.,  4., 64., 32.]])
+        """
+        moved = (xyxy - np.array([*self.pad_xy, *self.pad_xy])) / np.array([*self.scale_xy, *self.scale_xy])
+        return np.asarray(np.clip(moved, 0.0, np.array([*self.size_wh, *self.size_wh], dtype=np.float64)))
+
+    def to_input(self, xyxy: Floats) -> Floats:
+        """Boxes in pixels of the image as boxes in input pixels."""
+        return np.asarray(xyxy * np.array([*self.scale_xy] * 2) + np.array([*self.pad_xy] * 2))
+
+
+def place(
+    image: Image, size_hw: tuple[int, int], *, fit: Fit = "letterbox", fill: int = 114
+) -> tuple[Image, Placement]:
+    """The image at the input's size (bilinear), and where it lies there.
+
+    Scales are those really applied: a width rounded to whole pixels scales a little differently from a height, and
+    boxes come back by each.
+    """
+    height, width = image.shape[:2]
+    expect(height > 0 and width > 0, "image", "at least one pixel", image.shape)
+    high, wide = size_hw
+    if fit == "stretch":
+        new_wh = (wide, high)
+    else:
+        ratio = min(high / height, wide / width)
+        whole = round if fit == "letterbox" else int
+        new_wh = (max(1, whole(width * ratio)), max(1, whole(height * ratio)))
+    if new_wh != (width, height):
+        from PIL import Image as Pillow
+
+        image = np.asarray(Pillow.fromarray(image).resize(new_wh, Pillow.Resampling.BILINEAR))
+    spare = (wide - new_wh[0], high - new_wh[1])
+    pad = (spare[0] // 2, spare[1] // 2) if fit == "letterbox" else (0, 0)
+    if any(spare):
+        canvas = np.full((high, wide, 3), fill, dtype=np.uint8)
+        canvas[pad[1] : pad[1] + new_wh[1], pad[0] : pad[0] + new_wh[0]] = image
+        image = canvas
+    scale = (new_wh[0] / width, new_wh[1] / height)
+    return image, Placement(scale_xy=scale, pad_xy=pad, size_wh=(width, height))
+
+
+def cxcywh_to_xyxy(boxes: NDArray[Any]) -> Floats:
+    """Centre and size (N, 4) as corners.
+
+    >>> cxcywh_to_xyxy(np.array([[10.0, 10.0, 4.0, 6.0]])).tolist()
+    [[8.0, 7.0, 12.0, 13.0]]
+    """
+    boxes = np.asarray(boxes, dtype=np.float64)
+    half = boxes[:, 2:] / 2
+    return np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
+
+
+def nms(xyxy: Floats, score: Floats, *, iou: float) -> NDArray[np.int64]:
+    """The boxes that stay, best first: each that no better one overlaps by more than `iou`; ties keep their order."""
+    order = np.argsort(-score, kind="stable")
+    boxes = xyxy[order]
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    alive = np.ones(len(order), dtype=bool)
+    keep = []
+    for place_ in range(len(order)):
+        if not alive[place_]:
+            continue
+        keep.append(int(order[place_]))
+        rest = boxes[place_ + 1 :]
+        corner = np.maximum(boxes[place_, :2], rest[:, :2])
+        size = np.clip(np.minimum(boxes[place_, 2:], rest[:, 2:]) - corner, 0.0, None)
+        both = size[:, 0] * size[:, 1]
+        whole = area[place_] + area[place_ + 1 :] - both
+        alive[place_ + 1 :] &= ~(both > iou * whole)
+    return np.array(keep, dtype=np.int64)
+
+
+def class_nms(
+    xyxy: Floats, score: Floats, label: NDArray[Any], *, iou: float, most: int, before: int = 3000
+) -> NDArray[np.int64]:
+    """Non-maximum suppression within each class, best first, at most `most`; only the best `before` are looked at."""
+    best = np.argsort(-score, kind="stable")[:before]
+    # Classes moved apart cannot overlap: one pass does them all.
+    span = float(np.abs(xyxy).max(initial=0.0)) * 2 + 1
+    shifted = xyxy[best] + (label[best] * span)[:, None]
+    return np.asarray(best[nms(shifted, score[best], iou=iou)][:most])
+
+
+def detections(xyxy: Floats, label: NDArray[Any], score: Floats, *, placement: Placement | None = None) -> Detections:
+    """The record, best first; boxes go back to the image where a placement is given and must have an area there."""
+    boxes = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
+    score = np.asarray(score, dtype=np.float64)
+    if placement is not None:
+        boxes = placement.to_image(boxes)
+    there = np.flatnonzero(
+        (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1]) & np.isfinite(boxes).all(axis=1) & np.isfinite(score)
+    )
+    order = there[np.argsort(-score[there], kind="stable")]
+    return Detections(xyxy=boxes[order], label=np.asarray(label)[order].astype(np.int32), score=score[order])

@@ -1,0 +1,163 @@
+"""What the outputs of exported detectors mean: one decoder per layout people really have, from arrays to boxes.
+
+| layout | outputs | boxes | input |
+|---|---|---|---|
+| `yolov5` | (B, N, 5 + C): box, objectness, classes | centre and size, input pixels | letterbox, RGB / 255 |
+| `yolov8` (and 9, 11, 12) | (B, 4 + C, N): box, classes | centre and size, input pixels | letterbox, RGB / 255 |
+| `end2end` (YOLOv10, 26, with NMS) | (B, N, 6): box, score, class | corners, input pixels | letterbox, RGB / 255 |
+| `yolox` | (B, N, 5 + C), grid cells not yet decoded | offset and log size, strides 8, 16, 32 | top left, BGR 0–255 |
+| `detr` | logits (B, Q, C + 1) and boxes (B, Q, 4) | centre and size, 0–1 | stretched, ImageNet mean and std |
+| `rtdetr` | logits (B, Q, C) and boxes (B, Q, 4) | centre and size, 0–1 | stretched, RGB / 255 |
+| `ssd` (any model with built-in NMS) | boxes, labels, scores | corners, 0–1 or pixels | stretched |
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import ModelFailed
+from strobe.models.detectors.boxes import class_nms, cxcywh_to_xyxy
+
+__all__ = ["LAYOUTS", "Candidates", "decode", "guess_layout", "suppress"]
+
+LAYOUTS = ("yolov5", "yolov8", "end2end", "yolox", "detr", "rtdetr", "ssd")
+"""Every layout that can be declared."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Boxes of one image in input pixels, before suppression: xyxy (N, 4), label (N,), score (N,)."""
+
+    xyxy: NDArray[np.float64]
+    label: NDArray[np.int64]
+    score: NDArray[np.float64]
+
+
+def guess_layout(outputs: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
+    """The layout by the names and shapes of the outputs; None where they do not tell.
+
+    YOLOX looks like YOLOv5 and has to be declared, unless the file says so by its name for the output.
+
+    >>> guess_layout([("output0", [1, 84, 8400])])
+    'yolov8'
+    """
+    shapes = {name: [size if isinstance(size, int) else None for size in shape] for name, shape in outputs}
+    names = {name.lower() for name in shapes}
+    if len(outputs) >= 3 and any("box" in name for name in names) and any("score" in name for name in names):
+        return "ssd"
+    if "logits" in names and any("box" in name for name in names):
+        return "detr"
+    if len(outputs) != 1:
+        return None
+    shape = next(iter(shapes.values()))
+    if len(shape) != 3:
+        return None
+    if shape[2] == 6:
+        return "end2end"
+    rows, columns = shape[1], shape[2]
+    if rows is not None and (columns is None or rows < columns):
+        return "yolov8"
+    if columns is not None and (rows is None or rows > columns):
+        return "yolov5"
+    return None
+
+
+def decode(
+    layout: str, outputs: Arrays, image: int, *, size_hw: tuple[int, int], box_order: str, box_units: str, least: float
+) -> Candidates:
+    """The boxes of one image of the batch with a score of at least `least`."""
+    arrays = list(outputs.values())
+    if layout in ("yolov5", "yolov8", "yolox", "end2end"):
+        rows = np.asarray(arrays[0][image], dtype=np.float64)
+        if layout == "yolov8":
+            rows = rows.T
+        if layout == "end2end":
+            return _some(rows[:, :4], rows[:, 5].astype(np.int64), rows[:, 4], least)
+        if layout == "yolox":
+            rows = _yolox_grid(rows, size_hw)
+        first = 4 if layout == "yolov8" else 5
+        scores = rows[:, first:] if layout == "yolov8" else rows[:, first:] * rows[:, 4:5]
+        cell, label = np.nonzero(scores >= least)
+        return Candidates(cxcywh_to_xyxy(rows[cell, :4]), label, scores[cell, label])
+    if layout in ("detr", "rtdetr"):
+        return _queries(layout, outputs, image, size_hw, least)
+    return _built_in_nms(outputs, image, size_hw, box_order, box_units, least)
+
+
+def suppress(found: Candidates, layout: str, *, iou: float, most: int) -> Candidates:
+    """Class-wise non-maximum suppression where the layout has none of its own; the best `most` otherwise."""
+    if layout in ("yolov5", "yolov8", "yolox"):
+        keep = class_nms(found.xyxy, found.score, found.label, iou=iou, most=most)
+    else:
+        keep = np.argsort(-found.score, kind="stable")[:most]
+    return Candidates(found.xyxy[keep], found.label[keep], found.score[keep])
+
+
+def _some(xyxy: NDArray[Any], label: NDArray[np.int64], score: NDArray[Any], least: float) -> Candidates:
+    keep = score >= least
+    return Candidates(np.asarray(xyxy[keep], dtype=np.float64), label[keep], np.asarray(score[keep], dtype=np.float64))
+
+
+def _yolox_grid(rows: NDArray[np.float64], size_hw: tuple[int, int]) -> NDArray[np.float64]:
+    """YOLOX leaves its cells undecoded: centre = (offset + cell) · stride, size = exp(log size) · stride."""
+    cells, strides = [], []
+    for stride in (8, 16, 32):
+        high, wide = size_hw[0] // stride, size_hw[1] // stride
+        y, x = np.mgrid[:high, :wide]
+        cells.append(np.stack([x.ravel(), y.ravel()], axis=1))
+        strides.append(np.full((high * wide, 1), stride))
+    cell, stride_of = np.concatenate(cells), np.concatenate(strides)
+    if len(cell) != len(rows):
+        raise ModelFailed(
+            f"yolox: {len(rows)} cells for an input of {size_hw}, expected {len(cell)}; is the size right?"
+        )
+    out = rows.copy()
+    out[:, :2] = (rows[:, :2] + cell) * stride_of
+    out[:, 2:4] = np.exp(rows[:, 2:4]) * stride_of
+    return out
+
+
+def _named(outputs: Arrays, *words: str) -> NDArray[Any] | None:
+    return next((array for name, array in outputs.items() if any(word in name.lower() for word in words)), None)
+
+
+def _queries(layout: str, outputs: Arrays, image: int, size_hw: tuple[int, int], least: float) -> Candidates:
+    logits, boxes = _named(outputs, "logit", "score", "class"), _named(outputs, "box")
+    if logits is None or boxes is None:
+        raise ModelFailed(f"{layout}: expected outputs named like logits and pred_boxes, got {', '.join(outputs)}")
+    values = np.asarray(logits[image], dtype=np.float64)
+    if layout == "detr":
+        values = np.exp(values - values.max(axis=1, keepdims=True))
+        values = (values / values.sum(axis=1, keepdims=True))[:, :-1]  # the last class is "no object"
+        label = values.argmax(axis=1)
+        query, score = np.arange(len(values)), values.max(axis=1)
+    else:
+        values = 1 / (1 + np.exp(-values))
+        query, label = np.nonzero(values >= least)
+        score = values[query, label]
+    xyxy = cxcywh_to_xyxy(boxes[image])[query] * np.array([size_hw[1], size_hw[0]] * 2)
+    return _some(xyxy, label, score, least)
+
+
+def _built_in_nms(
+    outputs: Arrays, image: int, size_hw: tuple[int, int], box_order: str, box_units: str, least: float
+) -> Candidates:
+    boxes, score = _named(outputs, "box"), _named(outputs, "score")
+    label = _named(outputs, "label", "class")
+    if boxes is None or score is None or label is None:
+        raise ModelFailed(f"ssd: expected outputs named like boxes, labels and scores, got {', '.join(outputs)}")
+    if boxes.ndim == 3:
+        boxes, score, label = boxes[image], score[image], label[image]
+    xyxy = np.asarray(boxes, dtype=np.float64)
+    if box_order == "yxyx":
+        xyxy = xyxy[:, [1, 0, 3, 2]]
+    if box_units == "normalised":
+        xyxy = xyxy * np.array([size_hw[1], size_hw[0]] * 2)
+    count = _named(outputs, "num")
+    n = int(np.asarray(count).ravel()[image]) if count is not None else len(xyxy)
+    return _some(xyxy[:n], np.asarray(label[:n]).astype(np.int64), np.asarray(score[:n], dtype=np.float64), least)

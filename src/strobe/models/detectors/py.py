@@ -1,0 +1,85 @@
+"""A detector of your own from a plain function, for `py:FILE.py:FACTORY`.
+
+from strobe.models.detectors.py import detector
+
+def make():
+    return detector(find, ["cat", "dog"], name="mine")   # find(images) -> [(xyxy, label, score), …] per image
+"""
+
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from strobe.core.errors import ModelFailed
+from strobe.core.labels import LabelSpace, space
+from strobe.core.ports import Image
+from strobe.core.records import Detections, ModelSpec
+from strobe.models.detectors.boxes import detections
+
+__all__ = ["FunctionDetector", "detector"]
+
+Answer = tuple[Any, Any, Any]
+"""Boxes (N, 4) in pixels of the image, labels (N,), scores (N,)."""
+
+
+class FunctionDetector:
+    """A plain function over images, behind the Detector port."""
+
+    def __init__(self, function: Callable[[list[Image]], Sequence[Answer]], spec: ModelSpec) -> None:
+        self.spec = spec
+        self._function = function
+
+    def prepare(self, image: Image) -> Image:
+        """The image as it is: the function owns its preprocessing."""
+        return image
+
+    def forward(self, prepared: Sequence[Image]) -> list[Detections]:
+        """What the function found, highest score first."""
+        answers = self._function(list(prepared))
+        if len(answers) != len(prepared):
+            raise ModelFailed(f"{self.spec.name}: {len(answers)} answers for {len(prepared)} images; one each, please")
+        return [self._one(answer) for answer in answers]
+
+    def _one(self, answer: Answer) -> Detections:
+        xyxy, label, score = (np.asarray(part, dtype=np.float64) for part in answer)
+        n = len(score)
+        if xyxy.reshape(-1, 4).shape[0] != n or label.shape != (n,):
+            raise ModelFailed(f"{self.spec.name}: expected xyxy (N, 4), label (N,), score (N,), got {n} scores")
+        if n and not 0 <= label.min() <= label.max() < len(self.spec.label_space):
+            raise ModelFailed(f"{self.spec.name}: labels outside 0–{len(self.spec.label_space) - 1}")
+        return detections(xyxy, label.astype(np.int64), score)
+
+
+def detector(
+    function: Callable[[list[Image]], Sequence[Answer]],
+    classes: Sequence[str] | str,
+    *,
+    name: str,
+    weights: str = "",
+    batch_size: int = 8,
+) -> FunctionDetector:
+    """The function as a detector. `classes` are names in the order of its labels, or a shipped space (coco-80, …).
+
+    `weights` is whatever changes when its answers do (a version, a digest); without it, the function's source.
+    """
+    label_space = space(classes) if isinstance(classes, str) else LabelSpace.of_names(f"{name} classes", list(classes))
+    if not weights:
+        try:
+            source = inspect.getsource(function)
+        except (OSError, TypeError):
+            source = getattr(function, "__qualname__", name)
+        weights = hashlib.sha256(source.encode()).hexdigest()
+    spec = ModelSpec(
+        name=name,
+        provider="py",
+        task="detection",
+        label_space=label_space,
+        weights=weights,
+        kind="probabilities",
+        preprocessing={"plugin": name},
+        batch_size=batch_size,
+    )
+    return FunctionDetector(function, spec)

@@ -1,0 +1,67 @@
+"""Which classes a detector's label numbers are."""
+
+from collections.abc import Sequence
+
+from strobe.core.errors import ModelFailed, printable
+from strobe.core.labels import LabelSpace, space
+
+__all__ = ["detector_space"]
+
+_ALIASES = {
+    "aeroplane": "airplane", "motorbike": "motorcycle", "sofa": "couch", "pottedplant": "potted plant",
+    "diningtable": "dining table", "tvmonitor": "tv",
+}  # fmt: skip
+_NO_CLASS = ("n/a", "__background__", "background", "")
+
+
+def detector_space(
+    model: str,
+    n_classes: int,
+    *,
+    names: Sequence[str] = (),
+    background: bool = False,
+    dataset: LabelSpace | None = None,
+) -> LabelSpace:
+    """The label space of a detector whose labels run 0…n_classes−1; `background` says that 0 is no object.
+
+    COCO's 80 or 91 classes and VOC's 20 are known by their names, or by their number alone where there are no names.
+    Otherwise the names the model brings, otherwise the dataset's own classes where there are as many.
+    """
+    if names and not all(name.startswith("LABEL_") or name.isdigit() for name in names):
+        return _named(model, names)
+    known = {91: "coco-91", 80: "coco-80"}
+    if n_classes in known:
+        return space(known[n_classes])
+    if background and n_classes == 21:
+        return _with_background(space("voc"))
+    if dataset is not None and n_classes == len(dataset):
+        return dataset
+    if dataset is not None and background and n_classes == len(dataset) + 1:
+        return _with_background(dataset)
+    have = f" and the dataset has {len(dataset)} classes" if dataset is not None else ""
+    raise ModelFailed(f"{printable(model)}: its {n_classes} classes have no names{have}; name them in its settings")
+
+
+def _named(model: str, names: Sequence[str]) -> LabelSpace:
+    plain = [_ALIASES.get(name.casefold().strip(), name.casefold().strip()) for name in names]
+    for candidate in (space("coco-80"), space("coco-91")):
+        if len(plain) == len(candidate) and all(
+            said in (label, *_NO_CLASS) or label in ("background", f"unused-{place}")
+            for place, (said, label) in enumerate(zip(plain, candidate.ids, strict=True))
+        ):
+            return candidate
+    if [name.casefold() for name in names] == list(space("voc").ids):
+        return space("voc")
+    unique: list[str] = []
+    for place, name in enumerate(names):
+        unique.append(name if name and name not in unique else f"{name or 'class'} ({place})")
+    return LabelSpace(name=f"classes of {model}", ids=tuple(unique), names=tuple(unique))
+
+
+def _with_background(label_space: LabelSpace) -> LabelSpace:
+    """The space with a class before all others that is no object; its ids stay, so that they match the dataset's."""
+    return LabelSpace(
+        name=f"{label_space.name} after background",
+        ids=("background", *label_space.ids),
+        names=("background", *label_space.names),
+    )

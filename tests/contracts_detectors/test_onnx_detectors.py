@@ -1,0 +1,123 @@
+"""Exported ONNX files of every layout decode to boxes that are known."""
+
+import json
+
+import numpy as np
+import pytest
+
+from strobe.core.errors import StrobeError
+from strobe.models.detectors.onnx import load
+from strobe.models.detectors.onnx_layouts import guess_layout
+from strobe.models.options import LoadOptions
+
+CLASSES = ["red", "green", "blue"]
+LAYOUTS = {
+    "yolov5": {"labels": CLASSES},
+    "yolov8": {"labels": CLASSES},
+    "end2end": {"labels": CLASSES},
+    "yolox": {"labels": CLASSES, "layout": "yolox"},
+    "detr": {"labels": CLASSES},
+    "rtdetr": {"labels": CLASSES, "layout": "rtdetr"},
+    "ssd": {"labels": CLASSES},
+    "tf-ssd": {"labels": CLASSES, "layout": "ssd", "box_order": "yxyx", "label_offset": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def models(real, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("onnx")
+    return {
+        layout: real.export(folder / f"{layout}.onnx", layout, settings={"task": "detection", **said})
+        for layout, said in LAYOUTS.items()
+    }
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_known_boxes_come_back_to_the_pixel(models, real, layout):
+    """The input is half the image's size, so edges on even pixels are exact; the class is the colour."""
+    detector = load(str(models[layout]), None, LoadOptions())
+    box = (40, 20, 120, 90)
+    for label, colour in enumerate([(255, 40, 40), (40, 255, 40), (40, 40, 255)]):
+        image = real.scene(192, 128, box, colour=colour)
+        found = detector.forward([detector.prepare(image)])[0]
+        np.testing.assert_allclose(found.xyxy[0], box, atol=1e-3)
+        assert found.label[0] == label
+        assert found.score[0] > 0.4
+        assert detector.spec.label_space.names[found.label[0]] == CLASSES[label]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_odd_sizes_are_letterboxed_and_back(models, real, layout):
+    """157 × 311 into 64 × 96: every layout's own way of fitting must be undone."""
+    detector = load(str(models[layout]), None, LoadOptions())
+    box = (31, 60, 130, 251)
+    found = detector.forward([detector.prepare(real.scene(157, 311, box))])[0]
+    # Half a pixel of the input at each edge, in pixels of the image; a letterboxed side shrinks by 311/64.
+    tolerance = 311 / 64
+    np.testing.assert_allclose(found.xyxy[0], box, atol=tolerance)
+    assert (found.xyxy >= 0).all()
+    assert (found.xyxy[:, [0, 2]] <= 157).all()
+    assert (found.xyxy[:, [1, 3]] <= 311).all()
+
+
+@pytest.mark.parametrize("layout", ["yolov5", "yolov8"])
+def test_duplicates_are_suppressed_within_a_class_only(models, real, layout):
+    detector = load(str(models[layout]), None, LoadOptions())
+    found = detector.forward([detector.prepare(real.scene(96, 64, (20, 10, 70, 50)))])[0]
+    # Of the best, its duplicate, another class on the same place and background below the threshold, two stay.
+    assert found.label.tolist() == [0, 1]
+    np.testing.assert_array_equal(found.xyxy[0], found.xyxy[1])
+
+
+def test_layouts_are_guessed_from_outputs_alone():
+    assert guess_layout([("output0", [1, 84, 8400])]) == "yolov8"
+    assert guess_layout([("output0", ["batch", 84, "anchors"])]) == "yolov8"
+    assert guess_layout([("output", [1, 25200, 85])]) == "yolov5"
+    assert guess_layout([("output0", [1, 300, 6])]) == "end2end"
+    assert guess_layout([("logits", [1, 100, 92]), ("pred_boxes", [1, 100, 4])]) == "detr"
+    assert guess_layout([("bboxes", [1, 200, 4]), ("labels", [1, 200]), ("scores", [1, 200])]) == "ssd"
+    assert guess_layout([("probabilities", [1, 1000])]) is None
+
+
+def test_the_class_count_names_the_space(real, tmp_path):
+    """No JSON at all: 80 classes in a YOLO layout are COCO's, another number must be named or be the dataset's."""
+    from strobe.core.labels import LabelSpace
+
+    path = real.export(tmp_path / "three.onnx", "yolov8")
+    mine = LabelSpace.of_names("mine", CLASSES)
+    assert load(str(path), None, LoadOptions(label_space=mine)).spec.label_space is mine
+    with pytest.raises(StrobeError, match="3 classes have no names"):
+        load(str(path), None, LoadOptions())
+
+
+def test_what_is_wrong_is_said_in_one_line(real, tmp_path):
+    path = real.export(tmp_path / "m.onnx", "yolov8", settings={"labels": CLASSES, "layuot": "yolov8"})
+    settings = path.with_suffix(".json")
+    cases = [
+        ({"labels": CLASSES, "layuot": "yolov8"}, "unknown setting .* did you mean layout"),
+        ({"labels": CLASSES, "layout": "yolov99"}, "do not tell the layout"),
+        ({"labels": 7}, "expected a shipped space or a list of names"),
+        ({"labels": "coco-8"}, "unknown label space"),
+        ({"labels": CLASSES, "fit": "crop"}, "fit: expected one of letterbox"),
+        ({"labels": CLASSES, "mean": 0.5}, "mean: expected three numbers"),
+        ({"labels": CLASSES, "layout": "detr"}, "expected outputs named like logits"),
+        ({"labels": CLASSES, "layout": "yolox"}, "cells for an input"),
+    ]
+    for said, message in cases:
+        settings.write_text(json.dumps(said))
+        with pytest.raises(StrobeError, match=message) as caught:
+            run(str(path))
+        assert "\n" not in str(caught.value)
+    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    with pytest.raises(StrobeError, match="not a model onnxruntime reads"):
+        load(str(tmp_path / "bad.onnx"), None, LoadOptions())
+    with pytest.raises(StrobeError, match="no such file"):
+        load(str(tmp_path / "none.onnx"), None, LoadOptions())
+    with pytest.raises(StrobeError, match="holds its own weights"):
+        load(str(path), path, LoadOptions())
+
+
+def run(path):
+    """Load and look at one image."""
+    detector = load(path, None, LoadOptions())
+    return detector.forward([detector.prepare(np.zeros((64, 96, 3), dtype=np.uint8))])
