@@ -247,6 +247,9 @@ def _gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset) -> dict[s
     )
     if len(choice.counts) == GALLERY_MODELS:
         intro += f" The gallery shows the {GALLERY_MODELS} most robust models."
+    has_pictures = any(gallery.pictures.values())
+    if not has_pictures:
+        intro += " There are no pictures: this data has none at hand."
     if gallery.left_out:
         intro += f" {gallery.left_out} more were left out to keep the file small."
     if gallery.unreadable:
@@ -257,6 +260,7 @@ def _gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset) -> dict[s
     return {
         "n_shown": shown,
         "intro": intro,
+        "pictures": has_pictures,
         "why": why or "The gallery was switched off.",
         "models": list(choice.counts),
         "classes": [(place, names[place]) for place in sorted(present, key=lambda place: names[place])],

@@ -1,0 +1,135 @@
+"""From a run folder to its page: what `strobe report` joins, and what it says when something is not as it was."""
+
+import io
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from strobe.cli.report import command
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidFile, StrobeError
+from strobe.core.ports import Silent
+from strobe.datasets import folder
+from strobe.workflows.report import ReportRequest, report_run
+from strobe.workflows.score import ScoreRequest, score_dataset
+
+
+class Notes(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+
+def quick() -> ScoreRequest:
+    from strobe.analyses.plan import ScoreOptions
+
+    return ScoreRequest(options=ScoreOptions(replicates=100, control_seeds=5))
+
+
+@pytest.fixture(scope="module")
+def scored(painted, tmp_path_factory):
+    """A dataset folder with stored pictures and a run scored from prediction files."""
+    from dataclasses import replace
+
+    from strobe.core.dataset import texts
+
+    dataset, predictions, _, source = painted
+    root = tmp_path_factory.mktemp("whole")
+    data, run = root / "data", root / "run"
+    media = [f"media/{row:05d}.png" for row in range(len(dataset.frames))]
+    (data / "media").mkdir(parents=True)
+    for row, name in enumerate(media):
+        out = io.BytesIO()
+        Image.fromarray(source.read(row)).resize((80, 50)).save(out, "PNG")
+        (data / name).write_bytes(out.getvalue())
+    stored: Dataset = replace(dataset, frames=replace(dataset.frames, media=texts(media)))
+    folder.write(stored, data)
+    specs = []
+    for name, one in list(predictions.items())[:2]:
+        path = root / f"{name}.json"
+        path.write_text(
+            json.dumps({key: row.tolist() for key, row in zip(dataset.frames.key, one.probability, strict=True)})
+        )
+        specs.append(f"{name}=preds:{path}")
+    score_dataset(data, specs, run, quick(), Silent())
+    return root, data, run
+
+
+def gallery(path):
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="gallery-data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_the_command_writes_the_page_and_prints_its_path(scored):
+    _, _, run = scored
+    result = CliRunner().invoke(command, [str(run), "--gallery", "6", "-q"], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert result.output.strip() == str(run / "report.html")
+    data = gallery(run / "report.html")
+    assert data["models"] == ["steady-net", "quick-net"]
+    assert len(data["sets"]) <= 6
+    assert data["pictures"]
+    assert "strobe " in (run / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_dataset_without_pictures_still_gets_a_report(scored, tmp_path):
+    import shutil
+
+    _root, data, run = scored
+    bare, copy = tmp_path / "bare", tmp_path / "run"
+    shutil.copytree(data, bare, ignore=shutil.ignore_patterns("media"))
+    shutil.copytree(run, copy)
+    notes = Notes()
+    path = report_run(copy, ReportRequest(dataset=bare), notes)
+    assert any("could not be read" in said or "no pictures" in said for said in notes.said)
+    assert all(frame["i"] == -1 for one in gallery(path)["sets"] for frame in one["f"])
+    assert "There are no pictures" in path.read_text(encoding="utf-8")
+
+
+def test_one_line_for_what_is_missing_or_changed(scored, tmp_path):
+    import shutil
+
+    _root, _data, run = scored
+    with pytest.raises(StrobeError, match="no such run folder"):
+        report_run(tmp_path / "nowhere")
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    (copy / "results.json").unlink()
+    with pytest.raises(StrobeError, match=r"results.json; run strobe score on this run first"):
+        report_run(copy)
+    for content, message in (
+        ("[]", "no schema number"),
+        ('{"schema": 99, "dataset": {}, "models": {}}', "newer than this strobe reads"),
+        ('{"schema": 1}', "no dataset or models"),
+        ('{"schema": 1,', "not JSON"),
+    ):
+        (copy / "results.json").write_text(content)
+        with pytest.raises(InvalidFile, match=message):
+            report_run(copy)
+    results = json.loads((run / "results.json").read_text())
+    results["dataset"]["digest"] = "0" * 64
+    (copy / "results.json").write_text(json.dumps(results))
+    with pytest.raises(StrobeError, match="run strobe score on this run again"):
+        report_run(copy)
+
+
+def test_a_subset_is_asked_for_and_honoured(scored, tmp_path):
+    from dataclasses import replace
+
+    root, data, _run = scored
+    some = tmp_path / "some.txt"
+    some.write_text("\n".join(f"clip{video:03d}" for video in range(12)))
+    specs = [f"quick-net=preds:{root / 'quick-net.json'}"]
+    request = replace(quick(), subset=some, ignore_extra=True)
+    part = tmp_path / "part"
+    score_dataset(data, specs, part, request, Silent())
+    with pytest.raises(StrobeError, match=r"give the same --subset \(some.txt\)"):
+        report_run(part)
+    path = report_run(part, ReportRequest(subset=some))
+    assert {one["v"] for one in gallery(path)["sets"]} <= {f"clip{video:03d}" for video in range(12)}
+    assert gallery(path)["n_sets"] == 12
