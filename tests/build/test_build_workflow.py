@@ -68,6 +68,7 @@ def test_frames_are_stored_without_loss(clips: list[Path], tmp_path: Path) -> No
     assert not np.isnan(dataset.hints.motion).any()
 
 
+@pytest.mark.slow
 def test_same_bytes_for_any_workers_order_and_place(clips: list[Path], tmp_path: Path) -> None:
     build(clips, tmp_path / "a" / "out", DOG)
     build(clips[::-1], tmp_path / "b" / "out", BuildOptions(label=("dog",), sampling=DOG.sampling, workers=2))
@@ -100,6 +101,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("after", "workers"), [(1, 1), (20, 1), (40, 1), (20, 2)])
 def test_killed_and_resumed_gives_the_same_bytes(after: int, workers: int, clips: list[Path], tmp_path: Path) -> None:
     whole = tmp_path / "whole" / "out"
@@ -146,6 +148,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_decoder_that_crashes_costs_one_video(clips: list[Path], tmp_path: Path) -> None:
     script = tmp_path / "crashing.py"
     script.write_text(CRASHING)

@@ -149,7 +149,7 @@ def test_seek_equals_full_decode(case: str, make_clip: MakeClip) -> None:
             assert not reader.missing
             if index.seekable and case not in DEAR:
                 assert reader.decoded <= 12 + 8, f"frame {place} cost {reader.decoded} frames"
-    with Reader(index) as reader:  # stretches through one container, in an order that jumps back and forth
+    with Reader.open(path) as reader:  # stretches through one container, in an order that jumps back and forth
         for start in (len(index) // 2, 0, max(0, len(index) - 5), len(index) // 3):
             stop = min(len(index), start + 9)
             assert exact_hashes(path, reader, range(start, stop)) == dict(

@@ -9,11 +9,12 @@ import bisect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from strobe.build.index import Key, Limits, VideoIndex, check_size, decode_all, open_video
+from strobe.build.index import Key, Limits, VideoIndex, check_size, decode_all, open_indexed, open_video
 from strobe.core.dataset import NO_PTS
 from strobe.core.errors import expect
 from strobe.core.ports import Image
@@ -45,16 +46,26 @@ class Reader:
     `mistrusted` turns True where frames came that the index does not know: then index by decoding and start again.
     """
 
-    def __init__(self, index: VideoIndex, limits: Limits | None = None) -> None:
+    def __init__(
+        self, index: VideoIndex, limits: Limits | None = None, *, opened: tuple[Any, Any] | None = None
+    ) -> None:
+        """`opened` is a container and its stream to go on with; otherwise the file is opened."""
         self.index = index
         self.decoded = 0
         self.missing: set[int] = set()
         self.mistrusted = False
         self._limits = limits or Limits()
-        self._container, self._stream = open_video(index.path, self._limits)
-        self._fresh = True
+        self._container, self._stream = opened or open_video(index.path, self._limits)
+        self._fresh = opened is None
         self._sar = _sample_aspect(self._stream)
         self._key_places = [key.place for key in index.keys]
+
+    @classmethod
+    def open(cls, path: Path, limits: Limits | None = None, *, by_decoding: bool = False) -> "Reader":
+        """A reader of a video that is indexed on the way: the file is opened once (opening takes a while)."""
+        limits = limits or Limits()
+        index, container, stream = open_indexed(path, limits, by_decoding=by_decoding)
+        return cls(index, limits, opened=(container, stream))
 
     def close(self) -> None:
         """Close the file."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from strobe.build.decode import DecodedFrame, Reader
 from strobe.build.hints import Features, PairHints, features_of, set_hints
-from strobe.build.index import Limits, VideoIndex, read_index
+from strobe.build.index import Limits
 from strobe.build.labels import AnchorRow, LabelRow, eligible_frames
 from strobe.build.sample import Sampling, choose_anchors, window_of
 from strobe.build.store import FrameEncoder, Store
@@ -190,11 +190,13 @@ def _run(job: Job) -> Outcome:
     old = fragment_of(path)
     if old is not None and old.job == digest and _media_whole(job, old):
         return Outcome(name=job.name, fragment=old, reused=True)
-    index = read_index(job.path, job.limits)
-    fragment, decoded, mistrusted = _extract(job, index, sha256, digest)
-    if mistrusted:
-        index = read_index(job.path, job.limits, by_decoding=True)
-        fragment, decoded, _ = _extract(job, index, sha256, digest)
+    with Reader.open(job.path, job.limits) as reader:
+        fragment = _extract(job, reader, sha256, digest)
+        decoded = reader.decoded
+    if reader.mistrusted:
+        with Reader.open(job.path, job.limits, by_decoding=True) as reader:
+            fragment = _extract(job, reader, sha256, digest)
+            decoded += reader.decoded
     write_json(path, fragment.to_json())
     return Outcome(name=job.name, fragment=fragment, decoded=decoded)
 
@@ -229,7 +231,8 @@ def _media_whole(job: Job, fragment: Fragment) -> bool:
         return False
 
 
-def _extract(job: Job, index: VideoIndex, sha256: str, digest: str) -> tuple[Fragment, int, bool]:
+def _extract(job: Job, reader: Reader, sha256: str, digest: str) -> Fragment:
+    index = reader.index
     notes = list(index.notes)
     video_id = sha256[:16]
     eligible = eligible_frames(job.labels, index)
@@ -243,7 +246,7 @@ def _extract(job: Job, index: VideoIndex, sha256: str, digest: str) -> tuple[Fra
     windows = {anchor: window_of(index, anchor, job.sampling) for anchor in anchors}
     wanted = sorted({place for window in windows.values() for place in window})
     hinting = _Hinting(windows) if job.hints else None
-    with Reader(index, job.limits) as reader, _Storing(job) as storing:
+    with _Storing(job) as storing:
         for decoded in reader.frames(wanted):
             storing.add(decoded)
             if hinting:
@@ -251,7 +254,6 @@ def _extract(job: Job, index: VideoIndex, sha256: str, digest: str) -> tuple[Fra
         frames = storing.finish()
         if reader.missing:
             notes.append(f"{len(reader.missing)} damaged frame(s) left out, first {min(reader.missing)}")
-        seen, mistrusted = reader.decoded, reader.mistrusted
     there = {row.index for row in frames}
     hints = hinting.finish() if hinting else {}
     kept = [
@@ -276,8 +278,7 @@ def _extract(job: Job, index: VideoIndex, sha256: str, digest: str) -> tuple[Fra
         n_frames=len(index),
         fps=index.fps,
     )
-    fragment = Fragment(job=digest, video=video, frames=tuple(frames), sets=tuple(kept), notes=tuple(notes))
-    return fragment, seen, mistrusted
+    return Fragment(job=digest, video=video, frames=tuple(frames), sets=tuple(kept), notes=tuple(notes))
 
 
 class _Hinting:

@@ -18,7 +18,7 @@ from strobe.core.dataset import NO_PTS
 from strobe.core.errors import InvalidFile, StrobeError, expect, printable
 from strobe.core.late import require
 
-__all__ = ["Key", "Limits", "VideoIndex", "decode_all", "open_video", "read_index"]
+__all__ = ["Key", "Limits", "VideoIndex", "check_size", "decode_all", "open_indexed", "open_video", "read_index"]
 
 _SEEKABLE = ("mov", "matroska", "webm", "flv", "mpegts")
 """Demuxers whose packet timestamps are the presentation order and whose seeks can be checked."""
@@ -197,20 +197,24 @@ def read_index(path: Path, limits: Limits | None = None, *, by_decoding: bool = 
 
     `by_decoding` decodes in any case; used where the packets turned out not to tell the truth.
     """
-    limits = limits or Limits()
+    index, container, _ = open_indexed(path, limits or Limits(), by_decoding=by_decoding)
+    container.close()
+    return index
+
+
+def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tuple[VideoIndex, Any, Any]:
+    """The index with the container and stream it was made from, still open and read to their end."""
     container, stream = open_video(path, limits)
     try:
-        keys: tuple[Key, ...] = ()
         pts: NDArray[np.int64] | None = None
+        keys: tuple[Key, ...] = ()
+        why = "its packets do not match its frames"
         if not by_decoding:
             pts, keys, why = _from_packets(path, container, stream, limits)
-        else:
-            why = "its packets do not match its frames"
         declared = int(stream.frames or 0)
         notes = []
         if pts is None:
-            if why:
-                notes.append(f"decoded from the start: {why}")
+            notes.append(f"decoded from the start: {why}")
             container.close()
             container, stream = open_video(path, limits)
             pts, faults = _from_frames(path, container, stream, limits)
@@ -221,6 +225,7 @@ def read_index(path: Path, limits: Limits | None = None, *, by_decoding: bool = 
             notes.append(f"the header says {declared} frames, {len(pts)} are there")
         if len(keys) == 1 and len(pts) > 250:
             notes.append("one key frame in the whole video: every read decodes from the start")
+        _check_duration(path, pts, Fraction(stream.time_base or 0), limits)
         context = stream.codec_context
         index = VideoIndex(
             path=path,
@@ -233,14 +238,18 @@ def read_index(path: Path, limits: Limits | None = None, *, by_decoding: bool = 
             keys=keys,
             notes=tuple(notes),
         )
-    finally:
+    except BaseException:
         container.close()
+        raise
+    return index, container, stream
+
+
+def _check_duration(path: Path, pts: NDArray[np.int64], time_base: Fraction, limits: Limits) -> None:
     known = pts[pts != NO_PTS]
-    seconds = float((known[-1] - known[0]) * index.time_base) if len(known) else 0.0
+    seconds = float(int(known[-1] - known[0]) * time_base) if len(known) else 0.0
     if seconds > limits.max_duration_s:
         problem = f"lasts {seconds:.0f} s; the limit is {limits.max_duration_s:.0f} s"
         raise InvalidFile(path, problem, hint="raise it with --max-duration, or cut the video")
-    return index
 
 
 def _codec_hint(stream: Any) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from strobe.build.decode import DecodedFrame, Reader
-from strobe.build.index import Limits, VideoIndex, read_index
+from strobe.build.index import Limits
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.ports import Image
@@ -92,18 +92,20 @@ class VideoSource:
                 f"the video {printable(path)} is not there; {printable(self._dataset.name)} keeps its frames in it "
                 "(built with --reference): put it back, or build without --reference"
             )
-        index = read_index(path, self._limits)
+        reader = Reader.open(path, self._limits)
         n_frames = int(self._dataset.videos.n_frames[video])
-        if 0 <= n_frames != len(index):
+        if 0 <= n_frames != len(reader.index):
             # The build found that packets and frames do not match; so must we.
-            index = read_index(path, self._limits, by_decoding=True)
-        if len(index) <= self._wanted[video][-1]:
+            reader.close()
+            reader = Reader.open(path, self._limits, by_decoding=True)
+        if len(reader.index) <= self._wanted[video][-1]:
+            reader.close()
             raise InvalidFile(
-                path, f"has {len(index)} frames, the build saw {n_frames}", hint="build the dataset again"
+                path, f"has {len(reader.index)} frames, the build saw {n_frames}", hint="build the dataset again"
             )
         while len(self._open) >= _OPEN_VIDEOS:
             self._open.popitem(last=False)[1].reader.close()
-        self._open[video] = _OpenVideo(index, self._limits, self._wanted[video])
+        self._open[video] = _OpenVideo(reader, self._wanted[video])
         return self._open[video]
 
     def _keep(self, row: int, image: Image) -> None:
@@ -118,8 +120,8 @@ class VideoSource:
 class _OpenVideo:
     """An open video and where its decoder stands among the frames the dataset wants."""
 
-    def __init__(self, index: VideoIndex, limits: Limits, wanted: list[int]) -> None:
-        self.reader = Reader(index, limits)
+    def __init__(self, reader: Reader, wanted: list[int]) -> None:
+        self.reader = reader
         self._wanted = wanted
         self._frames: Iterator[DecodedFrame] | None = None
         self._at = -1
