@@ -8,11 +8,13 @@ loop beside it, decoding alone, and the ratios. Needs torch, torchvision, timm, 
 """
 
 import argparse
+import faulthandler
 import io
 import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,7 +27,7 @@ import torch
 from PIL import Image as Pillow
 
 from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
-from strobe.core.labels import Projection, space
+from strobe.core.labels import projection, space
 from strobe.core.ports import Silent
 from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions
@@ -65,7 +67,7 @@ def make_frames(root: Path, n: int, *, distinct: int) -> Dataset:
         list(pool.map(lambda row: (root / f"media/{row:06d}.jpg").write_bytes(files[row % distinct]), range(n)))
     rows, unknown, n_sets = np.arange(n), np.zeros(n, dtype=np.int64), n // 21 + 1
     return Dataset(
-        info=DatasetInfo(name="benchmark", label_space=space("ilsvrc-2012"), k=10),
+        info=DatasetInfo(name="benchmark", label_space=space("imagenet-vid"), k=10),
         videos=Videos(
             video_id=texts([f"{place:016x}" for place in range(n_sets)]),
             name=texts([str(place) for place in range(n_sets)]),
@@ -92,7 +94,9 @@ def rate(work: Callable[[], int], *, device: str) -> float:
     n = work()
     if device == "cuda":
         torch.cuda.synchronize()
-    return n / (time.perf_counter() - begin)
+    seconds = time.perf_counter() - begin
+    print(f"{work.__qualname__.split('.')[0]}: {n} images in {seconds:.2f} s", file=sys.stderr)
+    return n / seconds
 
 
 def bare_forward(model: TorchClassifier, batch: int, *, device: str, rounds: int, compiled: bool) -> float:
@@ -112,34 +116,43 @@ def bare_forward(model: TorchClassifier, batch: int, *, device: str, rounds: int
 
 
 def end_to_end(
-    model: TorchClassifier, dataset: Dataset, *, device: str, share: tuple[int, int], threads: int, shard: int
+    model: TorchClassifier,
+    dataset: Dataset,
+    *,
+    device: str,
+    share: tuple[int, int],
+    threads: int,
+    shard: int,
+    lanes: int = 3,
 ) -> float:
     """The engine: frames on disk to predictions on disk."""
-    labels = space("ilsvrc-2012")
-    runner = Runner(name="resnet50", model=model, projection=Projection.identity(labels))
+    runner = Runner(name="resnet50", model=model, projection=projection("ilsvrc-2012", "imagenet-vid"))
     keys = [str(key) for key in dataset.frames.key]
 
-    def work() -> int:
-        with tempfile.TemporaryDirectory() as folder:
-            store = ModelStore(
-                Path(folder), "resnet50", key="0" * 16, frame_ids=keys, task="classification", n_classes=1000
-            )
-            decode = DecodeOptions(
-                threads=threads, chunk=16, ahead=max(8, 3 * model.spec.batch_size // 16), device_share=share
-            )
+    with tempfile.TemporaryDirectory() as folder:
+        store = ModelStore(Path(folder), "resnet50", key="0" * 16, frame_ids=keys, task="classification", n_classes=30)
+        decode = DecodeOptions(
+            threads=threads,
+            chunk=16,
+            ahead=max(8, 3 * model.spec.batch_size // 16),
+            device_share=share,
+            device_lanes=lanes,
+        )
+
+        def work() -> int:
             outcomes = run_models(
                 [runner], {"resnet50": store}, MediaSource(dataset), frame_names=keys, rows=np.arange(len(keys)),
                 options=EngineOptions(shard_size=shard, decode=decode, in_flight=2 if device == "cuda" else 1),
                 progress=Silent(),
             )  # fmt: skip
-            outcome = outcomes["resnet50"]
-            if outcome.error or outcome.n_new != len(keys) or outcome.n_unreadable:
-                raise SystemExit(f"the engine failed: {outcome}")
-            if not store.read().seen.all():
-                raise SystemExit("frames are missing from the store")
-        return len(keys)
+            if outcomes["resnet50"].error or outcomes["resnet50"].n_unreadable:
+                raise SystemExit(f"the engine failed: {outcomes['resnet50']}")
+            return outcomes["resnet50"].n_new
 
-    return rate(work, device=device)
+        found = rate(work, device=device)
+        if not store.read().seen.all():
+            raise SystemExit("frames are missing from the store")
+    return found
 
 
 class _Folder(torch.utils.data.Dataset):  # type: ignore[type-arg, misc]
@@ -215,12 +228,15 @@ def decode_alone(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--frames", type=int, default=24576)
+    parser.add_argument("--frames", type=int, default=16384)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--shard", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--quick", action="store_true", help="no compiled forward, one share only")
+    parser.add_argument("--dump-after", type=int, default=0, help="print where every thread is after so many seconds")
     options = parser.parse_args()
+    if options.dump_after:
+        faulthandler.dump_traceback_later(options.dump_after, exit=True)
     device, batch, threads = options.device, options.batch, options.threads
     model = load("resnet50", None, LoadOptions(device=device, batch_size=batch, pretrained=False))
     root = Path(tempfile.mkdtemp(prefix="strobe-gpu-"))
@@ -237,11 +253,12 @@ def main() -> None:
         rounds = 60 if device == "cuda" else 1
         result["bare_forward"] = bare_forward(model, batch, device=device, rounds=rounds, compiled=False)
         result["decode_alone"] = decode_alone(model, dataset, device=device, threads=threads, batch=batch)
-        end_to_end(model, dataset, device=device, share=(0, 1), threads=threads, shard=options.shard)  # warm the cache
+        first = (1, 1) if device == "cuda" else (0, 1)
+        end_to_end(model, dataset, device=device, share=first, threads=threads, shard=options.shard)  # warm the cache
         shares = {"cpu": (0, 1)}
         if device == "cuda":
-            shares |= {"device 2/3": (2, 3)}
-            shares |= {} if options.quick else {"device 1/2": (1, 2), "device 3/4": (3, 4), "device all": (1, 1)}
+            shares |= {"device": (1, 1)}
+            shares |= {} if options.quick else {"device and cpu, 7:1": (7, 8)}
         result["end_to_end"] = {}
         for name, share in shares.items():
             found = [

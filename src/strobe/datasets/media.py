@@ -78,6 +78,7 @@ class MediaSource:
         self._root = dataset.root.resolve()
         self._media = dataset.frames.media
         self._keys = dataset.frames.key
+        self._folders: dict[str, Path] = {}
         self._max_pixels = max_pixels
 
     def path(self, row: int) -> Path:
@@ -87,7 +88,13 @@ class MediaSource:
             raise StrobeError(
                 f"frame {printable(self._keys[row])} has no stored image; import the dataset with its media"
             )
-        path = (self._root / relative).resolve()
+        folder, _, name = relative.rpartition("/")
+        # Resolving asks the file system for every folder of the way: once per folder, then only for the file itself.
+        if folder not in self._folders:
+            self._folders[folder] = (self._root / folder).resolve()
+        path = self._folders[folder] / name
+        if name == ".." or path.is_symlink():
+            path = path.resolve()
         if not path.is_relative_to(self._root):
             raise InvalidFile(self._root / "frames.parquet", f"media {printable(relative)!r} lies outside the folder")
         return path

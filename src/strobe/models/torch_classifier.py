@@ -5,7 +5,7 @@ import platform
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import ModelSpec
+from strobe.models.device_decode import DeviceDecoder
 from strobe.models.options import LoadOptions, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.models.weights import digest_of_state
@@ -50,8 +51,7 @@ class TorchClassifier:
             self._std = torch.tensor(plan.std, device=setup.device).view(1, 3, 1, 1)
         self._lanes = threading.local()
         self._cuda = setup.device.startswith("cuda")
-        if setup.device == "cpu":
-            keep_freed_memory()
+        keep_freed_memory()
 
     def prepare(self, image: Image) -> Any:
         """Resize and crop; or whatever the model's own library does, where that is no ImagePlan."""
@@ -59,14 +59,18 @@ class TorchClassifier:
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Any:
         """JPEG files decoded, resized and cropped on the CUDA device: (N, 3, H, W), 8 bits."""
-        from strobe.models.device_decode import decode_batch
-
-        if not self._cuda or not isinstance(self.plan, ImagePlan):
+        if not self._cuda:
             raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
-        with self._stream():
-            batch = decode_batch(files, self.plan, device=self._setup.device)
+        with self._torch.inference_mode(), self._stream():
+            batch = self._decoder(files)
             self._torch.cuda.current_stream().synchronize()
         return batch
+
+    @cached_property
+    def _decoder(self) -> DeviceDecoder:
+        if not isinstance(self.plan, ImagePlan):
+            raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
+        return DeviceDecoder(self.plan, device=self._setup.device)
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Scores (N, C)."""

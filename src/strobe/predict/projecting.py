@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from strobe.core import labels
 from strobe.core.errors import StrobeError, UnknownName
-from strobe.core.labels import LabelSpace, Projection, log_softmax
+from strobe.core.labels import LabelSpace, Projection
 from strobe.core.records import Detections
 
 __all__ = ["own_best", "project_detections", "projection_between"]
@@ -66,10 +66,9 @@ def _plain(text: str) -> str:
 def own_best(scores: NDArray[np.float32], *, kind: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The model's own best class and its confidence, before any projection."""
     best = scores.argmax(axis=1)
-    if kind == "logits":
-        confidence = np.exp(log_softmax(scores.astype(np.float64)))[np.arange(len(best)), best]
-    else:
-        confidence = scores[np.arange(len(best)), best]
+    top = scores[np.arange(len(best)), best]
+    # Softmax at the largest logit: one over the sum of what the others are to it.
+    confidence = 1 / np.exp(scores - top[:, None]).sum(axis=1, dtype=np.float64) if kind == "logits" else top
     return best.astype(np.int32), confidence.astype(np.float32)
 
 

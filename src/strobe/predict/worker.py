@@ -24,6 +24,8 @@ from strobe.predict.projecting import own_best, project_detections
 
 __all__ = ["DecodeOptions", "Interrupted", "Runner", "ShardWorker"]
 
+_JPEG = b"\xff\xd8\xff"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOptions:
@@ -33,7 +35,7 @@ class DecodeOptions:
     chunk: int = 4
     ahead: int = 12
     device_share: tuple[int, int] = (0, 1)
-    device_lanes: int = 2
+    device_lanes: int = 3
 
     def on_device(self, batch: int) -> bool:
         """Whether this batch of a shard is decoded by the device; spread evenly and the same every time.
@@ -205,25 +207,30 @@ class ShardWorker:
     def _device_batch(self, one: _Work, rows: list[int]) -> None:
         if one.failure is not None:
             return
-        files: list[bytes] = []
-        good: list[int] = []
-        for row in rows:
-            try:
-                content = self._source.read_encoded(row)
-            except StrobeError as error:
-                one.errors[row] = printable(error)
+        chunks = [rows[start : start + 32] for start in range(0, len(rows), 32)]
+        read = [pair for chunk in self._pool.map(self._read_files, chunks) for pair in chunk]
+        for row, content in read:
+            if isinstance(content, StrobeError):
+                one.errors[row] = printable(content)
                 self._tick(1)
-                continue
-            if content is not None and content.startswith(b"\xff\xd8\xff"):
-                files.append(content)
-                good.append(row)
-        prepared = self._prepare_encoded(one, files) if files else None
+        jpegs = [(row, content) for row, content in read if isinstance(content, bytes) and content[:3] == _JPEG]
+        prepared = self._prepare_encoded(one, [content for _, content in jpegs]) if jpegs else None
         if prepared is not None:
-            self._forward(one, good, prepared)
-        odd = [row for row in rows if row not in one.errors and (prepared is None or row not in set(good))]
+            self._forward(one, [row for row, _ in jpegs], prepared)
+        finished = {row for row, _ in jpegs} if prepared is not None else set()
+        odd = [row for row in rows if row not in one.errors and row not in finished]
         if odd and one.failure is None:  # no JPEG, or a broken one among them: the threads' way tells which
             ready = {row: values[0][1] for row, values in self._read_chunk(odd, {key: [one] for key in odd})}
             self._run_batch(one, odd, ready)
+
+    def _read_files(self, rows: list[int]) -> list[tuple[int, bytes | StrobeError | None]]:
+        out: list[tuple[int, bytes | StrobeError | None]] = []
+        for row in rows:
+            try:
+                out.append((row, self._source.read_encoded(row)))
+            except StrobeError as error:
+                out.append((row, error))
+        return out
 
     def _prepare_encoded(self, one: _Work, files: list[bytes]) -> Any:
         try:

@@ -201,7 +201,7 @@ def _engine_options(options: PredictOptions, models: dict[str, Classifier | Dete
         threads=options.workers or max(2, cores),
         chunk=16 if on_gpu else 4,
         ahead=max(8, 3 * largest // (16 if on_gpu else 4)),
-        device_share=(2, 3) if options.decode == "device" else (0, 1),
+        device_share=(1, 1) if options.decode == "device" else (0, 1),
     )
     return EngineOptions(
         shard_size=options.shard_size or (4096 if on_gpu else 256),
