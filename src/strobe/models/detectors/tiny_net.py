@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["INPUT", "STRIDE", "TinyNet", "cell_centres", "decode"]
+__all__ = ["INPUT", "STRIDE", "TinyNet", "cell_centres", "decode", "to_input"]
 
 INPUT = 128
 """Side of the square input in pixels."""
@@ -21,21 +21,19 @@ def _conv(inward: int, outward: int, *, stride: int = 1) -> nn.Sequential:
     )
 
 
-class _Block(nn.Module):
+class _Block(nn.Module):  # type: ignore[misc]
     """Two convolutions around a shortcut."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.first = _conv(channels, channels)
-        self.second = nn.Sequential(
-            nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
-        )
+        self.second = nn.Sequential(nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels))
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(x + self.second(self.first(x)))
 
 
-class TinyNet(nn.Module):
+class TinyNet(nn.Module):  # type: ignore[misc]
     """Images (N, 3, 128, 128) in [−1, 1] to logits (N, classes, 16, 16) and distances (N, 4, 16, 16).
 
     Distances are from a cell's centre to the left, top, right and bottom of its object, in cells, always positive.
@@ -51,10 +49,11 @@ class TinyNet(nn.Module):
         self.logits = nn.Conv2d(64, classes, 3, padding=1)
         self.distances = nn.Conv2d(64, 4, 3, padding=1)
         # Almost every cell is empty: begin by saying so, or the first steps drown in background.
-        nn.init.constant_(self.logits.bias, -4.0)  # type: ignore[arg-type]
-        nn.init.constant_(self.distances.bias, 1.0)  # type: ignore[arg-type]
+        nn.init.constant_(self.logits.bias, -4.0)
+        nn.init.constant_(self.distances.bias, 1.0)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and distances for every cell."""
         near = self.near(self.stem(images))
         wide = nn.functional.interpolate(self.wide(near), scale_factor=2.0, mode="nearest")
         features = self.joint(torch.relu(near + wide))
@@ -73,3 +72,9 @@ def decode(distances: Tensor) -> Tensor:
     flat = distances.flatten(2).transpose(1, 2) * STRIDE
     centres = cell_centres(distances.shape[-1], distances.device)
     return torch.cat([centres - flat[..., :2], centres + flat[..., 2:]], dim=-1)
+
+
+def to_input(pixels: Tensor) -> Tensor:
+    """Images (N, H, W, 3) uint8 as the network wants them: (N, 3, H, W) in [−1, 1], channels last in memory."""
+    scaled = pixels.float() / 127.5 - 1
+    return scaled.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)

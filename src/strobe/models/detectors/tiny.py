@@ -1,0 +1,150 @@
+"""strobe-tiny: the detector that comes with strobe, trained on its synthetic world by `strobe train-detector`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import InvalidFile, ModelFailed, printable
+from strobe.core.files import replacing
+from strobe.core.labels import LabelSpace
+from strobe.core.late import require
+from strobe.core.ports import Image
+from strobe.core.records import Detections, ModelSpec
+from strobe.models.options import LoadOptions, torch_setup
+from strobe.models.weights import digest_of_state, load_into, read_state
+
+__all__ = ["TinyDetector", "load", "save"]
+
+_LOW_SCORE, _NMS_IOU, _MOST = 0.02, 0.6, 100
+_GREY = 114
+_SETTINGS = "strobe"
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """An image letterboxed to the input's size, and how to get back."""
+
+    pixels: NDArray[np.uint8]
+    scale: float
+    pad_xy: tuple[int, int]
+    size_wh: tuple[int, int]
+
+
+class TinyDetector:
+    """The network behind the Detector port."""
+
+    def __init__(self, network: Any, spec: ModelSpec, *, device: str) -> None:
+        self._network, self._spec, self._device = network, spec, device
+        self._side = int(spec.preprocessing["size"])
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What it is; everything that can change its predictions."""
+        return self._spec
+
+    def prepare(self, image: Image) -> _Prepared:
+        """The image with its longer side at the input's size (bilinear), centred on grey."""
+        height, width = image.shape[:2]
+        scale = self._side / max(height, width)
+        new_wh = (max(1, round(width * scale)), max(1, round(height * scale)))
+        if new_wh != (width, height):
+            from PIL import Image as PillowImage
+
+            resized = PillowImage.fromarray(image).resize(new_wh, PillowImage.Resampling.BILINEAR)
+            image = np.asarray(resized)
+        left, top = (self._side - new_wh[0]) // 2, (self._side - new_wh[1]) // 2
+        canvas = np.full((self._side, self._side, 3), _GREY, dtype=np.uint8)
+        canvas[top : top + new_wh[1], left : left + new_wh[0]] = image
+        return _Prepared(canvas, scale, (left, top), (width, height))
+
+    def forward(self, prepared: Sequence[_Prepared]) -> list[Detections]:
+        """What was found in each image, highest score first."""
+        if not prepared:
+            return []
+        import torch
+
+        from strobe.models.detectors.tiny_net import decode, to_input
+
+        pixels = torch.from_numpy(np.stack([one.pixels for one in prepared])).to(self._device)
+        with torch.inference_mode():
+            logits, distances = self._network(to_input(pixels))
+            scores = logits.flatten(2).transpose(1, 2).sigmoid().float().cpu()
+            corners = decode(distances.float()).cpu()
+        return [_found(scores[place], corners[place], one) for place, one in enumerate(prepared)]
+
+
+def _found(scores: Any, corners: Any, image: _Prepared) -> Detections:
+    ops = require("torchvision.ops", what="strobe-tiny", extra="models")
+    cell, label = (scores >= _LOW_SCORE).nonzero(as_tuple=True)
+    score, boxes = scores[cell, label], corners[cell]
+    kept = ops.batched_nms(boxes, score, label, _NMS_IOU)[:_MOST]
+    xyxy = boxes[kept].double().numpy()
+    xyxy = (xyxy - np.array([*image.pad_xy] * 2)) / image.scale
+    xyxy = np.clip(xyxy, 0, np.array([*image.size_wh] * 2))
+    inside = (xyxy[:, 2] - xyxy[:, 0] > 0.5) & (xyxy[:, 3] - xyxy[:, 1] > 0.5)
+    return Detections(
+        xyxy=xyxy[inside],
+        label=label[kept].numpy()[inside].astype(np.int32),
+        score=score[kept].double().numpy()[inside],
+    )
+
+
+def load(name: str, weights: Path | None, options: LoadOptions) -> TinyDetector:
+    """The shipped detector, or the same network with weights that `strobe train-detector` wrote elsewhere."""
+    require("torch", what=name, extra="models")
+    from strobe.models.detectors.tiny_net import INPUT, TinyNet
+
+    setup = torch_setup(options)
+    shipped = resources.files("strobe.models.detectors") / "data" / "strobe-tiny.safetensors"
+    with resources.as_file(shipped) as inside:
+        path = weights or inside
+        if not path.is_file():
+            raise ModelFailed(f"{name}: no weights at {printable(path)}; make them with strobe train-detector -o FILE")
+        settings = _settings(path)
+        state = read_state(path, trust=options.trust)
+    label_space = LabelSpace.from_json(settings["label_space"])
+    network = TinyNet(len(label_space))
+    load_into(network, {key: value.float() for key, value in state.items()}, path=path, model=name)
+    network.eval().to(setup.device)
+    spec = ModelSpec(
+        name=name if weights is None else f"{name}@{weights}",
+        provider="bundled",
+        task="detection",
+        label_space=label_space,
+        weights=digest_of_state(state),
+        kind="probabilities",
+        preprocessing={
+            "size": INPUT, "resize": "letterbox, bilinear, grey 114", "scale": "x / 127.5 - 1",
+            "low_score": _LOW_SCORE, "nms_iou": _NMS_IOU, "max_detections": _MOST,
+        },
+        batch_size=options.batch_size or 16,
+    )  # fmt: skip
+    return TinyDetector(network, spec, device=setup.device)
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """What was written beside the tensors."""
+    opener = require("safetensors", what="reading safetensors", extra="models").safe_open
+    try:
+        with opener(str(path), framework="pt") as file:
+            settings: dict[str, Any] = json.loads((file.metadata() or {})[_SETTINGS])
+    except Exception as error:  # safetensors raises its own Rust-side class, which differs between versions
+        raise InvalidFile(path, "not weights of strobe-tiny", hint="make them with strobe train-detector") from error
+    return settings
+
+
+def save(path: Path, state: Mapping[str, Any], *, label_space: LabelSpace, training: Mapping[str, Any]) -> None:
+    """Write weights as half-precision safetensors, with the classes and how they were trained beside them."""
+    torch = require("safetensors.torch", what="writing safetensors", extra="models")
+    tensors = {
+        name: tensor.half().contiguous() for name, tensor in state.items() if not name.endswith("num_batches_tracked")
+    }
+    settings = json.dumps({"label_space": label_space.to_json(), "training": dict(training)}, sort_keys=True)
+    with replacing(path) as temporary:
+        torch.save_file(tensors, str(temporary), metadata={_SETTINGS: settings})

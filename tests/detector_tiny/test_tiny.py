@@ -1,0 +1,205 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image as PillowImage
+from safetensors.torch import save_file
+
+from strobe.cli.train_detector import command
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError
+from strobe.core.ports import Detector
+from strobe.core.records import Box
+from strobe.models.detectors import tiny
+from strobe.models.detectors.tiny_net import INPUT, STRIDE, TinyNet, cell_centres, decode
+from strobe.models.detectors.tiny_train import BACKGROUND, IGNORED, Samples, TrainOptions, _iou, targets, train
+from strobe.models.options import LoadOptions
+from strobe.synthetic.sets import boxes_seen
+from strobe.synthetic.world import World
+from strobe.workflows.train_detector import DETECTION_WORLD, TrainDetectorOptions, _measure, train_detector
+
+CPU = LoadOptions(device="cpu")
+
+
+@pytest.fixture(scope="module")
+def shipped() -> tiny.TinyDetector:
+    return tiny.load("strobe-tiny", None, CPU)
+
+
+@pytest.fixture(scope="module")
+def frame() -> np.ndarray:
+    return World(DETECTION_WORLD).clip(1234, offsets=(0,)).frames[0]
+
+
+def test_it_is_small_and_says_what_it_is(shipped: tiny.TinyDetector) -> None:
+    path = Path(tiny.__file__).parent / "data" / "strobe-tiny.safetensors"
+    assert path.stat().st_size < 1_000_000
+    assert isinstance(shipped, Detector)
+    assert shipped.spec.task == "detection"
+    assert shipped.spec.label_space.name == "strobe-synthetic"
+    assert len(shipped.spec.weights) == 64
+
+
+def test_it_finds_what_is_there_alone_and_in_a_batch(shipped: tiny.TinyDetector) -> None:
+    clips = [World(DETECTION_WORLD).clip(seed, offsets=(0,)) for seed in range(500, 512)]
+    prepared = [shipped.prepare(clip.frames[0]) for clip in clips]
+    together = shipped.forward(prepared)
+    assert shipped.forward([]) == []
+    hits = truths = 0
+    for clip, one, many in zip(clips, prepared, together, strict=True):
+        (alone,) = shipped.forward([one])
+        assert alone.label.tolist() == many.label.tolist()
+        np.testing.assert_allclose(alone.score, many.score, atol=1e-5)
+        np.testing.assert_allclose(alone.xyxy, many.xyxy, atol=1e-2)
+        assert (np.diff(many.score) <= 0).all()
+        for box in boxes_seen(clip, 0):
+            if box.crowd:
+                continue
+            truths += 1
+            same = many.xyxy[(many.label == box.label) & (many.score > 0.3)]
+            overlap = torchvision.ops.box_iou(torch.tensor([box.xyxy]), torch.tensor(same, dtype=torch.float32))
+            hits += bool(len(same)) and bool((overlap > 0.5).any())
+    assert hits / truths > 0.8
+
+
+@pytest.mark.parametrize(("size_wh", "shift"), [((256, 256), (0, 0)), ((256, 384), (0, 64)), ((300, 256), (22, 0))])
+def test_boxes_come_back_in_pixels_of_the_image(
+    shipped: tiny.TinyDetector, frame: np.ndarray, size_wh: tuple[int, int], shift: tuple[int, int]
+) -> None:
+    """A frame twice the size in the middle of a grey canvas gives the same boxes, twice the size and moved."""
+    (plain,) = shipped.forward([shipped.prepare(frame)])
+    assert (plain.score > 0.4).any()
+    canvas = np.full((size_wh[1], size_wh[0], 3), 114, np.uint8)
+    large = PillowImage.fromarray(frame).resize((256, 256), PillowImage.Resampling.BICUBIC)
+    canvas[shift[1] : shift[1] + 256, shift[0] : shift[0] + 256] = np.asarray(large)
+    (found,) = shipped.forward([shipped.prepare(canvas)])
+    assert len(found)
+    best = int(plain.score.argmax())
+    expected = torch.tensor(plain.xyxy[best] * 2 + np.array([*shift, *shift]))[None]
+    overlap = torchvision.ops.box_iou(expected, torch.tensor(found.xyxy[found.label == plain.label[best]]))
+    assert float(overlap.max()) > 0.6
+
+
+def test_letterboxing_is_exact_to_the_pixel(shipped: tiny.TinyDetector) -> None:
+    image = np.zeros((40, 100, 3), np.uint8)
+    prepared = shipped.prepare(image)
+    assert prepared.pixels.shape == (INPUT, INPUT, 3)
+    rows = np.flatnonzero((prepared.pixels == 0).all(axis=(1, 2)))
+    assert (prepared.scale, prepared.pad_xy) == (1.28, (0, 38))
+    assert (rows[0], rows[-1]) == (38, 38 + 51 - 1)
+    square = np.arange(INPUT * INPUT * 3, dtype=np.uint32).reshape(INPUT, INPUT, 3).astype(np.uint8)
+    np.testing.assert_array_equal(shipped.prepare(square).pixels, square)
+
+
+def test_an_image_of_nothing_is_an_answer_too(shipped: tiny.TinyDetector) -> None:
+    (found,) = shipped.forward([shipped.prepare(np.full((1, 1, 3), 114, np.uint8))])
+    assert found.xyxy.shape == (len(found), 4)
+    assert (found.score < 0.5).all()
+
+
+@pytest.mark.slow
+def test_the_shipped_weights_are_good_and_flicker(shipped: tiny.TinyDetector) -> None:
+    from strobe.core.ports import Silent
+
+    measured = _measure(shipped, TrainDetectorOptions(test_clips=16, seed=99), Silent())
+    orig, worst = measured.map_orig.value, measured.map_pmk.value
+    assert orig is not None
+    assert worst is not None
+    assert orig > 0.8
+    assert worst < orig - 0.05
+
+
+def test_targets_by_hand() -> None:
+    big = Box(xyxy=(0.0, 0.0, 64.0, 64.0), label=3)
+    small = Box(xyxy=(28.0, 28.0, 44.0, 44.0), label=5)
+    hidden = Box(xyxy=(96.0, 96.0, 128.0, 128.0), label=1, crowd=True)
+    classes, corners = targets([big, small, hidden])
+    # Centres at 4, 12, 20, 28, 36, 44 …: within 12 of 32 are 20, 28, 36 and 44; inside the small box 36 alone, and
+    # 28 and 44 lie on its edge.
+    assert classes[2, 2] == 3
+    assert classes[4, 4] == 5
+    assert classes[3, 4] == 3
+    assert corners[4, 4].tolist() == [28, 28, 44, 44]
+    assert corners[2, 2].tolist() == [0, 0, 64, 64]
+    assert (classes == 3).sum() == 16 - 1
+    assert (classes == 5).sum() == 1
+    assert (classes[12:, 12:] == IGNORED).all()
+    assert (classes == BACKGROUND).sum() == 256 - 16 - 16
+    empty, _ = targets([])
+    assert (empty == BACKGROUND).all()
+
+
+def test_decoding_turns_distances_into_corners() -> None:
+    distances = torch.zeros(1, 4, 16, 16)
+    distances[0, :, 2, 5] = torch.tensor([1.0, 2.0, 0.5, 0.25])
+    centre = cell_centres(16)[2 * 16 + 5]
+    assert centre.tolist() == [44.0, 20.0]
+    expected = [44 - STRIDE, 20 - 2 * STRIDE, 44 + 0.5 * STRIDE, 20 + 0.25 * STRIDE]
+    assert decode(distances)[0, 2 * 16 + 5].tolist() == expected
+
+
+@given(st.lists(st.tuples(*[st.floats(0, 100)] * 4, *[st.floats(1, 60)] * 4), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_overlap_equals_torchvisions(rows: list[tuple[float, ...]]) -> None:
+    values = torch.tensor(rows, dtype=torch.float64)
+    a = torch.cat([values[:, :2], values[:, :2] + values[:, 4:6]], dim=1)
+    b = torch.cat([values[:, 2:4], values[:, 2:4] + values[:, 6:8]], dim=1)
+    plain, general = _iou(a, b)
+    torch.testing.assert_close(plain, torchvision.ops.box_iou(a, b).diagonal())
+    torch.testing.assert_close(general, torchvision.ops.generalized_box_iou(a, b).diagonal())
+
+
+def test_training_repeats_bit_for_bit_and_follows_its_seed(tmp_path: Path) -> None:
+    digests = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        options = TrainDetectorOptions(clips=6, steps=2, batch=4, seed=seed, test_clips=0)
+        digests.append(train_detector(tmp_path / f"{name}.safetensors", options).digest)
+    assert digests[0] == digests[1] != digests[2]
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_training_learns_a_handful_of_frames() -> None:
+    clips = [World(DETECTION_WORLD).clip(seed, offsets=(0,)) for seed in range(8)]
+    samples = Samples.of(np.concatenate([clip.frames for clip in clips]), [boxes_seen(clip, 0) for clip in clips])
+    network = TinyNet(12)
+    network.load_state_dict(train(samples, 12, TrainOptions(steps=50, batch=8, learning_rate=5e-3)))
+    from strobe.models.detectors.tiny_net import to_input
+
+    with torch.inference_mode():
+        logits, _ = network.eval()(to_input(torch.from_numpy(samples.images)))
+    owned = samples.classes >= 0
+    right = logits.argmax(dim=1).numpy()[owned] == samples.classes[owned]
+    assert right.mean() > 0.8
+
+
+def test_the_command_trains_measures_and_the_result_loads(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "mine.safetensors"
+    arguments = ["-o", str(out), "--clips", "4", "--steps", "1", "--batch", "2", "--test-clips", "2", "--json"]
+    told = json.loads(CliRunner().invoke(command, arguments, catch_exceptions=False).output)
+    assert told["score"]["task"] == "detection"
+    mine = tiny.load("strobe-tiny", out, CPU)
+    assert mine.spec.weights == told["digest"]
+    plain = CliRunner().invoke(command, [*arguments[:-1], "-q"], catch_exceptions=False)
+    assert "on 2 unseen clips: mAP@0.5" in plain.output
+
+
+def test_weights_of_something_else_are_refused_in_one_line(tmp_path: Path) -> None:
+    save_file({"x": torch.zeros(2)}, str(tmp_path / "other.safetensors"))
+    (tmp_path / "broken.safetensors").write_bytes(b"\0" * 40)
+    for name in ("other", "broken"):
+        with pytest.raises(InvalidFile, match="not weights of strobe-tiny") as caught:
+            tiny.load("strobe-tiny", tmp_path / f"{name}.safetensors", CPU)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(StrobeError, match="no weights at"):
+        tiny.load("strobe-tiny", tmp_path / "none.safetensors", CPU)
+
+
+@pytest.mark.parametrize("bad", [{"steps": 0}, {"batch": 1}, {"learning_rate": 0.0}, {"threads": 0}, {"seed": -1}])
+def test_options_out_of_range_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(InvalidValue):
+        TrainOptions(**bad)  # type: ignore[arg-type]
