@@ -59,7 +59,8 @@ def per_cent(axes: Any, *, which: str = "y") -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis = axes.yaxis if which == "y" else axes.xaxis
-    axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
+    tight = which == "x" and axes.figure.get_figwidth() < 5
+    axis.set_major_locator(MaxNLocator(nbins=4 if tight else 6, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %".replace("-", "−")))
 
 

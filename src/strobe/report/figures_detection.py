@@ -31,23 +31,23 @@ def _k(results: Json) -> str:
 def overview(results: Json) -> Figure:
     """mAP and localization on anchors and worst frames, the papers' detectors below in grey."""
     name, title = "detection", "How much does detection lose?"
-    rows: list[tuple[str, Json, Json, bool]] = []
+    rows: list[tuple[str, str, Json, Json, bool]] = []
     for model, data in list(models_of(results, "detection").items())[:MOST_LINES]:
         for what, part in (("detection", data), ("localization", data.get("localization") or {})):
             orig, worst = estimate(part, "map_orig"), estimate(part, "map_pmk")
             if orig and worst:
-                rows.append((f"{short(printable(model), 22)}: {what}", orig, worst, True))
+                rows.append((printable(model), what, orig, worst, True))
     if not rows:
         return missing(name, title, "no detector has an mAP on both anchors and worst frames")
     n_own = len(rows)
-    rows.append(("papers (ImageNet-Vid-Robust, pm-10):", {}, {}, False))
+    rows.append(("papers (ImageNet-Vid-Robust, pm-10)", "", {}, {}, False))
     for row in detection_rows():
         orig, worst = {"value": row.map_orig / 100}, {"value": row.map_pm10 / 100}
-        rows.append((f"{row.model}: {row.task}", orig, worst, False))
+        rows.append((row.model, row.task, orig, worst, False))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        for y, (_, orig, worst, mine) in enumerate(rows):
+        for y, (_, _, orig, worst, mine) in enumerate(rows):
             if not orig:
                 continue
             blue, orange = (RIGHT, WRONG) if mine else (GREY, GREY)
@@ -57,7 +57,7 @@ def overview(results: Json) -> Figure:
                     whisker(axes, y, found, colour, marker=marker)
                 else:
                     axes.plot([found["value"]], [y], marker=marker, color=colour, markersize=5, zorder=3)
-        names_on_y(axes, [row[0] for row in rows], limit=26 if is_narrow else 44)
+        names_on_y(axes, [_row_name(row[0], row[1], is_narrow) for row in rows], limit=44)
         axes.axhline(n_own - 0.5, color=GREY, linewidth=0.8)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("mean average precision")
@@ -81,6 +81,13 @@ def overview(results: Json) -> Figure:
         "yours is ImageNet-Vid-Robust; never pooled.",
         drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height)),
     )
+
+
+def _row_name(model: str, what: str, is_narrow: bool) -> str:
+    if is_narrow:  # a phone has no room for the whole name
+        model = model.replace("Faster R-CNN ResNet-", "FRCNN-").replace("ResNet-", "")
+        return f"{short(model, 14)}: {what[:3]}." if what else "papers (pm-10)"
+    return f"{short(model, 30)}: {what}" if what else model
 
 
 def curve(results: Json) -> Figure:
@@ -212,10 +219,10 @@ def errors(results: Json) -> Figure:
 
 
 _TRACKS = (
-    ("flicker", "tracks found, lost and found again"),
-    ("found_lost_rate", "neighbouring frames: found ↔ lost"),
-    ("box_jitter", "box jitter, share of its size"),
-    ("score_swing", "swing of the score"),
+    ("flicker", "found, lost, found"),
+    ("found_lost_rate", "found ↔ lost rate"),
+    ("box_jitter", "box jitter (of size)"),
+    ("score_swing", "score swing"),
 )
 
 
@@ -240,7 +247,7 @@ def temporal(results: Json) -> Figure:
                 if value:
                     whisker(axes, y + (place - (len(found) - 1) / 2) * tall, value, colour_of(place))
             axes.plot([], [], marker="o", linestyle="", color=colour_of(place), label=short(printable(model), 30))
-        names_on_y(axes, [words for _, words in shown], limit=22 if is_narrow else 44)
+        names_on_y(axes, [words for _, words in shown])
         axes.set_xlim(left=0)
         per_cent(axes, which="x")
         if len(found) > 1:
@@ -260,6 +267,7 @@ def temporal(results: Json) -> Figure:
         sentence=f"For {printable(model)} {', and '.join(parts)}."
         if parts
         else f"{printable(model)} could be followed.",
-        how="Objects that keep their track id through a set, found at the score the settings name.",
+        how="Objects that keep their track id through a set. Found, lost, found: the share of tracks lost and found "
+        "again. Rate: neighbouring frames where that changes. Jitter: how far the box wanders, as a share of its size.",
         drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height)),
     )

@@ -129,6 +129,7 @@ def draw(
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
             svgs[is_narrow] = _tidy(out.getvalue(), prefix=f"{name}-{'n' if is_narrow else 'w'}-")
             if not is_narrow:
+                figure.set_layout_engine("none")  # laid out already; a second time would find the same, slowly
                 raster = io.BytesIO()
                 figure.savefig(raster, format="png", dpi=160, facecolor="white", metadata={"Software": None})
                 png = raster.getvalue()
