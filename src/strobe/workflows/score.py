@@ -17,7 +17,7 @@ from strobe.analyses.trend import fit
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, write_json
-from strobe.core.ports import Progress
+from strobe.core.ports import Progress, Silent
 from strobe.core.predictions import Predictions
 from strobe.core.protocol import review_views
 from strobe.datasets import folder as dataset_folder
@@ -191,7 +191,7 @@ def _results(
     prepared = Prepared(dataset, request.options)
     pool = OffsetPool(prepared.plan)
     stages = _review_stages(candidates, request) if request.compare_review else None
-    with progress.task("scoring", total) as advance:
+    with (progress if total != 0 else Silent()).task("scoring", total) as advance:
         for predictions, facts in loaded:
             model_type, standard = types.get(
                 predictions.model, (facts.get("model_type"), bool(facts.get("standard", False)))
@@ -209,7 +209,7 @@ def _results(
         settings=request.settings(),
         pool=pool if scores else None,
         comparison=compare(dataset, scores, **draws),
-        trend=fit(dataset, scores, **draws),
+        trend=fit(dataset, scores, **draws) if scores else None,
     )
 
 
