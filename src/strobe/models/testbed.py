@@ -7,7 +7,7 @@ from pathlib import Path
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
 
-__all__ = ["Entry", "entries", "is_testbed"]
+__all__ = ["Entry", "entries", "is_testbed", "tags_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +57,19 @@ def entries(text: str = "@testbed") -> list[Entry]:
     except (KeyError, TypeError, AttributeError) as error:
         problem = f"expected [[model]] tables with paper_name, model_type, standard and model ({printable(error)})"
         raise InvalidFile(name, problem) from error
+
+
+def tags_of(model: str) -> tuple[str | None, bool]:
+    """The type of a model and whether it is standard for the trend, where the shipped testbed or the bundle knows.
+
+    >>> tags_of("torchvision:resnet50/IMAGENET1K_V1")
+    ('Trained on ILSVRC', True)
+    >>> tags_of("py:mine.py:make")
+    (None, False)
+    """
+    if model.startswith("efficientnet-lite") and "@" not in model:
+        return "Trained on ILSVRC", True
+    for entry in entries("@testbed"):
+        if entry.model and entry.model == model:
+            return entry.model_type, entry.standard
+    return None, False

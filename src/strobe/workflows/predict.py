@@ -15,7 +15,7 @@ from strobe.core.ports import Classifier, Detector, FrameSource, Progress
 from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions
 from strobe.models.registry import expand, load_model
-from strobe.models.testbed import entries, is_testbed
+from strobe.models.testbed import entries, is_testbed, tags_of
 from strobe.predict.engine import EngineOptions, Outcome, run_models
 from strobe.predict.projecting import projection_between
 from strobe.predict.store import ModelStore, lock, prediction_key
@@ -54,6 +54,16 @@ class ModelRun:
     error: str | None = None
     spec: ModelSpec | None = None
     outcome: Outcome | None = None
+
+    def summary(self) -> str:
+        """How it fared, in one line."""
+        if self.outcome is None:
+            return self.error or "predictions kept in the run folder"
+        done = self.outcome
+        rate = f", {done.n_new / done.wall_s:.1f} frames/s" if done.wall_s else ""
+        bad = f", {done.n_unreadable} unreadable" if done.n_unreadable else ""
+        text = f"{done.n_new} new, {done.n_kept} from before{bad}{rate}"
+        return f"FAILED after {text}: {self.error}" if self.error else text
 
     def to_json(self) -> dict[str, Any]:
         """What run.json keeps of it."""
@@ -158,6 +168,7 @@ def _predict_group(
 
 def _store(dataset: Dataset, runner: Runner, out: Path, options: PredictOptions, frame_ids: list[str]) -> ModelStore:
     spec, label_space = runner.model.spec, dataset.info.label_space
+    model_type, standard = tags_of(runner.name)
     facts: dict[str, Any] = {
         "weights": spec.weights,
         "preprocessing": dict(spec.preprocessing),
@@ -181,6 +192,8 @@ def _store(dataset: Dataset, runner: Runner, out: Path, options: PredictOptions,
             # The sum of probabilities is stored as its logarithm, so what lies in the shards ranks like logits.
             "kind": "logits" if options.merge == "sum" else spec.kind,
             "label_space": label_space.digest,
+            "model_type": model_type,
+            "standard": standard,
             "childless": [label_space.names[place] for place in runner.projection.childless],
             "spec": {
                 "name": spec.name,

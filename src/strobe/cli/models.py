@@ -1,0 +1,41 @@
+"""`strobe models`: what can be named."""
+
+import click
+
+from strobe.cli.common import json_option
+
+__all__ = ["command"]
+
+
+@click.command(epilog="Example: strobe models 'timm:*convnext*in1k'")
+@click.argument("pattern", required=False)
+@click.option("--testbed", "show_testbed", is_flag=True, help="The papers' classifiers in today's names.")
+@json_option
+def command(pattern: str | None, show_testbed: bool, as_json: bool) -> None:
+    """The models that can be named: providers, or all that a glob fits."""
+    import json
+
+    from strobe.workflows.models import listing, papers_models, providers
+
+    if show_testbed:
+        rows = papers_models(pattern)
+        if as_json:
+            click.echo(json.dumps(rows, indent=1))
+            return
+        for row in rows:
+            mark = "standard" if row["standard"] else row["model_type"]
+            click.echo(f"{row['paper_name']:<44} {mark:<22} {row['model'] or 'no public weights'}")
+        return
+    if pattern:
+        found = listing(pattern)
+        click.echo(json.dumps(found, indent=1) if as_json else "\n".join(found))
+        return
+    known = providers()
+    if as_json:
+        click.echo(json.dumps(known, indent=1))
+        return
+    for row in known:
+        click.echo(f"{row['example']:<32} {row['what']}" + ("" if row["installed"] else f"  [{row['get']}]"))
+    click.echo(
+        "\nA glob lists: strobe models 'timm:resnet*'. The papers' testbed: strobe models --testbed, -m @testbed."
+    )

