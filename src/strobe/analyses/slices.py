@@ -169,16 +169,19 @@ class SlicePlan:
         failed[plan.set_row[wrong & part.rows]] = True
         control = None
         if part.control_rows is not None:
-            drops = self._control_drops(part.control_rows, wrong & (orig & part.sets)[plan.set_row])
-            drops = drops / int(part.sets.sum())
-            low, high = np.percentile(drops, [2.5, 97.5])
+            failures = self._control_failures(part.control_rows, wrong & (orig & part.sets)[plan.set_row])
+            low, high = np.percentile(failures, [2.5, 97.5])
+            n = int(part.sets.sum())
             control = Control(
-                drop_mean=float(drops.mean()), drop_low=float(low), drop_high=float(high), seeds=len(drops)
+                drop_mean=float(failures.mean() / n),
+                drop_low=float(low / n),
+                drop_high=float(high / n),
+                seeds=len(failures),
             )
         piece = _slice(part.name, part.headline, orig, orig & ~failed)
         return TypeSlice(part=piece, members_dropped=part.dropped, control=control)
 
-    def _control_drops(self, kept: Bools, wrong: Bools) -> Floats:
+    def _control_failures(self, kept: Bools, wrong: Bools) -> Floats:
         """For every seed, how many right-anchor sets keep a wrong member."""
         rows = np.flatnonzero(wrong)
         if not rows.size:

@@ -1,0 +1,99 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from strobe.analyses.classification import Prepared, ScoreOptions, score
+from strobe.analyses.comparison import compare
+from strobe.analyses.offsets import OffsetPool
+from strobe.analyses.results import results_json, results_schema
+from strobe.analyses.review_impact import ReviewStages, impact
+from strobe.analyses.trend import fit
+from strobe.core.predictions import Predictions
+from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    """Everything there is: six standard models, one with labels only and frames missing, review impact, hints."""
+    rng = np.random.default_rng(0)
+    world = vid_world(rng, n_sets=40, k=3, n_classes=4, n_frames=260)
+    for number, part in enumerate(world.sets):
+        for frame, _ in part.members:
+            world.hints[number, frame] = tuple(rng.normal(size=4))
+    dataset = dataset_of(world)
+    prepared = Prepared(dataset, ScoreOptions(replicates=50, control_seeds=5))
+    pool = OffsetPool(prepared.plan)
+    scores = []
+    for place in range(7):
+        predictions = predictions_of(f"m{place}", random_scores(rng, world, 0.1 + 0.14 * place))
+        if place == 6:
+            scored = np.arange(len(dataset.frames)) > 5
+            predictions = Predictions.from_labels("m6", predictions.label, scored=scored)
+        found = score(dataset, predictions, prepared=prepared, pool=pool, standard=place < 6, model_type="plain")
+        if place == 0:
+            stages = ReviewStages.of(dataset, dataset, dataset)
+            found = replace(found, review_impact=impact(stages, predictions, replicates=20).to_json())
+        scores.append(found)
+    return results_json(
+        dataset,
+        scores,
+        settings={"interval": "auto", "seed": 0, "merge": "max", "subset": None, "allow_missing": True},
+        pool=pool,
+        comparison=compare(dataset, scores, replicates=50),
+        trend=fit(dataset, scores, replicates=50),
+    )
+
+
+def test_results_obey_their_schema_and_are_json(results: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator.check_schema(results_schema())
+    again = json.loads(json.dumps(results, allow_nan=False))
+    jsonschema.validate(again, results_schema())
+    assert again["models"]["m6"]["unscored"] == {"frames": 6, "sets": 1}
+    assert again["models"]["m6"]["bounds"]["acc_pmk"][0] < again["models"]["m6"]["bounds"]["acc_pmk"][1]
+    assert again["dataset"]["n_sets"] == 40
+    assert len(again["comparison"]) == 63
+    assert again["trend"]["linear"]["n"] == 6
+    assert len(again["offset_error_all_models"]) == 7
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        lambda r: r["models"]["m0"].pop("drop"),
+        lambda r: r["models"]["m0"]["acc_orig"].pop("n"),
+        lambda r: r["models"]["m0"]["acc_orig"].update(low=None, high=None),  # bounds gone without a reason
+        lambda r: r["models"]["m0"].update(extra=1),
+        lambda r: r["models"]["m0"].update(task="segmentation"),
+        lambda r: r.update(schema=2),
+        lambda r: r["dataset"].update(label_source="video"),
+        lambda r: r["models"]["m0"]["curve"].clear(),
+    ],
+)
+def test_the_schema_can_refuse(results: dict[str, Any], breaks: Any) -> None:
+    broken = json.loads(json.dumps(results))
+    breaks(broken)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, results_schema())
+
+
+def test_the_shape_the_issue_promises(results: dict[str, Any]) -> None:
+    model = results["models"]["m0"]
+    assert set(model["acc_orig"]) == {"value", "low", "high", "n", "count", "method"}
+    assert [row["k"] for row in model["curve"]] == [0, 1, 2, 3]
+    assert model["per_offset"][0]["offset"] == -3
+    assert isinstance(model["per_offset"][0]["offset"], int)
+    assert {"label", "acc_orig", "acc_pmk", "drop"} <= set(model["per_class"][0])
+
+
+def test_results_without_trend_or_pairs() -> None:
+    rng = np.random.default_rng(0)
+    world = vid_world(rng, n_sets=3, k=1, n_classes=2, n_frames=None)
+    dataset = dataset_of(world)
+    found = score(dataset, predictions_of("m", random_scores(rng, world, 0.5)))
+    results = results_json(dataset, [found], settings={}, digest="abc")
+    jsonschema.validate(results, results_schema())
+    assert results["dataset"]["digest"] == "abc"

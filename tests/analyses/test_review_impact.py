@@ -1,0 +1,73 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from strobe.analyses.review_impact import ReviewStages, impact
+from strobe.core.dataset import Dataset, Labels
+from strobe.core.errors import InvalidValue
+from strobe.core.predictions import Predictions
+from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
+
+
+@pytest.fixture(scope="module")
+def stages() -> tuple[Dataset, Dataset, Dataset, Predictions]:
+    """Review drops the anchors of every fifth set and every member beyond ±1; densification adds a label."""
+    rng = np.random.default_rng(0)
+    world = vid_world(rng, n_sets=60, k=3, n_classes=4, n_frames=None)
+    c_labels = dataset_of(world)
+    sparse = Labels(frame=c_labels.labels.frame[:-20], label=c_labels.labels.label[:-20])
+    a = replace(c_labels, labels=sparse)
+    kept_sets = c_labels.sets.set % 5 != 0
+    b = c_labels.keep_rows(kept_sets)
+    c = c_labels.keep_rows(kept_sets & (np.abs(c_labels.sets.distance) <= 1))
+    return a, b, c, predictions_of("m", random_scores(rng, world, 0.9))
+
+
+def test_three_stages_by_hand(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
+    a, b, c, predictions = stages
+    found = impact(ReviewStages.of(a, b, c), predictions, replicates=200)
+    for part, dataset in ((found.a, a), (found.b, b), (found.c, c)):
+        right = dataset.right_rows(predictions.label)
+        orig = right[dataset.sets.is_anchor]
+        whole = np.ones(dataset.n_sets, dtype=bool)
+        np.logical_and.at(whole, dataset.sets.set, right)
+        assert (part.acc_orig.count, part.acc_pmk.count) == (int(orig.sum()), int(whole.sum()))
+        assert part.drop.n == dataset.n_sets
+    assert (found.a.drop.n, found.b.drop.n, found.c.drop.n) == (60, 48, 48)
+    assert found.b.acc_orig == found.c.acc_orig  # the same anchors
+    assert found.drop_difference.value == pytest.approx(found.a.drop.value - found.c.drop.value)
+    assert found.drop_difference.low < found.drop_difference.value < found.drop_difference.high
+    found_json = found.to_json()
+    assert [row["offset"] for row in found_json["A"]["per_offset"]] == [-3, -2, -1, 0, 1, 2, 3]
+    assert [row["offset"] for row in found_json["C"]["per_offset"]] == [-1, 0, 1]
+
+
+def test_nothing_reviewed_away_changes_nothing(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
+    _, b, _, predictions = stages
+    found = impact(ReviewStages.of(b, b, b), predictions, replicates=50)
+    difference = found.drop_difference
+    assert (difference.value, difference.low, difference.high) == (0, 0, 0)
+
+
+def test_the_bootstrap_by_hand(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
+    a, b, c, predictions = stages
+    found = impact(ReviewStages.of(a, b, c), predictions, replicates=100, seed=2)
+    lost = [part.right_at(0) & ~part.right_at(3) for part in (found.a, found.c)]
+    videos = [a.video_of_set, c.video_of_set]
+    draws = []
+    for index in np.random.Generator(np.random.PCG64(2)).integers(0, 60, size=(100, 60)):
+        drops = []
+        for bad, video in zip(lost, videos, strict=True):
+            chosen = [place for v in index for place in np.flatnonzero(video == v)]
+            drops.append(bad[chosen].mean())
+        draws.append(drops[0] - drops[1])
+    expected = np.percentile(draws, [2.5, 97.5])
+    assert (found.drop_difference.low, found.drop_difference.high) == pytest.approx(tuple(expected))
+
+
+def test_stages_of_different_frames_are_refused(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
+    a, b, _, _ = stages
+    other = dataset_of(vid_world(np.random.default_rng(1), n_sets=5, k=3, n_classes=4, n_frames=None))
+    with pytest.raises(InvalidValue, match="review stage c"):
+        ReviewStages.of(a, b, other)

@@ -1,0 +1,109 @@
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strobe.analyses.classification import ScoreOptions, score
+from strobe.core.predictions import Predictions
+from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
+
+QUICK = ScoreOptions(bootstrap=False, control_seeds=100, windows=(), alphas=())
+
+
+@st.composite
+def typed(draw: st.DrawFn) -> tuple[World, list[bool]]:
+    frames, sets = [], []
+    for video in range(draw(st.integers(1, 5))):
+        start = len(frames)
+        size = draw(st.integers(1, 6))
+        kinds = draw(st.lists(st.sampled_from("IPB"), min_size=size, max_size=size))
+        frames += [PlainFrame(video, index, {0}, None, kind) for index, kind in enumerate(kinds)]
+        sets.append(PlainSet(start, [(start + i, float(i)) for i in range(1, size)]))
+    world = World(6, 2, [None] * len(sets), frames, sets)
+    return world, draw(st.lists(st.booleans(), min_size=len(frames), max_size=len(frames)))
+
+
+@settings(max_examples=80)
+@given(typed())
+def test_without_a_type_equals_the_plain_rule(case: tuple[World, list[bool]]) -> None:
+    world, wrong = case
+    label = np.array([int(bad) for bad in wrong])
+    found = score(dataset_of(world), Predictions.from_labels("m", label), options=QUICK).slices.frame_types
+    names = [part.part.name for part in found]
+    assert names[0] == "none"
+    for kind in "IPB":
+        sets = [part for part in world.sets if world.frames[part.anchor].pict != kind]
+        if kind not in {frame.pict for frame in world.frames} or not sets:
+            assert kind not in names
+            continue
+        part = found[names.index(kind)]
+        orig = [not wrong[s.anchor] for s in sets]
+        kept = [[f for f, _ in s.members if world.frames[f].pict != kind] for s in sets]
+        right = [ok and not any(wrong[f] for f in members) for ok, members in zip(orig, kept, strict=True)]
+        assert (part.part.n_sets, part.part.acc_orig.count) == (len(sets), sum(orig))
+        assert part.part.acc_pmk.count == sum(right)
+        assert part.part.drop.count == sum(orig) - sum(right)
+        dropped = sum(len(s.members) for s in sets) - sum(map(len, kept))
+        assert part.members_dropped == dropped
+        assert part.control is not None
+        whole = sum(ok and any(wrong[f] for f, _ in s.members) for ok, s in zip(orig, sets, strict=True)) / len(sets)
+        assert 0 <= part.control.drop_low <= part.control.drop_mean <= part.control.drop_high <= whole + 1e-12
+        if dropped == 0:  # nothing to delete: the control is the drop itself
+            assert part.control.drop_low == part.control.drop_high == pytest.approx(whole)
+
+
+def test_the_control_deletes_as_many_members_from_the_same_sets() -> None:
+    """Four members, one B and another wrong: a random deletion takes the wrong one a quarter of the time."""
+    frames = [PlainFrame(0, index, {0}, None, "B" if index == 1 else "P") for index in range(5)]
+    world = World(4, 2, [None], frames, [PlainSet(0, [(i, float(i)) for i in range(1, 5)])])
+    label = np.array([0, 0, 0, 1, 0])
+    options = replace(QUICK, control_seeds=2000)
+    found = score(dataset_of(world), Predictions.from_labels("m", label), options=options).slices.frame_types
+    without_b = next(part for part in found if part.part.name == "B")
+    assert without_b.part.drop.count == 1
+    assert without_b.control is not None
+    assert without_b.control.drop_mean == pytest.approx(0.75, abs=0.03)
+    assert without_b.control.seeds == 2000
+
+
+def test_unknown_types_give_a_reason() -> None:
+    world = World(1, 2, [None], [PlainFrame(0, 0, {0}), PlainFrame(0, 1, {0})], [PlainSet(0, [(1, 1.0)])])
+    found = score(dataset_of(world), Predictions.from_labels("m", np.zeros(2, int)), options=QUICK).to_json()
+    assert found["frame_types"] == []
+    assert found["by_fps"] == []
+    assert found["by_hint"] == {}
+    assert set(found["reasons"]) == {"frame_types", "by_fps", "by_hint"}
+
+
+def test_frame_rates_part_the_sets() -> None:
+    rng = np.random.default_rng(0)
+    world = vid_world(rng, n_sets=30, k=2, n_classes=3, n_frames=None)
+    world.rates[0] = Fraction(12)
+    world.rates[1] = None
+    found = score(dataset_of(world), predictions_of("m", random_scores(rng, world, 0.9)), options=QUICK)
+    by_fps = {part.name: part.n_sets for part in found.slices.by_fps}
+    assert by_fps == {"< 20": 1, "20 to < 27": 9, "27 to < 40": 19}
+    assert sum(part.acc_orig.count or 0 for part in found.slices.by_fps) <= (found.acc_orig.count or 0)
+
+
+def test_hints_part_the_members_by_quartiles() -> None:
+    rng = np.random.default_rng(0)
+    world = vid_world(rng, n_sets=25, k=2, n_classes=2, n_frames=None)
+    for number, part in enumerate(world.sets):
+        for place, (frame, _) in enumerate(part.members):
+            world.hints[number, frame] = (0.0, float(place), rng.random(), 0.0)
+    label = np.array([min(frame.labels) for frame in world.frames])
+    last = [part.members[-1][0] for part in world.sets]
+    label[last] = 1 - label[last]
+    for frame in last:
+        world.frames[frame].labels -= {int(label[frame])}
+    found = score(dataset_of(world), Predictions.from_labels("m", label), options=QUICK)
+    hints = dict(found.slices.by_hint)
+    assert sum(error.n for _, error in hints["blur"]) == 100
+    assert hints["blur"][-1][1].count == 25  # the blurriest members are the wrong ones
+    assert hints["blur"][0][1].count == 0
+    assert [error.n for _, error in hints["motion"]] == pytest.approx([25] * 4, abs=1)  # edges have three digits
+    assert len(hints["cut"]) == 1  # one value, one bin

@@ -1,0 +1,42 @@
+"""The intervals hold the truth at least 95 % of the time: the simulation of benchmarks/coverage.py."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def simulation() -> ModuleType:
+    path = Path(__file__).parents[2] / "benchmarks" / "coverage.py"
+    spec = importlib.util.spec_from_file_location("strobe_benchmark_coverage", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sets", [1, 3, 10])
+def test_intervals_cover_at_least_95_percent(simulation: ModuleType, sets: int) -> None:
+    rng = np.random.default_rng(sets)
+    draws = 2000
+    for videos, truth in simulation.ASKED:
+        if videos > 100:
+            continue  # the benchmark has time for them
+        right = simulation.outcomes(rng, truth=truth, videos=videos, sets=sets, draws=draws)
+        cluster = np.repeat(np.arange(videos), sets)
+        ours = simulation.covered(right, cluster, truth, "auto")
+        assert ours >= 0.95 - 1.5 * simulation.tolerance(draws), (videos, truth, ours)
+
+
+def test_plain_clopper_pearson_would_not_do(simulation: ModuleType) -> None:
+    """The simulation can tell: ignoring that sets share videos covers far too little."""
+    rng = np.random.default_rng(0)
+    right = simulation.outcomes(rng, truth=0.7, videos=30, sets=10, draws=500)
+    assert simulation.covered(right, np.repeat(np.arange(30), 10), 0.7, "clopper-pearson") < 0.8
