@@ -1,8 +1,10 @@
 """`strobe simulate`: photos in, a dataset of simulated hand-held clips out."""
 
 import multiprocessing
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -120,11 +122,20 @@ def _mapped(jobs: Sequence[ClipJob], workers: int) -> Iterator[Iterator[ClipResu
         return
     # spawn: a forked copy of a process with threads (progress bars, BLAS) can hang.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context)
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, initializer=_leave_interrupts_to_the_parent)
     try:
         yield pool.map(simulate_clip, jobs)
+    except BrokenProcessPool as error:
+        raise StrobeError(
+            "a worker process died (out of memory?); finished clips are kept: the same command goes on, try --workers 1"
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """Ctrl-C reaches every process of a terminal; only the parent has something to say about it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _each_once(clips: Sequence[ClipResult]) -> list[ClipResult]:
