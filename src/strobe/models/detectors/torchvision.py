@@ -67,7 +67,7 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> TorchvisionDe
         load_into(module, state, path=weights or chosen.name, model=f"torchvision:{architecture}")
     setup = torch_setup(options)
     has_background = not architecture.startswith(("retinanet", "fcos"))
-    transform = module.transform
+    transform = _sized(module.transform, options.image_size, text)
     heads = getattr(module, "roi_heads", module)
     spec = ModelSpec(
         name=text,
@@ -85,6 +85,17 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> TorchvisionDe
         batch_size=options.batch_size or (1 if setup.device == "cpu" else 8),
     )  # fmt: skip
     return TorchvisionDetector(module, spec, device=setup.device)
+
+
+def _sized(transform: Any, size: int | None, model: str) -> Any:
+    """The model's own resizing, with its shorter side at `size` where that is asked for."""
+    if size is None:
+        return transform
+    if transform.fixed_size is not None:
+        raise ModelFailed(f"{printable(model)}: its input is always {transform.fixed_size}; leave --image-size out")
+    transform.max_size = round(transform.max_size * size / transform.min_size[-1])
+    transform.min_size = (size,)
+    return transform
 
 
 def _classes(state: dict[str, Any], anchors: int, model: str) -> int:

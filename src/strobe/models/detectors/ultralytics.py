@@ -1,5 +1,6 @@
 """ultralytics' YOLO detectors: `ultralytics:yolo11n.pt`, a local .pt or .yaml file. An optional extra (AGPL-3.0)."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> UltralyticsDe
         raise ModelFailed(f"{printable(text)}: .pt files run code when read; pass --trust if you know who made it")
     if is_pickle and not file.is_file() and options.offline:
         raise CannotDownload(f"{printable(text)}: no such file, and --offline forbids fetching it")
+    if options.offline:
+        os.environ.setdefault("YOLO_OFFLINE", "true")  # the library looks for a network when it is imported
     library = require("ultralytics", what=text, extra="ultralytics")
     model = library.YOLO(str(file), task="detect", verbose=False)
     setup = torch_setup(options)
