@@ -55,6 +55,9 @@ def test_photos_in_class_folders_become_a_dataset(tmp_path: Path) -> None:
     assert first.anchor.time_s is not None
     assert float(first.anchor.time_s) == 2 / 30
     assert len(set(dataset.frames.sha256)) == 40  # the two clips of one photo differ
+    assert dataset.hints is not None
+    assert dataset.hints.motion[dataset.sets.is_anchor].max() == 0
+    assert dataset.hints.motion[~dataset.sets.is_anchor].max() > 0
     source = MediaSource(dataset)
     assert source.read(0).shape == (32, 42, 3)
     right = dataset.right_rows(np.full(40, 0))

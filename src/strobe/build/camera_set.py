@@ -15,7 +15,8 @@ from PIL import Image as PillowImage
 from strobe.build.camera import render_path
 from strobe.build.camera_path import CameraOptions
 from strobe.build.camera_photos import Photo
-from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.build.hints import features_of, set_hints
+from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Videos, texts
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import read_json, sha256_of_file, write_bytes, write_json
 from strobe.core.labels import LabelSpace
@@ -25,6 +26,9 @@ __all__ = ["ClipJob", "ClipResult", "png_bytes", "put_together", "simulate_clip"
 
 WORK = ".simulate"
 """The folder in the dataset's where finished clips are noted, so that the same command goes on after a stop."""
+
+_NOTE_VERSION = 2
+"""Raised when notes hold something new, so that older ones are made again."""
 
 Decode = Callable[[bytes, Path], Image]
 """Bytes of a file and its name to an upright RGB image; supplied by the workflow."""
@@ -94,7 +98,7 @@ def _identity(job: ClipJob, photo_sha256: str) -> str:
 def _inputs(job: ClipJob, identity: str) -> str:
     """Changes when anything does that the note depends on; labels are not in it, they are looked up afresh."""
     mask = sha256_of_file(job.photo.mask) if job.photo.mask else None
-    text = json.dumps([identity, job.name, [asdict(box) for box in job.photo.boxes], mask])
+    text = json.dumps([_NOTE_VERSION, identity, job.name, [asdict(box) for box in job.photo.boxes], mask])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -131,7 +135,19 @@ def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:
         "pict_types": list(seen.pict_types),
         "boxes": [[[*box.xyxy, box.label, box.track] for box in group] for group in seen.boxes],
         "mirrored": seen.mirrored,
+        "hints": _hints(seen.frames),
     }
+
+
+def _hints(frames: NDArray[np.uint8]) -> list[list[float]]:
+    """What the pixels suggest of each frame against the anchor, zeros for the anchor itself."""
+    anchor = len(frames) // 2
+    features = {place: features_of(pixels) for place, pixels in enumerate(frames)}
+    members = [place for place in features if place != anchor]
+    rows = [[0.0] * len(Hints.__slots__) for _ in frames]
+    for place, pair in zip(members, set_hints(features, anchor, members), strict=True):
+        rows[place] = [float(getattr(pair, name)) for name in Hints.__slots__]
+    return rows
 
 
 def _check_boxes(job: ClipJob, photo: Image) -> None:
@@ -233,7 +249,13 @@ def put_together(
             label=np.array([label for _, label in labels], dtype=np.int32),
         ),
         boxes=_box_table(boxes) if any(job.photo.boxes for job, _ in pairs) else None,
+        hints=_hint_table(np.array([row for note in notes for row in note["hints"]], dtype=np.float64)),
     )
+
+
+def _hint_table(rows: NDArray[np.float64]) -> Hints:
+    cut, blur, motion, exposure, duplicate = rows.T.copy()
+    return Hints(cut=cut, blur=blur, motion=motion, exposure=exposure, duplicate=duplicate > 0)
 
 
 def _box_table(rows: Sequence[tuple[int, Sequence[float]]]) -> Boxes:
