@@ -320,6 +320,9 @@ def test_real_metadata_with_random_predictions(accuracy: float) -> None:
     dataset = dataset_of(world)
     assert (dataset.n_sets, len(dataset.frames)) == (1109, 22179)
     assert sum(not part.members for part in sets) == 1
+    assert sum(len(part.members) == 20 for part in sets) == 889
+    assert sum(len(frame.labels) > 1 for frame in frames) == 1514
+    assert sum(len(frames[part.anchor].labels) > 1 for part in sets) == 79
     rng = np.random.default_rng(int(accuracy * 100))
     guess = [int(rng.choice(sorted(f.labels))) if rng.random() < accuracy else int(rng.integers(30)) for f in frames]
     found = score(dataset, Predictions.from_labels("m", np.array(guess)), options=QUICK)
