@@ -83,7 +83,9 @@ def test_an_image_listed_without_boxes_is_an_empty_answer(tmp_path, dataset):
 )
 def test_a_frame_without_rows_must_be_explained(tmp_path, dataset, absent, scored):
     path = write(tmp_path, results(dataset)[1:])
-    with pytest.raises(StrobeError, match=r"1 of 20 frames have no box, first 'v0/0.png'; .*--absent empty"):
+    with pytest.raises(
+        StrobeError, match=r"1 of 20 frames have no box, first 'v0/0.png'; .*--empty-frames or --allow-missing"
+    ):
         read_detections(path, dataset)
     assert read_detections(path, dataset, absent=absent).table.scored[0] == scored
 

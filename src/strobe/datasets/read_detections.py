@@ -151,7 +151,7 @@ def _frames(
     if unknown and not (ignore_extra and len(unknown) < len(table)):
         numbers = isinstance(unknown[0], int) and unknown[0] not in names
         hint = (
-            'numbers need a list "images" of id and file_name, in the file or with --images'
+            'numbers need a list "images" of id and file_name, in the file or with --box-images'
             if numbers
             else f"the dataset's are named like {printable(dataset.frames.key[0])!r}; --ignore-extra leaves others out"
         )
@@ -185,7 +185,7 @@ def _looked_at(
         raise InvalidFile(
             path,
             f"{int(missing.sum())} of {int(needed.sum())} frames have no box, first {printable(first)!r}",
-            hint="COCO results cannot tell an empty frame from a missing one: say --absent empty or --absent unscored",
+            hint="COCO results cannot tell an empty frame from a missing one: say --empty-frames or --allow-missing",
         )
     return np.ones(len(scored), dtype=bool) if absent == "empty" else scored
 
@@ -244,7 +244,7 @@ def _class(path: Path, raw: RawDetections, source: LabelSpace, word: Any) -> int
     if not isinstance(word, int) or isinstance(word, bool):
         raise InvalidFile(path, f"expected a class number, id or name, got {printable(word)!r}", where=where)
     if not 0 <= word < len(source):
-        hint = "COCO's category ids are the space coco-91" if word <= 90 else "declare the space of the class numbers"
+        hint = "for COCO's category ids say --box-space coco-91" if word <= 90 else "declare the space with --box-space"
         rule = f"category {word} is outside {source.name} (0–{len(source) - 1})"
         raise InvalidFile(path, rule, where=where, hint=hint)
     return word
