@@ -220,7 +220,8 @@
     layer.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const least = Number($("v-score").value);
     const nodes = [];
-    const size = (11.5 * width) / (layer.clientWidth || 480); // in pixels of the frame: the same size on any screen
+    // In pixels of the frame, so that names have the same size on any screen.
+    const size = 11.5 / (Math.min(layer.clientWidth / width, layer.clientHeight / height) || 480 / width);
     const add = ([x0, y0, x1, y1], kind, text) => {
       nodes.push(draw("rect", { x: x0, y: y0, width: x1 - x0, height: y1 - y0, class: kind }));
       if (text) nodes.push(draw("text", { x: Math.max(x0, 1), y: y0 > size * 1.3 ? y0 - size * 0.3 : y1 + size, "font-size": size, "stroke-width": size / 4 }, text));
