@@ -201,7 +201,7 @@ def test_ytbb_robust_with_media_and_votes(tmp_path: Path) -> None:
     ("change", "problem"),
     [
         (lambda d: d["annotations"][0].update(key="a,b"), "expected <id>_<ms>|no neighbour|has no anchor"),
-        (lambda d: d["annotations"][0].update(labels=[99]), r"annotations\[0\]: a label number past the 11 names"),
+        (lambda d: d["annotations"][0].update(labels=[99]), r"annotations\[0\]: a label number outside the 11 names"),
         (lambda d: d["annotations"][0].pop("key"), r"annotations\[0\]: expected an object with key and labels"),
         (lambda d: d["annotations"].append(d["annotations"][0]), "stands twice"),
         (lambda d: d["annotations"][0].update(key="one"), "expected <anchor>,<frame>"),

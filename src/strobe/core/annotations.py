@@ -56,12 +56,14 @@ def parse_annotations(data: Any, path: Path) -> list[Annotation]:
         where = f"annotations[{place}]"
         try:
             keys = tuple(normalise_key(part) for part in entry["key"].split(","))
+            if any(label < 0 for label in entry["labels"]):
+                raise IndexError  # Python would count from the end
             words = frozenset(str(names[label]) for label in entry["labels"])
         except (KeyError, TypeError, AttributeError) as error:
             raise InvalidFile(path, "expected an object with key and labels", where=where) from error
         except IndexError as error:
             raise InvalidFile(
-                path, f"a label number past the {len(names)} names in {printable(entry['labels'])}", where=where
+                path, f"a label number outside the {len(names)} names in {printable(entry['labels'])}", where=where
             ) from error
         if len(keys) not in (1, 2):
             raise InvalidFile(

@@ -30,6 +30,10 @@ from strobe.datasets.sampled import (
 __all__ = ["import_coco_vid"]
 
 
+_MOST = 10**9
+"""No frame number, size or track is as large as this; a larger one is damage."""
+
+
 @dataclass
 class _Clip:
     name: str
@@ -88,9 +92,10 @@ def _classes(path: Path, categories: Sequence[Any], requested: str | None) -> tu
         where = f"categories[{place}]"
         try:
             number, name = category["id"], str(category["name"])
+            hash(number)
         except (KeyError, TypeError) as error:
             raise InvalidFile(path, "expected an object with id and name", where=where) from error
-        if number in names or name in names.values():
+        if name in names.values() or number in names:
             raise InvalidFile(path, f"the category {printable(name)!r} ({printable(number)}) stands twice", where=where)
         names[number] = name
     if not names:
@@ -106,16 +111,16 @@ def _clips(path: Path, data: Mapping[str, Any]) -> dict[Any, _Clip]:
         where = f"videos[{place}]"
         try:
             number = video["id"]
+            hash(number)
             name = str(video.get("name") or video.get("file_name") or number)
             fps = Fraction(str(video["fps"])) if video.get("fps") else None
-            files = video.get("file_names")
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            files, size = video.get("file_names"), _size(video)
+        except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             raise InvalidFile(path, "expected an object with id, name and perhaps fps", where=where) from error
         if number in clips or name in taken:
             raise InvalidFile(path, f"the video {printable(name)!r} ({printable(number)}) stands twice", where=where)
         taken.add(name)
         clips[number] = _Clip(name, fps)
-        size = (int(video.get("width") or 0), int(video.get("height") or 0))
         for index, file in enumerate(files or ()):
             clips[number].keys[index], clips[number].sizes[index] = str(file), size
     if not any(clip.keys for clip in clips.values()):
@@ -130,19 +135,27 @@ def _frames(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip]) -> 
         where = f"images[{place}]"
         try:
             clip, index, key = clips.get(image["video_id"]), _frame_of(image), str(image["file_name"])
-            size = (int(image.get("width") or 0), int(image.get("height") or 0))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            size, known = _size(image), image["id"]
+            hash(known)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise InvalidFile(
-                path, "expected an image with file_name, video_id and frame_id", where=where,
+                path, "expected an image with id, file_name, video_id and frame_id", where=where,
                 hint="plain COCO has no videos; strobe build reads it with --boxes",
             ) from error  # fmt: skip
         if clip is None:
             raise InvalidFile(path, f"video_id {printable(image['video_id'])} is no video", where=where)
-        if type(index) is not int or index < 0 or index in clip.keys:
+        if type(index) is not int or not 0 <= index < _MOST or index in clip.keys:
             raise InvalidFile(
-                path, f"frame_id {printable(index)} is negative, no number or stands twice in its video", where=where
+                path, f"frame_id {printable(index)} is no frame number or stands twice in its video", where=where
             )
         clip.keys[index], clip.sizes[index] = key, size
+
+
+def _size(entry: Mapping[str, Any]) -> tuple[int, int]:
+    width, height = (int(entry.get(side) or 0) for side in ("width", "height"))
+    if not (0 <= width < _MOST and 0 <= height < _MOST):
+        raise ValueError("a size out of range")
+    return width, height
 
 
 def _frame_of(image: Mapping[str, Any]) -> Any:
@@ -162,9 +175,11 @@ def _annotate(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip], c
         try:
             label = classes[entry["category_id"]]
             track = int(entry.get("instance_id", entry.get("track_id", entry["id"] if "bboxes" in entry else -1)))
+            if not -1 <= track < _MOST:
+                raise ValueError("a track out of range")
             crowd = bool(entry.get("iscrowd", 0))
             spots = list(_spots(entry, clips, owner))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InvalidFile(
                 path, "expected known image_id (or video_id) and category_id, and a bbox of x, y, w, h", where=where
             ) from error

@@ -70,7 +70,7 @@ def _video_folders(annotations: Path) -> Iterator[Path]:
 def _video(folder: Path, top: Path) -> SourceVideo:
     keys: dict[int, str] = {}
     for path in sorted(folder.glob("*.xml")):
-        if not path.stem.isdecimal():
+        if not path.stem.isdecimal() or len(path.stem) > 12:
             raise InvalidFile(path, "expected a frame number as the file's name, such as 000012.xml")
         keys[int(path.stem)] = path.relative_to(top).with_suffix(".JPEG").as_posix()
     see = partial(_see, top, keys)

@@ -108,6 +108,6 @@ def _video(path: Path, key: str) -> str:
 
 def _index(path: Path, key: str) -> int:
     stem = key.rsplit("/", 1)[-1].split(".")[0]
-    if not stem.isdecimal():
+    if not stem.isdecimal() or len(stem) > 12:
         raise InvalidFile(path, f"expected a frame number, got {printable(key)}")
     return int(stem)

@@ -130,7 +130,7 @@ def _moments(path: Path) -> dict[str, dict[int, tuple[str, ...]]]:
         if len(row) not in (5, 10):
             raise InvalidFile(path, f"{len(row)} fields; Youtube-BB rows have 10 (detection) or 5", where=where)
         name, presence = row[3].replace("_", " "), row[5] if len(row) == 10 else row[4]
-        if not row[1].isdecimal():
+        if not row[1].isdecimal() or len(row[1]) > 12:
             raise InvalidFile(path, f"the time is no number of milliseconds: {printable(row[1])!r}", where=where)
         if name not in names:
             raise InvalidFile(path, f"{printable(name)!r} is no class of youtube-bb", where=where)
@@ -159,7 +159,7 @@ def _given(path: Path, seen: Mapping[str, Mapping[int, tuple[str, ...]]]) -> Ite
     for where, row in _rows(path):
         if row[0] == "ytid":
             continue
-        if len(row) != 3 or not row[1].isdecimal() or not row[2].isdecimal() or int(row[2]) > 22:
+        if len(row) != 3 or not row[1].isdecimal() or len(row[1]) > 12 or not row[2].isdecimal() or int(row[2]) > 22:
             raise InvalidFile(path, "expected ytid,time_ms,label with labels 0–22 (22 is car)", where=where)
         name = "car" if int(row[2]) == 22 else labels.names[int(row[2])]
         key = (row[0], int(row[1]))

@@ -24,7 +24,7 @@ __all__ = ["YtbbFiles", "import_ytbb_robust"]
 _K = 10
 _AT = "2019-01-01T00:00:00Z"  # the release does not say when; a fixed time keeps the import deterministic
 _ANNOTATOR = "release"
-_KEY = re.compile(r"^(?P<clip>(?P<ytid>.{11})_(?P<ms>\d+))/frame-(?P<index>\d+)\.jpg$")
+_KEY = re.compile(r"^(?P<clip>(?P<ytid>.{11})_(?P<ms>\d{1,12}))/frame-(?P<index>\d{1,12})\.jpg$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

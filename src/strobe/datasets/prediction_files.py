@@ -126,12 +126,13 @@ def _read_parquet(path: Path) -> RawPredictions:
 
     try:
         table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+        names = table.column_names
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
-    key = next((name for name in ("frame", "frame_id") if name in table.column_names), None)
-    value = next((name for name in ("scores", "label") if name in table.column_names), None)
+    key = next((name for name in ("frame", "frame_id") if name in names), None)
+    value = next((name for name in ("scores", "label") if name in names), None)
     if key is None or value is None:
-        raise InvalidFile(path, f"expected columns frame and scores or label, got {', '.join(table.column_names)}")
+        raise InvalidFile(path, f"expected columns frame and scores or label, got {printable(', '.join(names))}")
     declared = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
     return RawPredictions(
         [str(name) for name in table.column(key).to_pylist()],

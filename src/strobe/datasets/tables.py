@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.dataset import NO_PTS
-from strobe.core.errors import InvalidFile
+from strobe.core.errors import InvalidFile, printable
 
 __all__ = ["SCHEMAS", "Column", "TableSchema", "read_table"]
 
@@ -79,20 +79,24 @@ def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
     """The declared columns as numpy arrays (text as objects), nulls replaced by their stand-ins."""
     try:
         table = pq.read_table(path, memory_map=False)
-    except (pa.ArrowException, OSError) as error:
+        names = table.column_names
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a damaged name is no UTF-8
         raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
     out: dict[str, Column] = {}
     for wanted in schema.arrow:
-        if wanted.name not in table.column_names:
+        if wanted.name not in names:
             raise InvalidFile(
-                path, f"the column {wanted.name} is missing", hint=f"it has {', '.join(table.column_names)}"
+                path, f"the column {wanted.name} is missing", hint=f"it has {printable(', '.join(names))}"
             )
         column = table.column(wanted.name)
         try:
             column = column.cast(wanted.type)
         except pa.ArrowException as error:
             raise InvalidFile(path, f"the column {wanted.name} is {column.type}, expected {wanted.type}") from error
-        out[wanted.name] = _to_numpy(path, wanted, column, schema.nulls)
+        try:
+            out[wanted.name] = _to_numpy(path, wanted, column, schema.nulls)
+        except UnicodeDecodeError as error:
+            raise InvalidFile(path, f"the column {wanted.name} is not UTF-8 text", hint="is it damaged?") from error
     return out
 
 
