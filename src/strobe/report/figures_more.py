@@ -17,9 +17,9 @@ from strobe.report.drawing import (
     zero_line,
 )
 from strobe.report.style import GREY, INK, MUTED, RIGHT, WRONG, colour_of, draw, marker_of
-from strobe.report.wording import estimate, listed, models_of, percent, points, short, value_of
+from strobe.report.wording import estimate, listed, models_of, percent, points, short
 
-__all__ = ["by_fps", "by_hint", "comparison", "frame_types", "per_offset", "review_impact", "smoothing"]
+__all__ = ["by_fps", "by_hint", "comparison", "frame_types", "per_offset", "smoothing"]
 
 Json = Mapping[str, Any]
 
@@ -340,49 +340,4 @@ def by_hint(results: Json) -> Figure:
             name, paint, wide=(7.4, (0.7 + 0.3 * tall) * -(-len(panels) // 2)),
             narrow=(3.9, (0.7 + 0.3 * tall) * len(panels)),
         ),
-    )  # fmt: skip
-
-
-def review_impact(results: Json) -> Figure:
-    """What review changed: all candidates, kept anchors, kept anchors and members."""
-    name, title = "review_impact", "What did review change?"
-    found = []
-    for model, data in models_of(results).items():
-        impact = data.get("review_impact") or {}
-        rows = [(stage, impact[stage]) for stage in ("A", "B", "C") if estimate(impact, stage, "drop")]
-        if rows:
-            found.append((model, rows, impact))
-    if not found:
-        return missing(name, title, "score with --compare-review on a dataset with votes to see this.")
-    meaning = {"A": "before review", "B": "kept anchors, all frames", "C": "after review"}
-    flat = [(model, stage, row) for model, rows, _ in found[:4] for stage, row in rows]
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        for y, (_, _, row) in enumerate(flat):
-            orig, worst = value_of(row, "acc_orig"), value_of(row, "acc_pmk")
-            axes.plot([worst, orig], [y, y], color=GREY, linewidth=2.6, alpha=0.6, zorder=1)
-            axes.plot([orig], [y], marker="o", color=RIGHT, markersize=6.5, linestyle="",
-                      label="anchor" if y == 0 else None)  # fmt: skip
-            axes.plot([worst], [y], marker="D", color=WRONG, markersize=5.5, linestyle="",
-                      label="whole set" if y == 0 else None)  # fmt: skip
-        cut = 12 if is_narrow else 20
-        names = [(f"{short(printable(m), cut)}: " if len(found) > 1 else "") + meaning[s] for m, s, _ in flat]
-        names_on_y(axes, names, limit=46)
-        axes.set_xlabel("accuracy")
-        per_cent(axes, which="x")
-        figure.legend(loc="outside upper left", ncols=2, borderaxespad=0.2)
-
-    model, rows, impact = found[0]
-    stages = dict(rows)
-    text = f"The drop of {printable(model)} is " + ", ".join(
-        f"{points(estimate(stages[stage], 'drop'))} {meaning[stage]}" for stage in stages
-    )
-    gap = estimate(impact, "drop_difference")
-    text += f"; review accounts for {points(gap)}" if gap else ""
-    height = 1.0 + 0.34 * len(flat)
-    return Figure(
-        name=name, title=title, sentence=text + ".",
-        how="People removed pairs that do not look the same and wrong labels; without that, some “errors” are not.",
-        drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height)),
     )  # fmt: skip

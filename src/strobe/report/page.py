@@ -21,7 +21,7 @@ from strobe.core.late import require
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.predictions import Predictions
 from strobe.core.records import Detections
-from strobe.report import figures_accuracy, figures_detection, figures_more
+from strobe.report import figures_accuracy, figures_detection, figures_more, figures_review
 from strobe.report.drawing import Figure
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.published import detection_rows
@@ -159,7 +159,8 @@ def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
             [figures_more.frame_types(results)],
             [figures_more.by_fps(results)],
             [figures_more.by_hint(results)],
-            [figures_more.review_impact(results)],
+            [figures_review.review_impact(results)],
+            [figures_review.review_offsets(results)],
         ],
     }
 

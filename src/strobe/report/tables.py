@@ -193,6 +193,52 @@ def comparison(results: Json) -> Table:
     ]
 
 
+def trend(results: Json) -> Table:
+    """Every model's place off the line: effective robustness on linear and logit axes."""
+    rows: Table = []
+    for row in listed(results, "trend", "models"):
+        off = row.get("effective_robustness") or {}
+        rows.append(
+            {
+                "model": row.get("model"),
+                "model_type": row.get("model_type"),
+                "standard": row.get("standard"),
+                "in_fit": row.get("in_fit"),
+                **_spread("linear", off.get("linear")),
+                "linear_verdict": (off.get("linear") or {}).get("verdict"),
+                **_spread("logit", off.get("logit")),
+                "logit_verdict": (off.get("logit") or {}).get("verdict"),
+            }
+        )
+    return rows
+
+
+def review_impact(results: Json) -> Table:
+    """What review changed: A all candidates, B kept anchors, C kept anchors and members."""
+    return [
+        {"model": name, "stage": stage, "what": found.get("what"), **_triple(found)}
+        for name, data in _each(results)
+        for stage, found in _stages(data)
+    ]
+
+
+def review_impact_offsets(results: Json) -> Table:
+    """Error by offset at every stage of review."""
+    return [
+        {"model": name, "stage": stage, "offset": row.get("offset"), **_spread("error", row.get("error"))}
+        for name, data in _each(results)
+        for stage, found in _stages(data)
+        for row in listed(found, "per_offset")
+    ]
+
+
+def _stages(data: Json) -> Iterator[tuple[str, Json]]:
+    impact = data.get("review_impact") or {}
+    for stage in ("A", "B", "C"):
+        if isinstance(impact.get(stage), Mapping):
+            yield stage, impact[stage]
+
+
 def detection(results: Json) -> Table:
     """One row per detector: mAP, localization, and the detector as a classifier."""
     rows: Table = []
@@ -269,6 +315,9 @@ TABLES: dict[str, Callable[[Json], Table]] = {
     "by_fps": by_fps,
     "by_hint": by_hint,
     "comparison": comparison,
+    "trend": trend,
+    "review_impact": review_impact,
+    "review_impact_offsets": review_impact_offsets,
     "detection": detection,
     "detection_curve": detection_curve,
     "detection_per_class": detection_per_class,

@@ -1,0 +1,140 @@
+"""Figures say what the data says: sentences checked against the numbers, and every kind of finding drawn once."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from strobe.analyses.classification import ScoreOptions
+from strobe.analyses.review_impact import ReviewStages, impact
+from strobe.core.dataset import Hints
+from strobe.core.predictions import Predictions
+from strobe.report import figures_accuracy, figures_more, figures_review
+from strobe.report.drawing import MOST_LINES
+from strobe.report.published import references_for
+from strobe.report.style import SERIES, draw
+from strobe.report.tables import TABLES
+
+
+def model(results, name):
+    return results["models"][name]
+
+
+def test_the_curve_sentence_gives_both_ends(painted):
+    figure = figures_accuracy.curve(painted[2])
+    best = model(painted[2], "steady-net")
+    for value in (best["acc_orig"]["value"], best["acc_pmk"]["value"]):
+        assert f"{100 * value:.1f}\N{NO-BREAK SPACE}%" in figure.sentence
+    assert figure.sentence.startswith("steady-net")
+
+
+def test_the_class_figure_names_the_class_that_loses_most(painted):
+    figures = figures_accuracy.per_class(painted[2])
+    assert [figure.choice for figure in figures] == ["steady-net", "jitter-net</script>", "quick-net"]
+    for figure in figures:
+        rows = model(painted[2], figure.choice)["per_class"]
+        most = max(row["acc_orig"]["value"] - row["acc_pmk"]["value"] for row in rows)
+        named = [row["name"] for row in rows if row["name"] in figure.sentence]
+        assert any(row["acc_orig"]["value"] - row["acc_pmk"]["value"] == most for row in rows if row["name"] in named)
+
+
+def test_the_offset_sentence_is_the_mean_of_the_outermost(painted):
+    rows = {row["offset"]: row["error"]["value"] for row in model(painted[2], "steady-net")["per_offset"]}
+    text = figures_more.per_offset(painted[2]).sentence
+    assert f"{50 * (rows[-5] + rows[5]):.1f}\N{NO-BREAK SPACE}%" in text
+
+
+def test_comparison_counts_the_pairs_that_differ(painted):
+    rows = [row for row in painted[2]["comparison"] if row["metric"] == "acc_pmk"]
+    sure = sum(row["p_holm"] < 0.05 for row in rows)
+    assert figures_more.comparison(painted[2]).sentence.startswith(f"{sure} of {len(rows)} pairs differ")
+
+
+@pytest.fixture(scope="module")
+def many(painted, make_results):
+    """Ten standard models of growing strength: enough for a line, more than are drawn in colour."""
+    dataset, _, _, _ = painted
+    truth = np.zeros(len(dataset.frames), dtype=int)
+    truth[dataset.labels.frame] = dataset.labels.label
+    predictions = {}
+    for place in range(10):
+        rng = np.random.default_rng(place)
+        scores = rng.normal(size=(len(truth), 4))
+        scores[np.arange(len(truth)), truth] += 0.8 + 0.35 * place
+        predictions[f"m{place}"] = Predictions.from_scores(f"m{place}", scores, kind="logits")
+    return make_results(dataset, predictions)
+
+
+def test_with_many_models_a_line_is_drawn_and_its_slope_said(many):
+    slope = many["trend"]["linear"]["slope"]
+    figure = figures_accuracy.trend(many)
+    assert f"comes with {slope:.2f} points" in figure.sentence
+    assert "2 other models of this run" in figure.drawing.svg
+    assert f"The {MOST_LINES} most robust of 10 models are drawn" in figures_accuracy.curve(many).sentence
+    assert len(figures_accuracy.per_class(many)) == MOST_LINES
+    rows = TABLES["trend"](many)
+    assert [row["model"] for row in rows] == [row["model"] for row in many["trend"]["models"]]
+    assert all(row["linear"] is not None and row["in_fit"] for row in rows)
+
+
+def test_the_line_passes_where_the_fit_says(many):
+    fit = many["trend"]["linear"]
+    for row in many["trend"]["models"]:
+        line = figures_accuracy._fit_at(fit, row["acc_orig"]["value"])
+        assert line * 100 == pytest.approx(fit["intercept"] + fit["slope"] * 100 * row["acc_orig"]["value"])
+
+
+def test_hints_and_review_are_drawn_from_real_analyses(painted, make_results):
+    dataset, predictions, _, _ = painted
+    rng = np.random.default_rng(0)
+    n = len(dataset.sets.set)
+    columns = {name: rng.random(n) for name in ("cut", "blur", "motion", "exposure")}
+    hinted = replace(dataset, hints=Hints(**columns, duplicate=np.zeros(n, dtype=bool)))
+    name, one = "quick-net", predictions["quick-net"]
+    results = make_results(hinted, {name: one})
+    figure = figures_more.by_hint(results)
+    assert figure.drawing is not None
+    assert re.search(r"(blur|motion|exposure|cut) matters most", figure.sentence)
+    assert len(TABLES["by_hint"](results)) == 16
+
+    anchors = dataset.keep_rows(dataset.sets.set < 20)
+    members = anchors.keep_rows((np.abs(anchors.sets.distance) <= 3) | anchors.sets.is_anchor)
+    stages = ReviewStages.of(dataset, anchors, members, options=ScoreOptions(replicates=100))
+    results["models"][name]["review_impact"] = impact(stages, one, replicates=100).to_json()
+    change = figures_review.review_impact(results)
+    found = results["models"][name]["review_impact"]
+    for stage in ("A", "B", "C"):
+        assert f"{100 * found[stage]['drop']['value']:.1f}\N{NO-BREAK SPACE}points" in change.sentence
+    assert change.drawing is not None
+    assert figures_review.review_offsets(results).drawing is not None
+    assert [row["stage"] for row in TABLES["review_impact"](results)] == ["A", "B", "C"]
+    assert {row["offset"] for row in TABLES["review_impact_offsets"](results)} == set(range(-5, 6))
+
+
+def test_papers_points_are_never_of_another_dataset_without_saying_so():
+    for name, n, same in (("imagenet-vid-robust", 1109, [False, True]), ("ytbb-robust", 2030, [True])):
+        found = references_for(name, n)
+        assert [one.same_data for one in found] == same
+        assert all(one.table.dataset == name for one in found)
+    (other,) = references_for("my videos", 50)
+    assert "other data" in other.caption
+    assert "imagenet-vid-robust" in other.caption
+    # A subset of the same data is not the same data.
+    assert not any(one.same_data for one in references_for("imagenet-vid-robust", 300))
+
+
+def test_a_drawing_carries_theme_colours_in_the_page_and_plain_ones_in_the_file():
+    def paint(figure, is_narrow):
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], color=SERIES[0], label="$x_1$ <&>")
+        axes.legend()
+
+    one = draw("sample", paint, wide=(4, 3), narrow=(3, 3))
+    assert "var(--s1)" in one.wide
+    assert SERIES[0] not in one.wide
+    assert SERIES[0] in one.svg
+    assert "var(" not in one.svg
+    assert "$x_1$ &lt;&amp;&gt;" in one.wide  # a name, not a formula and not markup
+    assert draw("sample", paint, wide=(4, 3), narrow=(3, 3)) == one
+    assert set(re.findall(r'id="([^"]+)"', one.wide)).isdisjoint(re.findall(r'id="([^"]+)"', one.narrow))
