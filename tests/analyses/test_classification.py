@@ -6,6 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,10 @@ from hypothesis import strategies as st
 
 from plain_score import PlainData, plain_score
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
+from strobe.analyses.comparison import compare
 from strobe.analyses.offsets import OffsetPool
+from strobe.analyses.results import results_json, results_schema
+from strobe.analyses.trend import fit
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.estimate import Estimate
 from strobe.core.predictions import Predictions
@@ -195,6 +199,34 @@ def test_order_of_rows_does_not_matter(case: tuple[World, np.ndarray, np.ndarray
     assert json.loads(json.dumps(two), parse_float=lambda t: round(float(t), 9)) == json.loads(
         json.dumps(one), parse_float=lambda t: round(float(t), 9)
     )
+
+
+@settings(max_examples=15)
+@given(cases())
+def test_whatever_the_data_results_are_valid(case: tuple[World, np.ndarray, np.ndarray, bool]) -> None:
+    """With bootstraps, odd sizes and missing frames: no warning, no NaN, and results.json obeys its schema."""
+    world, scores, scored, labels_only = case
+    dataset = dataset_of(world)
+    prepared = Prepared(dataset, ScoreOptions(replicates=20, control_seeds=3))
+    pool = OffsetPool(prepared.plan)
+    predictions = predictions_of("a", scores, scored)
+    if labels_only:
+        predictions = Predictions.from_labels("a", predictions.label, scored=scored)
+    found = []
+    for each in (predictions, replace(predictions_of("b", scores[::-1].copy()), model="b")):
+        try:
+            found.append(score(dataset, each, prepared=prepared, pool=pool, standard=True))
+        except StrobeError:
+            continue
+    results = results_json(
+        dataset,
+        found,
+        settings={},
+        pool=pool,
+        comparison=compare(dataset, found, replicates=20),
+        trend=fit(dataset, found, replicates=20),
+    )
+    jsonschema.validate(json.loads(json.dumps(results, allow_nan=False)), results_schema())
 
 
 def test_a_childless_class_never_wins() -> None:
