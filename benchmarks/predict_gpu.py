@@ -40,8 +40,12 @@ from strobe.predict.worker import DecodeOptions, Runner
 
 def picture(rng: np.random.Generator, width: int = 500, height: int = 375) -> Pillow.Image:
     """A picture that compresses like a photograph: smooth shapes, texture, a little noise."""
-    coarse = Pillow.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize((width, height), Pillow.BICUBIC)
-    fine = Pillow.fromarray(rng.integers(0, 256, (94, 125, 3), dtype=np.uint8)).resize((width, height), Pillow.BICUBIC)
+    coarse = Pillow.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize(
+        (width, height), Pillow.Resampling.BICUBIC
+    )
+    fine = Pillow.fromarray(rng.integers(0, 256, (94, 125, 3), dtype=np.uint8)).resize(
+        (width, height), Pillow.Resampling.BICUBIC
+    )
     noise = rng.normal(0, 9, (height, width, 3))
     mixed = 0.75 * np.asarray(coarse, dtype=np.float64) + 0.25 * np.asarray(fine, dtype=np.float64) + noise
     return Pillow.fromarray(np.clip(mixed, 0, 255).astype(np.uint8))
@@ -155,7 +159,7 @@ def end_to_end(
     return found
 
 
-class _Folder(torch.utils.data.Dataset):  # type: ignore[type-arg, misc]
+class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]
     """What people write: PIL and torchvision transforms in DataLoader workers."""
 
     def __init__(self, paths: list[Path]) -> None:

@@ -1,0 +1,165 @@
+"""One real model of every provider, small, with local weights: nothing is downloaded."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from strobe.core.labels import LabelSpace
+
+PETS = LabelSpace.of_names("pets", ["cat", "dog", "giant_panda", "red fox"])
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model as it is named, the same with weights that do not fit, and the number of its classes."""
+
+    model: str
+    misfit: str | None
+    n_classes: int
+    image_size: int | None = None
+    settings: Path | None = None
+
+
+def _save(module: object, path: Path) -> Path:
+    import torch
+    from safetensors.torch import save_file
+
+    state = module.state_dict()  # type: ignore[attr-defined]
+    if path.suffix == ".safetensors":
+        save_file({name: tensor.contiguous() for name, tensor in state.items()}, str(path))
+    else:
+        torch.save(state, path)
+    return path
+
+
+def bundled(folder: Path) -> Case:
+    from strobe.models.lite import weights_file
+
+    other = weights_file("efficientnet-lite1")
+    return Case("efficientnet-lite0", f"efficientnet-lite0@{other}", 1000)
+
+
+def timm(folder: Path) -> Case:
+    import timm as library
+    import torch
+
+    torch.manual_seed(0)
+    good = _save(library.create_model("test_resnet", num_classes=4), folder / "timm.safetensors")
+    bad = _save(library.create_model("test_vit", num_classes=4), folder / "timm_vit.safetensors")
+    return Case(f"timm:test_resnet@{good}", f"timm:test_resnet@{bad}", 4)
+
+
+def torchvision(folder: Path) -> Case:
+    import torch
+    from torchvision import models
+
+    torch.manual_seed(0)
+    good = _save(models.shufflenet_v2_x0_5(weights=None), folder / "shuffle.pth")
+    bad = _save(models.shufflenet_v2_x1_0(weights=None), folder / "shuffle_wide.pth")
+    return Case(f"torchvision:shufflenet_v2_x0_5@{good}", f"torchvision:shufflenet_v2_x0_5@{bad}", 1000, image_size=64)
+
+
+def openclip(folder: Path) -> Case:
+    import open_clip
+    import torch
+
+    for name, width in (("strobe-tiny-clip", 32), ("strobe-other-clip", 64)):
+        config = {
+            "embed_dim": width,
+            "vision_cfg": {"image_size": 32, "layers": 2, "width": width, "patch_size": 16, "head_width": 16},
+            "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": width, "heads": 2, "layers": 1},
+        }
+        (folder / f"{name}.json").write_text(json.dumps(config))
+    open_clip.add_model_config(folder)
+    torch.manual_seed(0)
+    good = _save(open_clip.create_model("strobe-tiny-clip"), folder / "clip.pt")
+    bad = _save(open_clip.create_model("strobe-other-clip"), folder / "clip_other.pt")
+    return Case(f"openclip:strobe-tiny-clip@{good}", f"openclip:strobe-tiny-clip@{bad}", len(PETS))
+
+
+def hf(folder: Path) -> Case:
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, image_size=32, patch_size=8,
+        num_labels=3, id2label={0: "cat", 1: "dog", 2: "parrot"},
+    )  # fmt: skip
+    model = transformers.ViTForImageClassification(config)
+    model.save_pretrained(folder / "vit")
+    transformers.ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder / "vit")
+    bad = _save(torch.nn.Linear(3, 3), folder / "linear.safetensors")
+    return Case(f"hf:{folder / 'vit'}", f"hf:{folder / 'vit'}@{bad}", 3)
+
+
+def onnx(folder: Path) -> Case:
+    import onnx as library
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    tensors = [
+        numpy_helper.from_array(rng.normal(0, 0.3, (8, 3, 3, 3)).astype(np.float32), "conv"),
+        numpy_helper.from_array(rng.normal(0, 1, (8, 4)).astype(np.float32), "matrix"),
+    ]
+    nodes = [
+        helper.make_node("Conv", ["image", "conv"], ["a"], strides=[2, 2]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("GlobalAveragePool", ["b"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["d"]),
+        helper.make_node("MatMul", ["d", "matrix"], ["scores"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "net",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 32, 32])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 4])], tensors,
+    )  # fmt: skip
+    path = folder / "net.onnx"
+    library.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))
+    settings = {"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2], "labels": list(PETS.ids), "resize": 36}
+    path.with_suffix(".json").write_text(json.dumps(settings))
+    return Case(f"onnx:{path}", None, 4)
+
+
+def plugin(folder: Path) -> Case:
+    path = folder / "mine.py"
+    path.write_text(
+        "import numpy as np\n"
+        "def make():\n"
+        "    return lambda images: np.stack([i.reshape(-1, 3).mean(0) for i in images]), ['cat', 'dog', 'red fox']\n"
+    )
+    return Case(f"py:{path}:make", None, 3)
+
+
+MAKERS: dict[str, Callable[[Path], Case]] = {
+    maker.__name__: maker for maker in (bundled, timm, torchvision, openclip, hf, onnx, plugin)
+}
+
+
+@pytest.fixture(scope="session", params=list(MAKERS))
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    """A model of each provider in turn."""
+    return MAKERS[request.param](tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(scope="session")
+def pets() -> LabelSpace:
+    """The classes of the dataset the models are loaded for."""
+    return PETS
+
+
+@pytest.fixture(scope="session")
+def pictures() -> list[np.ndarray]:
+    """Images of many shapes: wide, tall, square, tiny, and smaller than any model's input."""
+    rng = np.random.default_rng(1)
+    shapes = [(36, 64), (64, 36), (50, 50), (7, 9), (3, 200), (200, 3), (90, 160), (1, 1)]
+    out = []
+    for place in range(64):
+        height, width = shapes[place % len(shapes)]
+        base = rng.integers(0, 256, (1, 1, 3))
+        out.append(np.clip(base + rng.integers(-60, 60, (height, width, 3)), 0, 255).astype(np.uint8))
+    return out

@@ -1,0 +1,93 @@
+"""What every classifier adapter must do, whoever provides the model."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strobe.core.errors import StrobeError
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Classifier
+from strobe.core.records import ModelSpec
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+
+
+@pytest.fixture(scope="module")
+def options(case: Any, pets: LabelSpace) -> LoadOptions:
+    return LoadOptions(label_space=pets, device="cpu", image_size=case.image_size, settings=case.settings)
+
+
+@pytest.fixture(scope="module")
+def model(case: Any, options: LoadOptions) -> Any:
+    return load_model(case.model, options)
+
+
+def test_says_what_it_is(case: Any, model: Classifier) -> None:
+    assert isinstance(model, Classifier)
+    spec = model.spec
+    assert isinstance(spec, ModelSpec)
+    assert spec.name == case.model
+    assert len(spec.weights) == 64
+    assert len(spec.label_space) == case.n_classes
+    assert json.loads(json.dumps(dict(spec.preprocessing))) == dict(spec.preprocessing)
+    assert spec.preprocessing, "the preprocessing is said"
+
+
+def test_scores_are_one_finite_row_per_image(case: Any, model: Classifier, pictures: list[Any]) -> None:
+    scores = model.forward([model.prepare(image) for image in pictures[:8]])
+    assert scores.shape == (8, case.n_classes)
+    assert scores.dtype == np.float32
+    assert np.isfinite(scores).all()
+    assert len(np.unique(scores.round(5), axis=0)) > 1, "different images get different scores"
+
+
+def test_the_same_alone_and_in_a_batch(model: Classifier, pictures: list[Any]) -> None:
+    prepared = [model.prepare(image) for image in pictures]
+    together = model.forward(prepared)
+    alone = np.concatenate([model.forward([one]) for one in prepared[:16]])
+    assert (together[:16].argmax(axis=1) == alone.argmax(axis=1)).all()
+    np.testing.assert_allclose(together[:16], alone, rtol=1e-3, atol=2e-4)
+
+
+def test_preparing_is_thread_safe(model: Classifier, pictures: list[Any]) -> None:
+    plain = [np.asarray(model.prepare(image)) for image in pictures]
+    with ThreadPoolExecutor(4) as pool:
+        threaded = list(pool.map(model.prepare, pictures))
+    assert all((np.asarray(a) == b).all() for a, b in zip(threaded, plain, strict=True))
+
+
+def test_preparing_leaves_the_image_alone(model: Classifier, pictures: list[Any]) -> None:
+    image = pictures[0].copy()
+    model.forward([model.prepare(image)])
+    assert (image == pictures[0]).all()
+
+
+def test_loading_again_gives_the_same_digest_and_scores(
+    case: Any, model: Classifier, options: LoadOptions, pictures: list[Any]
+) -> None:
+    again = load_model(case.model, options)
+    assert again.spec == model.spec
+    first = model.forward([model.prepare(image) for image in pictures[:4]])
+    second = again.forward([again.prepare(image) for image in pictures[:4]])
+    assert (np.asarray(first) == np.asarray(second)).all()
+
+
+def test_weights_that_do_not_fit_are_one_line(case: Any, options: LoadOptions) -> None:
+    if case.misfit is None:
+        pytest.skip("weights and network are one file")
+    with pytest.raises(StrobeError, match="do not fit|expected") as caught:
+        load_model(case.misfit, options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_nobody_knows_is_one_line(case: Any, options: LoadOptions) -> None:
+    provider, colon, _ = case.model.partition(":")
+    name = f"{provider}:no-such/thing-at-all" if colon else "efficientnet-lite7"
+    with pytest.raises(StrobeError) as caught:
+        load_model(name, replace(options, offline=True))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
