@@ -80,6 +80,9 @@ class People:
     def add(self, name: str, role: Role = "annotator") -> Person:
         """The person of that name, added where new; a known name keeps its role."""
         name = checked_name(name)
+        known = self.find(name)
+        if known is not None:
+            return known
         with self._database.write() as connection:
             connection.execute(
                 text(
@@ -134,7 +137,7 @@ class People:
     def open_session(self, person: Person, *, role: Role | None = None) -> str:
         """A new session; the secret for the cookie comes back."""
         secret = secrets.token_urlsafe(32)
-        with self._database.write() as connection:
+        with self._database.write(durable=False) as connection:
             connection.execute(
                 text("INSERT INTO sessions (hash, name, role, created_at) VALUES (:hash, :name, :role, :at)"),
                 {

@@ -92,25 +92,26 @@ def progress(store: Store, annotator: str) -> Progress:
 
 
 def whole_progress(store: Store) -> Progress:
-    """The counts of the whole review."""
+    """The counts of the whole review; each is answered from an index."""
     with store.database.read() as connection:
-        rows = connection.execute(
-            text(
-                "SELECT kind, count(*) AS n, sum(open2) AS two, sum(CASE WHEN kind = 'anchor' THEN open1 "
-                "WHEN votes < :wanted AND held IN (0, 2) THEN 1 ELSE 0 END) AS one FROM tasks "
-                "WHERE position >= 0 AND kind IN ('pair', 'anchor') GROUP BY kind"
-            ),
-            {"wanted": store.settings.votes},
-        ).mappings()
-        counts = {row["kind"]: row for row in rows}
-    pair, anchor = counts.get("pair"), counts.get("anchor")
-    return Progress(
-        pairs=int(pair["n"]) if pair else 0,
-        pairs_open=int(pair["one"]) if pair else 0,
-        anchors=int(anchor["n"]) if anchor and store.settings.labels else 0,
-        anchors_open=int(anchor["one"]) if anchor else 0,
-        verify=int(pair["two"]) if pair else 0,
-    )
+
+        def count(where: str) -> int:
+            return int(
+                connection.execute(
+                    text(f"SELECT count(*) FROM tasks WHERE {where}"),  # noqa: S608
+                    {"wanted": store.settings.votes} if ":wanted" in where else {},
+                ).scalar_one()
+            )
+
+        labels = store.settings.labels
+        waiting = count("kind = 'pair' AND held = 2 AND position >= 0 AND votes < :wanted") if labels else 0
+        return Progress(
+            pairs=count("kind = 'pair' AND position >= 0"),
+            pairs_open=count("kind = 'pair' AND open1 = 1") + waiting,
+            anchors=count("kind = 'anchor' AND position >= 0") if labels else 0,
+            anchors_open=count("kind = 'anchor' AND open1 = 1"),
+            verify=count("open2 = 1"),
+        )
 
 
 def own_progress(store: Store, annotator: str, whole: Progress) -> Progress:

@@ -93,6 +93,7 @@ export function setUpKeys() {
     if (!waitingFor || ["Shift", "Control", "Alt", "Meta", "Tab"].includes(event.key)) return;
     event.preventDefault();
     event.stopPropagation();
+    const done = waitingFor;
     if (event.key !== "Escape") {
       const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
       // Whoever had this key gets the one that is given up, so that no action is left without a key.
@@ -101,7 +102,6 @@ export function setUpKeys() {
       if (other) next[other] = keyOf(waitingFor);
       change(next);
     }
-    const done = waitingFor;
     waitingFor = null;
     showKeys();
     [...$("key-list").querySelectorAll("button")][Object.keys(DEFAULTS).indexOf(done)].focus();

@@ -31,6 +31,7 @@ let lastDecision = 0;
 let claiming = false;
 let paused = false;
 let noMorePast = false;
+let unreachable = false;
 
 const tab = sessionStorage.getItem("strobe:tab") || newId();
 sessionStorage.setItem("strobe:tab", tab);
@@ -109,6 +110,7 @@ async function refill() {
       ? await post("/api/joint/claim", { members: joint.members, want: AHEAD })
       : await post("/api/claim", { tab, want: AHEAD });
     paused = Boolean(answer.paused);
+    unreachable = false;
     if (answer.progress) [progress, since] = [answer.progress, outbox.waiting().length];
     const have = new Set([...cards.map((one) => one.task), card?.task]);
     for (const one of answer.tasks) {
@@ -124,10 +126,12 @@ async function refill() {
   } catch (error) {
     if (error.status === 401) await loggedOut();
     else if (!error.mayPass) say(error.message);
+    else unreachable = true;
   } finally {
     claiming = false;
   }
   showProgress();
+  if (!$("idle").hidden) showIdle();
 }
 
 async function loggedOut() {
@@ -146,24 +150,31 @@ function next() {
 let idleTimer = 0;
 function idle() {
   clearTimeout(idleTimer);
-  const offline = outbox.state === "offline";
-  const left = progress ? progress.pairs_open + progress.anchors_open : 0;
   show("idle");
-  $("idle-title").textContent = paused ? "Paused" : offline ? "Offline" : left ? "Nothing for you right now" : "All done";
-  $("idle-text").textContent = paused
-    ? "Who runs this review has paused you. Everything you decided is kept."
-    : offline
-      ? "What you decided is kept in this browser. New pairs come when the server can be reached."
-      : left
-        ? "The last pairs are with other people; they come here if they are given back."
-        : "Every pair that needs you has your vote. Doubtful pairs of others may still come for a second look.";
-  $("idle-undo").hidden = !past.length && !progress?.mine;
+  showIdle();
   idleTimer = setTimeout(async () => {
     if (card || !session?.person) return;
     await refill();
     if (cards.length && !card && cursor === past.length) next();
     else if (!card && !$("idle").hidden) idle();
   }, 3000);
+}
+
+function showIdle() {
+  const offline = unreachable || outbox.state === "offline";
+  const left = progress ? progress.pairs_open + progress.anchors_open : 0;
+  const [title, text] = paused
+    ? ["Paused", "Who runs this review has paused you. Everything you decided is kept."]
+    : offline
+      ? ["Offline", "What you decided is kept in this browser. New pairs come when the server can be reached."]
+      : claiming
+        ? ["One moment", "Fetching the next pairs."]
+        : left
+          ? ["Nothing for you right now", "The last pairs are with other people; they come here if they are given back."]
+          : ["All done", "Every pair that needs you has your vote. Doubtful pairs of others may still come for a second look."];
+  $("idle-title").textContent = title;
+  $("idle-text").textContent = text;
+  $("idle-undo").hidden = !past.length && !progress?.mine;
 }
 
 // -- one card -------------------------------------------------------------------------------------------------------
@@ -210,7 +221,7 @@ async function showCard(one, earlier) {
   if (done === "unreadable") say("A picture of this pair cannot be read. Choose unsure, and say so in the note.");
   if (done === true) {
     shownAt = performance.now();
-    document.body.dataset.shown = one.task;
+    document.body.dataset.shown = `${one.task}-${one.stage}`;
   }
 }
 
@@ -358,6 +369,7 @@ function showSaved(state, waiting, refused) {
   $("saved").className = waiting ? state : "saved";
   if (refused.length) say(`${refused.length} decision(s) were not taken: ${refused[0].why}`);
   if (state === "login" && !$("review").hidden) loggedOut();
+  if (!$("idle").hidden) showIdle();
 }
 
 function showProgress() {
@@ -450,6 +462,7 @@ function wire() {
   $("confirm").addEventListener("keydown", (event) => {
     if (actionOf(event) !== "bad" || event.repeat) return;
     event.preventDefault();
+    event.stopPropagation(); // or the same press would ask again for the next pair
     $("confirm-yes").click();
   });
   $("alert-close").addEventListener("click", () => {
@@ -496,6 +509,7 @@ function wire() {
   window.addEventListener("pagehide", () => {
     if (session?.person) navigator.sendBeacon("/api/release", new Blob([JSON.stringify({ tab })], { type: "application/json" }));
   });
+  window.addEventListener("online", () => $("idle").hidden || refill().then(() => !cards.length || card || next()));
   window.addEventListener("pageshow", (event) => event.persisted && location.reload());
 }
 
