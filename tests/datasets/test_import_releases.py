@@ -237,11 +237,25 @@ def test_what_is_missing_from_ytbb_is_said(tmp_path: Path) -> None:
     source = ytbb_release(tmp_path / "src", images=False)
     with pytest.raises(StrobeError, match="20 of 20 images are missing"):
         ytbb(source, tmp_path / "dst", "copy")
-    (source / "metadata/pair_labels.json").unlink()
-    with pytest.raises(StrobeError, match=r"has no pair annotations .*name the file with --pairs"):
-        ytbb(source, tmp_path / "dst")
     with pytest.raises(StrobeError, match="no such file"):
         ytbb(source, tmp_path / "dst", pairs=tmp_path / "nowhere.json")
+    (source / "metadata/anchor_labels.json").unlink()
+    with pytest.raises(StrobeError, match=r"has no anchor annotations .*name the file with --anchors"):
+        ytbb(source, tmp_path / "dst")
+
+
+def test_ytbb_without_pair_annotations_says_so(tmp_path: Path) -> None:
+    bare = ytbb_release(tmp_path / "bare", images=False)
+    (bare / "metadata/pair_labels.json").unlink()
+    data = ytbb(bare, tmp_path / "a")
+    assert (data.n_sets, len(data.frames)) == (4, 4)
+    assert data.info.provenance["notes"] == ["no pair annotations found (--pairs): sets hold their anchors alone"]
+    with_frames = ytbb_release(tmp_path / "frames")
+    (with_frames / "metadata/pair_labels.json").unlink()
+    data = ytbb(with_frames, tmp_path / "b", "copy")
+    assert len(data.frames) == 20
+    assert "16 neighbours from the frame folders, not reviewed" in data.info.provenance["notes"][0]
+    assert len(reviewed(data).sets.set) == 3, "neighbours nobody voted on are not kept; one anchor is bad"
 
 
 @needs_reference
@@ -256,6 +270,7 @@ def test_the_real_ytbb_anchors(tmp_path: Path) -> None:
         pairs.append({"key": f"{key},{clip}/frame-{int(frame.removesuffix('.jpg')) + 1}.jpg", "labels": [0]})
     made = tmp_path / "pairs.json"
     made.write_text(json.dumps({"annotations": pairs, "labels": ["similar"]}))
+    assert ytbb(source, tmp_path / "alone").n_sets == 2467
     data = ytbb(source, tmp_path / "dst", pairs=made)
     assert data.n_sets == 2467
     assert len(parse_annotations(anchors, source)) == 2467

@@ -123,8 +123,9 @@ def test_rejected_members_are_crossed(place: Path) -> None:
     one = drawn(place, named=["dog@2"])
     assert 300 < has(one, CROSS) < 3000, "one tile of five is crossed out"
     text = "\n".join(lines(inspect(place)))
-    assert "review: 4 votes of 1 people; anchors 1 reviewed, 1 kept; pairs 4 reviewed, 3 kept, 7 to do" in text
+    assert "review: 4 votes of 1 annotator(s); anchors 1 reviewed, 1 kept; pairs 4 reviewed, 3 kept, 7 to do" in text
     assert "reasons: blur 1" in text
+    assert inspect(place)["ceiling"]["n"] == 1, "the ceiling is that of what is scored"
 
 
 def test_a_frame_that_cannot_be_read_is_counted_and_shown(place: Path) -> None:

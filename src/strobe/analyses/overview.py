@@ -9,19 +9,24 @@ from numpy.typing import NDArray
 from strobe.core.dataset import Dataset, Hints
 from strobe.core.errors import UnknownName
 from strobe.core.labels import projection
-from strobe.core.protocol import derive
+from strobe.core.protocol import Derivation, derive, reviewed
 
 __all__ = ["ceiling", "overview"]
 
 
 def overview(dataset: Dataset) -> dict[str, Any]:
-    """Plain figures of a dataset, ready for JSON. Frames are those that stand in a set."""
+    """Plain figures of a dataset, ready for JSON. Frames are those that stand in a set.
+
+    All candidates are counted; only the ceiling is that of what is scored: what review kept, where people have voted.
+    """
     sets, frames = dataset.sets, dataset.frames
     used = np.unique(sets.frame)
     members = ~sets.is_anchor
     sizes = np.bincount(sets.set[members], minlength=dataset.n_sets)
     per_video = np.bincount(dataset.video_of_set)
     n_labels = np.bincount(dataset.labels.frame, minlength=len(frames))
+    decided = derive(dataset) if dataset.verdicts else None
+    scored = reviewed(dataset) if decided is not None and decided.kept_set.any() else dataset
     return {
         "name": dataset.name,
         "version": dataset.info.version,
@@ -63,8 +68,8 @@ def overview(dataset: Dataset) -> dict[str, Any]:
         "codecs": dict(Counter(codec for codec in dataset.videos.codec.tolist() if codec).most_common()),
         "media": _media(dataset, used),
         "hints": _hints(dataset, members),
-        "review": _review(dataset),
-        "ceiling": ceiling(dataset),
+        "review": _review(dataset, decided) if decided is not None else None,
+        "ceiling": ceiling(scored),
     }
 
 
@@ -201,10 +206,7 @@ def _hints(dataset: Dataset, members: NDArray[np.bool_]) -> dict[str, Any] | Non
     return out
 
 
-def _review(dataset: Dataset) -> dict[str, Any] | None:
-    if not dataset.verdicts:
-        return None
-    decided = derive(dataset)
+def _review(dataset: Dataset, decided: Derivation) -> dict[str, Any]:
     return {
         **decided.counts(dataset),
         "votes": len(dataset.verdicts),

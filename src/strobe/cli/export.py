@@ -14,7 +14,7 @@ __all__ = ["command"]
 
 @click.command(epilog="Example: strobe export data/vid coco exported/ --media link")
 @click.argument("dataset", type=folder())
-@click.argument("format", type=click.Choice(["imagenet-vid-robust", "coco", "csv"]))
+@click.argument("format", type=click.Choice(["imagenet-vid-robust", "coco", "csv"]), metavar="FORMAT")
 @click.argument("dst", type=folder(exists=False))
 @click.option(
     "--media", type=click.Choice(["none", "copy", "link"]), default="none", show_default=True,

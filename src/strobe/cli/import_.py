@@ -51,13 +51,33 @@ def _mode(media: str, *, no_media: bool) -> Any:
     return "none" if no_media else cast(Any, media)
 
 
-@click.group(name="import", epilog="Example: strobe import imagenet-vid-robust downloads/imagenet-vid-robust data/vid")
+class _Formats(click.Group):
+    """A group whose commands are formats, in the order they stand here, and that says so of an unknown one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise click.UsageError(f"no such format {printable(args[0])!r}; known: {', '.join(self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    name="import",
+    cls=_Formats,
+    epilog="Example: strobe import imagenet-vid-robust downloads/imagenet-vid-robust data/vid",
+)
 def command() -> None:
     """Bring a dataset of another format into a dataset folder. Run again after an interruption, it goes on."""
 
 
 @command.command(
-    "imagenet-vid-robust", epilog="Example: strobe import imagenet-vid-robust imagenet-vid-robust/ data/vid --no-media"
+    "imagenet-vid-robust",
+    short_help="The public release of ImageNet-Vid-Robust.",
+    epilog="Example: strobe import imagenet-vid-robust imagenet-vid-robust/ data/vid --no-media",
 )
 @_two_places
 @_media
@@ -75,7 +95,9 @@ def vid_robust(src: Path, dst: Path, media: str, no_media: bool, quiet: bool, as
 
 
 @command.command(
-    "ytbb-robust", epilog="Example: strobe import ytbb-robust ytbb-robust/ data/ytbb --pairs pair_labels.json"
+    "ytbb-robust",
+    short_help="The public release of YTBB-Robust; its annotations become votes.",
+    epilog="Example: strobe import ytbb-robust ytbb-robust/ data/ytbb --pairs pair_labels.json",
 )
 @_two_places
 @click.option("--anchors", type=_FILE, help="Anchor annotations (JSON); default: anchor_labels.json below SRC.")
@@ -97,7 +119,11 @@ def ytbb_robust(
     _say(from_ytbb_robust(src, dst, files=files, media=mode, progress=say), dst, as_json=as_json)
 
 
-@command.command("imagenet-vid", epilog="Example: strobe import imagenet-vid ILSVRC2015/ data/vid --split val")
+@command.command(
+    "imagenet-vid",
+    short_help="ILSVRC 2015/2017 ImageNet-Vid with boxes and tracks.",
+    epilog="Example: strobe import imagenet-vid ILSVRC2015/ data/vid --split val",
+)
 @_two_places
 @click.option("--split", default="val", show_default=True, help="The folder below Data/VID and Annotations/VID.")
 @_k
@@ -120,8 +146,11 @@ def imagenet_vid(
     _say(done, dst, as_json=as_json)
 
 
-@command.command("youtube-bb", epilog="Example: strobe import youtube-bb yt_bb_detection_validation.csv data/ytbb "
-                                      "--videos videos/ --anchors anchors.csv")  # fmt: skip
+@command.command(
+    "youtube-bb",
+    short_help="Youtube-BB's CSV and a folder of videos.",
+    epilog="Example: strobe import youtube-bb yt_bb_detection_validation.csv data/ytbb --videos videos/",
+)
 @_two_places
 @click.option("--videos", type=_FILE, help="Folder of videos named by YouTube id; default: where the CSV lies.")
 @click.option("--anchors", type=_FILE, help="CSV ytid,time_ms,label of given anchors; default: one drawn per video.")
@@ -145,7 +174,11 @@ def youtube_bb(
     _say(done, dst, as_json=as_json)
 
 
-@command.command("coco-vid", epilog="Example: strobe import coco-vid annotations.json data/mine --images images/")
+@command.command(
+    "coco-vid",
+    short_help="COCO video JSON or YouTube-VIS JSON.",
+    epilog="Example: strobe import coco-vid annotations.json data/mine --images images/",
+)
 @_two_places
 @click.option("--images", type=_FILE, help="The folder file names are relative to; default: where the JSON lies.")
 @_space
@@ -170,7 +203,11 @@ def coco_vid(
     _say(done, dst, as_json=as_json)
 
 
-@command.command("frames", epilog="Example: strobe import frames clips/ data/mine --labels labels.csv --fps 30")
+@command.command(
+    "frames",
+    short_help="A folder of frames per video and a CSV of labels.",
+    epilog="Example: strobe import frames clips/ data/mine --labels labels.csv --fps 30",
+)
 @_two_places
 @click.option("--labels", type=_FILE, help="CSV video,label and, for a part, frame or start_s,end_s; default: "
                                            "SRC/labels.csv.")  # fmt: skip

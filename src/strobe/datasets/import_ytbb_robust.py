@@ -48,19 +48,24 @@ def import_ytbb_robust(
     listed_path = files.listed or _find(
         source, ("ytbb_robustness_test_anchors_full.csv", "anchors.csv"), "list of anchors", "--listed"
     )
-    pairs_path = files.pairs or _find(
-        source, ("pair_labels.json", "pairs.json", "frame_pair_labels.json"), "pair annotations", "--pairs"
-    )
+    pairs_path = files.pairs or _first(source, ("pair_labels.json", "pairs.json", "frame_pair_labels.json"))
+    root = source / "ytbb_videos" if (source / "ytbb_videos").is_dir() else source
     given = _read_listed(listed_path)
     anchors = _single(anchors_path, parse_annotations(read_json(anchors_path), anchors_path))
-    pairs = _pairs(pairs_path, parse_annotations(read_json(pairs_path), pairs_path), anchors)
+    notes = []
+    if pairs_path is not None:
+        pairs = _pairs(pairs_path, parse_annotations(read_json(pairs_path), pairs_path), anchors)
+    else:
+        pairs = _on_disk(anchors_path, root, anchors)
+        n_found = sum(map(len, pairs.values()))
+        what = f"{n_found} neighbours from the frame folders, not reviewed" if n_found else "their anchors alone"
+        notes.append(f"no pair annotations found (--pairs): sets hold {what}")
 
     keys = sorted({key for anchor, members in pairs.items() for key in (anchor, *members)} | set(anchors))
     found = {}
     if media != "none":
-        root = source / "ytbb_videos" if (source / "ytbb_videos").is_dir() else source
         found = bring_media(root, target, keys, mode=media, progress=progress, total=len(keys))
-    return _assemble(anchors_path, target, given, anchors, pairs, found)
+    return _assemble(anchors_path, target, given, anchors, pairs, found, notes)
 
 
 def _assemble(
@@ -68,8 +73,9 @@ def _assemble(
     target: Path,
     given: dict[str, tuple[str, ...]],
     anchors: dict[str, Annotation],
-    pairs: dict[str, dict[str, Annotation]],
+    pairs: dict[str, dict[str, Annotation | None]],
     found: dict[str, tuple[str, tuple[int, int]]],
+    notes: list[str],
 ) -> Dataset:
     labels = space("youtube-bb")
     grown = DatasetBuilder()
@@ -109,6 +115,8 @@ def _assemble(
             anchor_verdict(annotation, annotator=_ANNOTATOR, at=_AT, set_id=anchor, frame_id=anchor_id, given=names)
         )
         for key, pair in pairs.get(anchor, {}).items():
+            if pair is None:
+                continue
             grown.verdict(
                 pair_verdict(
                     pair, annotator=_ANNOTATOR, at=_AT, set_id=anchor,
@@ -122,16 +130,33 @@ def _assemble(
         label_source="anchor",
         reviewed="votes",
         licence="frames belong to their authors on Youtube; not distributed with strobe",
-        provenance={"format": "ytbb-robust", "media": bool(found)},
+        provenance={"format": "ytbb-robust", "media": bool(found), "notes": notes},
     )
     return grown.build(info, root=target)
 
 
-def _find(source: Path, names: tuple[str, ...], what: str, option: str) -> Path:
+def _first(source: Path, names: tuple[str, ...]) -> Path | None:
     for name in names:
         for path in (source / "metadata" / name, source / name):
             if path.is_file():
                 return path
+    return None
+
+
+def _on_disk(path: Path, root: Path, anchors: dict[str, Annotation]) -> dict[str, dict[str, Annotation | None]]:
+    """The frames within reach of each anchor that lie in its folder, with no word said of them."""
+    out: dict[str, dict[str, Annotation | None]] = {}
+    for anchor in anchors:
+        clip, _, index = _split(path, anchor)
+        near = (f"{clip}/frame-{place}.jpg" for place in range(index - _K, index + _K + 1) if place != index)
+        out[anchor] = {key: None for key in near if (root / key).is_file()}
+    return out
+
+
+def _find(source: Path, names: tuple[str, ...], what: str, option: str) -> Path:
+    found = _first(source, names)
+    if found is not None:
+        return found
     raise StrobeError(
         f"{printable(source)} has no {what} (looked for {', '.join(names)}, also under metadata/); "
         f"name the file with {option}"
@@ -180,8 +205,8 @@ def _single(path: Path, annotations: list[Annotation]) -> dict[str, Annotation]:
 
 def _pairs(
     path: Path, annotations: list[Annotation], anchors: dict[str, Annotation]
-) -> dict[str, dict[str, Annotation]]:
-    out: dict[str, dict[str, Annotation]] = {}
+) -> dict[str, dict[str, Annotation | None]]:
+    out: dict[str, dict[str, Annotation | None]] = {}
     for annotation in annotations:
         if len(annotation.keys) != 2:
             raise InvalidFile(path, f"expected <anchor>,<frame>, got {printable(annotation.keys[0])}")

@@ -86,10 +86,12 @@ def from_ytbb_robust(
 ) -> Imported:
     """YTBB-Robust as it was released, with the release's annotations as votes."""
     say, parts = progress or Silent(), files or YtbbFiles()
-    return _into(
-        target,
-        lambda: Imported(dataset=import_ytbb_robust(source, target, files=parts, media=media, progress=say)),
-    )
+
+    def make() -> Imported:
+        dataset = import_ytbb_robust(source, target, files=parts, media=media, progress=say)
+        return Imported(dataset=dataset, notes=tuple(dataset.info.provenance["notes"]))
+
+    return _into(target, make)
 
 
 def from_imagenet_vid(

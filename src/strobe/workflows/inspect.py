@@ -112,7 +112,7 @@ def _review_lines(facts: dict[str, Any]) -> Iterator[str]:
         state = {"none": "nobody has looked yet", "release": "reviewed before it came here", "votes": "no votes yet"}
         yield f"  review: {state[facts['reviewed']]}"
         return
-    yield f"  review: {review['votes']:,} votes of {review['annotators']:,} people; anchors " \
+    yield f"  review: {review['votes']:,} votes of {review['annotators']:,} annotator(s); anchors " \
           f"{review['anchors_reviewed']:,} reviewed, {review['anchors_accepted']:,} kept; pairs " \
           f"{review['pairs_reviewed']:,} reviewed, {review['pairs_accepted']:,} kept, " \
           f"{review['pairs_pending']:,} to do"  # fmt: skip
