@@ -256,3 +256,15 @@ def test_the_command_prints_what_it_made(tmp_path: Path) -> None:
     assert told["n_sets"] == 4
     assert told["resumed"] == 4
     assert set(folder.read(tmp_path / "out").frames.pict_type) <= {"I", "P", "B"}
+
+
+def test_clips_of_one_photo_are_one_video_and_never_touch(tmp_path):
+    source = tmp_path / "photos" / "cat"
+    source.mkdir(parents=True)
+    pixels = np.random.default_rng(0).integers(0, 255, (80, 100, 3), dtype=np.uint8)
+    PillowImage.fromarray(pixels).save(source / "a.png")
+    options = SimulateOptions(camera=CameraOptions(k=2, size=32), sets_per_photo=3)
+    dataset = simulate([tmp_path / "photos"], tmp_path / "out", options).dataset
+    assert len(dataset.videos) == 1, "sets over one photo are not independent: intervals must cluster by photo"
+    assert dataset.n_sets == 3
+    assert dataset.frames.index.tolist() == [*range(5), *range(10, 15), *range(20, 25)]

@@ -27,7 +27,7 @@ __all__ = ["ClipJob", "ClipResult", "png_bytes", "put_together", "simulate_clip"
 WORK = ".simulate"
 """The folder in the dataset's where finished clips are noted, so that the same command goes on after a stop."""
 
-_NOTE_VERSION = 2
+_NOTE_VERSION = 3
 """Raised when notes hold something new, so that older ones are made again."""
 
 Decode = Callable[[bytes, Path], Image]
@@ -46,9 +46,13 @@ class ClipJob:
     decode: Decode
 
     @property
-    def name(self) -> str:
-        """The clip's name: the photo's, with the number where there are several."""
-        return self.photo.name if self.number == 0 else f"{self.photo.name}~{self.number + 1}"
+    def first_index(self) -> int:
+        """Where the clip begins in its photo's video.
+
+        All clips of a photo are stretches of one video, so that intervals know that they are not independent; the
+        stretches lie a clip's length apart, so that no window of time reaches from one into the next.
+        """
+        return self.number * 2 * (2 * self.camera.k + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +78,7 @@ def simulate_clip(job: ClipJob) -> ClipResult:
         data = job.photo.path.read_bytes()
         identity = _identity(job, hashlib.sha256(data).hexdigest())
         inputs = _inputs(job, identity)
-        note_path = job.folder / WORK / f"{identity}.json"
+        note_path = job.folder / WORK / f"{identity}-{job.number}.json"
         done = _finished(note_path, inputs, job.folder)
         if done is not None:
             return ClipResult(job=job, note=done, resumed=True)
@@ -90,15 +94,17 @@ def simulate_clip(job: ClipJob) -> ClipResult:
 
 
 def _identity(job: ClipJob, photo_sha256: str) -> str:
-    """The clip's id: photo, camera, seed and number, and nothing of where they lie."""
-    text = json.dumps([photo_sha256, asdict(job.camera), job.seed, job.number], sort_keys=True)
+    """The id of the photo's video: photo, camera and seed, and nothing of where they lie."""
+    text = json.dumps([photo_sha256, asdict(job.camera), job.seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _inputs(job: ClipJob, identity: str) -> str:
     """Changes when anything does that the note depends on; labels are not in it, they are looked up afresh."""
     mask = sha256_of_file(job.photo.mask) if job.photo.mask else None
-    text = json.dumps([_NOTE_VERSION, identity, job.name, [asdict(box) for box in job.photo.boxes], mask])
+    text = json.dumps(
+        [_NOTE_VERSION, identity, job.number, job.photo.name, [asdict(box) for box in job.photo.boxes], mask]
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -121,14 +127,14 @@ def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:
     # The camera's options stay out of the seed, so that switching one effect off leaves the others as they were.
     rng = np.random.default_rng([job.seed % 2**64, job.number, int(hashlib.sha256(data).hexdigest()[:16], 16)])
     seen = render_path(photo, job.camera, rng, boxes=job.photo.boxes, mask=mask)
-    media = [f"media/{job.name}/{place:06d}.png" for place in range(len(seen.frames))]
+    names = [f"{job.photo.name}/{job.first_index + place:06d}.png" for place in range(len(seen.frames))]
+    media = [f"media/{name}" for name in names]
     for place, pixels in enumerate(seen.frames):
         write_bytes(job.folder / media[place], png_bytes(pixels))
         if seen.masks is not None:
-            write_bytes(job.folder / f"masks/{job.name}/{place:06d}.png", png_bytes(seen.masks[place]))
+            write_bytes(job.folder / f"masks/{names[place]}", png_bytes(seen.masks[place]))
     return {
         "video_id": identity,
-        "name": job.name,
         "size": [int(seen.frames.shape[2]), int(seen.frames.shape[1])],
         "sha256": [hashlib.sha256(pixels.tobytes()).hexdigest() for pixels in seen.frames],
         "media": media,
@@ -193,7 +199,11 @@ def put_together(
         raise StrobeError("no photo could be used; nothing was written")
     notes = [note for _, note in pairs]
     length, count = 2 * camera.k + 1, len(notes)
-    index = np.tile(np.arange(length), count)
+    place_in_clip = np.tile(np.arange(length), count)
+    index = np.repeat([job.first_index for job, _ in pairs], length) + place_in_clip
+    video_ids = list(dict.fromkeys(note["video_id"] for note in notes))
+    last = {note["video_id"]: job for job, note in pairs}  # a photo's clips come in order: its last one ends the video
+    video = np.array([video_ids.index(note["video_id"]) for note in notes], dtype=np.int32)
     sizes = np.repeat(np.array([note["size"] for note in notes]), length, axis=0)
     labels = [
         (clip * length + place, label)
@@ -216,18 +226,18 @@ def put_together(
             provenance={"made_by": "strobe simulate", "camera": asdict(camera), "seed": seed},
         ),
         videos=Videos(
-            video_id=texts([note["video_id"] for note in notes]),
-            name=texts([note["name"] for note in notes]),
-            fps_num=np.full(count, camera.fps, dtype=np.int64),
-            fps_den=np.ones(count, dtype=np.int64),
-            n_frames=np.full(count, length, dtype=np.int64),
-            path=texts([""] * count),
-            codec=texts(["h264" if camera.h264_crf is not None else ""] * count),
+            video_id=texts(video_ids),
+            name=texts([last[one].photo.name for one in video_ids]),
+            fps_num=np.full(len(video_ids), camera.fps, dtype=np.int64),
+            fps_den=np.ones(len(video_ids), dtype=np.int64),
+            n_frames=np.array([last[one].first_index + length for one in video_ids], dtype=np.int64),
+            path=texts([""] * len(video_ids)),
+            codec=texts(["h264" if camera.h264_crf is not None else ""] * len(video_ids)),
         ),
         frames=Frames(
-            video=np.repeat(np.arange(count, dtype=np.int32), length),
+            video=np.repeat(video, length),
             index=index,
-            key=texts([f"{note['name']}/{place:06d}.png" for note in notes for place in range(length)]),
+            key=texts([media.removeprefix("media/") for note in notes for media in note["media"]]),
             pts=index.astype(np.int64),
             time_num=index.astype(np.int64),
             time_den=np.full(len(index), camera.fps, dtype=np.int64),
@@ -238,11 +248,11 @@ def put_together(
             media=texts([media for note in notes for media in note["media"]]),
         ),
         sets=Sets(
-            set_id=texts([f"{note['name']}@{camera.k}" for note in notes]),
+            set_id=texts([f"{job.photo.name}@{job.first_index + camera.k}" for job, _ in pairs]),
             set=np.repeat(np.arange(count, dtype=np.int32), length),
             frame=np.arange(count * length, dtype=np.int32),
-            distance=(index - camera.k).astype(np.float64),
-            is_anchor=index == camera.k,
+            distance=(place_in_clip - camera.k).astype(np.float64),
+            is_anchor=place_in_clip == camera.k,
         ),
         labels=Labels(
             frame=np.array([row for row, _ in labels], dtype=np.int32),

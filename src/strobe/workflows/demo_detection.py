@@ -8,6 +8,7 @@ from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRequest
 from strobe.workflows.synthesize import synthesize
+from strobe.workflows.train_detector import DETECTION_WORLD
 
 __all__ = ["demo_detection"]
 
@@ -17,7 +18,11 @@ _SEED = 20_000
 
 def demo_detection(out: Path, progress: Progress, *, videos: int = 48) -> Evaluation:
     """Render clips, run strobe-tiny over them, score, report. The same command again does only what is missing."""
-    synthesize(out / "dataset", SyntheticOptions(videos=videos, seed=_SEED, name="strobe-demo-detection"), progress=progress)
+    synthesize(
+        out / "dataset",
+        SyntheticOptions(world=DETECTION_WORLD, videos=videos, seed=_SEED, name="strobe-demo-detection"),
+        progress=progress,
+    )
     return evaluate(
         out / "dataset",
         ("strobe-tiny",),

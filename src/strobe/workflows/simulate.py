@@ -143,7 +143,7 @@ def _each_once(clips: Sequence[ClipResult]) -> list[ClipResult]:
     seen: dict[str, Photo] = {}
     kept = []
     for clip in clips:
-        key = clip.note["video_id"] if clip.note else ""
+        key = f"{clip.note['video_id']}-{clip.job.number}" if clip.note else ""
         if key and key in seen:
             problem = f"{printable(clip.job.photo.path)}: the same file as {printable(seen[key].path)}; left out"
             kept.append(ClipResult(job=clip.job, problem=problem))
