@@ -1,5 +1,6 @@
 """Running the server: bind first, then say where, then serve until told to stop."""
 
+import contextlib
 import errno
 import socket
 from collections.abc import Callable
@@ -42,4 +43,6 @@ def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) ->
         app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30, lifespan="off",
         ws="none", timeout_graceful_shutdown=3, h11_max_incomplete_event_size=16 * 1024,
     )  # fmt: skip
-    Server(config).run(sockets=[listener])
+    # Ctrl-C is how a server is stopped, not an accident; uvicorn has finished what was under way when it raises it.
+    with contextlib.suppress(KeyboardInterrupt):
+        Server(config).run(sockets=[listener])
