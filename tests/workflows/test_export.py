@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from strobe.cli.export import command
@@ -59,6 +61,33 @@ def test_the_real_release_comes_back_byte_for_byte(tmp_path: Path) -> None:
     export(tmp_path / "set", "imagenet-vid-robust", tmp_path / "out")
     for name in ("pmsets.json", "labels.json"):
         assert (tmp_path / "out/metadata" / name).read_bytes() == (REFERENCE / name).read_bytes()
+
+
+@st.composite
+def releases(draw) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
+    """Lawful releases of the original's form: sorted keys, sorted neighbours, several labels, gaps, empty sets."""
+    pmsets, labels = {}, {}
+    for video in sorted(draw(st.sets(st.integers(0, 99), min_size=1, max_size=5))):
+        name = f"val/ILSVRC2015_val_{video:08d}/{{:06d}}.JPEG"
+        anchor = draw(st.integers(10, 500))
+        near = sorted(draw(st.sets(st.integers(-10, 10).filter(bool))))
+        pmsets[name.format(anchor)] = [name.format(anchor + offset) for offset in near]
+        for index in sorted([anchor, *(anchor + offset for offset in near)]):
+            labels[name.format(index)] = sorted(draw(st.sets(st.integers(0, 29), min_size=1, max_size=3)))
+    return pmsets, labels
+
+
+@settings(max_examples=25, deadline=None)
+@given(made_up=releases())
+def test_any_release_comes_back_byte_for_byte(made_up, tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.mktemp("release")
+    (root / "src/metadata").mkdir(parents=True)
+    for name, content in zip(("pmsets", "labels"), made_up, strict=True):
+        (root / f"src/metadata/{name}.json").write_text(json.dumps(content, indent=1))
+    from_vid_robust(root / "src", root / "set", media="none")
+    export(root / "set", "imagenet-vid-robust", root / "out")
+    for name in ("pmsets.json", "labels.json"):
+        assert (root / "out/metadata" / name).read_bytes() == (root / "src/metadata" / name).read_bytes()
 
 
 def release(root: Path) -> Path:

@@ -352,6 +352,16 @@ def test_frames_with_anchors_boxes_and_labels_of_some_frames(tmp_path: Path) -> 
     assert data.boxes.track.tolist() == [9]
 
 
+def test_frames_in_a_shipped_space(tmp_path: Path) -> None:
+    source = frame_folders(tmp_path / "src")
+    (source / "labels.csv").write_text("video,label\ndog1,dog\nhome/cat 2,n02121808\n")
+    data = from_frames(source, tmp_path / "dst", files=FrameFiles(label_space="imagenet-vid")).dataset
+    assert data.info.label_space == space("imagenet-vid")
+    assert data.info.label_space.names[data.labels_of(int(data.sets.anchor_frame[1]))[0]] == "domestic cat"
+    with pytest.raises(StrobeError, match="lies inside"):
+        from_frames(source, source / "out", files=FrameFiles())
+
+
 @pytest.mark.parametrize(
     ("labels", "fps", "problem"),
     [
@@ -515,10 +525,13 @@ def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
         from_imagenet_vid(source, tmp_path / "dst")
     monkeypatch.undo()
     assert not folder.is_dataset(tmp_path / "dst")
+    half = next((tmp_path / "dst/media").rglob("*.JPEG")).parent / ".000999.JPEG.abc.tmp"
+    half.write_bytes(b"left by a kill")
     brought = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst/media").rglob("*.JPEG")}
     assert len(brought) == 7
     data = from_imagenet_vid(source, tmp_path / "dst").dataset
     assert {path: path.stat().st_mtime_ns for path in brought} == brought
+    assert not half.exists()
     assert from_imagenet_vid(source, tmp_path / "whole").dataset.digest() == data.digest()
 
 

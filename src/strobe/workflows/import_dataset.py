@@ -63,6 +63,8 @@ def _into(target: Path, make: Callable[[], Imported]) -> Imported:
         raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
     if target.is_dir() and any(path.name != "media" and not path.name.endswith(".tmp") for path in target.iterdir()):
         raise StrobeError(f"{printable(target)} is not empty and holds no dataset; choose another folder")
+    for half in target.rglob(".*.tmp") if target.is_dir() else ():  # what a killed import was writing
+        half.unlink(missing_ok=True)
     done = make()
     folder.write(done.dataset, target)
     return done
@@ -148,6 +150,8 @@ def from_frames(
 def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, media: MediaMode, say: Progress) -> Imported:
     from strobe.build.labels import by_video, read_anchors, read_boxes, read_labels
 
+    if target.resolve().is_relative_to(source.resolve()):
+        raise StrobeError(f"{printable(target)} lies inside {printable(source)}; choose a folder outside the frames")
     frames = find_frames(source)
     places = {name: source / name for name in frames}
     labels_path = files.labels
