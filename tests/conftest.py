@@ -1,4 +1,4 @@
-"""A real Chromium for the tests marked `browser`, started once per test process."""
+"""What all tests share: hypothesis without clocks or luck, and a real Chromium for those marked `browser`."""
 
 import os
 import shutil
@@ -6,6 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# Machines are shared and noisy: no deadlines; and the same examples every time, so that a red test is red again.
+settings.register_profile("strobe", deadline=None, derandomize=True)
+settings.load_profile("strobe")
 
 LAUNCH_ARGS = [
     "--no-sandbox",

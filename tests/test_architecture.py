@@ -43,6 +43,8 @@ def test_house_rules(path: Path) -> None:
         assert not text.strip(), "sub-package __init__.py stay empty"
     for node in ast.walk(tree):
         assert not isinstance(node, ast.Assert), f"line {node.lineno}: expect() instead of assert"
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    for node in [*tree.body, *(part for one in classes for part in one.body)]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
             assert node.args.kwarg is None, f"line {node.lineno}: no public **kwargs"
 

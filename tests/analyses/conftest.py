@@ -3,10 +3,6 @@
 import sys
 from pathlib import Path
 
-from hypothesis import settings
-
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 # The same examples on every machine, and no deadline, as machines are shared.
-settings.register_profile("strobe", deadline=None, derandomize=True)
-settings.load_profile("strobe")
