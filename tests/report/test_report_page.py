@@ -11,7 +11,7 @@ import pytest
 from strobe.core.errors import CannotWrite, InvalidValue, StrobeError
 from strobe.core.predictions import Predictions
 from strobe.report.gallery import as_script
-from strobe.report.page import ReportOptions, write_report
+from strobe.report.page import _OURS, ReportOptions, write_report
 
 
 class Page(HTMLParser):
@@ -123,6 +123,20 @@ def test_figures_lie_beside_the_page_and_are_drawings(written):
         assert (run / "figures" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert f"figures/{name}.svg" in text
     assert (run / "tables" / "headline.csv").is_file()
+
+
+def test_what_an_earlier_report_left_is_taken_away_and_nothing_else(written, lean, painted, tmp_path):
+    import shutil
+
+    run, _ = written
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    (copy / "figures" / "mine.svg").write_text("<svg/>")
+    write_report(copy, lean, painted[0], {}, None)
+    assert [path.name for path in (copy / "figures").iterdir()] == ["mine.svg"]
+    assert {path.stem for path in (copy / "tables").iterdir()} == {"headline", "per_offset"}
+    every = {path.stem for path in (run / "figures").iterdir()}
+    assert all(_OURS.fullmatch(name) for name in every)
 
 
 def test_headline_numbers_are_on_the_page(written, painted):

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -32,6 +33,12 @@ from strobe.report.wording import join, listed, models_of, percent, plain_number
 __all__ = ["GALLERY_MODELS", "ReportOptions", "write_report"]
 
 Json = Mapping[str, Any]
+
+_OURS = re.compile(
+    r"trend|curve|time_curve|first_failure|per_offset|smoothing|comparison|frame_types|by_fps|by_hint|"
+    r"review_(impact|offsets)|per_class_\d+|detection|detection_(curve|errors|tracks|class_\d+)"
+)
+"""The names this report gives to figures."""
 
 GALLERY_MODELS = 8
 """Models the gallery shows, the most robust first: more could not be told apart, and need not be loaded."""
@@ -79,11 +86,14 @@ def write_report(
     write_tables(run, results)
     with progress.task("figures", None) as advance:
         chapters = _chapters(results)
+        drawn = set()
         for figure in (f for groups in chapters.values() for group in groups for f in group):
             if figure.drawing is not None:
                 write_text(run / "figures" / f"{figure.name}.svg", figure.drawing.svg)
                 write_bytes(run / "figures" / f"{figure.name}.png", figure.drawing.png)
+                drawn.add(figure.name)
                 advance(1)
+        _remove_stale(run / "figures", drawn)
     k = results.get("dataset", {}).get("k", dataset.info.k)
     if k < dataset.info.k:  # scored with a smaller k than the data has: what lies beyond is not part of the sets
         dataset = dataset.keep_rows(np.abs(dataset.sets.distance) <= k)
@@ -173,6 +183,13 @@ def _detection_chapter(results: Json) -> list[list[Figure]]:
         [figures_detection.errors(results)],
         [figures_detection.temporal(results)],
     ]
+
+
+def _remove_stale(folder: Path, drawn: set[str]) -> None:
+    """Take away figures an earlier report of this run drew and this one did not; other files are left alone."""
+    for path in folder.glob("*"):
+        if path.suffix in (".svg", ".png") and _OURS.fullmatch(path.stem) and path.stem not in drawn:
+            path.unlink()
 
 
 def _asset(name: str) -> str:

@@ -353,12 +353,14 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def write_tables(run: Path, results: Json) -> list[Path]:
-    """Write every table that has rows to `run/tables/NAME.csv`; the paths written."""
+    """Write every table that has rows to `run/tables/NAME.csv`; the paths written. One that has none any more goes."""
     written = []
     for name, make in TABLES.items():
         rows = make(results)
+        path = run / "tables" / f"{name}.csv"
         if rows:
-            path = run / "tables" / f"{name}.csv"
             write_text(path, as_csv(rows))
             written.append(path)
+        elif path.is_file():
+            path.unlink()
     return written
