@@ -79,7 +79,7 @@ def test_loading_again_gives_the_same_digest_and_scores(
 def test_weights_that_do_not_fit_are_one_line(case: Any, options: LoadOptions) -> None:
     if case.misfit is None:
         pytest.skip("weights and network are one file")
-    with pytest.raises(StrobeError, match="do not fit|expected") as caught:
+    with pytest.raises(StrobeError, match=r"do not fit|expected") as caught:
         load_model(case.misfit, options)
     assert "\n" not in str(caught.value)
 

@@ -3,6 +3,7 @@
 import hashlib
 import pickle
 import re
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,9 +32,11 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
         raise InvalidFile(path, "this is a web page or a pointer file, not weights", hint="download the file itself")
     torch = require("torch", what="reading weights", extra="models")
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about pickle protocols; what cannot be read is said below
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        if not _wants_code(error):
+        if not _wants_code(error, head):
             raise InvalidFile(path, "not a weights file torch can read", hint="is it truncated?") from error
         if not trust:
             raise InvalidFile(
@@ -68,10 +71,11 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
         raise InvalidFile(path, problem, hint="is it truncated?") from error
 
 
-def _wants_code(error: pickle.UnpicklingError) -> bool:
-    # torch words it "Unsupported global: …" or "… not an allowed global"; a garbled file fails otherwise.
+def _wants_code(error: pickle.UnpicklingError, head: bytes) -> bool:
+    # torch names the global or the operation it refuses; a file that is no pickle at all fails on its first byte.
     text = str(error)
-    return "GLOBAL" in text or "global" in text or "Unsupported class" in text or "Unsupported operand" in text
+    is_pickle = head[:1] == b"\x80" or head[:2] == b"PK"
+    return is_pickle and any(word in text for word in ("GLOBAL", "global", "Unsupported class", "Unsupported operand"))
 
 
 def _tensors(path: Path, found: Any) -> dict[str, Any]:

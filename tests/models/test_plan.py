@@ -1,0 +1,113 @@
+"""Preprocessing against the libraries' own."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+from strobe.core.errors import InvalidValue
+from strobe.models.plan import ImagePlan
+
+SHAPES = [(360, 640), (640, 360), (300, 300), (375, 500), (40, 50), (1200, 1600), (225, 224), (1, 1), (3, 300)]
+
+
+def _picture(height: int, width: int) -> Any:
+    """Blocks with hard edges: bicubic overshoots there, which is where orders of resizing differ."""
+    rng = np.random.default_rng(height * width)
+    blocks = rng.integers(0, 256, (height // 7 + 1, width // 7 + 1, 3), dtype=np.uint8)
+    return np.ascontiguousarray(np.kron(blocks, np.ones((7, 7, 1), np.uint8))[:height, :width])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
+def test_resize_and_crop_are_torchvisions(shape: tuple[int, int], interpolation: str) -> None:
+    from torchvision import transforms
+
+    image = _picture(*shape)
+    plan = ImagePlan(size_hw=(224, 224), resize=256, interpolation=interpolation)
+    mode = transforms.InterpolationMode(interpolation)
+    theirs = transforms.Compose([transforms.Resize(256, interpolation=mode), transforms.CenterCrop(224)])
+    want = np.asarray(theirs(Pillow.fromarray(image))).astype(int)
+    got = plan.prepare(image).astype(int)
+    assert got.shape == want.shape
+    # The crop is resized alone; its places are rounded to single precision, so a few pixels may be one level off.
+    assert np.abs(got - want).max() <= 2
+    assert (got != want).mean() < 0.01
+
+
+@pytest.mark.parametrize("shape", SHAPES[:5])
+def test_squash_is_torchvisions(shape: tuple[int, int]) -> None:
+    from torchvision import transforms
+
+    image = _picture(*shape)
+    plan = ImagePlan(size_hw=(64, 96), fit="squash")
+    bicubic = transforms.InterpolationMode.BICUBIC
+    want = np.asarray(transforms.Resize((64, 96), interpolation=bicubic)(Pillow.fromarray(image)))
+    assert (plan.prepare(image) == want).all()
+
+
+def test_pad_keeps_the_whole_image_in_the_middle() -> None:
+    image = np.full((50, 100, 3), 200, dtype=np.uint8)
+    got = ImagePlan(size_hw=(40, 40), fit="pad", fill=(1, 2, 3)).prepare(image)
+    assert got.shape == (40, 40, 3)
+    assert (got[10:30] == 200).all()
+    assert (got[:10] == (1, 2, 3)).all()
+    assert (got[30:] == (1, 2, 3)).all()
+
+
+def test_bgr_turns_the_channels() -> None:
+    image = np.zeros((8, 8, 3), dtype=np.uint8)
+    image[:, :, 0] = 9
+    assert (ImagePlan(size_hw=(8, 8), channels="bgr").prepare(image)[:, :, 2] == 9).all()
+
+
+def test_plans_go_through_json() -> None:
+    plan = ImagePlan(size_hw=(4, 5), fit="pad", resize_hw=(6, 7), fill=(1, 2, 3), divide=1.0, mean=(1.0, 2.0, 3.0))
+    assert ImagePlan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"size_hw": [0, 4]}, {"size_hw": [4, 4], "std": [0, 1, 1]}, {"size_hw": [4, 4], "interpolation": "magic"},
+     {"size_hw": [4, 4], "colour": "rgb"}, {"size_hw": [4, 4], "fit": "stretch"}],
+)  # fmt: skip
+def test_plans_that_cannot_be(data: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue):
+        ImagePlan.from_json(data)
+
+
+@pytest.mark.parametrize("name", ["test_vit", "test_resnet", "test_efficientnet"])
+def test_timm_models_get_timms_preprocessing(name: str) -> None:
+    import timm
+
+    from strobe.models.options import LoadOptions
+    from strobe.models.registry import load_model
+
+    model: Any = load_model(f"timm:{name}", LoadOptions(pretrained=False, device="cpu"))
+    config = timm.data.resolve_model_data_config(model._module)
+    theirs = timm.data.create_transform(**config, is_training=False)
+    for shape in SHAPES[:3]:
+        image = _picture(*shape)
+        want = theirs(Pillow.fromarray(image)).numpy()
+        got = model._normalised([model.prepare(image)])[0].numpy()
+        step = 1 / 255 / min(config["std"])
+        assert np.abs(got - want).max() <= 2.01 * step
+        assert (np.abs(got - want) > 1e-5).mean() < 0.01
+
+
+def test_openclip_and_hf_plans_are_their_own(tmp_path: Any) -> None:
+    import open_clip
+    import torch
+    from open_clip.transform import image_transform_v2
+
+    from strobe.models.openclip import plan_of
+
+    torch.manual_seed(0)
+    model = open_clip.create_model("ViT-B-32", pretrained=None)
+    theirs = image_transform_v2(open_clip.transform.PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)
+    plan = plan_of(model)
+    image = _picture(360, 640)
+    want = theirs(Pillow.fromarray(image)).numpy()
+    scaled = (plan.prepare(image) / 255.0 - plan.mean) / plan.std
+    assert np.abs(scaled.transpose(2, 0, 1) - want).max() < 2.01 / 255 / min(plan.std)

@@ -1,0 +1,122 @@
+"""Naming models: the grammar, near matches, globs, the testbed, downloads that cannot be."""
+
+from pathlib import Path
+
+import pytest
+
+from strobe.core.errors import CannotDownload, ModelFailed, StrobeError, UnknownName
+from strobe.core.labels import LabelSpace, space
+from strobe.models import downloads
+from strobe.models.naming import space_of
+from strobe.models.options import LoadOptions, default_batch, torch_setup
+from strobe.models.registry import PROVIDERS, available, expand, load_model, parse
+from strobe.models.testbed import entries, tags_of
+
+CPU = LoadOptions(device="cpu")
+
+
+def test_the_grammar() -> None:
+    assert (parse("timm:resnet50").provider, parse("timm:resnet50").name) == ("timm", "resnet50")
+    assert parse("py:some/file.py:make").name == "some/file.py:make"
+    assert parse("efficientnet-lite0@w.pth").weights == Path("w.pth")
+    for text, says in (("timm:", "after timm:"), ("timm:resnet50@", "weights file after @"), ("", "expected")):
+        with pytest.raises(StrobeError, match=says):
+            parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("tim:resnet50", "timm"),
+        ("torchvison:resnet50", "torchvision"),
+        ("efficientnet-lite-0", "efficientnet-lite0"),
+        ("timm:resnet5O", "resnet50"),
+        ("torchvision:resnet5O", "resnet50"),
+        ("torchvision:resnet50/IMAGENET1K_V3", "IMAGENET1K_V"),
+        ("openclip:ViT-B-33/openai", "ViT-B-32"),
+        ("openclip:ViT-B-32/openal", "openai"),
+    ],
+)
+def test_unknown_names_come_with_near_ones(text: str, near: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        load_model(text, CPU)
+    assert near in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_globs() -> None:
+    assert available("efficientnet-lite?") == ["efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2"]
+    assert "timm:resnet18.a1_in1k" in available("timm:resnet18.*")
+    assert expand(["torchvision:vgg11*", "torchvision:vgg11"]) == ["torchvision:vgg11", "torchvision:vgg11_bn"]
+    with pytest.raises(UnknownName):
+        expand(["timm:no_such_thing_*"])
+    assert expand(["py:a[1].py:make"]) == ["py:a[1].py:make"]
+
+
+def test_the_testbed_names_models_that_exist() -> None:
+    rows = entries()
+    known = set(available())
+    named = [row for row in rows if row.model]
+    assert len(named) >= 30
+    for row in named:
+        provider, _, name = row.model.partition(":")
+        plain = f"{provider}:{name.split('/')[0]}" if provider == "torchvision" else row.model
+        assert plain in known, row.model
+    assert all(row.note for row in rows if not row.model), "what has no weights says so"
+    assert sum(row.standard for row in rows) >= 30
+    assert not any(row.standard for row in rows if row.model_type != "Trained on ILSVRC")
+    assert tags_of("openclip:ViT-L-14-336/openai") == ("CLIP zero-shot", False)
+
+
+def test_a_testbed_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[[model]]\npaper_name = "a"\nmodel = "efficientnet-lite0"\nmodel_type = "t"\nstandard = true\n')
+    assert [row.model for row in entries(f"@{path}")] == ["efficientnet-lite0"]
+    path.write_text("[[model]]\nname = 3\n")
+    with pytest.raises(StrobeError, match="paper_name"):
+        entries(f"@{path}")
+    path.write_text("not toml")
+    with pytest.raises(StrobeError, match="not TOML"):
+        entries(f"@{path}")
+    with pytest.raises(StrobeError, match="no such testbed"):
+        entries("@nothing")
+
+
+def test_what_cannot_be_downloaded_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    for name in ("timm:resnet18.tv_in1k", "torchvision:resnet18", "openclip:RN50/cc12m", "hf:some-org/some-model"):
+        with pytest.raises(StrobeError) as caught:
+            load_model(name, LoadOptions(device="cpu", offline=True, label_space=LabelSpace.of_names("a", ["b", "c"])))
+        assert isinstance(caught.value, CannotDownload), f"{name}: {caught.value}"
+        assert "\n" not in str(caught.value)
+
+
+def test_errors_from_the_network_are_known_by_their_chain() -> None:
+    error = RuntimeError("outer")
+    error.__cause__ = ConnectionRefusedError("nobody there")
+    assert downloads.cannot_download("timm:x", error) is not None
+    assert downloads.cannot_download("timm:x", ValueError("shapes differ")) is None
+
+
+def test_spaces_of_outputs() -> None:
+    pets = LabelSpace.of_names("pets", ["cat", "dog"])
+    assert space_of("m", 1000) == space("ilsvrc-2012")
+    assert space_of("m", 1000, names=list(space("ilsvrc-2012").names)) == space("ilsvrc-2012")
+    assert space_of("m", 1000, names=[f"thing {n}" for n in range(1000)]).names[3] == "thing 3"
+    assert space_of("m", 2, names=["LABEL_0", "LABEL_1"], dataset=pets) == pets
+    assert space_of("m", 2, names=["crane", "crane"]).ids == ("crane", "crane (2)")
+    with pytest.raises(ModelFailed, match="no class names"):
+        space_of("m", 7, dataset=pets)
+
+
+def test_devices_and_batches() -> None:
+    with pytest.raises(UnknownName, match="cuda"):
+        torch_setup(LoadOptions(device="cudaa"))
+    assert torch_setup(CPU).dtype == "float32"
+    assert default_batch(5_000_000, device="cuda") > default_batch(5_000_000, device="cpu")
+
+
+def test_every_provider_has_an_example_that_parses() -> None:
+    for key, provider in PROVIDERS.items():
+        assert parse(provider.example).provider == key
