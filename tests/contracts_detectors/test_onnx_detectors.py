@@ -109,7 +109,7 @@ def test_what_is_wrong_is_said_in_one_line(real, tmp_path):
             run(str(path))
         assert "\n" not in str(caught.value)
     (tmp_path / "bad.onnx").write_bytes(b"not a model")
-    with pytest.raises(StrobeError, match="not a model onnxruntime reads"):
+    with pytest.raises(StrobeError, match="not an ONNX file onnxruntime can run"):
         load(str(tmp_path / "bad.onnx"), None, LoadOptions())
     with pytest.raises(StrobeError, match="no such file"):
         load(str(tmp_path / "none.onnx"), None, LoadOptions())
@@ -121,3 +121,26 @@ def run(path):
     """Load and look at one image."""
     detector = load(path, None, LoadOptions())
     return detector.forward([detector.prepare(np.zeros((64, 96, 3), dtype=np.uint8))])
+
+
+def test_an_export_that_describes_itself_needs_no_json(real, tmp_path):
+    """Ultralytics writes the task and the names into the file's metadata."""
+    import onnx
+
+    from strobe.models.registry import load_model
+
+    path = real.export(tmp_path / "m.onnx", "yolov8")
+    model = onnx.load(path)
+    for key, value in (("task", "detect"), ("names", "{0: 'red', 1: 'green', 2: 'blue'}")):
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    onnx.save(model, path)
+    detector = load_model(f"onnx:{path}", LoadOptions())
+    assert detector.spec.task == "detection"
+    assert detector.spec.label_space.names == ("red", "green", "blue")
+
+
+def test_a_detector_through_the_registry(models):
+    from strobe.models.registry import load_model
+
+    assert load_model(f"onnx:{models['detr']}", LoadOptions()).spec.preprocessing["layout"] == "detr"

@@ -63,11 +63,15 @@ class OnnxClassifier:
 
 
 def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | Detector:
-    """The file as a classifier; where its JSON says `"task": "detection"`, as a detector."""
+    """The file as a classifier; as a detector where its JSON says `"task": "detection"`, or without one it looks so."""
     if weights is not None:
         raise ModelFailed(f"onnx:{printable(name)}: the weights are in the file itself; drop @{printable(weights)}")
     path = require_file(Path(name), what=f"onnx:{name}")
-    settings = read_settings(path, options)
+    unsaid = options.settings is None and not path.with_suffix(".json").is_file()
+    if unsaid and late.load("strobe.models.detectors.onnx:is_detector")(path, options):
+        settings: Mapping[str, Any] = {"task": "detection"}
+    else:
+        settings = read_settings(path, options)
     if settings.get("task") == "detection":
         detector: Detector = late.load("strobe.models.detectors.onnx:load")(name, weights, options)
         return detector

@@ -2,12 +2,15 @@
 
     {"task": "detection", "layout": "yolov8", "labels": "coco-80"}
 
-`labels` is a shipped space or a list of names. Everything else has the layout's usual value: `size` [height, width],
+`labels` is a shipped space, a list of names, or "dataset". Everything else has the layout's usual value: `size` [height, width],
 `fit` (letterbox, letterbox-top-left, stretch), `mean`, `std` and `divide` of the pixels, `channels` (RGB or BGR),
 `score_threshold`, `nms_iou`, `max_detections`, `box_order` (xyxy, yxyx), `box_units` (normalised, pixels),
-`label_offset` (1 where labels count from 1).
+`label_offset` (1 where labels count from 1). A file whose outputs or metadata say that it is a detector, and whose
+classes are COCO's, the dataset's or named in its metadata, needs no JSON.
 """
 
+import ast
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,15 +20,15 @@ import numpy as np
 from strobe.core.errors import InvalidFile, ModelFailed, UnknownName, expect, printable
 from strobe.core.files import read_json, sha256_of_file
 from strobe.core.labels import LabelSpace, space
-from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import Placement, detections, place
 from strobe.models.detectors.onnx_layouts import LAYOUTS, decode, guess_layout, suppress
 from strobe.models.detectors.spaces import detector_space
+from strobe.models.onnx import open_session
 from strobe.models.options import LoadOptions, require_file
 
-__all__ = ["OnnxDetector", "load", "settings_of"]
+__all__ = ["OnnxDetector", "is_detector", "load", "settings_of"]
 
 _IMAGENET: dict[str, Any] = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 _COMMON: dict[str, Any] = {
@@ -101,9 +104,16 @@ def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
     return data
 
 
+def is_detector(path: Path, options: LoadOptions) -> bool:
+    """Whether a file without settings is a detector by its own word (ultralytics' exports say) or by its outputs."""
+    session = open_session(path, options)
+    if session.get_modelmeta().custom_metadata_map.get("task") == "detect":
+        return True
+    return guess_layout([(output.name, output.shape) for output in session.get_outputs()]) is not None
+
+
 def load(name: str, weights: Path | None, options: LoadOptions) -> OnnxDetector:
     """The detector of an ONNX file."""
-    runtime = require("onnxruntime", what=f"onnx:{name}", extra="onnx")
     if weights is not None:
         raise ModelFailed(
             f"onnx:{printable(name)}: an ONNX file holds its own weights; leave @{printable(weights)} out"
@@ -113,12 +123,7 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> OnnxDetector:
     unknown = next((key for key in said if key not in _KEYS), None)
     if unknown is not None:
         raise UnknownName(f"setting of onnx:{printable(name)}", unknown, _KEYS)
-    try:
-        session = runtime.InferenceSession(str(path), _session_options(runtime), providers=_providers(runtime, options))
-    except Exception as error:  # onnxruntime's classes are its own
-        raise ModelFailed(
-            f"onnx:{printable(name)}: not a model onnxruntime reads ({printable(error, limit=160)})"
-        ) from error
+    session = open_session(path, options)
     outputs = [(output.name, output.shape) for output in session.get_outputs()]
     layout = said.get("layout") or guess_layout(outputs)
     if layout not in LAYOUTS:
@@ -135,13 +140,15 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> OnnxDetector:
     facts["layout"] = layout
     _check(facts, f"onnx:{printable(name)}")
     facts["size"] = _size(said, session, options, name)
+    if "labels" not in said:
+        said = {**said, **_own_labels(session)}
     label_space = _labels(said, layout, outputs, f"onnx:{name}", options)
     spec = ModelSpec(
         name=f"onnx:{name}",
         provider="onnx",
         task="detection",
         label_space=label_space,
-        weights=sha256_of_file(path),
+        weights=_digest(path),
         kind="probabilities",
         preprocessing=facts,
         batch_size=options.batch_size or 8,
@@ -168,18 +175,20 @@ def _check(facts: Mapping[str, Any], name: str) -> None:
         )
 
 
-def _session_options(runtime: Any) -> Any:
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3
-    return options
+def _digest(path: Path) -> str:
+    """Of the file, and of the external data a large model keeps beside it."""
+    files = [path, *sorted(path.parent.glob(f"{path.name}*data"))]
+    return hashlib.sha256("".join(sha256_of_file(file) for file in files).encode()).hexdigest()
 
 
-def _providers(runtime: Any, options: LoadOptions) -> list[str]:
-    there = runtime.get_available_providers()
-    wanted = ["CPUExecutionProvider"]
-    if options.device.split(":")[0] in ("auto", "cuda") and "CUDAExecutionProvider" in there:
-        wanted.insert(0, "CUDAExecutionProvider")
-    return wanted
+def _own_labels(session: Any) -> dict[str, list[str]]:
+    """The class names an ultralytics export carries in its metadata, as {0: 'person', …}; nothing otherwise."""
+    text = session.get_modelmeta().custom_metadata_map.get("names", "")
+    try:
+        names = ast.literal_eval(text)
+        return {"labels": [str(names[place]) for place in range(len(names))]}
+    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
+        return {}
 
 
 def _size(said: Mapping[str, Any], session: Any, options: LoadOptions, name: str) -> list[int]:
@@ -202,6 +211,8 @@ def _labels(
     said: Mapping[str, Any], layout: str, outputs: Sequence[tuple[str, Any]], name: str, options: LoadOptions
 ) -> LabelSpace:
     labels = said.get("labels")
+    if labels == "dataset" and options.label_space is not None:
+        return options.label_space
     if isinstance(labels, str):
         return space(labels)
     if isinstance(labels, list) and labels and all(isinstance(one, str) for one in labels):
