@@ -345,6 +345,10 @@ class _Storing:
             self._rows.append(self._pending.popleft().result())
         if not self._job.reference:
             with _writing(self._final):
+                # All at the end: the first one makes the disk write most of the others, too.
+                for path in self._aside.iterdir():
+                    with path.open("rb+") as file:
+                        os.fsync(file.fileno())
                 make_folder(self._final.parent)
                 shutil.rmtree(self._final, ignore_errors=True)
                 self._aside.replace(self._final)
@@ -356,10 +360,8 @@ class _Storing:
             data = self._encoder.encode(image)
             image = self._encoder.stored(image, data)
             name = f"{frame.index:06d}{self._encoder.suffix}"
-            with _writing(self._final / name), (self._aside / name).open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            with _writing(self._final / name):
+                (self._aside / name).write_bytes(data)
             size, media = len(data), f"media/{self._job.media_folder}/{name}"
         return FrameRow(
             index=frame.index,

@@ -37,7 +37,8 @@ _FILE = click.Path(path_type=Path)
               help="png, webp: lossless; jpeg: smaller, changes pixels.")  # fmt: skip
 @click.option("--reference", is_flag=True, help="Store no frames; decode them from the videos when predicting.")
 @click.option("--no-hints", is_flag=True, help="Compute no hints for reviewers.")
-@click.option("--drop-cuts", is_flag=False, flag_value=0.35, type=float, help="Drop members beyond a scene cut [0.35].")
+@click.option("--drop-cuts", is_flag=True, help="Drop members beyond a scene cut.")
+@click.option("--cut-threshold", type=float, default=0.35, show_default=True, help="What counts as a cut, 0 to 1.")
 @click.option("--drop-blur", type=float, help="Drop members this much blurrier or sharper (log2 of sharpness).")
 @click.option("--drop-motion", type=float, help="Drop members that moved this far (per cent of the diagonal).")
 @click.option("--drop-exposure", type=float, help="Drop members this much darker or brighter (0 to 1).")
@@ -70,7 +71,8 @@ def command(
     store: str,
     reference: bool,
     no_hints: bool,
-    drop_cuts: float | None,
+    drop_cuts: bool,
+    cut_threshold: float,
     drop_blur: float | None,
     drop_motion: float | None,
     drop_exposure: float | None,
@@ -103,7 +105,8 @@ def command(
         label_source=cast(Any, label_source), unlabelled=unlabelled, store=cast(Any, store), reference=reference,
         hints=not no_hints,
         drop=DropRules(
-            cut=drop_cuts, blur=drop_blur, motion=drop_motion, exposure=drop_exposure, duplicate=drop_duplicates
+            cut=cut_threshold if drop_cuts else None, blur=drop_blur, motion=drop_motion, exposure=drop_exposure,
+            duplicate=drop_duplicates,
         ),
         limits=Limits(
             max_side=max_side, max_pixels=max_pixels, max_frames=max_frames, max_duration_s=max_duration
@@ -136,10 +139,16 @@ def command(
         click.echo(f"note: {printable(note)}", err=True)
     if done.dropped:
         rules = ", ".join(f"{rule} {count}" for rule, count in done.dropped.items() if rule != "members")
-        click.echo(f"dropped {done.dropped['members']} member(s) by hints: {rules}", err=True)
+        click.echo(f"dropped {_count(done.dropped['members'], 'member')} by hints: {rules}", err=True)
     left_out = f"; {len(done.problems)} of {len(videos)} videos left out" if done.problems else ""
-    reused = f" ({done.reused} videos were done before)" if done.reused else ""
+    reused = f" ({_count(done.reused, 'video')} done before)" if done.reused else ""
     click.echo(
-        f"{printable(dst)}: {len(dataset.videos)} videos, {dataset.n_sets} sets, {len(dataset.frames)} frames, "
-        f"{len(dataset.info.label_space)} classes, labels by {dataset.info.label_source}{reused}{left_out}"
+        f"{printable(dst)}: {_count(len(dataset.videos), 'video')}, {_count(dataset.n_sets, 'set')}, "
+        f"{_count(len(dataset.frames), 'frame')}, {_count(len(dataset.info.label_space), 'class')}, "
+        f"labels by {dataset.info.label_source}{reused}{left_out}"
     )
+
+
+def _count(number: int, noun: str) -> str:
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number} {noun if number == 1 else plural}"

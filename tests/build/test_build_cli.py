@@ -1,0 +1,76 @@
+"""`strobe build` on the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strobe.cli.main import main
+from strobe.datasets import folder
+
+MakeClip = Callable[..., Path]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["build", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_a_dataset_and_one_line(make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = make_clip("good.mp4")
+    code, out, err = run(capsys, path, tmp_path / "out", "--label", "dog", "--k", 4, "--workers", 1)
+    assert code == 0
+    n_frames = len(folder.read(tmp_path / "out").frames)
+    assert out == f"{tmp_path / 'out'}: 1 video, 1 set, {n_frames} frames, 1 class, labels by frame\n"
+    assert "videos: 1/1" in err
+    code, out, _ = run(capsys, path, tmp_path / "out", "--label", "dog", "--k", 4, "--workers", 1, "-q")
+    assert code == 0
+    assert "(1 video done before)" in out
+
+
+def test_json(make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.mp4").write_text("no video")
+    videos = [make_clip("good.mp4"), tmp_path / "bad.mp4"]
+    code, out, err = run(capsys, *videos, tmp_path / "out", "--label", "dog", "--json", "--workers", 1, "--drop-cuts")
+    said = json.loads(out)
+    assert (code, err) == (0, "")
+    assert said["n_videos"] == 1
+    assert said["digest"] == folder.read(tmp_path / "out").digest()
+    assert len(said["left_out"]) == 1
+    assert said["dropped"]["members"] == said["dropped"]["cut"]
+
+
+def test_what_was_left_out_is_said(make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.mp4").write_text("no video")
+    videos = [make_clip("good.mp4"), tmp_path / "bad.mp4"]
+    for quiet in ([], ["-q"]):
+        arguments = [*videos, tmp_path / f"out{len(quiet)}", "--label", "dog", "--workers", 1, *quiet]
+        code, out, err = run(capsys, *arguments)
+        assert code == 0
+        assert err.count("left out: bad.mp4: not a video") == 1
+        assert "1 of 2 videos left out" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing says what the videos show"),
+        (("--label", "dog", "--k", -1), "--k"),
+        (("--label", "dog", "--labels", "x.csv"), "--label"),
+        (("--labels", "absent.csv"), "no such file"),
+        (("--label", "dog", "--store", "gif"), "gif"),
+        (("--label", "dog", "--no-hints", "--drop-duplicates"), "--no-hints"),
+        (("--label", "dog", "--label-space", "imagenet-vidd"), "imagenet-vid"),
+    ],
+)
+def test_errors_are_one_line_and_exit_2(
+    arguments: tuple[object, ...], message: str, make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, make_clip("good.mp4"), tmp_path / "out", *arguments, "--workers", 1)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert message in err
+    assert not (tmp_path / "out").exists()
