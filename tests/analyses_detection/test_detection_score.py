@@ -205,3 +205,15 @@ def test_intervals_come_from_the_same_draws_and_the_seed(zoo):
     single = score(one_video, zoo.table(one_video, zoo.perfect(one_video)), model="m")
     assert single.map_orig.low is None
     assert "one video" in single.map_orig.reason
+
+
+@pytest.mark.parametrize("box", [(10.0, 10.0, 10.0, 20.0), (30.0, 10.0, 20.0, 20.0), (0.0, 0.0, np.nan, 5.0)])
+def test_a_dataset_s_own_bad_box_is_named(zoo, box):
+    dataset = zoo.dataset()
+    found = zoo.table(dataset, zoo.perfect(dataset))
+    xyxy = dataset.boxes.xyxy.copy()
+    xyxy[7] = box
+    fields = {name: getattr(dataset, name) for name in dataset.__dataclass_fields__}
+    boxes = {name: getattr(dataset.boxes, name) for name in dataset.boxes.__slots__} | {"xyxy": xyxy}
+    with pytest.raises(StrobeError, match=r"1 box\(es\) without a positive width and height, first .* on v1/2.png"):
+        score(type(dataset)(**{**fields, "boxes": type(dataset.boxes)(**boxes)}), found, model="m")

@@ -45,10 +45,11 @@ def torchvision_weights(folder, architecture, n_classes):
 
 def torchvision_detector(architecture, n_classes, size=None):
     def make(folder, real):
-        from strobe.models.detectors.torchvision import load
+        from strobe.models.registry import load_model
 
         path = torchvision_weights(folder, architecture, n_classes)
-        return load(architecture, path, LoadOptions(device="cpu", label_space=THREE, image_size=size))
+        options = LoadOptions(device="cpu", label_space=THREE, image_size=size)
+        return load_model(f"torchvision:{architecture}@{path}", options)
 
     return make
 
@@ -93,9 +94,9 @@ def hf_folder(folder, kind):
 
 def hf_detector(kind):
     def make(folder, real):
-        from strobe.models.detectors.hf import load
+        from strobe.models.registry import load_model
 
-        return load(str(hf_folder(folder, kind)), None, LoadOptions(device="cpu", offline=True))
+        return load_model(f"hf:{hf_folder(folder, kind)}", LoadOptions(device="cpu", offline=True))
 
     return make
 

@@ -219,6 +219,14 @@ def _boxes_of_members(dataset: Dataset) -> Boxes:
     where = f"{printable(dataset.name)}: detection cannot be scored: "
     if boxes is None or not len(boxes.frame):
         raise StrobeError(where + "the dataset has no boxes; import or build it with boxes.parquet")
+    size = boxes.xyxy[:, 2:] - boxes.xyxy[:, :2]
+    bad = np.flatnonzero(~(np.isfinite(boxes.xyxy).all(axis=1) & (size > 0).all(axis=1)))
+    if len(bad):
+        key, box = dataset.frames.key[boxes.frame[bad[0]]], boxes.xyxy[bad[0]].tolist()
+        raise StrobeError(
+            where + f"{len(bad)} box(es) without a positive width and height, first {box} on {printable(key)}; "
+            "boxes are x0, y0, x1, y1"
+        )
     boxed = np.zeros(len(dataset.frames), dtype=bool)
     boxed[boxes.frame] = True
     if dataset.info.label_source == "anchor":

@@ -2,11 +2,11 @@
 
     {"task": "detection", "layout": "yolov8", "labels": "coco-80"}
 
-`labels` is a shipped space, a list of names, or "dataset". Everything else has the layout's usual value: `size` [height, width],
-`fit` (letterbox, letterbox-top-left, stretch), `mean`, `std` and `divide` of the pixels, `channels` (RGB or BGR),
-`score_threshold`, `nms_iou`, `max_detections`, `box_order` (xyxy, yxyx), `box_units` (normalised, pixels),
-`label_offset` (1 where labels count from 1). A file whose outputs or metadata say that it is a detector, and whose
-classes are COCO's, the dataset's or named in its metadata, needs no JSON.
+`labels` is a shipped space, a list of names, or "dataset". Everything else has the usual value of its layout: `size`
+[height, width], `fit` (letterbox, letterbox-top-left, stretch), `fill`, `mean`, `std` and `divide` of the pixels,
+`channels` (RGB or BGR), `score_threshold`, `nms_iou`, `max_detections`, `box_order` (xyxy, yxyx), `box_units`
+(normalised, pixels), `label_offset` (1 where labels count from 1). A file whose outputs or metadata say that it is a
+detector, and whose classes are COCO's, the dataset's or named in its metadata, needs no JSON.
 """
 
 import ast
