@@ -143,12 +143,16 @@ class Service:
         return asdict(await self.aside(queue.own_progress, self.store, name, whole))
 
     async def summary(self) -> dict[str, Any]:
-        """The figures for the admin page, at most ten seconds old."""
-        then, figures = self._summary
-        if time.monotonic() - then > 10:
+        """The figures for the admin page: ten seconds old at most, older where they take long to make."""
+        due, figures = self._summary
+        begin = time.monotonic()
+        if begin > due:
+            # Who asks meanwhile gets the figures before: making them twice at once would only take longer.
+            self._summary = (begin + 60, figures)
             figures = await self.aside(lambda: summarise(self.dataset, list(self.store.all())))
-            self._summary = (time.monotonic(), figures)
-        return figures
+            now = time.monotonic()
+            self._summary = (now + max(10, 20 * (now - begin)), figures)
+        return figures or await self.aside(lambda: summarise(self.dataset, ()))
 
     def verdict(self, body: Decision, task: Task, annotator: str, stage: str) -> Verdict:
         """A checked decision as a vote."""

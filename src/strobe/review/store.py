@@ -79,10 +79,7 @@ class Store:
                 ),
                 [row_of_task(task) for task in tasks],
             )
-            there = set(connection.execute(text("SELECT verdict_id FROM verdicts")).scalars())
-            for verdict in dataset.verdicts:
-                if verdict.verdict_id not in there:
-                    self._insert(connection, verdict)
+            self._insert_all(connection, dataset.verdicts)
             self._rebuild(connection)
 
     def check(self, dataset: Dataset) -> None:
@@ -124,9 +121,21 @@ class Store:
     def extend(self, verdicts: Iterable[Verdict]) -> int:
         """Keep votes made elsewhere, all or none; how many were new comes back."""
         with self.database.write() as connection:
-            fresh = sum(self._insert(connection, verdict) for verdict in verdicts)
+            fresh = self._insert_all(connection, verdicts)
             self._rebuild(connection)
             return fresh
+
+    def _insert_all(self, connection: Connection, verdicts: Iterable[Verdict]) -> int:
+        """Many votes at once, those already there left out; their tasks are found by the rebuild that must follow."""
+        there = set(connection.execute(text("SELECT verdict_id FROM verdicts")).scalars())
+        fresh = {verdict.verdict_id: verdict for verdict in verdicts if verdict.verdict_id not in there}
+        if fresh:
+            names = _COLUMNS.split(", ")
+            connection.execute(
+                text(f"INSERT INTO verdicts ({_COLUMNS}, task_id) VALUES (:{', :'.join(names)}, '')"),  # noqa: S608
+                [row_of_verdict(verdict) for verdict in fresh.values()],
+            )
+        return len(fresh)
 
     def cast(self, verdicts: list[Verdict]) -> list[Saved]:
         """Keep the votes of one decision, all or none, stamped with the server's time; replays change nothing."""
