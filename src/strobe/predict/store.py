@@ -114,6 +114,8 @@ class ModelStore:
         rows = {name: row for row, name in enumerate(self._ids)}
         done = np.zeros(len(self._ids), dtype=bool)
         n_errors = 0
+        for left in self.folder.glob(".*.tmp"):
+            left.unlink(missing_ok=True)  # a kill in the middle of writing; we hold the lock, so nobody is at it
         for path in self.shards():
             try:
                 table = _read(path, ["frame_id", "error"])

