@@ -231,7 +231,7 @@ def test_only_videos_by_name_or_id() -> None:
     data = small()
     assert data.only_videos(["a"]).sets.set_id.tolist() == ["sa"]
     assert data.only_videos(["vb"]).sets.set_id.tolist() == ["sb"]
-    with pytest.raises(InvalidValue, match="1 video.* first zebra"):
+    with pytest.raises(InvalidValue, match=r"1 video.* first zebra"):
         data.only_videos(["a", "zebra"])
 
 

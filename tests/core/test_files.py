@@ -29,7 +29,7 @@ def test_write_makes_the_folder_and_leaves_one_file(tmp_path: Path) -> None:
 def test_an_error_in_the_middle_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_text(path, "old")
-    with pytest.raises(RuntimeError), replacing(path) as temporary:
+    with pytest.raises(RuntimeError), replacing(path) as temporary:  # noqa: PT012 (the body is what breaks)
         temporary.write_text("half")
         raise RuntimeError
     assert path.read_text() == "old"
@@ -79,7 +79,7 @@ def test_a_write_the_system_cuts_short_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_file_where_a_folder_should_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(CannotWrite, match="in the way|is a file, not a folder"):
+    with pytest.raises(CannotWrite, match=r"in the way|is a file, not a folder"):
         make_folder(tmp_path / "file")
     with pytest.raises(CannotWrite, match="a parent is a file"):
         write_text(tmp_path / "file/inner/a.txt", "")
