@@ -82,6 +82,20 @@ def test_one_bad_video_is_one_line_and_the_rest_goes_on(case: str, make_clip: Ma
     assert not folder.is_dataset(tmp_path / "strict")
 
 
+@pytest.mark.parametrize(("name", "codec"), [("x.mp4", "libx264"), ("x.mkv", "libx264"), ("x.avi", "mpeg4")])
+def test_zero_frames(name: str, codec: str, make_clip: MakeClip, tmp_path: Path) -> None:
+    import av
+
+    with av.open(str(tmp_path / name), "w") as container:
+        stream = container.add_stream(codec, rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        container.start_encoding()
+    built = build([make_clip("good.mp4"), tmp_path / name], tmp_path / "out", DOG)
+    (problem,) = built.problems
+    assert "no frame" in problem or "no video stream" in problem or "not a video" in problem
+    assert "\n" not in problem
+
+
 def test_a_photo_is_sent_to_simulate(make_clip: MakeClip, tmp_path: Path) -> None:
     from PIL import Image as Pillow
 
@@ -196,6 +210,18 @@ def test_frames_too_large_are_refused_before_they_are_decoded(make_clip: MakeCli
     assert len(built.problems) == 1
     assert "30000×16 pixels; the limit is 16384 pixels a side" in built.problems[0]
     assert "--max-side" in built.problems[0]
+
+
+def test_frames_that_change_size_on_the_way(make_clip: MakeClip, tmp_path: Path) -> None:
+    one, two = make_clip("one.ts", n=20), make_clip("two.ts", n=20, size=(128, 80))
+    path = tmp_path / "both.ts"
+    path.write_bytes(one.read_bytes() + two.read_bytes())
+    options = BuildOptions(label=("dog",), sampling=Sampling(k=30, every=100))
+    dataset = build([path], tmp_path / "out", options).dataset
+    sizes = list(zip(dataset.frames.width.tolist(), dataset.frames.height.tolist(), strict=True))
+    assert sizes == [(96, 64)] * 20 + [(128, 80)] * 20
+    assert dataset.hints is not None
+    assert dataset.hints.cut[20:].min() == 1.0  # a new size is a new scene
 
 
 def test_folders_that_are_not_ours_are_left_alone(make_clip: MakeClip, tmp_path: Path) -> None:
