@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -127,6 +128,26 @@ def test_killed_and_resumed_gives_the_same_bytes(after: int, workers: int, clips
     third = build(clips, out, DOG)
     assert (third.reused, third.decoded) == (len(clips), 0)
     assert contents(out) == contents(whole)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_workers_at_once_and_loses_nothing(clips: list[Path], tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text(KILLED.replace("sleep(0.05)", "sleep(2)"))
+    out = tmp_path / "out"
+    command = [sys.executable, str(script), str(out), "2", *map(str, clips)]
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(out.rglob("*.png")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    begin = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
+    _, said = process.communicate(timeout=60)
+    assert time.monotonic() - begin < 15  # the videos under way would take longer than that
+    assert b"KeyboardInterrupt" in said
+    build(clips, out, DOG)
+    build(clips, tmp_path / "whole" / "out", DOG)
+    assert contents(out) == contents(tmp_path / "whole" / "out")
 
 
 CRASHING = """

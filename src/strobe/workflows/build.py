@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import re
+import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -332,15 +333,24 @@ def _alone(job: Job) -> Outcome:
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     # spawn: a forked copy of a process with threads (progress bars, BLAS, FFmpeg) can hang.
     context = multiprocessing.get_context("spawn")
+    others = {process.pid for process in multiprocessing.active_children()}
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
     try:
         yield pool
+    except BaseException:
+        # Ctrl-C or a full disk: nobody waits for videos that are half done. What they wrote does not count.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            if process.pid not in others:
+                process.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _end_with_parent() -> None:
-    """Workers of a killed build must not live on and write beside the one that resumes it."""
+    """Workers of a killed build must not live on and write beside the one that resumes it; Ctrl-C is the parent's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is None:
         return
