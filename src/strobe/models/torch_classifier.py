@@ -1,10 +1,11 @@
 """A torch module behind the Classifier port: the part all torch-based adapters share."""
 
 import ctypes
+import os
 import platform
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache, cached_property
 from typing import Any
 
@@ -21,7 +22,7 @@ from strobe.models.options import LoadOptions, TorchSetup, default_batch, torch_
 from strobe.models.plan import ImagePlan
 from strobe.models.weights import digest_of_state
 
-__all__ = ["TorchClassifier", "classifier_of"]
+__all__ = ["TorchClassifier", "classifier_of", "cores", "cpu_lanes", "sharing_cores"]
 
 
 class TorchClassifier:
@@ -51,7 +52,8 @@ class TorchClassifier:
             self._std = torch.tensor(plan.std, device=setup.device).view(1, 3, 1, 1)
         self._lanes = threading.local()
         self._cuda = setup.device.startswith("cuda")
-        keep_freed_memory()
+        self.lanes = cpu_lanes() if setup.device == "cpu" else 1
+        keep_freed_memory(one_arena=setup.device == "cpu")
 
     def prepare(self, image: Image) -> Any:
         """Resize and crop; or whatever the model's own library does, where that is no ImagePlan."""
@@ -147,15 +149,46 @@ def classifier_of(
     return TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)
 
 
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_lanes() -> int:
+    """How many forwards run side by side on a CPU.
+
+    Several batches with few threads each beat one batch with all threads: nothing waits for the slowest thread of every
+    layer, so a core that decodes a frame, or is taken by somebody else's work, holds up only its own batch.
+    """
+    return max(1, min(4, cores()))
+
+
+@contextmanager
+def sharing_cores(models: Iterable[object]) -> Iterator[None]:
+    """While open, torch uses as many threads per forward as leave room for the models' lanes."""
+    if max([getattr(model, "lanes", 1) for model in models], default=1) == 1:
+        yield
+        return
+    torch = require("torch", what="running a model", extra="models")
+    before = torch.get_num_threads()
+    torch.set_num_threads(max(1, before // cpu_lanes()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @cache
-def keep_freed_memory() -> bool:
+def keep_freed_memory(*, one_arena: bool) -> bool:
     """Ask glibc to keep large freed blocks for the next batch, once per process; True where that worked.
 
     By default every activation of some megabytes is mapped and unmapped anew, and the page faults cost as much as the
-    arithmetic: a batch of 32 through efficientnet-lite0 took 32 ms an image so, and 11 ms with the blocks kept.
+    arithmetic: a batch of 32 through efficientnet-lite0 took 32 ms an image so, and 11 ms with the blocks kept. Threads
+    other than the first have arenas too small for activations; with `one_arena` they share the first one's.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
-    mmap_threshold, trim_threshold, limit = -3, -1, 1 << 30
+    mmap_threshold, trim_threshold, arena_max, limit = -3, -1, -8, 1 << 30
     libc = ctypes.CDLL(None)
-    return bool(libc.mallopt(mmap_threshold, limit) and libc.mallopt(trim_threshold, limit))
+    kept = libc.mallopt(mmap_threshold, limit) and libc.mallopt(trim_threshold, limit)
+    return bool(kept and (not one_arena or libc.mallopt(arena_max, 1)))

@@ -61,6 +61,11 @@ class Runner:
         """Images per forward."""
         return self.model.spec.batch_size
 
+    @property
+    def lanes(self) -> int:
+        """How many forwards at once pay off, where the model says so; each runs in a thread of its own."""
+        return int(getattr(self.model, "lanes", 1))
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C inside a shard, with the batches that were already done."""
@@ -111,11 +116,13 @@ class ShardWorker:
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (nobody watches)
         self._pool = ThreadPoolExecutor(decode.threads, thread_name_prefix="decode")
         self._lanes = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
+        self._n_forwards = max([runner.lanes for runner in runners], default=1)
+        self._forwards = ThreadPoolExecutor(self._n_forwards, thread_name_prefix="forward")
 
     def close(self) -> None:
         """Let go of the threads; what waits is dropped."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._lanes.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._lanes, self._forwards):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def __call__(self, shard: Shard) -> ShardResult:
         """The shard's predictions. Ctrl-C raises Interrupted with whole batches kept."""
@@ -139,12 +146,26 @@ class ShardWorker:
             return
         wanted = _wanted(work)
         ready: dict[int, dict[int, Any]] = {id(one): {} for one in work}
+        running: deque[Future[None]] = deque()
         for row, prepared in self._ahead(rows, wanted):
             for one, value in prepared:
                 ready[id(one)][row] = value
                 queue = waiting[id(one)]
                 while queue and queue[0][-1] <= row:
-                    self._run_batch(one, queue.popleft(), ready[id(one)])
+                    batch = queue.popleft()
+                    values = [(place, ready[id(one)].pop(place, None)) for place in batch]
+                    self._start_batch(one, values, running)
+        for future in running:
+            future.result()
+
+    def _start_batch(self, one: _Work, values: list[tuple[int, Any]], running: deque[Future[None]]) -> None:
+        """Run the batch here, or in a lane where the model has several; never more waiting than there are lanes."""
+        if one.runner.lanes == 1:
+            self._run_batch(one, values)
+            return
+        running.append(self._forwards.submit(self._run_batch, one, values))
+        if len(running) > self._n_forwards:
+            running.popleft().result()
 
     def _ahead(self, rows: list[int], wanted: Mapping[int, list[_Work]]) -> Iterator[tuple[int, list[Any]]]:
         """Every row with what was prepared of it, in order, a bounded number of tasks ahead."""
@@ -179,13 +200,12 @@ class ShardWorker:
             out.append((row, prepared))
         return out
 
-    def _run_batch(self, one: _Work, rows: list[int], ready: dict[int, Any]) -> None:
-        values = [(row, ready.pop(row, None)) for row in rows]
+    def _run_batch(self, one: _Work, values: list[tuple[int, Any]]) -> None:
         if one.failure is not None:
             return
         for row, value in values:
             if isinstance(value, _Failed):
-                one.failure = explain(one.runner, value.error, n=len(rows), what=f"preparing {self._names[row]}")
+                one.failure = explain(one.runner, value.error, n=len(values), what=f"preparing {self._names[row]}")
                 return
             if isinstance(value, StrobeError):
                 one.errors[row] = printable(value)
@@ -220,8 +240,8 @@ class ShardWorker:
         finished = {row for row, _ in jpegs} if prepared is not None else set()
         odd = [row for row in rows if row not in one.errors and row not in finished]
         if odd and one.failure is None:  # no JPEG, or a broken one among them: the threads' way tells which
-            ready = {row: values[0][1] for row, values in self._read_chunk(odd, {key: [one] for key in odd})}
-            self._run_batch(one, odd, ready)
+            found = self._read_chunk(odd, {key: [one] for key in odd})
+            self._run_batch(one, [(row, values[0][1]) for row, values in found])
 
     def _read_files(self, rows: list[int]) -> list[tuple[int, bytes | StrobeError | None]]:
         out: list[tuple[int, bytes | StrobeError | None]] = []

@@ -1,6 +1,5 @@
 """Models over the frames of a dataset, into a run folder: resumable, one bad model or frame never sinks the rest."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions
 from strobe.models.registry import expand, load_model
 from strobe.models.testbed import entries, is_testbed, tags_of
+from strobe.models.torch_classifier import cores, sharing_cores
 from strobe.predict.engine import EngineOptions, Outcome, run_models
 from strobe.predict.projecting import projection_between
 from strobe.predict.store import ModelStore, lock, prediction_key
@@ -147,15 +147,16 @@ def _predict_group(
         progress.note(_preprocessing_line(name, model.spec))
     if not runners:
         return
-    outcomes = run_models(
-        runners,
-        stores,
-        source,
-        frame_names=[str(key) for key in dataset.frames.key],
-        rows=rows,
-        options=_engine_options(options, loaded),
-        progress=progress,
-    )
+    with sharing_cores(loaded.values()):
+        outcomes = run_models(
+            runners,
+            stores,
+            source,
+            frame_names=[str(key) for key in dataset.frames.key],
+            rows=rows,
+            options=_engine_options(options, loaded),
+            progress=progress,
+        )
     for name, outcome in outcomes.items():
         if outcome.error is not None:
             progress.note(f"{printable(name)} failed and is left out: {outcome.error}")
@@ -208,10 +209,9 @@ def _store(dataset: Dataset, runner: Runner, out: Path, options: PredictOptions,
 
 def _engine_options(options: PredictOptions, models: dict[str, Classifier | Detector]) -> EngineOptions:
     largest = max(model.spec.batch_size for model in models.values())
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     on_gpu = largest >= 64
     decode = DecodeOptions(
-        threads=options.workers or max(2, cores),
+        threads=options.workers or max(2, cores()),
         chunk=16 if on_gpu else 4,
         ahead=max(8, 3 * largest // (16 if on_gpu else 4)),
         device_share=(1, 1) if options.decode == "device" else (0, 1),
