@@ -335,6 +335,79 @@ def test_view_zoom_and_difference(small, run_server, visit):
     assert page.is_visible("#pane-b")
 
 
+@pytest.mark.parametrize(
+    ("width", "height", "touch"),
+    [(1280, 800, False), (1024, 600, False), (1920, 1080, False), (390, 780, True), (780, 390, True), (360, 640, True)],
+)
+def test_the_pair_and_every_choice_fit_the_screen(small, run_server, visit, width, height, touch):
+    server = run_server(small)
+    context = {"viewport": {"width": width, "height": height}, "has_touch": touch, "is_mobile": touch}
+    ann = visit(server.url, "Ann", **context)
+    ann.shown()
+    for in_place in (False, True):
+        if in_place:
+            ann.page.locator("[data-action=view]").tap() if touch else ann.page.keyboard.press("v")
+        for choice in ann.page.locator("#decide button, #extra button:visible, #view-button").all():
+            box = choice.bounding_box()
+            assert box["x"] >= 0
+            assert box["y"] >= 0
+            assert box["x"] + box["width"] <= width + 0.5
+            assert box["y"] + box["height"] <= height + 0.5
+            assert not touch or box["height"] >= 36, "large enough for a finger"
+        picture = ann.page.locator("#pane-b img").bounding_box()
+        assert picture["width"] * picture["height"] > width * height * (0.08 if touch else 0.13), "the pair is large"
+        assert picture["width"] / picture["height"] == pytest.approx(320 / 200, rel=0.02), "and not distorted"
+        assert ann.page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_touch_flips_in_place_and_pinch_zooms_both(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann", **PHONE)
+    ann.shown()
+    page = ann.page
+    page.tap("#view-button")
+    assert page.is_visible("#pane-b")
+    page.tap("#pane-b .frame")
+    assert page.is_visible("#pane-a")
+    assert not page.is_visible("#pane-b")
+    page.tap("#pane-a .frame")
+    page.tap("#view-button")
+    box = page.locator("#pane-a .frame").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    session = ann.context.new_cdp_session(page)
+
+    def touch(kind, *points):
+        points = [{"x": px, "y": py, "id": place} for place, (px, py) in enumerate(points)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", (x - 20, y), (x + 20, y))
+    for apart in (30, 45, 60):
+        touch("touchMove", (x - apart, y), (x + apart, y))
+    touch("touchEnd")
+    assert transform(page, "pane-a") == transform(page, "pane-b")
+    assert "scale(1)" not in transform(page, "pane-a")
+
+
+def test_someone_else_in_another_tab_never_gets_my_decisions(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.wait_for_load_state("networkidle")
+    other = ann.open()
+    other.wait_for_selector("#review:not([hidden])")
+    other.evaluate(
+        """() => fetch("/api/login", { method: "POST", headers: { "content-type": "application/json" },
+        body: JSON.stringify({ name: "Bo" }) })"""
+    )
+    ann.page.keyboard.press("s")
+    ann.page.wait_for_selector("#login:not([hidden])")
+    assert list(server.store.all()) == []
+    ann.page.keyboard.type("Ann")
+    ann.page.keyboard.press("Enter")
+    ann.saved()
+    assert [v.annotator for v in server.store.all()] == ["Ann"]
+
+
 def test_keys_can_be_changed_and_stay_changed(small, run_server, visit):
     server = run_server(small)
     ann = visit(server.url, "Ann")

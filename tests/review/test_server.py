@@ -209,8 +209,10 @@ def test_another_annotators_token_is_another_annotator(small, run_server):
     card = claim(bo, want=1)["tasks"][0]
     bo.post("/api/decisions", json=decision(card, 1))
     assert [v.annotator for v in server.store.all()] == ["Bo"], "the key decides who one is, not the name"
-    body = {**decision(card, 2), "annotator": "Ann"}
-    assert bo.post("/api/decisions", json=body).status_code == 422
+    assert bo.post("/api/decisions", json={**decision(card, 2), "annotator": "Ann"}).status_code == 422
+    assert bo.post("/api/decisions", json=decision(card, 2, who="Ann")).status_code == 401
+    assert bo.post("/api/claim", json={"tab": "tab-00000001", "who": "Ann"}).status_code == 401
+    assert len(list(server.store.all())) == 1
     assert server.client().post("/api/login", json={"name": "Ann"}).status_code == 403, "no names without a key"
 
 

@@ -226,6 +226,18 @@ def test_import_of_csv_votes(small, tmp_path):
     assert (votes["nobody"].stage, votes["nobody"].labels) == ("anchor", ("n01", "n04"))
 
 
+def test_import_leaves_the_queue_of_a_running_review_as_it_is(small, tmp_path):
+    store = Store(database(small))
+    store.prepare(small, ReviewSettings(votes=3, seed=7, controls=0.0, labels=True))
+    before = queue.claim(store, "Ann", tab="t", want=12)
+    file = tmp_path / "votes.csv"
+    file.write_text("set,frame,decision\nset0,vid0:1,similar\n")
+    review.import_votes(small.root, file, annotator="imported")
+    assert queue.claim(store, "Ann", tab="t", want=12) == before
+    assert store.last_settings() == ReviewSettings(votes=3, seed=7, controls=0.0, labels=True)
+    store.close()
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

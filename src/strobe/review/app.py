@@ -170,7 +170,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
 
     @app.post("/api/claim")
     async def claim(body: Claim, request: Request) -> dict[str, Any]:
-        person = await server.who(request)
+        person = await server.who(request, expected=body.who)
         counts = await server.progress(person.name)
         if person.paused:
             return {"tasks": [], "paused": True, "progress": counts}
@@ -187,7 +187,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
     @app.post("/api/decisions")
     async def decide(body: Decision, request: Request) -> dict[str, Any]:
         # A paused person's decisions are still taken: they were made before the pause reached the page.
-        person = await server.who(request)
+        person = await server.who(request, expected=body.who)
         task = await server.task(body.task)
         (saved,) = await server.save([server.verdict(body, task, person.name, body.stage)])
         return {"saved": body.verdict_id, "fresh": saved.fresh}

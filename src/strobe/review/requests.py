@@ -33,6 +33,7 @@ class Claim(_Body):
 
     tab: Opaque
     want: Annotated[int, Field(ge=1, le=12)] = 6
+    who: ShortText = ""
 
 
 class Release(_Body):
@@ -42,9 +43,13 @@ class Release(_Body):
 
 
 class Decision(_Body):
-    """One decision. `verdict_id` is made by the page, so that the same decision sent twice is one vote."""
+    """One decision. `verdict_id` is made by the page, so that the same decision sent twice is one vote.
+
+    `who` is who the page thinks they are: where the session says otherwise the decision is sent back, not misfiled.
+    """
 
     verdict_id: Opaque
+    who: ShortText = ""
     task: Opaque
     stage: Literal["pair", "verify", "anchor"]
     decision: Literal["similar", "dissimilar", "unsure"]

@@ -41,7 +41,7 @@ def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) ->
 
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30, lifespan="off",
-        ws="none", timeout_graceful_shutdown=3, h11_max_incomplete_event_size=16 * 1024,
+        ws="none", timeout_graceful_shutdown=3, limit_concurrency=2000, h11_max_incomplete_event_size=16 * 1024,
     )  # fmt: skip
     # Ctrl-C is how a server is stopped, not an accident; uvicorn has finished what was under way when it raises it.
     with contextlib.suppress(KeyboardInterrupt):

@@ -117,11 +117,13 @@ class Service:
             return None
         return self.people.remembered(secret) or await self.call(self.people.by_session, secret)
 
-    async def who(self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin")) -> Person:
-        """Whose request this is, or 401 / 403."""
+    async def who(
+        self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin"), expected: str = ""
+    ) -> Person:
+        """Whose request this is, or 401 / 403; 401 too where the page `expected` to speak for someone else."""
         secret = request.cookies.get(self.cookie, "")
         person = await self.session(secret)
-        if person is None:
+        if person is None or (expected and person.name != expected):
             raise HTTPException(401, "log in first")
         if person.role not in allow:
             raise HTTPException(403, "you are an observer: you can watch, not vote")

@@ -4,10 +4,11 @@ Every vote is one transaction: the row itself, the latest word of that annotator
 counters only ever repeat what the votes say (`rebuild` makes them anew), so the votes alone are the truth.
 """
 
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -68,6 +69,7 @@ class Store:
         self.settings = settings
         with self.database.write() as connection:
             set_meta(connection, "candidates", self._check(connection, dataset))
+            set_meta(connection, "settings", json.dumps(asdict(settings)))
             secret = self._secret(connection)
             connection.execute(text("UPDATE tasks SET position = -1"))
             tasks = plan(dataset, secret=secret, seed=settings.seed, controls=settings.controls)
@@ -81,6 +83,12 @@ class Store:
             )
             self._insert_all(connection, dataset.verdicts)
             self._rebuild(connection)
+
+    def last_settings(self) -> ReviewSettings:
+        """The settings the review was last run with, so that other commands leave its queue as it is."""
+        with self.database.read() as connection:
+            kept = meta(connection, "settings")
+        return ReviewSettings() if kept is None else ReviewSettings(**json.loads(kept))
 
     def check(self, dataset: Dataset) -> None:
         """Raise unless the store holds votes on this dataset's candidates, or none at all."""

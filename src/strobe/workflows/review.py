@@ -144,7 +144,6 @@ def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> d
 def import_votes(folder: Path, file: Path, *, annotator: str, db: str | None = None) -> dict[str, Any]:
     """Take votes made elsewhere into the store; reading the same file again adds nothing."""
     from strobe.review.people import checked_name, checked_note
-    from strobe.review.plan import ReviewSettings
     from strobe.review.votes import read_votes
 
     dataset = _read(folder)
@@ -155,7 +154,7 @@ def import_votes(folder: Path, file: Path, *, annotator: str, db: str | None = N
         checked_note(verdict.note)
     store = _open(folder, db)
     try:
-        store.prepare(dataset, ReviewSettings())
+        store.prepare(dataset, store.last_settings())
         added = store.extend(found.verdicts)
     finally:
         store.close()

@@ -3,9 +3,8 @@
 import { $, element } from "./api.js";
 
 export class LabelPanel {
-  constructor(classes, changed) {
+  constructor(classes) {
     this.classes = classes;
-    this.changed = changed;
     this.chosen = [];
     this.active = 0;
     $("search").addEventListener("input", () => this.list(0));
@@ -58,7 +57,6 @@ export class LabelPanel {
       }),
     );
     if (!this.chosen.length) $("chips").append(element("li", "no label: a good anchor needs at least one", { class: "empty" }));
-    this.changed();
   }
 
   toggle(id) {

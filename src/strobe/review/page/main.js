@@ -80,8 +80,15 @@ async function enter() {
   $("menu").hidden = $("meter").hidden = $("saved").hidden = false;
   $("admin-link").hidden = !session.is_admin;
   viewer ||= new Viewer();
-  labels = new LabelPanel(session.classes, () => {});
-  outbox = new Outbox(session.store, session.person.name, showSaved);
+  labels ||= new LabelPanel(session.classes);
+  if (outbox?.who !== session.person.name) {
+    // Someone new, or the first here: nothing of who was here before may go on.
+    outbox?.stop();
+    outbox = new Outbox(session.store, session.person.name, showSaved);
+    [cards, past, decided, card, cursor, noMorePast, gaps, lastDecision] = [[], [], new Set(), null, 0, false, [], 0];
+  }
+  if (card && cursor === past.length) cards.unshift(card);
+  card = null;
   outbox.send();
   const others = othersWaiting(session.store, session.person.name);
   for (const [name, count] of others) say(`${count} decisions of ${name} wait in this browser: log in as ${name} to send them.`);
@@ -108,7 +115,7 @@ async function refill() {
   try {
     const answer = joint
       ? await post("/api/joint/claim", { members: joint.members, want: AHEAD })
-      : await post("/api/claim", { tab, want: AHEAD });
+      : await post("/api/claim", { tab, want: AHEAD, who: session.person.name });
     paused = Boolean(answer.paused);
     unreachable = false;
     if (answer.progress) [progress, since] = [answer.progress, outbox.waiting().length];
@@ -135,7 +142,10 @@ async function refill() {
 }
 
 async function loggedOut() {
+  if (!$("login").hidden) return;
   show("login");
+  $("name").value = "";
+  $("name").focus();
   say("You were logged out. What you decided is kept in this browser and goes out when you are back.");
 }
 
@@ -262,7 +272,9 @@ function decide(fields) {
   };
   if (anchorStage && body.decision === "similar" && !labels.chosen.length) return say("A good anchor needs at least one label.");
   if (joint) return joint.vote(body);
-  send("/api/decisions", { verdict_id: newId(), task: card.task, stage: card.stage, seconds: elapsed(), page_version: session.page_version, ...body });
+  // Who decided travels along: someone else may have logged in meanwhile in another tab of this browser.
+  const id = { verdict_id: newId(), who: session.person.name, task: card.task, stage: card.stage };
+  send("/api/decisions", { ...id, seconds: elapsed(), page_version: session.page_version, ...body });
   remember(body);
 }
 
@@ -383,7 +395,8 @@ function showProgress() {
   const pace = sorted[Math.floor(sorted.length / 2)];
   const minutes = Math.ceil((left * pace) / 60);
   const time = !pace || !left ? "" : minutes < 90 ? ` · about ${minutes} min` : ` · about ${Math.round(minutes / 60)} h`;
-  $("counts").textContent = `${progress.mine + since} by you · ${left} left${pace ? ` · ${pace.toFixed(1)} s each` : ""}${time}`;
+  const each = element("span", pace ? ` · ${pace.toFixed(1)} s each` : "", { class: "pace" });
+  $("counts").replaceChildren(`${progress.mine + since} by you · ${left} left`, each, time);
 }
 
 function show(section) {

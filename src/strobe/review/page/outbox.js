@@ -6,6 +6,7 @@ import { post } from "./api.js";
 
 export class Outbox {
   constructor(store, who, changed) {
+    this.who = who;
     this.prefix = `strobe:${store}:out:${who}:`;
     this.refusedPrefix = `strobe:${store}:refused:${who}:`;
     this.changed = changed;
@@ -39,8 +40,14 @@ export class Outbox {
     for (const key of keysWith(this.refusedPrefix)) localStorage.removeItem(key);
   }
 
+  // Whoever comes next in this tab has an outbox of their own; what waits here stays in the browser.
+  stop() {
+    this.stopped = true;
+    clearTimeout(this.timer);
+  }
+
   async send() {
-    if (this.sending) return;
+    if (this.sending || this.stopped) return;
     this.sending = true;
     clearTimeout(this.timer);
     try {
@@ -71,6 +78,7 @@ export class Outbox {
   }
 
   tell(state) {
+    if (this.stopped) return;
     this.state = state;
     this.changed(state, this.waiting().length, this.refused());
   }
