@@ -57,7 +57,9 @@ def _upright_rgb(opened: Any) -> Image:
     opened.load()
     # In mode I these formats hold 16 bits, of which the high byte is the picture.
     deep = opened.format in ("PNG", "PPM", "TIFF") and opened.mode == "I"
-    picture = ImageOps.exif_transpose(opened)
+    # In place, and only where there is something to turn or convert: each copy costs a tenth of the decoding.
+    ImageOps.exif_transpose(opened, in_place=True)
+    picture: Any = opened
     if picture.mode.startswith("I") or picture.mode == "F":
         pixels = np.asarray(picture)
         if deep or (pixels.dtype.kind == "u" and pixels.dtype.itemsize == 2):
@@ -66,7 +68,9 @@ def _upright_rgb(opened: Any) -> Image:
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         rgba = picture.convert("RGBA")
         picture = Pillow.alpha_composite(Pillow.new("RGBA", rgba.size, (0, 0, 0, 255)), rgba)
-    return np.ascontiguousarray(np.asarray(picture.convert("RGB"), dtype=np.uint8))
+    if picture.mode != "RGB":
+        picture = picture.convert("RGB")
+    return np.ascontiguousarray(np.asarray(picture, dtype=np.uint8))
 
 
 class MediaSource:
