@@ -75,6 +75,8 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> HfDetector:
         )
     if not hasattr(processor, "post_process_object_detection"):
         raise ModelFailed(f"{printable(text)}: its processor {type(processor).__name__} cannot turn outputs into boxes")
+    if options.precision not in ("auto", "float32"):
+        raise ModelFailed(f"{printable(text)}: detectors run in float32; leave --precision out")
     setup = torch_setup(options)
     names = [str(config.id2label[place]) for place in sorted(config.id2label)]
     described = processor.to_dict()

@@ -65,6 +65,8 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> TorchvisionDe
     module = models.get_model(architecture, weights=None, weights_backbone=None, num_classes=n_classes)
     if state is not None:
         load_into(module, state, path=weights or chosen.name, model=f"torchvision:{architecture}")
+    if options.precision not in ("auto", "float32"):
+        raise ModelFailed(f"{printable(text)}: detectors run in float32; leave --precision out")
     setup = torch_setup(options)
     has_background = not architecture.startswith(("retinanet", "fcos"))
     transform = _sized(module.transform, options.image_size, text)
