@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,10 +113,12 @@ def test_one_model_from_cold_start_is_quick(tmp_path: Path) -> None:
     made = strobe.example_dataset(n_videos=1056, k=10)
     strobe.save_dataset(made, tmp_path / "data")
     (tmp_path / "mine.json").write_text(json.dumps(predictions(made)))
-    begin = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = run("score", tmp_path / "data", "-m", f"preds:{tmp_path}/mine.json")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
-    assert time.perf_counter() - begin < 6.0  # under 2 s on a quiet machine; the tests share two cores
+    # The processor's time, which other work on the machine does not stretch.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3.0
 
 
 def test_missing_frames_and_allow_missing(dataset: Dataset, tmp_path: Path) -> None:
@@ -176,8 +177,9 @@ def test_minus_inf_alone_is_lawful(dataset: Dataset, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("score", "nowhere"), "nothing to score"),
-        (("score", "nowhere", "-m", "preds:x.json"), "no such dataset folder"),
+        (("score", "nowhere"), "no such folder"),
+        (("score", "data"), "nothing to score"),
+        (("score", "nowhere", "-m", "preds:x.json"), "no such folder"),
         (("score", "data", "-m", "preds:nowhere.json"), "no such file"),
         (("score", "data", "-m", "timm:resnet50"), "strobe eval runs models"),
         (("score", "data", "-m", "preds:cut.json"), "is it truncated?"),
@@ -212,7 +214,8 @@ def test_a_disk_that_fills_half_way_changes_nothing(dataset: Dataset, tmp_path: 
 
     done = subprocess.run(
         [sys.executable, "-m", "strobe", "score", "data", "-m", f"preds:{path}", "-o", "run"],
-        cwd=tmp_path, capture_output=True, text=True, preexec_fn=small_files, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=tmp_path, capture_output=True, text=True, preexec_fn=small_files,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "cannot write" in done.stderr
@@ -261,4 +264,4 @@ def test_compare_says_it_in_a_sentence(dataset: Dataset, tmp_path: Path) -> None
     assert {part["metric"] for part in found} == {"acc_orig", "acc_pmk", "drop"}
     done = run("compare", tmp_path / "run", "-m", "good")
     assert done.returncode == 2
-    assert "two models" in done.stderr
+    assert "two classifiers" in done.stderr

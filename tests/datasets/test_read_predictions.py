@@ -136,7 +136,7 @@ def test_class_numbers_of_another_space_must_be_declared(tmp_path: Path) -> None
     content = dict(zip(KEYS, [404, 0, 404, 404, 404], strict=True))
     path = save(tmp_path / "n.json", content)
     data = dataset(space("imagenet-vid"))
-    with pytest.raises(InvalidFile, match=r"v/0\.png: class 404 is outside imagenet-vid \(0–29\); declare the space"):
+    with pytest.raises(InvalidFile, match=r"v/0\.png: class 404 is outside imagenet-vid \(0–29\); say so if"):
         read_predictions(path, data)
     found = read_predictions(path, data, source_space="ilsvrc-2012")
     assert found.predictions.label.tolist() == [0, -1, 0, 0, 0, -1]

@@ -105,6 +105,7 @@ class ClassificationScore:
     first_wrong: NDArray[np.int32]
     fingerprint: str
     review_impact: Mapping[str, Any] | None = None
+    ceiling: Mapping[str, Any] | None = None
 
     @property
     def scored(self) -> Bools:
@@ -152,6 +153,7 @@ class ClassificationScore:
             },
             "reasons": reasons,
             "review_impact": None if self.review_impact is None else dict(self.review_impact),
+            "ceiling": None if self.ceiling is None else dict(self.ceiling),
             "unscored": {"frames": self.unscored_frames, "sets": self.unscored_sets},
             "bounds": None
             if self.bounds is None

@@ -175,22 +175,31 @@ def _sentence(c: Comparison) -> str:
     a, b = printable(c.a), printable(c.b)
     if c.difference.value is None:
         return f"{a} and {b} share no scored set; nothing can be said."
-    points = 100 * c.difference.value
-    interval = ""
-    if c.difference.low is not None and c.difference.high is not None:
-        interval = f", 95 % interval {100 * c.difference.low:+.1f} to {100 * c.difference.high:+.1f}"
     what = _WORDS[c.metric]
+    low, high = c.difference.low, c.difference.high
     if c.p_holm is not None:
         sure, how = c.p_holm < LEVEL, f"p = {c.p_holm:.2g} after Holm, {c.test}"
     else:
-        low, high = c.difference.low, c.difference.high
-        sure = low is not None and high is not None and (low > 0 or high < 0)
-        how = c.test
-    figures = f"({points:+.1f} points{interval}; {how}; n = {c.n_sets})"
+        sure, how = low is not None and high is not None and (low > 0 or high < 0), c.test
+    # The model named first is the one with more, so that the figure reads as the sentence does.
+    first, second, sign = (b, a, -1) if sure and c.difference.value < 0 else (a, b, 1)
+    interval = ""
+    if low is not None and high is not None:
+        ends = sorted((sign * 100 * low, sign * 100 * high))
+        interval = f", 95 % interval {_points(ends[0])} to {_points(ends[1])}"
+    figures = f"({_points(sign * 100 * c.difference.value)} points{interval}; {how}; n = {c.n_sets})"
     if not sure:
         return f"No difference shown between {a} and {b} in {what} {figures}."
     if c.metric == "drop":
-        larger, smaller = (a, b) if points > 0 else (b, a)
-        return f"{larger} flickers more than {smaller}: its {what} is larger {figures}."
-    better, worse = (a, b) if points > 0 else (b, a)
-    return f"{better} is better than {worse} in {what} {figures}."
+        return f"{first} flickers more than {second}: its {what} is larger {figures}."
+    return f"{first} is better than {second} in {what} {figures}."
+
+
+def _points(value: float) -> str:
+    """Signed points with a true minus sign; nought has none.
+
+    >>> _points(-0.04), _points(-3.25), _points(2.0)
+    ('0.0', '−3.2', '+2.0')
+    """
+    text = f"{value:+.1f}".replace("-", "−")
+    return "0.0" if text[1:] == "0.0" else text

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.plan import Plan
 from strobe.core.estimate import Estimate
+from strobe.metrics.bootstrap import SWITCHED_OFF
 from strobe.metrics.intervals import nothing
 
 __all__ = ["OffsetPool"]
@@ -66,4 +67,4 @@ def _with(plan: Plan, value: float, draws: NDArray[np.float64], n: int) -> Estim
 
 def plain(value: float, n: int) -> Estimate:
     """A mean whose bootstrap was switched off."""
-    return Estimate(value=value, low=None, high=None, n=n, method="none", reason="the bootstrap was switched off")
+    return Estimate(value=value, low=None, high=None, n=n, method="none", reason=SWITCHED_OFF)

@@ -1,6 +1,7 @@
 """What a dataset holds, counted: classes, offsets, frame types and rates, hints, review, and what is out of reach."""
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from strobe.core.errors import UnknownName
 from strobe.core.labels import projection
 from strobe.core.protocol import Derivation, derive, reviewed
 
-__all__ = ["ceiling", "overview"]
+__all__ = ["ceiling", "ceiling_of", "overview"]
 
 
 def overview(dataset: Dataset) -> dict[str, Any]:
@@ -74,16 +75,22 @@ def overview(dataset: Dataset) -> dict[str, Any]:
 
 
 def ceiling(dataset: Dataset, *, source: str = "ilsvrc-2012") -> dict[str, Any] | None:
-    """The best a model of another label space can do here: anchors and sets whose every right answer it cannot give.
-
-    None where no shipped map leads to the dataset's classes. A set is out of reach if its anchor or any member is.
-    """
+    """The ceiling of a model of a shipped label space; None where no shipped map leads to the dataset's classes."""
     try:
         found = projection(source, dataset.info.label_space.name)
     except UnknownName:
         return None
-    reachable = np.ones(len(found.target), dtype=bool)
-    reachable[list(found.childless)] = False
+    return ceiling_of(dataset, source=source, childless=found.childless)
+
+
+def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> dict[str, Any]:
+    """The best a model of another label space can do here: anchors and sets whose every right answer it cannot give.
+
+    `childless` are the dataset's classes no class of `source` maps to. A set is out of reach if its anchor or any
+    member is.
+    """
+    reachable = np.ones(len(dataset.info.label_space), dtype=bool)
+    reachable[list(childless)] = False
     can = np.zeros(len(dataset.frames), dtype=bool)
     can[dataset.labels.frame[reachable[dataset.labels.label]]] = True
     sets = dataset.sets
@@ -93,7 +100,7 @@ def ceiling(dataset: Dataset, *, source: str = "ilsvrc-2012") -> dict[str, Any] 
     n = dataset.n_sets
     return {
         "source": source,
-        "childless": [found.target.names[place] for place in found.childless],
+        "childless": [dataset.info.label_space.names[place] for place in childless],
         "n": n,
         "anchors_out_of_reach": int((~anchors).sum()),
         "sets_out_of_reach": int(lost.sum()),

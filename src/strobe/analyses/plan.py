@@ -49,6 +49,15 @@ class ScoreOptions:
         expect(all(w >= 0 for w in self.windows), "windows", "whole numbers >= 0", self.windows)
         expect(all(0 < a <= 1 for a in self.alphas), "alphas", "in (0, 1]", self.alphas)
 
+    @property
+    def draws(self) -> int:
+        """Bootstrap draws, none where `bootstrap` is off: what comparison, trend and review impact are to use.
+
+        >>> ScoreOptions(bootstrap=False).draws
+        0
+        """
+        return self.replicates if self.bootstrap else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs:

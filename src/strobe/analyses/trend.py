@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.published import PublishedTable, tables
 from strobe.core.dataset import Dataset
-from strobe.core.errors import expect
+from strobe.core.errors import expect, printable
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import REPLICATES, Bootstrap
 from strobe.metrics.fits import Line, expit, fit_line, leave_one_out, logit_of_counts
@@ -265,6 +265,7 @@ def _types(
 
 def _sentence(model: str, linear: Robustness, logit: Robustness) -> str:
     """The verdict on both axes in plain words."""
+    model = printable(model)
     if linear.estimate.value is None or logit.estimate.value is None:
         return f"{model}: no line to compare with."
     figures = (

@@ -1,5 +1,6 @@
 """What several commands share: options, progress on the terminal, and printing."""
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,17 @@ import click
 from strobe.core.errors import printable
 from strobe.core.ports import Progress
 
-__all__ = ["PlainProgress", "folder", "json_option", "out_option", "progress", "quiet_option", "seed_option"]
+__all__ = [
+    "PlainProgress",
+    "dataset_option",
+    "folder",
+    "json_option",
+    "out_option",
+    "print_json",
+    "progress",
+    "quiet_option",
+    "seed_option",
+]
 
 
 def folder(*, exists: bool = True) -> click.Path:
@@ -27,7 +38,16 @@ def out_option(*, what: str, required: bool = True) -> Callable[[Any], Any]:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
-seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
+seed_option = click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
+)
+dataset_option = click.option("--dataset", type=folder(), help="Where the run's dataset lies now, if it was moved.")
+
+
+def print_json(content: Any) -> None:
+    """The content as JSON on stdout. NaN is refused: it is not JSON."""
+    json.dump(content, sys.stdout, indent=1, allow_nan=False)
+    sys.stdout.write("\n")
 
 
 class PlainProgress:
@@ -61,7 +81,9 @@ class PlainProgress:
         rate = done / seconds if seconds > 0 else 0.0
         left = f", {(total - done) / rate:.0f} s left" if total and rate and done < total else ""
         of = f"/{total}" if total else ""
-        click.echo(f"{printable(label)}: {done}{of} ({rate:.1f}/s{left})", err=True)
+        # A rate measured over an instant says nothing.
+        speed = f" ({rate:.1f}/s{left})" if seconds >= 0.5 else ""
+        click.echo(f"{printable(label)}: {done}{of}{speed}", err=True)
 
 
 class _RichProgress:

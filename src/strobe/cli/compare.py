@@ -1,22 +1,24 @@
 """strobe compare: which model is better, and is it chance."""
 
-import json
-import sys
 from pathlib import Path
 
 import click
 
-from strobe.cli.common import folder, json_option, progress, quiet_option, seed_option
+from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option, seed_option
 from strobe.core.errors import printable
 
 __all__ = ["command"]
 
 
-@click.command(epilog="Example: strobe compare run/ -m efficientnet-lite0 -m efficientnet-lite2")
+@click.command(epilog="Example: strobe compare run/ -m resnet50 -m vit   ·   strobe compare run/ other-run/")
 @click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
 @click.option("-m", "--model", "models", multiple=True, help="Compare only these models of the runs.")
 @click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
-@click.option("--subset", type=click.Path(path_type=Path), help="Only the videos named in this text file.")
+@click.option(
+    "--subset", type=click.Path(path_type=Path), help="Compare only on the videos named in this text file, one a line."
+)
+@click.option("--allow-missing", is_flag=True, help="Compare on what is there; each pair on the sets both have whole.")
+@dataset_option
 @seed_option
 @json_option
 @quiet_option
@@ -25,6 +27,8 @@ def command(
     models: tuple[str, ...],
     k: int | None,
     subset: Path | None,
+    allow_missing: bool,
+    dataset: Path | None,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -34,12 +38,11 @@ def command(
     from strobe.workflows.compare import compare_runs
 
     found = compare_runs(
-        runs, models=models, options=ScoreOptions(k=k, seed=seed), subset=subset,
-        progress=progress(quiet=quiet or as_json),
+        runs, models=models, options=ScoreOptions(k=k, seed=seed), subset=subset, dataset_path=dataset,
+        allow_missing=allow_missing, progress=progress(quiet=quiet or as_json),
     )  # fmt: skip
     if as_json:
-        json.dump(found, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
+        print_json(found)
         return
     for part in found:
         click.echo(printable(part["sentence"], limit=2000))

@@ -1,6 +1,5 @@
 """strobe eval: the main job, predict + score + report."""
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import folder, json_option, out_option, progress, quiet_option
+from strobe.cli.common import folder, json_option, out_option, print_json, progress, quiet_option
 from strobe.cli.predicting import predicting_options
 from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable
@@ -54,14 +53,15 @@ def command(
         progress=progress(quiet=quiet or as_json), with_report=not no_report,
     )  # fmt: skip
     if as_json:
-        json.dump(found.results, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
+        print_json(found.results)
     else:
         print_headline(found.results, sys.stdout)
         if found.report is not None:
             click.echo(f"\nreport: {found.report}")
         elif not no_report:
             click.echo(f"no report: {found.no_report}", err=True)
+    for line in found.left_out:
+        click.echo(f"left out: {printable(line, limit=500)}", err=True)
     for one in found.failed:
         click.echo(f"failed: {printable(one.name)}: {printable(one.error, limit=500)}", err=True)
     if found.failed:

@@ -1,6 +1,5 @@
 """strobe score: predictions to figures, no model needed."""
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import folder, json_option, progress, quiet_option
+from strobe.cli.common import dataset_option, folder, json_option, out_option, print_json, progress, quiet_option
 from strobe.cli.scoring import scoring_options
 
 if TYPE_CHECKING:
@@ -24,31 +23,41 @@ __all__ = ["command"]
 @click.option(
     "-m", "--model", "models", multiple=True, help="[NAME=]preds:FILE, several times; for a RUN, model names."
 )
-@click.option("-o", "--out", type=folder(exists=False), help="Run folder for results.json and tables/.")
+@out_option(what="results.json, tables/ and the predictions of a DATASET", required=False)
+@dataset_option
 @scoring_options
 @json_option
 @quiet_option
 def command(
-    target: Path, models: tuple[str, ...], out: Path | None, as_json: bool, quiet: bool, request: "ScoreRequest"
+    target: Path,
+    models: tuple[str, ...],
+    out: Path | None,
+    dataset: Path | None,
+    as_json: bool,
+    quiet: bool,
+    request: "ScoreRequest",
 ) -> None:
-    """Score predictions on a dataset: accuracy, pm-k accuracy and the drop, with intervals.
+    """Score predictions: accuracy, pm-k accuracy and the drop, with intervals.
 
-    TARGET is a dataset folder, with predictions brought by -m preds:FILE (JSON, JSONL, CSV or Parquet), or a run folder
-    whose predictions are scored again.
+    Give a DATASET folder and predictions with -m preds:FILE (JSON, JSONL, CSV or Parquet), or a RUN folder, whose
+    predictions are scored again and whose results are replaced.
     """
     from strobe.report.terminal import print_headline
     from strobe.workflows.score import is_run_folder, score_dataset, score_run
 
     bar = progress(quiet=quiet or as_json)
     if is_run_folder(target):
-        results = score_run(target, replace(request, models=models), bar)
+        if out is not None:
+            raise click.UsageError(f"a run is scored in place; leave out -o, or give the dataset instead of {target}")
+        results = score_run(target, replace(request, models=models), bar, dataset_path=dataset).results
         out = target
     else:
+        if dataset is not None:
+            raise click.UsageError(f"--dataset goes with a run folder, and {target} is none")
         results = score_dataset(target, models, out, request, bar)
     if as_json:
-        json.dump(results, sys.stdout, indent=1, allow_nan=False)
-        sys.stdout.write("\n")
+        print_json(results)
         return
     print_headline(results, sys.stdout)
-    if out is not None:
+    if out is not None and not quiet:
         click.echo(f"results: {out / 'results.json'}   tables: {out / 'tables'}", err=True)

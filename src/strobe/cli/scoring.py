@@ -7,9 +7,14 @@ from typing import Any
 
 import click
 
+from strobe.cli.common import seed_option
+
 __all__ = ["scoring_options"]
 
 _FILE = click.Path(path_type=Path)
+
+LEAST_DRAWS = 100
+"""Fewer draws have no 2.5 and 97.5 percentiles to speak of."""
 
 _OPTIONS = (
     click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k."),
@@ -25,13 +30,15 @@ _OPTIONS = (
         "--kind", type=click.Choice(["auto", "logits", "probabilities", "labels"]), default="auto", show_default=True,
         help="What prediction files hold, where they do not say.",
     ),
+    click.option("--space", help="Prediction files: the space of class numbers, e.g. ilsvrc-2012 (then projected)."),
     click.option("--subset", type=_FILE, help="Score only the videos named in this text file, one a line."),
     click.option("--allow-missing", is_flag=True, help="Score what is there; count unscored frames and sets apart."),
     click.option("--ignore-extra", is_flag=True, help="Leave out predictions for frames the dataset does not have."),
     click.option("--types", type=_FILE, help="CSV model,model_type,standard: which models make the trend line."),
     click.option("--compare-review", is_flag=True, help="Also score without review and say what review changed."),
-    click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True, help="Draws; 0 for none."),
-    click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random."),
+    click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True,
+                 help="Draws of videos for means and differences, at least 100; 0 for no such intervals."),
+    seed_option,
     click.option(
         "--iou", default="0.5", show_default=True,
         help="Detection: overlaps, e.g. 0.5 or 0.5,0.75; 0.5:0.95 for COCO's ten; ilsvrc-vid for its rule.",
@@ -72,8 +79,8 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def wrapped(
-        *args: Any, k: int | None, interval: Any, merge: str, kind: Any, subset: Path | None, allow_missing: bool,
-        ignore_extra: bool, types: Path | None, compare_review: bool, bootstrap: int, seed: int,
+        *args: Any, k: int | None, interval: Any, merge: str, kind: Any, space: str | None, subset: Path | None,
+        allow_missing: bool, ignore_extra: bool, types: Path | None, compare_review: bool, bootstrap: int, seed: int,
         iou: str, interpolation: Any, max_dets: int, frame_ap: Any, box_space: str | None, box_images: Path | None,
         box_format: Any, empty_frames: bool, **rest: Any,
     ) -> None:  # fmt: skip
@@ -81,11 +88,13 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
         from strobe.analyses.plan import ScoreOptions
         from strobe.workflows.score import ScoreRequest
 
+        if 0 < bootstrap < LEAST_DRAWS:
+            raise click.BadParameter(f"--bootstrap: expected 0 or at least {LEAST_DRAWS} draws, got {bootstrap}")
         request = ScoreRequest(
             options=ScoreOptions(
                 k=k, interval=interval, seed=seed, bootstrap=bootstrap > 0, replicates=max(bootstrap, 1)
             ),
-            subset=subset, merge=merge, kind=kind, allow_missing=allow_missing, ignore_extra=ignore_extra,
+            subset=subset, merge=merge, kind=kind, space=space, allow_missing=allow_missing, ignore_extra=ignore_extra,
             types=types, compare_review=compare_review,
             detection=DetectionOptions(
                 iou=_overlaps(iou), interpolation=interpolation, max_dets=max_dets, frame_ap=frame_ap

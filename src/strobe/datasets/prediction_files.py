@@ -96,7 +96,7 @@ def _read_jsonl(path: Path) -> RawPredictions:
 
 
 def _read_csv(path: Path) -> RawPredictions:
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
         header = next(reader, [])
         if not header or header[0] != "frame" or len(header) < 2:

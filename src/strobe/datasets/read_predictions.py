@@ -185,7 +185,7 @@ def _labels(
         source = _space_of_labels(values, label_space)
     else:
         source = label_space if declared == label_space.name else _named_space(path, declared)
-    hint = "declare the space if the numbers are another's (ilsvrc-2012)" if declared is None else None
+    hint = "say so if the numbers are another space's: --space ilsvrc-2012" if declared is None else None
     out = np.empty(len(values), dtype=np.int64)
     for place, value in enumerate(values):
         where = printable(frames[place])

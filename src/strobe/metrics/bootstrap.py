@@ -9,7 +9,7 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, nothing
 
-__all__ = ["FEW_VIDEOS", "REPLICATES", "Bootstrap"]
+__all__ = ["FEW_VIDEOS", "REPLICATES", "SWITCHED_OFF", "Bootstrap"]
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -19,13 +19,14 @@ FEW_VIDEOS = 10
 """Below this many videos a percentile bootstrap covers too little; estimates say so."""
 
 METHOD = "video-cluster bootstrap"
+SWITCHED_OFF = "the bootstrap was switched off"
 
 
 class Bootstrap:
     """Resamples videos with replacement. `cluster` (N,) is the video of each observation (set).
 
     All draws come from one index matrix (replicates, videos) of a PCG64 seeded with `seed`, so contrasts between
-    models or conditions use the same draws.
+    models or conditions use the same draws. With no replicates estimates have no interval, and say so.
 
     >>> draws = Bootstrap(np.array([0, 0, 1, 2]), replicates=200, seed=1)
     >>> estimate = draws.mean(np.array([1.0, 0.0, 1.0, 0.0]))
@@ -36,7 +37,7 @@ class Bootstrap:
     __slots__ = ("_weights", "n_clusters", "place", "replicates", "seed", "videos")
 
     def __init__(self, cluster: Ints, *, replicates: int = REPLICATES, seed: int = 0) -> None:
-        expect(replicates >= 1, "replicates", ">= 1", replicates)
+        expect(replicates >= 0, "replicates", ">= 0", replicates)
         expect(cluster.ndim == 1 and cluster.size > 0, "cluster", "shape (N,), not empty", cluster.shape)
         self.videos, self.place = np.unique(cluster, return_inverse=True)
         self.n_clusters = len(self.videos)
@@ -84,6 +85,8 @@ class Bootstrap:
         """The value with the 2.5 and 97.5 percentiles of its draws; null with one video, marked with fewer than ten."""
         if self.n_clusters == 1:
             return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)
+        if self.replicates == 0:
+            return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=SWITCHED_OFF)
         kept = draws[np.isfinite(draws)]
         if not kept.size:
             return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason="no draw could be measured")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strobe.core.errors import printable
-from strobe.report.wording import counted, estimate, listed, models_of, percent, plain_number, points, value_of
+from strobe.report.wording import counted, estimate, join, listed, models_of, percent, plain_number, points, value_of
 
 __all__ = ["MOST_PAIRS", "comparisons", "facts", "headlines", "lead", "off_the_line", "run_details"]
 
@@ -154,7 +154,17 @@ def _notes(models: Mapping[str, Json], k: object) -> list[str]:
             if low is not None:
                 text += f"; with them acc_pm-{k} would lie between {percent(low)} and {percent(high)}"
             notes.append(text + ".")
-    return notes
+    return notes + list(dict.fromkeys(_ceiling(data["ceiling"], k) for data in models.values() if data.get("ceiling")))
+
+
+def _ceiling(top: Json, k: object) -> str:
+    """What it costs that a model's own space lacks some of the dataset's classes."""
+    classes = printable(join([str(name) for name in top.get("childless", [])]))
+    lost, n = plain_number(top.get("anchors_out_of_reach")), plain_number(top.get("n"))
+    return (
+        f"{printable(top.get('source'))} has no class for {classes}: {lost} of {n} anchors are out of reach, so "
+        f"acc_orig can be at most {percent(top['acc_orig'])} and acc_pm-{k} at most {percent(top['acc_pmk'])}."
+    )
 
 
 def comparisons(results: Json) -> tuple[list[Json], int]:

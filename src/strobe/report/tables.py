@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from strobe.core.errors import printable
 from strobe.core.files import write_text
 from strobe.report.wording import listed, models_of
 
@@ -183,7 +184,7 @@ def comparison(results: Json) -> Table:
         {
             **{
                 key: row.get(key)
-                for key in ("a", "b", "metric", "only_a", "only_b", "p", "p_holm", "p_sign_flip")
+                for key in ("a", "b", "metric", "n_sets", "only_a", "only_b", "test", "p", "p_mcnemar", "p_holm")
                 if key in row
             },
             **_spread("difference", row.get("difference")),
@@ -333,8 +334,9 @@ def _cell(value: Any) -> Any:
         return ""
     if isinstance(value, float):
         return repr(round(value, 6))
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return "'" + value  # a spreadsheet would run a model's name as a formula
+    if isinstance(value, str):
+        value = printable(value, limit=2000)
+        return "'" + value if value.startswith(_FORMULA) else value  # a spreadsheet would run it as a formula
     return value
 
 
@@ -352,11 +354,24 @@ def as_csv(rows: Sequence[Row]) -> str:
     return out.getvalue()
 
 
+def _with_unscored(results: Json, rows: Table) -> Table:
+    """The rows with their model's unscored frames and sets, in every table as soon as one model has any."""
+    unscored = {name: data.get("unscored") or {} for name, data in (results.get("models") or {}).items()}
+    if not any(found.get("sets") for found in unscored.values()):
+        return rows
+    return [
+        row | {f"unscored_{what}": unscored[row["model"]].get(what) for what in ("frames", "sets")}
+        if row.get("model") in unscored
+        else row
+        for row in rows
+    ]
+
+
 def write_tables(run: Path, results: Json) -> list[Path]:
     """Write every table that has rows to `run/tables/NAME.csv`; the paths written. One that has none any more goes."""
     written = []
     for name, make in TABLES.items():
-        rows = make(results)
+        rows = _with_unscored(results, make(results))
         path = run / "tables" / f"{name}.csv"
         if rows:
             write_text(path, as_csv(rows))

@@ -72,6 +72,7 @@ def headline_lines(results: Json) -> list[tuple[str, list[str], list[list[str]],
                 rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
         notes = [f"% [95 % interval], {about}"]
         notes += [_bounds(name, model, k) for name, model in models.items() if model.get("bounds")]
+        notes += list(dict.fromkeys(_ceiling(model["ceiling"], k) for model in models.values() if model.get("ceiling")))
         out.append((f"{printable(data.get('name', 'dataset'))}: {task}", columns, rows, notes))
     return out
 
@@ -83,6 +84,15 @@ def _cut(found: Any) -> Any:
 
 def _unscored(model: Json) -> str:
     return str((model.get("unscored") or {}).get("sets", 0))
+
+
+def _ceiling(top: Json, k: object) -> str:
+    """What classes the model's own space lacks cost at least."""
+    classes = printable(", ".join(map(str, top.get("childless", []))))
+    return (
+        f"{printable(top.get('source'))} has no {classes}: {counted(top.get('anchors_out_of_reach'), 'anchor')} out of "
+        f"reach, so acc_orig is at most {100 * top['acc_orig']:.1f} and acc_pm-{k} at most {100 * top['acc_pmk']:.1f}"
+    )
 
 
 def _bounds(name: str, model: Json, k: object) -> str:

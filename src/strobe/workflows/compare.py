@@ -1,6 +1,8 @@
 """Paired comparison of models on the same sets, within one run or over several."""
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,53 +11,70 @@ from strobe.analyses.comparison import compare
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
-from strobe.datasets import folder as dataset_folder
-from strobe.workflows.runs import open_dataset, read_run, run_models
+from strobe.workflows.runs import RunModel, dataset_of_run, open_dataset, read_run, run_models
 
 __all__ = ["compare_runs"]
 
 
 def compare_runs(
-    runs: Sequence[Path], *, models: Sequence[str], options: ScoreOptions, subset: Path | None, progress: Progress
+    runs: Sequence[Path],
+    *,
+    models: Sequence[str],
+    options: ScoreOptions,
+    subset: Path | None,
+    progress: Progress,
+    dataset_path: Path | None = None,
+    allow_missing: bool = False,
 ) -> list[dict[str, Any]]:
     """Every pair of models of the runs on the sets both were scored on: exact tests, Holm, differences, a sentence.
 
-    Models of the same name in two runs are told apart by the run's folder name.
+    Models of the same name in two runs are told apart by the run's folder. `dataset_path` says where the dataset lies
+    if it was moved.
     """
-    facts = [read_run(run) for run in runs]
-    digests = {one["dataset"]["frames_digest"] for one in facts}
-    if len(digests) > 1:
+    frames = [read_run(run)["dataset"]["frames_digest"] for run in runs]
+    other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
+    if other is not None:
         raise StrobeError(
-            f"{printable(runs[0])} and {printable(runs[-1])} are runs on different frames; compare runs of one dataset"
+            f"{printable(runs[0])} and {printable(other)} are runs on different frames; compare runs of one dataset"
         )
-    path = Path(facts[0]["dataset"]["path"])
-    if dataset_folder.read(path).frames_digest() not in digests:
-        raise StrobeError(f"the dataset {printable(path)} is no longer what the runs were predicted on; predict again")
+    twice = next((run for run, count in Counter(run.resolve() for run in runs).items() if count > 1), None)
+    if twice is not None:
+        raise StrobeError(f"the run {printable(twice)} is given twice; give each run once")
+    path, _ = dataset_of_run(runs[0], moved_to=dataset_path)
     dataset = open_dataset(path, subset=subset)
+    wanted = _wanted(runs, models, [run_models(run, dataset, allow_missing=allow_missing) for run in runs])
     prepared = Prepared(dataset, options)
     scores: list[ClassificationScore] = []
-    found = [(run, model) for run in runs for model in run_models(run, dataset) if model.task == "classification"]
-    names = [model.name for _, model in found]
-    wanted = [(run, model) for run, model in found if not models or model.name in models]
-    missing = [name for name in models if name not in names]
-    if missing:
-        raise StrobeError(
-            f"no predictions of {printable(missing[0])} in the runs; they have {', '.join(sorted(set(names)))}"
-        )
-    if len(wanted) < 2:
-        raise StrobeError(f"comparing needs two models, the runs have {len(wanted)}: give another run or model")
     with progress.task("scoring", len(wanted)) as advance:
-        for run, model in wanted:
-            predictions = model.load()
-            one = score(dataset, predictions, prepared=prepared)
-            if names.count(model.name) > 1:
-                one = _renamed(one, f"{run.name}/{model.name}")
-            scores.append(one)
+        for name, model in wanted:
+            scores.append(replace(score(dataset, model.load(), prepared=prepared), model=name))
             advance(1)
-    return [part.to_json() for part in compare(dataset, scores, seed=options.seed, replicates=options.replicates)]
+    return [part.to_json() for part in compare(dataset, scores, seed=options.seed, replicates=options.draws)]
 
 
-def _renamed(one: ClassificationScore, name: str) -> ClassificationScore:
-    from dataclasses import replace
+def _wanted(
+    runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[RunModel]]
+) -> list[tuple[str, RunModel]]:
+    """The classifiers to compare, each under a name of its own."""
+    here = [
+        (run, model) for run, held in zip(runs, found, strict=True) for model in held if model.task == "classification"
+    ]
+    known = Counter(model.name for _, model in here)
+    missing = next((name for name in models if name not in known), None)
+    if missing is not None:
+        names = ", ".join(printable(name) for name in sorted(known)) or "no classifier"
+        raise StrobeError(f"no predictions of {printable(missing)} in the runs; they have {names}")
+    wanted = [(run, model) for run, model in here if not models or model.name in models]
+    if len(wanted) < 2:
+        raise StrobeError(f"comparing needs two classifiers, here {len(wanted)}: give another run or model")
+    folders = Counter(run.resolve().name for run in runs)
+    return [
+        (model.name if known[model.name] == 1 else f"{_short(run, folders)}/{model.name}", model)
+        for run, model in wanted
+    ]
 
-    return replace(one, model=name)
+
+def _short(run: Path, folders: Counter[str]) -> str:
+    """The run's folder name where it tells it from the others, else its whole path."""
+    whole = run.resolve()
+    return whole.name if folders[whole.name] == 1 else str(whole)

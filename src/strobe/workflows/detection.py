@@ -1,6 +1,6 @@
 """Detectors among the models of a run: their boxes scored as methods §6 says."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -23,17 +23,17 @@ def detection_table(dataset: Dataset, loaded: Any) -> DetectionTable:
 
 def score_detectors(
     dataset: Dataset,
-    models: Sequence[RunModel],
+    loaded: Iterable[tuple[RunModel, Any]],
     options: ScoreOptions,
     detection: DetectionOptions,
     progress: Progress,
 ) -> dict[str, DetectionScore]:
-    """Every detector's score by name, one at a time; k, interval and seed are those of the whole request."""
+    """Every detector's score by name, one in memory at a time; k, interval and seed are those of the whole request."""
     used = replace(detection, k=options.k, interval=options.interval, seed=options.seed, bootstrap=options.bootstrap)
     found = {}
-    with progress.task("scoring detectors", len(models)) as advance:
-        for model in models:
-            table = detection_table(dataset, model.load())
+    with progress.task("scoring detectors", None) as advance:
+        for model, boxes in loaded:
+            table = detection_table(dataset, boxes)
             found[model.name] = score(dataset, table, model=model.name, options=used)
             advance(1)
     return found

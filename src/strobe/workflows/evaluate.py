@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import StrobeError, printable
-from strobe.core.files import make_folder
 from strobe.core.ports import Progress
 from strobe.datasets import folder as dataset_folder
 from strobe.workflows.predict import ModelRun, PredictOptions, predict
 from strobe.workflows.report import ReportRequest, report_run
-from strobe.workflows.runs import open_dataset, record_run
+from strobe.workflows.runs import check_frames, open_dataset, record_run
 from strobe.workflows.score import ScoreRequest, bring, score_run, split_name
 
 __all__ = ["Evaluation", "evaluate"]
@@ -19,12 +18,16 @@ __all__ = ["Evaluation", "evaluate"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What came of it: the results, the report's path (None where it was not made, with the reason), failed models."""
+    """What came of it: the results, the report's path (None where it was not made, with the reason), failed models.
+
+    `left_out` says why models of earlier commands in the same run are not in the results.
+    """
 
     results: dict[str, Any]
     report: Path | None
     no_report: str | None
     failed: tuple[ModelRun, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def evaluate(
@@ -37,7 +40,10 @@ def evaluate(
     progress: Progress,
     with_report: bool = True,
 ) -> Evaluation:
-    """Run or bring every model, score them all, write the report. A model that fails is reported, the rest go on."""
+    """Run or bring every model, score them all, write the report. A model that fails is reported, the rest go on.
+
+    The run's models of earlier commands are scored too; one that an interrupted command left half-way is left out.
+    """
     if not models:
         raise StrobeError(
             "no model given: -m efficientnet-lite0, -m timm:resnet50.a1_in1k, -m preds:FILE; see strobe models"
@@ -45,19 +51,23 @@ def evaluate(
     candidates = dataset_folder.read(path)
     files = [text for text in models if split_name(text)[1].startswith("preds:")]
     others = [text for text in models if text not in files]
-    make_folder(run)
+    check_frames(run, candidates)
     if files:
         bring(open_dataset(path, subset=request.subset), run, files, request, progress)
         record_run(run, candidates, path=path, changes={})
     runs = predict(candidates, others, run, prediction, progress) if others else []
     failed = tuple(one for one in runs if not one.ok)
-    if failed and len(failed) == len(models):
+    if failed and len(failed) == len(runs) and not files:
         raise StrobeError(f"no model could be run; first {printable(failed[0].name)}: {failed[0].error}")
-    results = score_run(run, request, progress, dataset_path=path)
+    scored = score_run(
+        run, request, progress, dataset_path=path, leave_out=[one.name for one in failed], skip_incomplete=True
+    )
     report, reason = None, "not asked for"
     if with_report:
         try:
             report, reason = report_run(run, ReportRequest(dataset=path, subset=request.subset), progress), ""
         except StrobeError as error:
             reason = str(error)
-    return Evaluation(results=results, report=report, no_report=reason or None, failed=failed)
+    return Evaluation(
+        results=scored.results, report=report, no_report=reason or None, failed=failed, left_out=scored.left_out
+    )

@@ -13,7 +13,7 @@ from strobe.core.predictions import Predictions
 from strobe.core.records import Detections
 from strobe.report.page import GALLERY_MODELS, ReportOptions, write_report
 from strobe.report.wording import models_of
-from strobe.workflows.runs import RunModel, open_dataset, read_run, run_models
+from strobe.workflows.runs import RunModel, dataset_of_run, open_dataset, read_run, run_models
 from strobe.workflows.sources import frame_source
 
 __all__ = ["ReportRequest", "report_run"]
@@ -33,9 +33,10 @@ class ReportRequest:
 def report_run(run: Path, request: ReportRequest | None = None, progress: Progress | None = None) -> Path:
     """Write report.html, figures/ and tables/ for a scored run folder; the path of the page."""
     request, progress = request or ReportRequest(), progress or Silent()
-    known = read_run(run)
+    read_run(run)
     results = _read_results(run)
-    dataset = open_dataset(request.dataset or Path(known["dataset"]["path"]), subset=request.subset)
+    path, _ = dataset_of_run(run, moved_to=request.dataset)
+    dataset = open_dataset(path, subset=request.subset)
     if dataset.digest() != results["dataset"]["digest"]:
         subset = (results.get("settings") or {}).get("subset")
         hint = f"give the same --subset ({printable(subset)})" if subset else "run strobe score on this run again"

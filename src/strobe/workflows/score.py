@@ -1,8 +1,9 @@
 """From predictions to figures: score every model of a run, compare them, fit the trend, write what was found."""
 
-import csv
+import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,29 @@ from strobe.analyses.results import results_json
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.trend import fit
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import make_folder, write_json
+from strobe.core.errors import StrobeError, printable
+from strobe.core.files import cannot_write, make_folder, write_json
 from strobe.core.ports import Progress, Silent
-from strobe.core.predictions import Predictions
 from strobe.core.protocol import review_views
 from strobe.datasets import folder as dataset_folder
 from strobe.datasets.external import write_external, write_external_detections
 from strobe.datasets.read_detections import Absent, BoxFormat, DetectionFile, looks_like_detections, read_detections
-from strobe.datasets.read_predictions import Kind, PredictionFile, read_predictions
-from strobe.report.tables import write_tables
+from strobe.datasets.read_predictions import Kind, read_predictions
+from strobe.report.tables import TABLES, write_tables
 from strobe.workflows.detection import score_detectors
-from strobe.workflows.runs import RunModel, is_run, open_dataset, read_run, record_run, run_models
+from strobe.workflows.model_facts import Ceilings, model_types
+from strobe.workflows.runs import (
+    Incomplete,
+    RunModel,
+    check_frames,
+    dataset_of_run,
+    is_run,
+    open_dataset,
+    record_run,
+    run_models,
+)
 
-__all__ = ["ScoreRequest", "bring", "is_run_folder", "score_dataset", "score_run", "split_name"]
+__all__ = ["ScoreRequest", "Scored", "bring", "is_run_folder", "score_dataset", "score_run", "split_name"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +54,7 @@ class ScoreRequest:
     subset: Path | None = None
     merge: str = "max"
     kind: Kind = "auto"
+    space: str | None = None
     allow_missing: bool = False
     ignore_extra: bool = False
     types: Path | None = None
@@ -72,35 +83,75 @@ def split_name(text: str) -> tuple[str | None, str]:
 
 
 def bring(dataset: Dataset, run: Path, specs: Sequence[str], request: ScoreRequest, progress: Progress) -> list[str]:
-    """Read prediction files into the run folder; every file is read before the first is written. Names come back."""
-    found: list[tuple[Path, PredictionFile | DetectionFile]] = []
-    for text in specs:
-        name, spec = split_name(text)
-        path = Path(spec.removeprefix("preds:"))
-        if looks_like_detections(path):
-            boxes = _read_boxes(path, dataset, name, request)
-            for line in (f"{len(boxes.table)} boxes in {boxes.source_space}", *boxes.notes):
-                progress.note(f"{printable(boxes.model)}: {line}")
-            found.append((path, boxes))
-            continue
-        one = read_predictions(
-            path, dataset, name=name, kind=request.kind, merge=request.merge, allow_missing=request.allow_missing,
-            ignore_extra=request.ignore_extra,
-        )  # fmt: skip
-        assumed = "" if one.kind_declared or one.kind == "labels" else " (by their look; --kind says otherwise)"
-        extra = f", {one.n_extra} frames left out" if one.n_extra else ""
-        progress.note(f"{printable(one.predictions.model)}: {one.kind}{assumed} in {one.source_space}{extra}")
-        found.append((path, one))
-    names = [one.model if isinstance(one, DetectionFile) else one.predictions.model for _, one in found]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise StrobeError(f"two models are called {printable(twice)}; name them with -m NAME=preds:FILE")
-    for path, file in found:
-        if isinstance(file, DetectionFile):
-            write_external_detections(run, file, dataset, source=path)
-        else:
-            write_external(run, file, dataset, source=path)
+    """Read prediction files into the run folder, one at a time; all of them come in or none. Names come back."""
+    from strobe.predict.store import models_of
+
+    here = models_of(run)
+    names: list[str] = []
+    with _incoming(run) as stage:
+        for text in specs:
+            given, spec = split_name(text)
+            path = Path(spec.removeprefix("preds:"))
+            # Names come from the outside and go to terminals, tables and pages: control characters end here.
+            name = printable(given or path.stem).strip() or "model"
+            if name in names:
+                raise StrobeError(f"two models are called {name}; name them with -m NAME=preds:FILE")
+            if name in here:
+                raise StrobeError(
+                    f"{printable(run)} holds predictions of a model called {name} that was run there; "
+                    "name the file's with -m NAME=preds:FILE"
+                )
+            names.append(name)
+            _bring_one(path, dataset, stage, name, request, progress)
+        _move_in(stage, run)
     return names
+
+
+def _bring_one(path: Path, dataset: Dataset, stage: Path, name: str, request: ScoreRequest, progress: Progress) -> None:
+    if looks_like_detections(path):
+        boxes = _read_boxes(path, dataset, name, request)
+        for line in (f"{len(boxes.table)} boxes in {boxes.source_space}", *boxes.notes):
+            progress.note(f"{name}: {line}")
+        write_external_detections(stage, boxes, dataset, source=path)
+        return
+    one = read_predictions(
+        path, dataset, name=name, kind=request.kind, source_space=request.space, merge=request.merge,
+        allow_missing=request.allow_missing, ignore_extra=request.ignore_extra,
+    )  # fmt: skip
+    assumed = "" if one.kind_declared or one.kind == "labels" else " (by their look; --kind says otherwise)"
+    extra = f", {one.n_extra} frames left out" if one.n_extra else ""
+    progress.note(f"{name}: {one.kind}{assumed} in {one.source_space}{extra}")
+    write_external(stage, one, dataset, source=path)
+
+
+@contextmanager
+def _incoming(run: Path) -> Iterator[Path]:
+    """A folder inside the run for what is not whole yet; it goes in any case, and so does a new run nothing came of."""
+    new = not run.exists()
+    make_folder(run)
+    try:
+        stage = Path(tempfile.mkdtemp(prefix=".incoming-", dir=run))
+    except OSError as error:
+        raise cannot_write(run, error) from error
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+        if new:
+            with suppress(OSError):  # not empty: something came of it
+                run.rmdir()
+
+
+def _move_in(stage: Path, run: Path) -> None:
+    """Every file below `stage` takes its place below `run`; they were written whole, on the same disk."""
+    for path in sorted(stage.rglob("*")):
+        if path.is_file():
+            place = run / path.relative_to(stage)
+            make_folder(place.parent)
+            try:
+                path.replace(place)
+            except OSError as error:
+                raise cannot_write(place, error) from error
 
 
 def _read_boxes(path: Path, dataset: Dataset, name: str | None, request: ScoreRequest) -> DetectionFile:
@@ -119,7 +170,12 @@ def _read_boxes(path: Path, dataset: Dataset, name: str | None, request: ScoreRe
 def score_dataset(
     path: Path, specs: Sequence[str], run: Path | None, request: ScoreRequest, progress: Progress
 ) -> dict[str, Any]:
-    """Score prediction files on a dataset; with `run` the results, tables and predictions are kept there."""
+    """Score prediction files on a dataset; with `run` the results, tables and predictions are kept there.
+
+    A run that already holds models keeps them, and all of them are scored.
+    """
+    if not path.is_dir():
+        raise StrobeError(f"no such folder: {printable(path)}; give a dataset folder, or a run folder to score again")
     if not specs:
         raise StrobeError("nothing to score: give predictions with -m preds:FILE, or score a run folder")
     wrong = next((text for text in specs if not split_name(text)[1].startswith("preds:")), None)
@@ -130,30 +186,48 @@ def score_dataset(
             return score_dataset(path, specs, Path(temporary), request, progress)
     candidates = dataset_folder.read(path)
     dataset = open_dataset(path, subset=request.subset)
-    make_folder(run)
-    names = bring(dataset, run, specs, request, progress)
+    check_frames(run, candidates)
+    bring(dataset, run, specs, request, progress)
     record_run(run, candidates, path=path, changes={})
-    models = run_models(run, dataset, only=names)
-    return _finish(run, dataset, candidates, models, request, progress)
+    models = run_models(run, dataset, allow_missing=request.allow_missing)
+    return _finish(run, dataset, candidates, models, request, progress).results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """The content of results.json, and why models of the run are not in it."""
+
+    results: dict[str, Any]
+    left_out: tuple[str, ...]
 
 
 def score_run(
-    run: Path, request: ScoreRequest, progress: Progress, *, dataset_path: Path | None = None
-) -> dict[str, Any]:
-    """Score the predictions a run folder holds, and write results.json and tables/ there."""
-    known = read_run(run)
-    path = dataset_path or Path(known["dataset"]["path"])
-    candidates = dataset_folder.read(path)
-    if candidates.frames_digest() != known["dataset"]["frames_digest"]:
+    run: Path,
+    request: ScoreRequest,
+    progress: Progress,
+    *,
+    dataset_path: Path | None = None,
+    leave_out: Sequence[str] = (),
+    skip_incomplete: bool = False,
+) -> Scored:
+    """Score the predictions a run folder holds, and write results.json and tables/ there.
+
+    `dataset_path` says where the dataset lies if it was moved. `leave_out` names models not to score;
+    `skip_incomplete` leaves out those that lack frames instead of refusing.
+    """
+    files = next((name for name in request.models if split_name(name)[1].startswith("preds:")), None)
+    if files is not None:
         raise StrobeError(
-            f"{printable(run)} was predicted on other frames than {printable(path)} holds now; "
-            "predict again into another folder"
+            f"{printable(files)}: a run is scored by the names of its models; to add a file give the dataset: "
+            f"strobe score DATASET -m {printable(files)} -o {printable(run)}"
         )
+    path, candidates = dataset_of_run(run, moved_to=dataset_path)
     dataset = open_dataset(path, subset=request.subset)
     models = run_models(run, dataset, only=request.models, allow_missing=request.allow_missing)
+    models = [model for model in models if model.name not in leave_out]
     if not models:
         raise StrobeError(f"{printable(run)} holds no predictions yet; run strobe predict or eval first")
-    return _finish(run, dataset, candidates, models, request, progress)
+    return _finish(run, dataset, candidates, models, request, progress, skip_incomplete=skip_incomplete)
 
 
 def _finish(
@@ -163,77 +237,81 @@ def _finish(
     models: Sequence[RunModel],
     request: ScoreRequest,
     progress: Progress,
-) -> dict[str, Any]:
+    *,
+    skip_incomplete: bool = False,
+) -> Scored:
+    loading = _Loading(skip_incomplete=skip_incomplete)
     classifiers = [model for model in models if model.task == "classification"]
     detectors = [model for model in models if model.task == "detection"]
-    loaded = ((model.load(), model.facts) for model in classifiers)
-    results = _results(dataset, candidates, loaded, request, progress, total=len(classifiers))
+    results = _results(dataset, candidates, classifiers, loading, request, progress)
     if detectors:
-        found = score_detectors(dataset, detectors, request.options, request.detection, progress)
+        found = score_detectors(dataset, loading.each(detectors), request.options, request.detection, progress)
         results["models"] |= {name: one.to_json() for name, one in found.items()}
-    write_json(run / "results.json", results)
-    write_tables(run, results)
-    return results
+    if not results["models"]:
+        raise StrobeError(loading.left_out[0])
+    with _incoming(run) as stage:
+        write_json(stage / "results.json", results)
+        write_tables(stage, results)
+        gone = [name for name in TABLES if not (stage / "tables" / f"{name}.csv").is_file()]
+        _move_in(stage, run)
+    for name in gone:  # an earlier score had rows for it
+        (run / "tables" / f"{name}.csv").unlink(missing_ok=True)
+    return Scored(results=results, left_out=tuple(loading.left_out))
+
+
+class _Loading:
+    """Loads models one after the other, so that memory does not grow with their number, and notes those left out."""
+
+    def __init__(self, *, skip_incomplete: bool) -> None:
+        self._skip = skip_incomplete
+        self.left_out: list[str] = []
+
+    def each(self, models: Sequence[RunModel]) -> Iterator[tuple[RunModel, Any]]:
+        """Every model with its predictions."""
+        for model in models:
+            try:
+                loaded = model.load()
+            except Incomplete as error:
+                if not self._skip:
+                    raise
+                self.left_out.append(str(error))
+                continue
+            yield model, loaded
 
 
 def _results(
     dataset: Dataset,
     candidates: Dataset,
-    loaded: Iterable[tuple[Predictions, dict[str, Any]]],
+    models: Sequence[RunModel],
+    loading: _Loading,
     request: ScoreRequest,
     progress: Progress,
-    *,
-    total: int | None = None,
 ) -> dict[str, Any]:
-    """One model at a time, so that memory does not grow with their number."""
     scores: list[ClassificationScore] = []
-    types = _model_types(request.types)
-    prepared = Prepared(dataset, request.options)
+    types, ceilings = model_types(request.types), Ceilings(dataset)
+    options = request.options
+    prepared = Prepared(dataset, options)
     pool = OffsetPool(prepared.plan)
     stages = _review_stages(candidates, request) if request.compare_review else None
-    with (progress if total != 0 else Silent()).task("scoring", total) as advance:
-        for predictions, facts in loaded:
-            model_type, standard = types.get(
-                predictions.model, (facts.get("model_type"), bool(facts.get("standard", False)))
-            )
+    with (progress if models else Silent()).task("scoring", len(models)) as advance:
+        for model, predictions in loading.each(models):
+            facts = model.facts
+            model_type, standard = types.get(model.name, (facts.get("model_type"), bool(facts.get("standard", False))))
             one = score(dataset, predictions, prepared=prepared, pool=pool, model_type=model_type, standard=standard)
+            one = replace(one, ceiling=ceilings.of(facts))
             if stages is not None:
-                found = impact(stages, predictions, seed=request.options.seed, replicates=request.options.replicates)
+                found = impact(stages, predictions, seed=options.seed, replicates=options.draws)
                 one = replace(one, review_impact=found.to_json())
             scores.append(one)
             advance(1)
-    draws = {"seed": request.options.seed, "replicates": request.options.replicates}
     return results_json(
         dataset,
         scores,
         settings=request.settings(),
         pool=pool if scores else None,
-        comparison=compare(dataset, scores, **draws),
-        trend=fit(dataset, scores, **draws) if scores else None,
+        comparison=compare(dataset, scores, seed=options.seed, replicates=options.draws),
+        trend=fit(dataset, scores, seed=options.seed, replicates=options.draws) if scores else None,
     )
-
-
-def _model_types(path: Path | None) -> dict[str, tuple[str | None, bool]]:
-    """Model type and whether it makes the trend line: the shipped testbed's word, then the user's CSV."""
-    from strobe.models.testbed import entries
-
-    known: dict[str, tuple[str | None, bool]] = {
-        entry.model: (entry.model_type, entry.standard) for entry in entries() if entry.model
-    }
-    if path is None:
-        return known
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            for number, row in enumerate(csv.DictReader(file), start=2):
-                word = (row.get("standard") or "").strip().lower()
-                if not row.get("model") or word not in ("true", "false", "1", "0", "yes", "no", ""):
-                    raise InvalidFile(path, "expected model,model_type,standard (yes or no)", where=f"line {number}")
-                known[row["model"]] = (row.get("model_type") or None, word in ("true", "1", "yes"))
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFile(path, "not a readable CSV file") from error
-    return known
 
 
 def _review_stages(candidates: Dataset, request: ScoreRequest) -> ReviewStages:
