@@ -8,6 +8,7 @@ from PIL import Image as Pillow
 
 from strobe.core.errors import InvalidValue
 from strobe.models.plan import ImagePlan
+from strobe.models.torch_resize import prepare_with_torch
 
 SHAPES = [(360, 640), (640, 360), (300, 300), (375, 500), (40, 50), (1200, 1600), (225, 224), (1, 1), (3, 300)]
 
@@ -34,6 +35,10 @@ def test_resize_and_crop_are_torchvisions(shape: tuple[int, int], interpolation:
     # The crop is resized alone; its places are rounded to single precision, so a few pixels may be one level off.
     assert np.abs(got - want).max() <= 2
     assert (got != want).mean() < 0.01
+    by_torch = prepare_with_torch(image, plan).astype(int)
+    assert np.abs(by_torch - want).max() <= 2
+    assert (np.abs(by_torch - want) > 1).mean() < 0.001
+    assert (by_torch != want).mean() < 0.02
 
 
 @pytest.mark.parametrize("shape", SHAPES[:5])

@@ -20,6 +20,7 @@ from strobe.core.records import ModelSpec
 from strobe.models.device_decode import DeviceDecoder
 from strobe.models.options import LoadOptions, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
+from strobe.models.torch_resize import can_prepare, prepare_with_torch
 from strobe.models.weights import digest_of_state
 
 __all__ = ["TorchClassifier", "classifier_of", "cores", "cpu_lanes", "sharing_cores"]
@@ -57,7 +58,10 @@ class TorchClassifier:
 
     def prepare(self, image: Image) -> Any:
         """Resize and crop; or whatever the model's own library does, where that is no ImagePlan."""
-        return self.plan.prepare(image) if isinstance(self.plan, ImagePlan) else self.plan(image)
+        plan = self.plan
+        if not isinstance(plan, ImagePlan):
+            return plan(image)
+        return prepare_with_torch(image, plan) if can_prepare(plan) else plan.prepare(image)
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Any:
         """JPEG files decoded, resized and cropped on the CUDA device: (N, 3, H, W), 8 bits."""
@@ -135,7 +139,9 @@ def classifier_of(
     """
     setup = torch_setup(options)
     n_parameters = sum(parameter.numel() for parameter in module.parameters())
-    described = plan.to_json() if isinstance(plan, ImagePlan) else {}
+    described: dict[str, Any] = {}
+    if isinstance(plan, ImagePlan):
+        described = {**plan.to_json(), "resized_by": "torch" if can_prepare(plan) else "pillow"}
     spec = ModelSpec(
         name=name,
         provider=provider,
