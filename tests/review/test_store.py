@@ -6,10 +6,13 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sqlalchemy import text
 
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.ports import VerdictStore
+from strobe.core.protocol import derive, is_clean
 from strobe.core.records import Verdict
 from strobe.review import queue
 from strobe.review.people import People, checked_name, checked_note
@@ -292,6 +295,48 @@ def test_rebuilt_counters_are_those_kept_vote_by_vote(store, small):
     before = counters()
     store.prepare(small, store.settings)
     assert counters() == before
+
+
+one_vote = st.tuples(
+    st.sampled_from(["ann", "bo", "cy"]),
+    st.integers(0, 11),
+    st.sampled_from(["similar", "similar", "dissimilar", "unsure"]),
+    st.sampled_from([True, True, False, None]),
+    st.sampled_from([False, False, False, True]),
+    st.sampled_from(["pair", "verify"]),
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=st.lists(one_vote, max_size=25))
+def test_the_queue_says_what_the_protocol_says(small, tmp_path_factory, drawn):
+    """The counters kept vote by vote against the pure derivation and a plain reading of the rules of round two."""
+    store = Store(f"sqlite:///{tmp_path_factory.mktemp('queue') / 'review.sqlite'}")
+    store.prepare(small, ReviewSettings(controls=0))
+    tasks = sorted(
+        (t for t in plan(small, secret=store.secret(), seed=0, controls=0) if t.kind == "pair"),
+        key=lambda task: task.position,
+    )
+    for who, place, decision, right, bad, stage in drawn:
+        store.cast([vote(tasks[place], who, decision, label_right=right, bad_anchor=bad, stage=stage)])
+    votes = list(store.all())
+    with store.database.read() as connection:
+        rows = {row["task_id"]: row for row in connection.execute(text("SELECT * FROM tasks")).mappings()}
+    store.close()
+    if not votes:
+        return
+    derivation = derive(replace(small, verdicts=tuple(votes)))
+    decided = zip(small.sets.set_id, derivation.kept_set, derivation.voted_set, strict=True)
+    dropped = {str(name) for name, kept, seen in decided if seen and not kept}
+    for task in tasks:
+        row = rows[task.task_id]
+        assert bool(row["held"]) == (task.set_id in dropped)
+        first = {v.annotator: v for v in votes if v.stage == "pair" and v.frame_id == task.frame_id}
+        everyone = {v.annotator: v for v in votes if v.frame_id == task.frame_id}
+        assert bool(row["open1"]) == (not first and task.set_id not in dropped)
+        doubtful = any(not is_clean(v) for v in first.values())
+        accused = any(v.bad_anchor for v in everyone.values())
+        assert bool(row["open2"]) == (doubtful and (task.set_id not in dropped or accused))
 
 
 def test_votes_from_the_folder_are_taken_in_once(database_url, small, clock):

@@ -86,9 +86,10 @@ def _annotators(
 def _classes(dataset: Dataset, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """Per class of the anchors: sets and pairs there are, reviewed, accepted. A set counts in each of its classes."""
     sets, space = dataset.sets, dataset.info.label_space
-    n_sets, member = dataset.n_sets, ~sets.is_anchor
+    n_sets, member, labels = dataset.n_sets, ~sets.is_anchor, dataset.labels
     if verdicts:
         derivation = derive(replace(dataset, verdicts=tuple(verdicts)))
+        labels = derivation.labels
         voted, kept, kept_set = derivation.voted, derivation.kept & member, derivation.kept_set & derivation.voted_set
     else:
         voted = kept = np.zeros(len(sets.set), dtype=bool)
@@ -98,7 +99,7 @@ def _classes(dataset: Dataset, verdicts: Sequence[Verdict]) -> list[dict[str, An
     for number, frame in enumerate(sets.anchor_frame.tolist()):
         owner[frame].append(number)
     members: dict[int, list[int]] = defaultdict(list)
-    for frame, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
+    for frame, label in zip(labels.frame.tolist(), labels.label.tolist(), strict=True):
         members[label] += owner.get(frame, [])
     return [
         {
