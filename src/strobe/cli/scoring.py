@@ -64,7 +64,9 @@ def _overlaps(text: str) -> Any:
     if text == "ilsvrc-vid":
         return text
     if text == "0.5:0.95":
-        return tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
+        from strobe.metrics.detection.match import COCO_IOUS  # pycocotools' own ten: its 0.9 is 0.8999999999999999
+
+        return COCO_IOUS
     try:
         found = tuple(float(part) for part in text.split(","))
     except ValueError as error:
