@@ -64,13 +64,14 @@ def make_clip(path: Path) -> Path:
     wide = wide.astype(np.int16)
     grain = rng.integers(-4, 5, (8, height, width, 1), dtype=np.int16)
     with av.open(str(path), "w") as container:
-        params = f"keyint={2 * FPS}:min-keyint={2 * FPS}:scenecut=0:bframes=3"
+        params = f"keyint={2 * FPS}:min-keyint={2 * FPS}:scenecut=0:bframes=3:cpu-independent=1"
         stream = container.add_stream("libx264", rate=FPS, options={"preset": "veryfast", "x264-params": params})
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         for index in range(FPS * SECONDS):
             x, y = round(200 + 180 * np.sin(index / 60)), round(100 + 80 * np.sin(index / 37))
             pixels = np.clip(wide[y : y + height, x : x + width] + grain[index % 8], 0, 255).astype(np.uint8)
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
+            frame = frame.reformat(format="yuv420p", threads=1)
             frame.pts, frame.time_base = index, Fraction(1, FPS)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

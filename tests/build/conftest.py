@@ -44,7 +44,11 @@ def encode(
 ) -> Path:
     """Write a clip; `pts` in units of 1/rate (or of `time_base`)."""
     with av.open(str(path), "w", options=container_options or {}) as container:
-        stream = container.add_stream(codec, rate=rate, options=options or {})
+        settings = dict(options or {})
+        if codec == "libx264":
+            # Without this x264 gives another file at every run on processors with AVX-512.
+            settings["x264-params"] = ":".join(filter(None, (settings.get("x264-params"), "cpu-independent=1")))
+        stream = container.add_stream(codec, rate=rate, options=settings)
         stream.width, stream.height = size
         stream.pix_fmt = pix_fmt
         context = stream.codec_context
@@ -60,7 +64,7 @@ def encode(
         sound = container.add_stream("aac", rate=16000) if audio else None
         frames = images if images is not None else [picture(index, *size) for index in range(n)]
         for index, image in enumerate(frames):
-            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format=pix_fmt, threads=1)
             frame.pts = index if pts is None else pts[index]
             frame.time_base = context.time_base
             container.mux(stream.encode(frame))

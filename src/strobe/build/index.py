@@ -335,6 +335,10 @@ def decode_all(container: Any, stream: Any, faults: list[str]) -> Iterator[Any]:
         except av.error.FFmpegError as error:
             faults.append(f"the file breaks off ({_reason(error)})")
             packet = None
+        if packet is not None and packet.is_corrupt:
+            # Half a packet at the end of an avi file decodes to a frame that looks whole and is not.
+            faults.append("a packet is damaged")
+            continue
         try:
             # None drains the decoder: what it holds back are good frames.
             frames = stream.codec_context.decode(None) if packet is None else packet.decode()
