@@ -1,6 +1,7 @@
 """Stored frames as images: upright RGB whatever the file holds, one clear line for a file that cannot be read."""
 
 import io
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.ports import Image
 
 __all__ = ["MAX_PIXELS", "MediaSource", "decode_image", "has_media"]
+
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 MAX_PIXELS = 100_000_000
 """A larger image is refused: a small file can unpack to more memory than there is."""
@@ -105,11 +108,36 @@ class MediaSource:
 
     def read_encoded(self, row: int) -> bytes:
         """The stored file's bytes."""
+        found = self._read_at_once(str(self._media[row]))
+        if found is not None:
+            return found
         path = self.path(row)
         try:
             return path.read_bytes()
         except OSError as error:
             raise InvalidFile(path, f"cannot be read ({error.strerror})") from error
+
+    def _read_at_once(self, relative: str) -> bytes | None:
+        """An ordinary file in a folder already looked at, with as little Python as can be; None for the careful way.
+
+        A GPU takes ten thousand files a second; what is done per file in Python then holds up every other thread.
+        """
+        folder, _, name = relative.rpartition("/")
+        parent = self._folders.get(folder)
+        if parent is None or name in ("", ".", "..") or not _NOFOLLOW or not parent.is_relative_to(self._root):
+            return None
+        try:
+            handle = os.open(f"{parent}/{name}", os.O_RDONLY | _NOFOLLOW)
+        except OSError:
+            return None  # not there, or a link: the careful way says which
+        try:
+            size = os.fstat(handle).st_size
+            content = os.read(handle, size)
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+        return content if len(content) == size else None
 
     def read(self, row: int) -> Image:
         """The frame, upright RGB."""

@@ -116,12 +116,15 @@ class ShardWorker:
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (nobody watches)
         self._pool = ThreadPoolExecutor(decode.threads, thread_name_prefix="decode")
         self._lanes = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
+        self._readers = ThreadPoolExecutor(2 * len(runners), thread_name_prefix="read")
+        self._closed = False
         self._n_forwards = max([runner.lanes for runner in runners], default=1)
         self._forwards = ThreadPoolExecutor(self._n_forwards, thread_name_prefix="forward")
 
     def close(self) -> None:
         """Let go of the threads; what waits is dropped."""
-        for pool in (self._pool, self._lanes, self._forwards):
+        self._closed = True
+        for pool in (self._pool, self._readers, self._lanes, self._forwards):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def __call__(self, shard: Shard) -> ShardResult:
@@ -220,15 +223,28 @@ class ShardWorker:
         model = one.runner.model
         if not self._decode.device_share[0] or not isinstance(model, EncodedClassifier):
             return []
-        on_device = [batch for place, batch in enumerate(one.batches) if self._decode.on_device(place)]
+        on_device = [batch.tolist() for place, batch in enumerate(one.batches) if self._decode.on_device(place)]
         one.batches = [batch for place, batch in enumerate(one.batches) if not self._decode.on_device(place)]
-        return [self._lanes.submit(self._device_batch, one, batch.tolist()) for batch in on_device]
+        return [self._readers.submit(self._feed_device, one, on_device)]
 
-    def _device_batch(self, one: _Work, rows: list[int]) -> None:
+    def _feed_device(self, one: _Work, batches: list[list[int]]) -> None:
+        """Read files ahead in this one thread, and hand whole batches to the device's lanes.
+
+        One reader is faster than many: reading is little work but much taking turns with the interpreter.
+        """
+        running: deque[Future[None]] = deque()
+        for rows in batches:
+            if one.failure is not None or self._closed:
+                break
+            running.append(self._lanes.submit(self._device_batch, one, rows, self._read_files(rows)))
+            if len(running) > self._decode.device_lanes + 1:
+                running.popleft().result()
+        for future in running:
+            future.result()
+
+    def _device_batch(self, one: _Work, rows: list[int], read: list[tuple[int, bytes | StrobeError | None]]) -> None:
         if one.failure is not None:
             return
-        chunks = [rows[start : start + 32] for start in range(0, len(rows), 32)]
-        read = [pair for chunk in self._pool.map(self._read_files, chunks) for pair in chunk]
         for row, content in read:
             if isinstance(content, StrobeError):
                 one.errors[row] = printable(content)
