@@ -11,7 +11,7 @@ from strobe.datasets import folder as dataset_folder
 from strobe.workflows.predict import ModelRun, PredictOptions, predict
 from strobe.workflows.report import ReportRequest, report_run
 from strobe.workflows.runs import check_frames, open_dataset, record_run
-from strobe.workflows.score import ScoreRequest, bring, score_run, split_name
+from strobe.workflows.score import ScoreRequest, bring, check_request, score_run, split_name
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -51,9 +51,11 @@ def evaluate(
     candidates = dataset_folder.read(path)
     files = [text for text in models if split_name(text)[1].startswith("preds:")]
     others = [text for text in models if text not in files]
+    dataset = open_dataset(path, subset=request.subset)
+    check_request(request, candidates, dataset)
     check_frames(run, candidates)
     if files:
-        bring(open_dataset(path, subset=request.subset), run, files, request, progress)
+        bring(dataset, run, files, request, progress)
         record_run(run, candidates, path=path, changes={})
     runs = predict(candidates, others, run, prediction, progress) if others else []
     failed = tuple(one for one in runs if not one.ok)

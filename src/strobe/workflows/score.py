@@ -16,7 +16,7 @@ from strobe.analyses.results import results_json
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.trend import fit
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import cannot_write, make_folder, write_json
 from strobe.core.ports import Progress, Silent
 from strobe.core.protocol import review_views
@@ -38,7 +38,16 @@ from strobe.workflows.runs import (
     run_models,
 )
 
-__all__ = ["ScoreRequest", "Scored", "bring", "is_run_folder", "score_dataset", "score_run", "split_name"]
+__all__ = [
+    "ScoreRequest",
+    "Scored",
+    "bring",
+    "check_request",
+    "is_run_folder",
+    "score_dataset",
+    "score_run",
+    "split_name",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,29 +91,39 @@ def split_name(text: str) -> tuple[str | None, str]:
     return (name, f"preds:{spec}") if mark and name else (None, text)
 
 
+def check_request(request: ScoreRequest, candidates: Dataset, dataset: Dataset) -> None:
+    """Refuse what cannot be scored before any model runs or any file is written."""
+    k = request.options.k
+    expect(k is None or k <= dataset.info.k, "k", f"at most {dataset.info.k}, the k of dataset {dataset.name}", k)
+    model_types(request.types)
+    if request.compare_review and not candidates.verdicts:
+        raise StrobeError(f"{candidates.name} has no votes, so there is no review to compare; see strobe review --help")
+
+
 def bring(dataset: Dataset, run: Path, specs: Sequence[str], request: ScoreRequest, progress: Progress) -> list[str]:
     """Read prediction files into the run folder, one at a time; all of them come in or none. Names come back."""
     from strobe.predict.store import models_of
 
+    files: dict[str, Path] = {}
     here = models_of(run)
-    names: list[str] = []
+    for text in specs:
+        given, spec = split_name(text)
+        path = Path(spec.removeprefix("preds:"))
+        # Names come from the outside and go to terminals, tables and pages: control characters end here.
+        name = printable(given or path.stem).strip() or "model"
+        if name in files:
+            raise StrobeError(f"two models are called {name}; name them with -m NAME=preds:FILE")
+        if name in here:
+            raise StrobeError(
+                f"{printable(run)} holds predictions of a model called {name} that was run there; "
+                "name the file's with -m NAME=preds:FILE"
+            )
+        files[name] = path
     with _incoming(run) as stage:
-        for text in specs:
-            given, spec = split_name(text)
-            path = Path(spec.removeprefix("preds:"))
-            # Names come from the outside and go to terminals, tables and pages: control characters end here.
-            name = printable(given or path.stem).strip() or "model"
-            if name in names:
-                raise StrobeError(f"two models are called {name}; name them with -m NAME=preds:FILE")
-            if name in here:
-                raise StrobeError(
-                    f"{printable(run)} holds predictions of a model called {name} that was run there; "
-                    "name the file's with -m NAME=preds:FILE"
-                )
-            names.append(name)
+        for name, path in files.items():
             _bring_one(path, dataset, stage, name, request, progress)
         _move_in(stage, run)
-    return names
+    return list(files)
 
 
 def _bring_one(path: Path, dataset: Dataset, stage: Path, name: str, request: ScoreRequest, progress: Progress) -> None:
@@ -186,6 +205,7 @@ def score_dataset(
             return score_dataset(path, specs, Path(temporary), request, progress)
     candidates = dataset_folder.read(path)
     dataset = open_dataset(path, subset=request.subset)
+    check_request(request, candidates, dataset)
     check_frames(run, candidates)
     bring(dataset, run, specs, request, progress)
     record_run(run, candidates, path=path, changes={})
@@ -223,6 +243,7 @@ def score_run(
         )
     path, candidates = dataset_of_run(run, moved_to=dataset_path)
     dataset = open_dataset(path, subset=request.subset)
+    check_request(request, candidates, dataset)
     models = run_models(run, dataset, only=request.models, allow_missing=request.allow_missing)
     models = [model for model in models if model.name not in leave_out]
     if not models:
@@ -315,8 +336,6 @@ def _results(
 
 
 def _review_stages(candidates: Dataset, request: ScoreRequest) -> ReviewStages:
-    if not candidates.verdicts:
-        raise StrobeError(f"{candidates.name} has no votes, so there is no review to compare; see strobe review --help")
     views = review_views(candidates)
     return ReviewStages.of(views.before, views.anchors, views.reviewed, options=request.options)
 

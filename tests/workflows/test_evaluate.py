@@ -1,0 +1,176 @@
+"""strobe eval, the whole way on small pictures: files and models together, failures, resuming, bad input."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from strobe.analyses.plan import ScoreOptions
+from strobe.core.dataset import DatasetInfo
+from strobe.core.errors import StrobeError
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Silent
+from strobe.datasets import folder
+from strobe.datasets.columns import DatasetBuilder, frame_list_digest
+from strobe.workflows.evaluate import Evaluation, evaluate
+from strobe.workflows.predict import PredictOptions
+from strobe.workflows.score import ScoreRequest, score_run
+
+COLOURS = ("red", "green", "blue")
+QUICK = ScoreRequest(options=ScoreOptions(replicates=100, control_seeds=3))
+PLUGIN = """
+import numpy as np
+from pathlib import Path
+
+CLASSES = ["red", "green", "blue"]
+CALLS = Path(__file__).with_name("calls.txt")
+
+def mean_colour(images):
+    with CALLS.open("a") as file:
+        file.write(f"{len(images)}\\n")
+    return np.array([image.reshape(-1, 3).mean(axis=0) / 10 for image in images], dtype=np.float32)
+
+def make():
+    return mean_colour, CLASSES
+
+def stops_half_way():
+    seen = []
+    def forward(images):
+        seen.extend(images)
+        if len(seen) > 12 and not Path(__file__).with_name("go-on").exists():
+            raise RuntimeError("the power is out")
+        return mean_colour(images)
+    return forward, CLASSES
+
+def never():
+    def forward(images):
+        raise RuntimeError("not today")
+    return forward, CLASSES
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Five videos of five frames, each frame mostly of its label's colour."""
+    rng = np.random.default_rng(3)
+    root = tmp_path / "data"
+    (root / "media").mkdir(parents=True)
+    grown = DatasetBuilder()
+    for number in range(5):
+        video = grown.video(video_id=frame_list_digest([str(number)]), name=f"clip{number}")
+        rows = []
+        for index in range(5):
+            pixels = rng.integers(0, 90, (24, 32, 3), dtype=np.uint8)
+            pixels[:, :, number % 3] += 120
+            name = f"media/{number}-{index}.png"
+            Image.fromarray(pixels).save(root / name)
+            key = f"clip{number}/{index}"
+            rows.append(grown.frame(video=video, index=index, key=key, media=name, labels=[number % 3]))
+        grown.set(set_id=f"s{number}", anchor=rows[2], members=[(rows[i], i - 2) for i in (0, 1, 3, 4)])
+    info = DatasetInfo(name="colours", label_space=LabelSpace.of_names("colours", COLOURS), k=2)
+    folder.write(grown.build(info), root, overwrite=True)
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    return root
+
+
+def predictions(data: Path, *, wrong: int = 0) -> dict[str, str]:
+    """A prediction file's content: the right class, but for the first `wrong` frames."""
+    dataset = folder.read(data)
+    labels = {int(row): COLOURS[label] for row, label in zip(dataset.labels.frame, dataset.labels.label, strict=True)}
+    said = {str(key): labels[row] for row, key in enumerate(dataset.frames.key)}
+    for key in list(said)[:wrong]:
+        said[key] = COLOURS[(COLOURS.index(said[key]) + 1) % 3]
+    return said
+
+
+def go(data: Path, *models: str, request: ScoreRequest = QUICK, report: bool = False) -> Evaluation:
+    return evaluate(
+        data, models, data.parent / "run", prediction=PredictOptions(shard_size=5), request=request, progress=Silent(),
+        with_report=report,
+    )  # fmt: skip
+
+
+def counts(found: dict[str, Any], model: str) -> tuple[int, int, int]:
+    one = found["models"][model]
+    return one["acc_orig"]["count"], one["acc_pmk"]["count"], one["acc_orig"]["n"]
+
+
+def test_a_model_and_a_file_in_one_command(data: Path) -> None:
+    (data.parent / "theirs.json").write_text(json.dumps(predictions(data, wrong=1)))
+    plugin = f"py:{data.parent}/mine.py:make"
+    found = go(data, plugin, f"preds:{data.parent}/theirs.json", report=True)
+    assert counts(found.results, plugin) == (5, 5, 5)
+    assert counts(found.results, "theirs") == (5, 4, 5)
+    assert found.report is not None
+    assert found.report.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert not found.failed
+    assert json.loads((data.parent / "run/results.json").read_text())["models"] == json.loads(
+        json.dumps(found.results["models"])
+    )
+
+
+def test_the_same_command_again_predicts_nothing(data: Path) -> None:
+    plugin = f"py:{data.parent}/mine.py:make"
+    first = go(data, plugin)
+    calls = (data.parent / "calls.txt").read_text()
+    again = go(data, plugin)
+    assert (data.parent / "calls.txt").read_text() == calls
+    assert again.results == first.results
+
+
+def test_a_model_that_stops_half_way_sinks_nobody_and_resumes(data: Path) -> None:
+    good, bad = f"py:{data.parent}/mine.py:make", f"py:{data.parent}/mine.py:stops_half_way"
+    (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
+    found = go(data, bad, good, f"preds:{data.parent}/theirs.json")
+    assert [one.name for one in found.failed] == [bad]
+    assert "the power is out" in str(found.failed[0].error)
+    assert set(found.results["models"]) == {good, "theirs"}
+    # A later command for another model still works, and says what it left out.
+    later = go(data, good)
+    assert set(later.results["models"]) == {good, "theirs"}
+    assert len(later.left_out) == 1
+    assert "frames have no prediction yet" in later.left_out[0]
+    with pytest.raises(StrobeError, match="run the same predict command again"):
+        score_run(data.parent / "run", QUICK, Silent())
+    (data.parent / "go-on").touch()
+    (data.parent / "calls.txt").unlink()
+    done = go(data, bad, good)
+    assert not done.failed
+    assert counts(done.results, bad) == (5, 5, 5)
+    again = sum(int(line) for line in (data.parent / "calls.txt").read_text().split())
+    assert 0 < again < 25, "only what was missing is predicted"
+
+
+def test_nothing_runs_when_scoring_would_be_refused(data: Path) -> None:
+    plugin = f"py:{data.parent}/mine.py:make"
+    (data.parent / "types.csv").write_text("model,standard\nx,perhaps\n")
+    for request, said in (
+        (replace(QUICK, options=replace(QUICK.options, k=9)), "k: expected at most 2"),
+        (replace(QUICK, compare_review=True), "no votes"),
+        (replace(QUICK, types=data.parent / "types.csv"), "line 2"),
+        (replace(QUICK, subset=data.parent / "nowhere.txt"), "no such file"),
+    ):
+        with pytest.raises(StrobeError, match=said):
+            go(data, plugin, request=request)
+        assert not (data.parent / "calls.txt").exists()
+        assert not (data.parent / "run").exists()
+
+
+def test_no_model_at_all_is_an_error(data: Path) -> None:
+    with pytest.raises(StrobeError, match=r"no model could be run; first .*never: .*not today"):
+        go(data, f"py:{data.parent}/mine.py:never")
+    with pytest.raises(StrobeError, match="no model given"):
+        go(data)
+
+
+def test_a_file_cannot_take_the_name_of_a_model_that_was_run(data: Path) -> None:
+    plugin = f"py:{data.parent}/mine.py:make"
+    go(data, plugin)
+    (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
+    with pytest.raises(StrobeError, match="name the file's with -m NAME=preds:FILE"):
+        go(data, f"{plugin}=preds:{data.parent}/theirs.json")
+    assert not (data.parent / "run/external").exists()

@@ -1,0 +1,260 @@
+"""Scoring through the workflow: what review changed, ceilings, missing frames, moved data, many models."""
+
+import csv
+import json
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+import strobe
+from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.results import results_schema
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError
+from strobe.core.ports import Silent
+from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
+from strobe.report.terminal import headline_lines
+from strobe.workflows.compare import compare_runs
+from strobe.workflows.score import ScoreRequest, score_dataset, score_run
+
+QUICK = ScoreRequest(options=ScoreOptions(replicates=100, control_seeds=3))
+GOOD = ["good", "unsure", "bad", "person"]
+SAID = ["correct", "similar", "dissimilar", "bad-anchor"]
+OFFSETS = (-2, -1, 1, 2)
+
+
+@pytest.fixture
+def ytbb(tmp_path: Path) -> Path:
+    """Twelve anchors, two in each of six videos: cats but for one cow; one bad anchor; one rejected neighbour each.
+
+    The first cat's anchor also shows a person, added by the annotators.
+    """
+    source = tmp_path / "release"
+    source.mkdir()
+    anchors, pairs, listed = [], [], ["ytid,time_ms,label"]
+    for place in range(12):
+        ytid, ms, index = f"video-{place // 2:05d}", 10_000 * (1 + place % 2), 300 * (1 + place % 2)
+        anchor = f"{ytid}_{ms}/frame-{index}.jpg"
+        words = ["bad"] if place == 11 else ["good", "person"] if place == 0 else ["good"]
+        anchors.append({"key": anchor, "notes": "", "labels": [GOOD.index(word) for word in words]})
+        for offset in OFFSETS:
+            said = ["dissimilar"] if offset == 2 else ["similar", "correct"]
+            key = f"{anchor},{ytid}_{ms}/frame-{index + offset}.jpg"
+            pairs.append({"key": key, "notes": "", "labels": [SAID.index(word) for word in said]})
+        listed.append(f"{ytid},{ms},{6 if place == 1 else 7}")
+    (source / "anchor_labels.json").write_text(json.dumps({"annotations": anchors, "labels": GOOD}))
+    (source / "pair_labels.json").write_text(json.dumps({"annotations": pairs, "labels": SAID}))
+    (source / "anchors_full.csv").write_text("\n".join(listed))
+    files = YtbbFiles(listed=source / "anchors_full.csv", pairs=source / "pair_labels.json")
+    made = import_ytbb_robust(source, tmp_path / "ytbb", files=files, media="none", progress=Silent())
+    strobe.save_dataset(made, tmp_path / "ytbb")
+    return tmp_path / "ytbb"
+
+
+def ytbb_predictions(data: Path, path: Path) -> Path:
+    """ILSVRC class numbers: a cat everywhere, but at +2 a dog, and `person` has no place: the first anchor is a cat."""
+    tabby, dog = 281, 207
+    dataset = strobe.load_dataset(data, reviewed=False)
+    distance = {int(f): float(d) for f, d in zip(dataset.sets.frame, dataset.sets.distance, strict=True)}
+    lines = [f"{key},{dog if distance[row] == 2 else tabby}" for row, key in enumerate(dataset.frames.key)]
+    path.write_text("\n".join(["frame,label", *lines]) + "\n")
+    return path
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_review_impact_ceiling_and_space_end_to_end(ytbb: Path, tmp_path: Path) -> None:
+    path = ytbb_predictions(ytbb, tmp_path / "tabby.csv")
+    with pytest.raises(StrobeError, match=r"class 281 is outside youtube-bb.*--space ilsvrc-2012"):
+        score_dataset(ytbb, [f"preds:{path}"], None, QUICK, Silent())
+    request = replace(QUICK, space="ilsvrc-2012", compare_review=True)
+    results = score_dataset(ytbb, [f"preds:{path}"], tmp_path / "run", request, Silent())
+    Draft202012Validator(results_schema()).validate(json.loads(json.dumps(results)))
+    model = results["models"]["tabby"]
+    # Reviewed: 11 anchors, the cow wrong; the dog at +2 was rejected, so nothing else fails.
+    assert (model["acc_orig"]["count"], model["acc_pmk"]["count"], model["acc_orig"]["n"]) == (10, 10, 11)
+    assert model["acc_orig"]["method"] == "korn-graubard"
+    impact = model["review_impact"]
+    assert [(impact[stage]["acc_orig"]["count"], impact[stage]["acc_pmk"]["count"]) for stage in "ABC"] == [
+        (11, 0), (10, 0), (10, 10),
+    ]  # fmt: skip
+    assert [impact[stage]["acc_orig"]["n"] for stage in "ABC"] == [12, 11, 11]
+    assert impact["drop_difference"]["value"] == pytest.approx(11 / 12)
+    rows = table(tmp_path / "run/tables/review_impact.csv")
+    assert [row["stage"] for row in rows] == ["A", "B", "C"]
+    # The cow has no ILSVRC class: ten of eleven is the most such a model can reach, and this one does.
+    top = model["ceiling"]
+    assert top["childless"] == ["cow", "giraffe", "skateboard", "toilet", "none"]
+    assert (top["anchors_out_of_reach"], top["n"], top["source"]) == (1, 11, "ilsvrc-2012")
+    assert top["acc_orig"] == pytest.approx(model["acc_orig"]["value"])
+    notes = headline_lines(results)[0][3]
+    assert any("1 anchor out of reach" in note and "at most 90.9" in note for note in notes)
+
+
+def test_a_model_in_the_datasets_own_classes_has_no_ceiling(ytbb: Path, tmp_path: Path) -> None:
+    dataset = strobe.load_dataset(ytbb)
+    (tmp_path / "own.json").write_text(json.dumps({str(key): "cat" for key in dataset.frames.key}))
+    results = score_dataset(ytbb, [f"preds:{tmp_path}/own.json"], None, QUICK, Silent())
+    assert results["models"]["own"]["ceiling"] is None
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Dataset:
+    made = strobe.example_dataset(n_videos=12, k=3)
+    strobe.save_dataset(made, tmp_path / "data")
+    return made
+
+
+def save(dataset: Dataset, path: Path, *, seed: int = 0, without: int = 0) -> str:
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(len(dataset.frames), 2))
+    scores[dataset.labels.frame, dataset.labels.label] += 1.5
+    content = {str(key): row.tolist() for key, row in zip(dataset.frames.key, scores, strict=True)}
+    path.write_text(json.dumps(dict(list(content.items())[without:])))
+    return f"preds:{path}"
+
+
+def test_unscored_sets_stand_in_every_table(example: Dataset, tmp_path: Path) -> None:
+    specs = [save(example, tmp_path / "whole.json"), save(example, tmp_path / "part.json", seed=1, without=9)]
+    with pytest.raises(StrobeError, match=r"9 of 84 frames have no prediction, first 'clip-000/000000\.jpg'"):
+        score_dataset(tmp_path / "data", specs, tmp_path / "run", QUICK, Silent())
+    assert not (tmp_path / "run").exists()
+    results = score_dataset(tmp_path / "data", specs, tmp_path / "run", replace(QUICK, allow_missing=True), Silent())
+    assert results["models"]["part"]["unscored"] == {"frames": 9, "sets": 2}
+    (_, columns, rows, notes), *_ = headline_lines(results)
+    assert [row[columns.index("unscored sets")] for row in sorted(rows)] == ["2", "0"]
+    assert any("part: 2 sets unscored" in note for note in notes)
+    for path in (tmp_path / "run/tables").glob("*.csv"):
+        found = table(path)
+        if "model" in found[0] and path.stem != "trend":
+            said = {row["model"]: (row["unscored_frames"], row["unscored_sets"]) for row in found}
+            assert said["part"] == ("9", "2"), path.name
+            assert said["whole"] == ("0", "0"), path.name
+    # Scored again without the flag, what is missing is an error, not a silently smaller n.
+    with pytest.raises(StrobeError, match=r"part: 9 of 84 frames have no prediction yet.*--allow-missing"):
+        score_run(tmp_path / "run", QUICK, Silent())
+    again = score_run(tmp_path / "run", replace(QUICK, allow_missing=True), Silent())
+    assert again.results == results
+
+
+def test_all_files_come_in_or_none(example: Dataset, tmp_path: Path) -> None:
+    good = save(example, tmp_path / "good.json")
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(StrobeError, match="not JSON"):
+        score_dataset(tmp_path / "data", [good, f"preds:{tmp_path}/bad.json"], tmp_path / "run", QUICK, Silent())
+    assert not (tmp_path / "run").exists()
+    score_dataset(tmp_path / "data", [good], tmp_path / "run", QUICK, Silent())
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    other = save(example, tmp_path / "other.json", seed=2)
+    with pytest.raises(StrobeError, match="not JSON"):
+        score_dataset(tmp_path / "data", [other, f"preds:{tmp_path}/bad.json"], tmp_path / "run", QUICK, Silent())
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+
+
+def test_a_run_of_another_dataset_is_refused_untouched(example: Dataset, tmp_path: Path) -> None:
+    score_dataset(tmp_path / "data", [save(example, tmp_path / "a.json")], tmp_path / "run", QUICK, Silent())
+    second = strobe.example_dataset(n_videos=5, k=3)
+    strobe.save_dataset(second, tmp_path / "second")
+    before = sorted(path for path in (tmp_path / "run").rglob("*"))
+    with pytest.raises(StrobeError, match="holds a run on other frames"):
+        score_dataset(tmp_path / "second", [save(second, tmp_path / "b.json")], tmp_path / "run", QUICK, Silent())
+    assert sorted(path for path in (tmp_path / "run").rglob("*")) == before
+
+
+def test_a_file_added_to_a_run_joins_the_others(example: Dataset, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        spec = save(example, tmp_path / f"{name}.json", seed=ord(name))
+        results = score_dataset(tmp_path / "data", [spec], tmp_path / "run", QUICK, Silent())
+    assert set(results["models"]) == {"a", "b"}
+    assert len(results["comparison"]) == 3
+    with pytest.raises(StrobeError, match=r"to add a file give the dataset"):
+        score_run(tmp_path / "run", replace(QUICK, models=("preds:c.json",)), Silent())
+
+
+def test_a_dataset_that_was_moved_is_named(example: Dataset, tmp_path: Path) -> None:
+    results = score_dataset(tmp_path / "data", [save(example, tmp_path / "a.json")], tmp_path / "run", QUICK, Silent())
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    with pytest.raises(StrobeError, match="say where it lies now with --dataset"):
+        score_run(tmp_path / "run", QUICK, Silent())
+    moved = score_run(tmp_path / "run", QUICK, Silent(), dataset_path=tmp_path / "elsewhere")
+    assert moved.results == results
+    strobe.save_dataset(strobe.example_dataset(n_videos=5, k=3), tmp_path / "other")
+    with pytest.raises(StrobeError, match="other frames"):
+        score_run(tmp_path / "run", QUICK, Silent(), dataset_path=tmp_path / "other")
+
+
+def test_control_characters_in_a_name_go_nowhere(example: Dataset, tmp_path: Path) -> None:
+    spec = save(example, tmp_path / "a.json")
+    results = score_dataset(tmp_path / "data", [f"\x1b[31mred\u202e={spec}"], tmp_path / "run", QUICK, Silent())
+    assert list(results["models"]) == ["[31mred"]
+    for path in (tmp_path / "run").rglob("*.csv"):
+        assert "\x1b" not in path.read_text(encoding="utf-8")
+        assert "\u202e" not in path.read_text(encoding="utf-8")
+
+
+def test_without_bootstrap_no_interval_is_made_up(example: Dataset, tmp_path: Path) -> None:
+    request = ScoreRequest(options=ScoreOptions(bootstrap=False, control_seeds=3))
+    specs = [save(example, tmp_path / f"{name}.json", seed=seed) for seed, name in enumerate("ab")]
+    results = score_dataset(tmp_path / "data", specs, None, request, Silent())
+    Draft202012Validator(results_schema()).validate(json.loads(json.dumps(results)))
+    for part in results["comparison"]:
+        assert part["difference"]["low"] is None
+        assert part["difference"]["reason"] == "the bootstrap was switched off"
+    assert results["trend"]["median_drop"][0]["median_drop"]["low"] is None
+
+
+def compared(*runs: Path, **options: Any) -> list[dict[str, Any]]:
+    settings: dict[str, Any] = {"models": (), "options": QUICK.options, "subset": None, "progress": Silent()}
+    return compare_runs(runs, **settings | options)
+
+
+def test_runs_are_compared_and_models_of_one_name_told_apart(example: Dataset, tmp_path: Path) -> None:
+    runs = [tmp_path / "x/run", tmp_path / "y/run", tmp_path / "third"]
+    for seed, run in enumerate(runs):
+        spec = save(example, tmp_path / "m.json", seed=seed)
+        score_dataset(tmp_path / "data", [spec], run, QUICK, Silent())
+    pairs = [(part["a"], part["b"]) for part in compared(*runs) if part["metric"] == "drop"]
+    first, second = f"{tmp_path.resolve()}/x/run/m", f"{tmp_path.resolve()}/y/run/m"
+    assert pairs == [(first, second), (first, "third/m"), (second, "third/m")]
+    # The same figures as from one run that holds both.
+    both = [f"a=preds:{save_again(tmp_path, example, 0)}", f"b=preds:{save_again(tmp_path, example, 1)}"]
+    results = score_dataset(tmp_path / "data", both, tmp_path / "both", QUICK, Silent())
+    apart = compared(*runs[:2])
+    assert [part["difference"] for part in apart] == [part["difference"] for part in results["comparison"]]
+    with pytest.raises(StrobeError, match="given twice"):
+        compared(runs[0], runs[0])
+    with pytest.raises(StrobeError, match="two classifiers, here 1"):
+        compared(runs[0])
+    with pytest.raises(StrobeError, match="no predictions of nobody in the runs; they have m"):
+        compared(*runs, models=("nobody",))
+
+
+def save_again(folder: Path, dataset: Dataset, seed: int) -> Path:
+    save(dataset, folder / f"again{seed}.json", seed=seed)
+    return folder / f"again{seed}.json"
+
+
+def test_memory_does_not_grow_with_the_number_of_models(tmp_path: Path) -> None:
+    made = strobe.example_dataset(n_videos=2000, k=3)
+    strobe.save_dataset(made, tmp_path / "data")
+    save(made, tmp_path / "m.json")
+
+    def peak(n: int) -> int:
+        specs = [f"m{number}=preds:{tmp_path}/m.json" for number in range(n)]
+        tracemalloc.start()
+        score_dataset(tmp_path / "data", specs, None, ScoreRequest(options=ScoreOptions(bootstrap=False)), Silent())
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    few, many = peak(2), peak(12)
+    one_model = len(made.frames) * 2 * 8
+    # Ten more models: what stays of each is its figures, far less than its predictions and their Python objects.
+    assert many - few < 10 * one_model, (few, many)
