@@ -235,13 +235,11 @@ def main() -> int:
     }  # fmt: skip
     print(json.dumps(figures, indent=1))
     wrong = figures["lost"] or figures["doubled"] or figures["unasked"] or figures["pairs_given_to_two"] or tally.errors
-    slow = np.percentile(tally.decisions, 99) * 1000 > options.limit_ms if options.think else False
-    print(
-        "exactly once: "
-        + ("NO" if wrong else "yes")
-        + f"; p99 under {options.limit_ms:.0f} ms: "
-        + ("NO" if slow else "yes")
-    )
+    # Without thinking time the question is how much it can take, not how soon it answers.
+    slow = bool(options.think) and np.percentile(tally.decisions, 99) * 1000 > options.limit_ms
+    print("exactly once: " + ("NO" if wrong else "yes"))
+    if options.think:
+        print(f"p99 under {options.limit_ms:.0f} ms: " + ("NO" if slow else "yes"))
     return 1 if wrong or slow else 0
 
 
