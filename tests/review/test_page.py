@@ -159,6 +159,26 @@ def test_undo_any_number_of_steps_also_after_a_reload(small, run_server, visit):
     assert len(list(server.store.all())) == 6, "keeping a decision adds none"
 
 
+def test_undo_past_what_one_answer_of_the_server_holds(helpers, tmp_path, run_server, visit):
+    server = run_server(helpers.make_dataset(tmp_path / "many", n_sets=6, k=5))
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    cards = []
+    for number in range(58):
+        if number == 2:
+            ann.saved()
+            ann.page.reload()
+            ann.ready().shown()
+        cards.append(ann.card)
+        ann.decide()
+    for card in reversed(cards):
+        ann.page.keyboard.press("z")
+        ann.page.wait_for_selector(f'body[data-shown="{card}"]')
+    ann.page.keyboard.press("z")
+    ann.page.wait_for_selector("#alert:not([hidden])")
+    assert "no decision before" in ann.page.inner_text("#alert")
+
+
 def test_offline_for_a_while_and_a_closed_tab(small, run_server, visit):
     server = run_server(small)
     ann = visit(server.url, "Ann")

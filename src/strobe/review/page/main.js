@@ -31,6 +31,7 @@ let lastDecision = 0;
 let claiming = false;
 let paused = false;
 let noMorePast = false;
+let pastBefore = null;
 let unreachable = false;
 
 const tab = sessionStorage.getItem("strobe:tab") || newId();
@@ -85,7 +86,7 @@ async function enter() {
     // Someone new, or the first here: nothing of who was here before may go on.
     outbox?.stop();
     outbox = new Outbox(session.store, session.person.name, showSaved);
-    [cards, past, decided, card, cursor, noMorePast, gaps, lastDecision] = [[], [], new Set(), null, 0, false, [], 0];
+    [cards, past, decided, card, cursor, noMorePast, pastBefore, gaps, lastDecision] = [[], [], new Set(), null, 0, false, null, [], 0];
   }
   if (card && cursor === past.length) cards.unshift(card);
   card = null;
@@ -331,26 +332,30 @@ function undoJoint() {
   return joint.draw();
 }
 
+// Older decisions, made before this page was opened or on another machine. Pages of the log may hold nothing new: what
+// was decided here is in it too, and a corrected decision is one step, not two.
+async function loadPast() {
+  await outbox.send();
+  const known = new Set(past.map((one) => one.card.task + one.card.stage));
+  while (!noMorePast && cursor === 0) {
+    const { decisions } = await get(`/api/history${pastBefore ? `?before=${pastBefore}` : ""}`);
+    for (const one of decisions) {
+      pastBefore = one.seq;
+      const name = one.card.task + one.card.stage;
+      if (known.has(name)) continue;
+      known.add(name);
+      past.unshift(one);
+      cursor += 1;
+    }
+    noMorePast = decisions.length < 50;
+  }
+}
+
 async function undo() {
   if (joint) return undoJoint();
-  if (cursor === 0 && !noMorePast) {
-    // Older decisions, made before this page was opened or on another machine.
+  if (cursor === 0) {
     try {
-      const before = past[0]?.seq;
-      if (before === undefined && past.length) await outbox.send();
-      const { decisions } = await get(`/api/history${before ? `?before=${before}` : ""}`);
-      const known = new Set(past.map((one) => one.card.task + one.card.stage));
-      const seen = new Set();
-      const older = [];
-      for (const one of decisions) {
-        const name = one.card.task + one.card.stage;
-        if (known.has(name) || seen.has(name)) continue; // a corrected decision is one step, not two
-        seen.add(name);
-        older.unshift(one);
-      }
-      noMorePast = decisions.length < 50;
-      past = [...older, ...past];
-      cursor += older.length;
+      await loadPast();
     } catch (error) {
       return say(`Earlier decisions cannot be shown: ${error.message}`);
     }
