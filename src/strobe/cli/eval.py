@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strobe.cli.common import folder, json_option, out_option, print_json, progress, quiet_option
-from strobe.cli.predicting import predicting_options
+from strobe.cli.predicting import model_option, predicting_options
 from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable
 
@@ -23,7 +23,7 @@ __all__ = ["command"]
     epilog="Example: strobe eval clips/ -m efficientnet-lite0 -m timm:resnet50.a1_in1k -m preds:mine.json -o run/"
 )
 @click.argument("dataset", type=folder())
-@click.option("-m", "--model", "models", multiple=True, required=True, help="A model, a glob, @testbed or preds:FILE.")
+@model_option
 @out_option(what="predictions, results and report")
 @click.option("--no-report", is_flag=True, help="Stop after the figures.")
 @predicting_options

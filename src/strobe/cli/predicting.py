@@ -7,7 +7,17 @@ from typing import Any
 
 import click
 
-__all__ = ["predicting_options"]
+__all__ = ["merge_option", "model_option", "predicting_options"]
+
+model_option = click.option(
+    "-m", "--model", "models", multiple=True, required=True, metavar="MODEL",
+    help="provider:name[@weights], a glob, preds:FILE or @testbed; may be repeated. See strobe models.",
+)  # fmt: skip
+
+merge_option = click.option(
+    "--merge", type=click.Choice(["max", "mean", "sum"]), default="max", show_default=True,
+    help="How several of the model's classes become one: raw max, raw mean, log of summed probability.",
+)  # fmt: skip
 
 _OPTIONS = (
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
@@ -17,10 +27,13 @@ _OPTIONS = (
         show_default=True, help="auto: bfloat16 on CUDA, float32 elsewhere.",
     ),
     click.option("--image-size", type=click.IntRange(8, 8192), help="Another input size than the model's own."),
-    click.option("--settings", type=click.Path(path_type=Path), help="JSON with size, normalisation and labels (ONNX)."),
+    click.option("--model-settings", type=click.Path(path_type=Path), metavar="JSON",
+                 help="Size, normalisation and labels of a model that cannot say them (ONNX)."),
     click.option("--workers", type=click.IntRange(1, 256), help="Decoding threads; default: one per core."),
     click.option("--decode", type=click.Choice(["cpu", "device"]), default="cpu", show_default=True,
                  help="device: JPEGs on the GPU beside the CPU; pixels may differ by a level, kept apart."),
+    click.option("--models-at-once", type=click.IntRange(1), default=8, show_default=True,
+                 help="Models in memory together; a frame is read once for all of them."),
     click.option("--deterministic", is_flag=True, help="Same bits run after run on one machine; slower on a GPU."),
     click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
     click.option("--offline", is_flag=True, help="Download nothing."),
@@ -34,18 +47,18 @@ def predicting_options(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(
         *args: Any, device: str, batch_size: int | None, precision: Any, image_size: int | None,
-        settings: Path | None, workers: int | None, decode: str, deterministic: bool, trust: bool, offline: bool,
-        retry_errors: bool, **rest: Any,
+        model_settings: Path | None, workers: int | None, decode: str, models_at_once: int, deterministic: bool,
+        trust: bool, offline: bool, retry_errors: bool, **rest: Any,
     ) -> None:  # fmt: skip
         from strobe.models.options import LoadOptions
         from strobe.workflows.predict import PredictOptions
 
         prediction = PredictOptions(
             load=LoadOptions(
-                device=device, batch_size=batch_size, precision=precision, image_size=image_size, settings=settings,
-                deterministic=deterministic, trust=trust, offline=offline,
+                device=device, batch_size=batch_size, precision=precision, image_size=image_size,
+                settings=model_settings, deterministic=deterministic, trust=trust, offline=offline,
             ),
-            workers=workers, decode=decode, retry_errors=retry_errors,
+            workers=workers, decode=decode, retry_errors=retry_errors, models_at_once=models_at_once,
         )  # fmt: skip
         function(*args, prediction=prediction, **rest)
 

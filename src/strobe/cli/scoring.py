@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from strobe.cli.common import seed_option
+from strobe.cli.predicting import merge_option
 
 __all__ = ["scoring_options"]
 
@@ -22,10 +23,7 @@ _OPTIONS = (
         "--interval", type=click.Choice(["auto", "clopper-pearson"]), default="auto", show_default=True,
         help="auto: Korn-Graubard where videos hold several sets; clopper-pearson: as printed in the papers.",
     ),
-    click.option(
-        "--merge", type=click.Choice(["max", "mean", "sum"]), default="max", show_default=True,
-        help="How several source classes become one: raw max, raw mean, log of summed probability.",
-    ),
+    merge_option,
     click.option(
         "--kind", type=click.Choice(["auto", "logits", "probabilities", "labels"]), default="auto", show_default=True,
         help="What prediction files hold, where they do not say.",

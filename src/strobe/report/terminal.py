@@ -22,7 +22,7 @@ def print_headline(results: Json, file: IO[str]) -> None:
     console = Console(file=file, width=None if terminal else 240, highlight=False, soft_wrap=not terminal)
     for title, columns, rows, notes in headline_lines(results):
         if terminal:
-            table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", pad_edge=False)
+            table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
             for place, column in enumerate(columns):
                 table.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
             for row in rows:

@@ -94,7 +94,7 @@ class OnnxDetector:
 
 
 def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
-    """The JSON beside the file (or the one named with --settings); empty where there is none."""
+    """The JSON beside the file (or the one named with --model-settings); empty where there is none."""
     beside = options.settings or path.with_suffix(".json")
     if options.settings is None and not beside.is_file():
         return {}
