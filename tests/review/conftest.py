@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from strobe.core.dataset import Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
-from strobe.core.labels import LabelSpace
+from strobe.core.labels import LabelSpace, space
 from strobe.datasets import folder as folders
 
 pytest.importorskip("sqlalchemy")
@@ -78,6 +78,31 @@ def make_dataset(root: Path, *, n_sets: int = 3, k: int = 2, images: bool = True
         ),
         labels=Labels(frame=np.arange(n), label=np.repeat(np.arange(n_sets) % len(SPACE), width)),
     )
+    folders.write(dataset, root)
+    return folders.read(root)
+
+
+def anchors_alone(root: Path, keys: list[str], labels: list[int]) -> Dataset:
+    """A youtube-bb dataset of anchors without candidates, one video each, without images."""
+    n = len(keys)
+    zeros = np.zeros(n, dtype=np.int64)
+    blank = texts([""] * n)
+    names = texts([key.split("/")[0] for key in keys])
+    dataset = Dataset(
+        info=DatasetInfo(name="anchors", label_space=space("youtube-bb"), k=10, label_source="anchor"),
+        videos=Videos(
+            video_id=names, name=names, fps_num=zeros, fps_den=zeros, n_frames=zeros - 1, path=blank, codec=blank
+        ),
+        frames=Frames(
+            video=np.arange(n), index=zeros, key=texts(keys), pts=zeros, time_num=zeros, time_den=zeros,
+            pict_type=blank, width=zeros, height=zeros, sha256=blank, media=blank,
+        ),
+        sets=Sets(
+            set_id=texts(keys), set=np.arange(n), frame=np.arange(n), distance=zeros.astype(float),
+            is_anchor=zeros == 0,
+        ),
+        labels=Labels(frame=np.arange(n), label=np.array(labels)),
+    )  # fmt: skip
     folders.write(dataset, root)
     return folders.read(root)
 
@@ -193,7 +218,7 @@ def clock() -> Clock:
 @pytest.fixture
 def helpers() -> SimpleNamespace:
     """The makers of this file, for tests that need their own sizes."""
-    return SimpleNamespace(make_dataset=make_dataset, picture=picture, SPACE=SPACE)
+    return SimpleNamespace(make_dataset=make_dataset, picture=picture, anchors_alone=anchors_alone)
 
 
 class Running:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -272,13 +273,31 @@ def test_other_bad_imports_are_one_line(small, tmp_path):
 
 
 @pytest.mark.skipif(not REFERENCE.exists(), reason="the reference material is not here")
-def test_the_real_anchor_annotations_are_read_whole():
-    from strobe.core.annotations import parse_annotations
-
-    found = parse_annotations(json.loads(REFERENCE.read_text()), REFERENCE)
-    good = [one for one in found if "good" in one.words and not one.words & {"bad", "unsure"}]
-    assert len(found) == 2467
-    assert len(good) > 2030
+def test_the_real_anchor_annotations(helpers, tmp_path):
+    """The papers' 2,467 reviewed YTBB anchors, imported as votes on a dataset that has those anchors alone."""
+    entries = json.loads(REFERENCE.read_text())["annotations"]
+    keys = ["/".join(entry["key"].split("/")[-2:]) for entry in entries]
+    listed = {}
+    for line in (REFERENCE.parent / "ytbb_robustness_test_anchors_full.csv").read_text().split()[1:]:
+        video, time_ms, label = line.split(",")
+        listed[f"{video}_{time_ms}"] = 23 if label == "22" else int(label)  # in the list 22 is car
+    data = helpers.anchors_alone(tmp_path / "ytbb", keys, [listed[key.split("/")[0]] for key in keys])
+    found = review.import_votes(data.root, REFERENCE, annotator="papers")
+    assert found == {"read": 2467, "added": 2467, "elsewhere": 0}
+    review.export(data.root)
+    data = folders.read(data.root)
+    derivation = derive(data)
+    kept = derivation.kept_set
+    # By hand over the file: good, and neither bad nor unsure.
+    good = np.array([set(entry["labels"]) & {0, 1, 2} == {0} for entry in entries])
+    assert kept.tolist() == good.tolist()
+    assert int(good.sum()) == 2169
+    names = data.info.label_space.names
+    after = [{names[label] for label in replace(data, labels=derivation.labels).labels_of(row)} for row in range(30)]
+    words = json.loads(REFERENCE.read_text())["labels"]
+    for row in range(30):
+        added = {words[label] for label in entries[row]["labels"] if label > 2}
+        assert after[row] == added | {names[listed[keys[row].split("/")[0]]]}
 
 
 # -- the command line -------------------------------------------------------------------------------------------------
