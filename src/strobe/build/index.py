@@ -326,6 +326,8 @@ def decode_all(container: Any, stream: Any, faults: list[str]) -> Iterator[Any]:
     """
     import av
 
+    # In a transport stream the flag stands for a gap between packets (two recordings joined): the data may be whole.
+    flags_mean_damage = container.format.name != "mpegts"
     packets = container.demux(stream)
     while True:
         try:
@@ -335,7 +337,7 @@ def decode_all(container: Any, stream: Any, faults: list[str]) -> Iterator[Any]:
         except av.error.FFmpegError as error:
             faults.append(f"the file breaks off ({_reason(error)})")
             packet = None
-        if packet is not None and packet.is_corrupt:
+        if packet is not None and packet.is_corrupt and flags_mean_damage:
             # Half a packet at the end of an avi file decodes to a frame that looks whole and is not.
             faults.append("a packet is damaged")
             continue
