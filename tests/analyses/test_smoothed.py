@@ -1,0 +1,85 @@
+"""Smoothing by hand: rejected frames are in the window, gaps are not neighbours, only accepted frames are judged."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from strobe.analyses.classification import ScoreOptions, score
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.labels import LabelSpace
+from strobe.core.predictions import Predictions
+from strobe.core.protocol import reviewed
+from strobe.core.records import Verdict
+from strobe.datasets.columns import DatasetBuilder, frame_list_digest
+
+
+def strip(*, missing: tuple[int, ...] = ()) -> Dataset:
+    """One anchor at index 3 of seven frames, in two videos alike; `missing` indices are not in the dataset."""
+    grown = DatasetBuilder()
+    for name in ("a", "b"):
+        video = grown.video(video_id=frame_list_digest([name]), name=name)
+        rows = {
+            index: grown.frame(video=video, index=index, key=f"{name}/{index}", labels=[0])
+            for index in range(7)
+            if index not in missing
+        }
+        members = [(row, index - 3) for index, row in rows.items() if index != 3]
+        grown.set(set_id=name, anchor=rows[3], members=members)
+    return grown.build(DatasetInfo(name="strip", label_space=LabelSpace.of_names("two", ("no", "yes")), k=3))
+
+
+def probabilities(dataset: Dataset, right: list[float]) -> Predictions:
+    """The probability of the right class (0) by frame index, the same in both videos."""
+    p = np.array([right[index] for index in dataset.frames.index.tolist()])
+    return Predictions.from_scores("m", np.stack([p, 1 - p], axis=1), kind="probabilities")
+
+
+def outcome(dataset: Dataset, predictions: Predictions, method: str, parameter: float) -> tuple[float, float, float]:
+    options = ScoreOptions(bootstrap=False, windows=(1, 2), alphas=(0.5,))
+    found = score(dataset, predictions, options=options)
+    part = next(one for one in found.smoothing if (one.method, one.parameter) == (method, parameter))
+    assert part.acc_orig.value is not None
+    assert part.acc_pmk.value is not None
+    return part.acc_orig.value, part.acc_pmk.value, part.incomplete
+
+
+def vote(dataset: Dataset, number: int, index: int, decision: str) -> Verdict:
+    row = next(r for r in range(len(dataset.frames)) if dataset.frames.key[r] == f"{'ab'[number]}/{index}")
+    return Verdict(
+        verdict_id=f"{number}-{index}", annotator="ann", at="2026-01-01T00:00:00Z", stage="pair",
+        set_id="ab"[number], frame_id=dataset.frame_ids()[row], decision=decision,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def test_rejected_frames_are_in_the_window_but_not_judged() -> None:
+    candidates = strip()
+    votes = tuple(
+        vote(candidates, number, index, "dissimilar" if index == 5 else "similar")
+        for number in (0, 1)
+        for index in (0, 1, 2, 4, 5, 6)
+    )
+    dataset = reviewed(replace(candidates, verdicts=votes))
+    assert len(dataset.sets.frame) == 12, "index 5 was rejected in both sets"
+    steady = [0.9, 0.9, 0.9, 0.9, 0.4, 0.9, 0.9]
+    assert outcome(dataset, probabilities(dataset, steady), "none", 0)[:2] == (1.0, 0.0)
+    # (0.9 + 0.4 + 0.9) / 3 is above one half only with the rejected frame at index 5 in the window.
+    assert outcome(dataset, probabilities(dataset, steady), "centred", 1)[:2] == (1.0, 1.0)
+    worse = [0.9, 0.9, 0.6, 0.6, 0.4, 0.1, 0.9]
+    assert outcome(dataset, probabilities(dataset, worse), "centred", 1)[:2] == (1.0, 0.0)
+    # Index 5 itself is wrong after smoothing, (0.9 + 0.1 + 0.1) / 3, and nobody asks.
+    only_it = [0.9, 0.9, 0.9, 0.9, 0.9, 0.0, 0.55]
+    assert outcome(dataset, probabilities(dataset, only_it), "none", 0)[:2] == (1.0, 1.0)
+
+
+def test_a_gap_is_no_neighbour() -> None:
+    dataset = strip(missing=(4,))
+    # Index 5 is alone with 6: (0.3 + 0.6) / 2 fails; taking 3 for its neighbour would give (0.9 + 0.3 + 0.6) / 3.
+    wrong = [0.9, 0.9, 0.9, 0.9, 0.0, 0.3, 0.6]
+    orig, perturbed, incomplete = outcome(dataset, probabilities(dataset, wrong), "centred", 1)
+    assert (orig, perturbed) == (1.0, 0.0)
+    assert incomplete == pytest.approx(4 / 6), "both ends, and both sides of the gap"
+    # The exponential average weighs a frame after a gap of two by 1 − ½² = ¾.
+    edge = [1.0, 1.0, 1.0, 1.0, 0.0, 0.3, 1.0]
+    assert outcome(dataset, probabilities(dataset, edge), "ema", 0.5)[:2] == (1.0, 0.0)
+    assert 0.25 * 1.0 + 0.75 * 0.3 < 0.5 < 0.5 * 1.0 + 0.5 * 0.3
