@@ -357,7 +357,15 @@ def test_view_zoom_and_difference(small, run_server, visit):
 
 @pytest.mark.parametrize(
     ("width", "height", "touch"),
-    [(1280, 800, False), (1024, 600, False), (1920, 1080, False), (390, 780, True), (780, 390, True), (360, 640, True)],
+    [
+        (1280, 800, False),
+        (1024, 600, False),
+        (820, 700, False),
+        (1920, 1080, False),
+        (390, 780, True),
+        (780, 390, True),
+        (360, 640, True),
+    ],
 )
 def test_the_pair_and_every_choice_fit_the_screen(small, run_server, visit, width, height, touch):
     server = run_server(small)

@@ -94,6 +94,7 @@ async function enter() {
   const others = othersWaiting(session.store, session.person.name);
   for (const [name, count] of others) say(`${count} decisions of ${name} wait in this browser: log in as ${name} to send them.`);
   await startJoint();
+  $("meter").hidden = Boolean(joint);
   await refill();
   next();
 }
