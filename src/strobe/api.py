@@ -9,11 +9,12 @@
 (1.0, 1.0, 0)
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from strobe.core.dataset import Dataset
+from strobe.core.errors import expect
 from strobe.core.predictions import Predictions
 
 if TYPE_CHECKING:
@@ -40,14 +41,21 @@ def load_predictions(
     path: str | Path,
     dataset: Dataset,
     *,
+    name: str | None = None,
     kind: Literal["auto", "logits", "probabilities", "labels"] = "auto",
+    space: str | None = None,
     merge: str = "max",
     allow_missing: bool = False,
 ) -> Predictions:
-    """Predictions from a JSON, JSONL, CSV or Parquet file, aligned with the dataset's frames."""
+    """Predictions from a JSON, JSONL, CSV or Parquet file, aligned with the dataset's frames.
+
+    The model is called `name`, or as the file is. `space` is the label space of class numbers, e.g. ilsvrc-2012.
+    """
     from strobe.datasets.read_predictions import read_predictions
 
-    found = read_predictions(Path(path), dataset, kind=kind, merge=merge, allow_missing=allow_missing)
+    found = read_predictions(
+        Path(path), dataset, name=name, kind=kind, source_space=space, merge=merge, allow_missing=allow_missing
+    )
     return found.predictions
 
 
@@ -66,16 +74,45 @@ def score(
     return score_one(dataset, predictions, options=ScoreOptions(k=k, interval=interval, seed=seed))
 
 
-def results(dataset: Dataset, scores: "Sequence[ClassificationScore]", *, seed: int = 0) -> dict[str, Any]:
-    """The content of results.json for several scored models, with their comparison and trend."""
+def results(
+    dataset: Dataset,
+    predictions: Sequence[Predictions],
+    *,
+    k: int | None = None,
+    interval: Literal["auto", "clopper-pearson"] = "auto",
+    seed: int = 0,
+    standard: Collection[str] = (),
+) -> dict[str, Any]:
+    """The content of results.json for several models: their scores, their comparison, the trend.
+
+    `standard` names the models that make the trend line. Frames without a prediction are unscored, as with the command
+    line's --allow-missing.
+
+    >>> dataset = example_dataset()
+    >>> labels = dataset.labels.label[dataset.labels.frame.argsort()]
+    >>> found = results(dataset, [Predictions.from_labels("perfect", labels)])
+    >>> found["models"]["perfect"]["acc_pmk"]["value"]
+    1.0
+    """
+    from strobe.analyses.classification import Prepared, ScoreOptions
+    from strobe.analyses.classification import score as score_one
     from strobe.analyses.comparison import compare
+    from strobe.analyses.offsets import OffsetPool
     from strobe.analyses.results import results_json
     from strobe.analyses.trend import fit
 
+    expect(len(predictions) > 0, "predictions", "at least one model", 0)
+    prepared = Prepared(dataset, ScoreOptions(k=k, interval=interval, seed=seed))
+    pool = OffsetPool(prepared.plan)
+    scores = [
+        score_one(dataset, one, prepared=prepared, pool=pool, standard=one.model in standard) for one in predictions
+    ]
+    missing = any(one.unscored_sets for one in scores)
     return results_json(
         dataset,
         scores,
-        settings={"interval": "auto", "seed": seed, "merge": "max", "subset": None, "allow_missing": True},
+        settings={"interval": interval, "seed": seed, "merge": "max", "subset": None, "allow_missing": missing},
+        pool=pool,
         comparison=compare(dataset, scores, seed=seed),
         trend=fit(dataset, scores, seed=seed),
     )

@@ -74,7 +74,7 @@ def test_table_json_and_files_agree(dataset: Dataset, tmp_path: Path) -> None:
     model = written["models"]["mine"]
     assert [point["acc"]["count"] for point in model["curve"]] == plain_counts(dataset, scores)
     assert model["acc_orig"]["count"] - model["acc_pmk"]["count"] == model["drop"]["count"]
-    assert (tmp_path / "run/tables").glob("*.csv")
+    assert {path.stem for path in (tmp_path / "run/tables").glob("*.csv")} >= {"headline", "curve", "per_class"}
     again = run("score", tmp_path / "run", "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["models"]["mine"] == model
@@ -82,14 +82,19 @@ def test_table_json_and_files_agree(dataset: Dataset, tmp_path: Path) -> None:
 
 
 def test_python_gives_the_same_estimates(dataset: Dataset, tmp_path: Path) -> None:
-    scores = predictions(dataset)
-    (tmp_path / "mine.json").write_text(json.dumps(scores))
-    done = run("score", tmp_path / "data", "-m", f"preds:{tmp_path}/mine.json", "--json")
-    matrix = np.array([scores[key] for key in dataset.frames.key])
-    found = strobe.score(
-        strobe.load_dataset(tmp_path / "data"), strobe.Predictions.from_scores("mine", matrix, kind="logits")
-    )
-    assert json.loads(done.stdout)["models"]["mine"] == json.loads(json.dumps(found.to_json()))
+    words, held = [], []
+    for seed, name in enumerate(("mine", "yours")):
+        scores = predictions(dataset, seed=seed)
+        (tmp_path / f"{name}.json").write_text(json.dumps(scores))
+        words += ["-m", f"preds:{tmp_path}/{name}.json"]
+        matrix = np.array([scores[key] for key in dataset.frames.key])
+        held.append(strobe.Predictions.from_scores(name, matrix, kind="logits"))
+    done = json.loads(run("score", tmp_path / "data", *words, "--json").stdout)
+    loaded = strobe.load_dataset(tmp_path / "data")
+    found = strobe.score(loaded, held[0])
+    assert done["models"]["mine"] == json.loads(json.dumps(found.to_json()))
+    assert done == json.loads(json.dumps(strobe.results(loaded, held)))
+    assert strobe.score(loaded, strobe.load_predictions(tmp_path / "mine.json", loaded)).acc_pmk == found.acc_pmk
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the released metadata is not here")
