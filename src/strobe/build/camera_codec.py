@@ -37,7 +37,9 @@ def h264_round_trip(
     buffer = io.BytesIO()
     try:
         with av.open(buffer, "w", format="mp4") as container:
-            settings = {"crf": str(crf), "preset": "medium", "threads": "1", "x264-params": f"keyint={gop}:scenecut=0"}
+            # Without cpu-independent x264's AVX-512 code gives other bits from run to run.
+            tuning = f"keyint={gop}:scenecut=0:cpu-independent=1"
+            settings = {"crf": str(crf), "preset": "medium", "threads": "1", "x264-params": tuning}
             stream = container.add_stream("libx264", rate=fps, options=settings)
             stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
             stream.time_base = stream.codec_context.time_base = Fraction(1, fps)

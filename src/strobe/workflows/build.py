@@ -1,12 +1,8 @@
 """`strobe build`: videos in, a dataset folder of candidate sets out."""
 
-import multiprocessing
-import os
 import re
-import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -26,6 +22,7 @@ from strobe.core.files import make_folder
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
+from strobe.workflows.pool import worker_pool
 
 __all__ = ["BuildOptions", "Built", "build"]
 
@@ -305,7 +302,7 @@ def _outcomes(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
         return
     done: set[str] = set()
     broken = False
-    with _pool(min(workers, len(jobs))) as pool:
+    with worker_pool(min(workers, len(jobs))) as pool:
         futures: list[Future[Outcome]] = [pool.submit(run_job, job) for job in jobs]
         for future in as_completed(futures):
             try:
@@ -322,44 +319,11 @@ def _outcomes(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
 
 
 def _alone(job: Job) -> Outcome:
-    with _pool(1) as pool:
+    with worker_pool(1) as pool:
         try:
             return pool.submit(run_job, job).result()
         except BrokenProcessPool:
             return Outcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it")
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    # spawn: a forked copy of a process with threads (progress bars, BLAS, FFmpeg) can hang.
-    context = multiprocessing.get_context("spawn")
-    others = {process.pid for process in multiprocessing.active_children()}
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
-    try:
-        yield pool
-    except BaseException:
-        # Ctrl-C or a full disk: nobody waits for videos that are half done. What they wrote does not count.
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():
-            if process.pid not in others:
-                process.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """Workers of a killed build must not live on and write beside the one that resumes it; Ctrl-C is the parent's."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextmanager

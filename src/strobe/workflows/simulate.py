@@ -1,10 +1,6 @@
 """`strobe simulate`: photos in, a dataset of simulated hand-held clips out."""
 
-import multiprocessing
-import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,6 +13,7 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.ports import Image, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.media import decode_image
+from strobe.workflows.pool import worker_pool
 
 __all__ = ["SimulateOptions", "Simulated", "simulate"]
 
@@ -120,22 +117,8 @@ def _mapped(jobs: Sequence[ClipJob], workers: int) -> Iterator[Iterator[ClipResu
     if workers == 1 or len(jobs) == 1:
         yield map(simulate_clip, jobs)
         return
-    # spawn: a forked copy of a process with threads (progress bars, BLAS) can hang.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, initializer=_leave_interrupts_to_the_parent)
-    try:
+    with worker_pool(min(workers, len(jobs))) as pool:
         yield pool.map(simulate_clip, jobs)
-    except BrokenProcessPool as error:
-        raise StrobeError(
-            "a worker process died (out of memory?); finished clips are kept: the same command goes on, try --workers 1"
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    """Ctrl-C reaches every process of a terminal; only the parent has something to say about it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _each_once(clips: Sequence[ClipResult]) -> list[ClipResult]:
