@@ -127,7 +127,7 @@ def end_to_end(
     share: tuple[int, int],
     threads: int,
     shard: int,
-    lanes: int = 3,
+    lanes: int = 4,
 ) -> float:
     """The engine: frames on disk to predictions on disk."""
     runner = Runner(name="resnet50", model=model, projection=projection("ilsvrc-2012", "imagenet-vid"))
@@ -232,7 +232,7 @@ def decode_alone(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--frames", type=int, default=16384)
+    parser.add_argument("--frames", type=int, default=24576)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--shard", type=int, default=4096)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
@@ -256,6 +256,7 @@ def main() -> None:
         }  # fmt: skip
         rounds = 60 if device == "cuda" else 1
         result["bare_forward"] = bare_forward(model, batch, device=device, rounds=rounds, compiled=False)
+        torch.set_num_threads(1)  # as the predict workflow does
         result["decode_alone"] = decode_alone(model, dataset, device=device, threads=threads, batch=batch)
         first = (1, 1) if device == "cuda" else (0, 1)
         end_to_end(model, dataset, device=device, share=first, threads=threads, shard=options.shard)  # warm the cache

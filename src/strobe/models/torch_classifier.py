@@ -171,13 +171,15 @@ def cpu_lanes() -> int:
 
 @contextmanager
 def sharing_cores(models: Iterable[object]) -> Iterator[None]:
-    """While open, torch uses as many threads per forward as leave room for the models' lanes."""
-    if max([getattr(model, "lanes", 1) for model in models], default=1) == 1:
+    """While open, torch uses few enough threads per call: forwards share the cores, and so do threads that prepare."""
+    lanes = [model.lanes for model in models if isinstance(model, TorchClassifier)]
+    if not lanes:
         yield
         return
     torch = require("torch", what="running a model", extra="models")
     before = torch.get_num_threads()
-    torch.set_num_threads(max(1, before // cpu_lanes()))
+    # With the model on another device the cores only prepare images, one image to a thread.
+    torch.set_num_threads(max(1, before // max(lanes)) if max(lanes) > 1 else 1)
     try:
         yield
     finally:

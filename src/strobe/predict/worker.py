@@ -35,7 +35,7 @@ class DecodeOptions:
     chunk: int = 4
     ahead: int = 12
     device_share: tuple[int, int] = (0, 1)
-    device_lanes: int = 3
+    device_lanes: int = 4
 
     def on_device(self, batch: int) -> bool:
         """Whether this batch of a shard is decoded by the device; spread evenly and the same every time.
@@ -116,7 +116,7 @@ class ShardWorker:
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (nobody watches)
         self._pool = ThreadPoolExecutor(decode.threads, thread_name_prefix="decode")
         self._lanes = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
-        self._readers = ThreadPoolExecutor(2 * len(runners), thread_name_prefix="read")
+        self._readers = ThreadPoolExecutor(max(1, len(runners)), thread_name_prefix="read")
         self._closed = False
         self._n_forwards = max([runner.lanes for runner in runners], default=1)
         self._forwards = ThreadPoolExecutor(self._n_forwards, thread_name_prefix="forward")
@@ -131,10 +131,11 @@ class ShardWorker:
         """The shard's predictions. Ctrl-C raises Interrupted with whole batches kept."""
         work = [_Work(self._runners[name], _plan(shard, self._runners[name], rows)) for name, rows in _due(shard)]
         try:
-            lanes = [future for one in work for future in self._start_device_batches(one)]
+            feeds = [feed for one in work for feed in self._start_device_batches(one)]
             self._cpu_batches(work)
-            for future in lanes:
-                future.result()
+            for feed in feeds:
+                for future in feed.result():
+                    future.result()
         except KeyboardInterrupt as error:
             self.close()
             raise Interrupted(_result(work, shard, complete=False)) from error
@@ -219,7 +220,7 @@ class ShardWorker:
 
     # -- decoding on the device ----------------------------------------------------------------------------------
 
-    def _start_device_batches(self, one: _Work) -> list[Future[None]]:
+    def _start_device_batches(self, one: _Work) -> list[Future[list[Future[None]]]]:
         model = one.runner.model
         if not self._decode.device_share[0] or not isinstance(model, EncodedClassifier):
             return []
@@ -227,10 +228,11 @@ class ShardWorker:
         one.batches = [batch for place, batch in enumerate(one.batches) if not self._decode.on_device(place)]
         return [self._readers.submit(self._feed_device, one, on_device)]
 
-    def _feed_device(self, one: _Work, batches: list[list[int]]) -> None:
-        """Read files ahead in this one thread, and hand whole batches to the device's lanes.
+    def _feed_device(self, one: _Work, batches: list[list[int]]) -> list[Future[None]]:
+        """Read files ahead in this one thread and hand whole batches to the device's lanes; those still running.
 
-        One reader is faster than many: reading is little work but much taking turns with the interpreter.
+        One reader is faster than many: reading is little work but much taking turns with the interpreter. It does not
+        wait for its last batches, so that the next shard's files are read meanwhile.
         """
         running: deque[Future[None]] = deque()
         for rows in batches:
@@ -239,8 +241,7 @@ class ShardWorker:
             running.append(self._lanes.submit(self._device_batch, one, rows, self._read_files(rows)))
             if len(running) > self._decode.device_lanes + 1:
                 running.popleft().result()
-        for future in running:
-            future.result()
+        return list(running)
 
     def _device_batch(self, one: _Work, rows: list[int], read: list[tuple[int, bytes | StrobeError | None]]) -> None:
         if one.failure is not None:
