@@ -1,6 +1,8 @@
 // The review page: one pair at a time, a key for everything, nothing lost.
 
-import { $, element, get, newId, post } from "./api.js";
+import { $, get, newId, post } from "./api.js";
+import { setUpConfirm, setUpPerson } from "./dialogs.js";
+import { drawCard, drawIdle, drawProgress, drawSaved, hush, say } from "./draw.js";
 import { JointPanel } from "./joint.js";
 import { actionOf, openKeys, setUpKeys } from "./keys.js";
 import { LabelPanel } from "./labels.js";
@@ -175,17 +177,7 @@ function idle() {
 function showIdle() {
   const offline = unreachable || outbox.state === "offline";
   const left = progress ? progress.pairs_open + progress.anchors_open : 0;
-  const [title, text] = paused
-    ? ["Paused", "Who runs this review has paused you. Everything you decided is kept."]
-    : offline
-      ? ["Offline", "What you decided is kept in this browser. New pairs come when the server can be reached."]
-      : claiming
-        ? ["One moment", "Fetching the next pairs."]
-        : left
-          ? ["Nothing for you right now", "The last pairs are with other people; they come here if they are given back."]
-          : ["All done", "Every pair that needs you has your vote. Doubtful pairs of others may still come for a second look."];
-  $("idle-title").textContent = title;
-  $("idle-text").textContent = text;
+  drawIdle(paused ? "paused" : offline ? "offline" : claiming ? "fetching" : left ? "waiting" : "done");
   $("idle-undo").hidden = !past.length && !progress?.mine;
 }
 
@@ -194,39 +186,11 @@ function showIdle() {
 async function showCard(one, earlier) {
   card = one;
   show("review");
-  const anchorStage = one.stage === "anchor";
-  $("review").className = anchorStage ? "anchor-stage" : one.stage;
-  $("question").textContent = anchorStage
-    ? "Which of these classes are in the picture?"
-    : joint
-      ? "Together: do these two look the same?"
-      : one.stage === "verify"
-        ? "Second look: do these two look the same?"
-        : "Do these two look the same?";
-  $("hint").textContent = anchorStage
-    ? "Add what is missing, remove what is not there."
-    : "If something distinctive is visible in one frame only, choose dissimilar.";
-  const text = (list) => list.map((label) => label.name).join(", ") || "no label";
-  const [a, b] = document.querySelectorAll("#panes .labels");
-  a.textContent = text(one.labels);
-  b.textContent = text(one.neighbour_labels);
   wrong = earlier ? earlier.label_right === false : false;
-  $("note").value = earlier?.note || "";
-  $("past").hidden = !earlier;
-  if (earlier) $("past").textContent = `You said: ${describe(earlier)}. Decide again, or keep it.`;
-  $("forward-button").hidden = !earlier;
-  $("label-panel").hidden = !anchorStage;
-  $("joint-panel").hidden = $("joint-save").hidden = !joint;
-  $("wrong-button").hidden = anchorStage;
-  if (anchorStage) labels.show(earlier?.labels?.length ? earlier.labels : one.labels.map((label) => label.id));
-  for (const button of document.querySelectorAll("#reasons button")) button.hidden = anchorStage;
-  $("reasons").hidden = anchorStage;
-  document.querySelector("[data-action=similar]").firstChild.textContent = anchorStage ? "Good anchor" : "Similar";
+  drawCard(one, earlier, Boolean(joint));
+  if (one.stage === "anchor") labels.show(earlier?.labels?.length ? earlier.labels : one.labels.map((label) => label.id));
   if (joint) joint.clear();
-  showVotes(one.votes);
   showWrong();
-  const mark = earlier && (earlier.bad_anchor ? "bad" : earlier.reason || (earlier.decision === "dissimilar" ? "bad" : earlier.decision));
-  for (const button of document.querySelectorAll("#decide button")) button.classList.toggle("said", button.dataset.action === mark);
   hiddenFor = 0;
   shownAt = performance.now();
   const done = await viewer.show(one);
@@ -235,24 +199,6 @@ async function showCard(one, earlier) {
     shownAt = performance.now();
     document.body.dataset.shown = `${one.task}-${one.stage}`;
   }
-}
-
-function describe(earlier) {
-  const words = { similar: "similar", dissimilar: "dissimilar", unsure: "unsure" };
-  let text = earlier.bad_anchor ? "bad anchor" : words[earlier.decision];
-  if (earlier.reason) text += ` (${earlier.reason})`;
-  return earlier.label_right === false ? `${text}, label wrong` : text;
-}
-
-function showVotes(votes) {
-  $("votes").hidden = !votes.length;
-  $("votes").replaceChildren(
-    ...votes.map((vote) => {
-      const line = element("li", `${vote.name}: ${describe(vote)}`, { class: vote.decision });
-      if (vote.note) line.append(element("q", vote.note));
-      return line;
-    }),
-  );
 }
 
 function showWrong() {
@@ -377,46 +323,19 @@ function forward() {
 // -- what is shown at the top ---------------------------------------------------------------------------------------
 
 function showSaved(state, waiting, refused) {
-  const text = {
-    saved: "All saved",
-    saving: `Saving ${waiting}…`,
-    offline: `Offline: ${waiting} kept in this browser`,
-    login: `Log in again: ${waiting} kept in this browser`,
-  };
-  $("saved").textContent = waiting ? text[state === "saved" ? "saving" : state] : "All saved";
-  $("saved").className = waiting ? state : "saved";
+  drawSaved(state, waiting);
   if (refused.length) say(`${refused.length} decision(s) were not taken: ${refused[0].why}`);
   if (state === "login" && !$("review").hidden) loggedOut();
   if (!$("idle").hidden) showIdle();
 }
 
 function showProgress() {
-  if (!progress) return;
-  const total = progress.pairs + progress.anchors + progress.verify;
-  const left = Math.max(0, progress.pairs_open + progress.anchors_open + (progress.verify - progress.verify_mine) - since);
-  const share = total ? Math.round(100 * (1 - left / total)) : 0;
-  $("fill").style.width = `${share}%`;
-  $("bar").setAttribute("aria-valuenow", String(share));
-  const sorted = [...gaps].sort((a, b) => a - b);
-  const pace = sorted[Math.floor(sorted.length / 2)];
-  const minutes = Math.ceil((left * pace) / 60);
-  const time = !pace || !left ? "" : minutes < 90 ? ` · about ${minutes} min` : ` · about ${Math.round(minutes / 60)} h`;
-  const each = element("span", pace ? ` · ${pace.toFixed(1)} s each` : "", { class: "pace" });
-  $("counts").replaceChildren(`${progress.mine + since} by you · ${left} left`, each, time);
+  if (progress) drawProgress(progress, since, gaps);
 }
 
 function show(section) {
   for (const name of ["login", "idle", "review"]) $(name).hidden = name !== section;
-  if (section !== "review") card = section === "idle" ? null : card;
-}
-
-function say(text) {
-  $("alert-text").textContent = text;
-  $("alert").hidden = false;
-}
-
-function hush() {
-  $("alert").hidden = true;
+  if (section === "idle") card = null;
 }
 
 // -- keys, buttons, touch -------------------------------------------------------------------------------------------
@@ -473,17 +392,7 @@ function wire() {
     if (event.detail) button.blur();
     act(button.dataset.action);
   });
-  $("confirm-no").addEventListener("click", () => $("confirm").close());
-  $("confirm-yes").addEventListener("click", () => {
-    $("confirm").close();
-    decide({ decision: "dissimilar", bad_anchor: true });
-  });
-  $("confirm").addEventListener("keydown", (event) => {
-    if (actionOf(event) !== "bad" || event.repeat) return;
-    event.preventDefault();
-    event.stopPropagation(); // or the same press would ask again for the next pair
-    $("confirm-yes").click();
-  });
+  setUpConfirm(() => decide({ decision: "dissimilar", bad_anchor: true }));
   $("alert-close").addEventListener("click", () => {
     outbox?.forgetRefused();
     hush();
@@ -500,27 +409,14 @@ function wire() {
       $("login-error").textContent = error.message;
     }
   });
-  $("person-button").addEventListener("click", () => {
-    $("person-title").textContent = session.person.name;
-    $("person-text").textContent = `${progress ? progress.mine + since : 0} decisions. Close the page whenever you like: you go on where you stopped.`;
-    $("link-row").hidden = true;
-    $("person").showModal();
-  });
-  $("person-close").addEventListener("click", () => $("person").close());
-  $("my-link").addEventListener("click", async () => {
-    try {
-      $("link").value = (await post("/api/my-link", {})).link;
-      $("link-row").hidden = false;
-      $("link").select();
-    } catch (error) {
-      $("person-text").textContent = error.message;
-    }
-  });
-  $("logout").addEventListener("click", async () => {
-    await post("/api/release", { tab }).catch(() => {});
-    await post("/api/logout", {}).catch(() => {});
-    location.reload();
-  });
+  setUpPerson(
+    () => ({ name: session.person.name, decisions: progress ? progress.mine + since : 0 }),
+    async () => {
+      await post("/api/release", { tab }).catch(() => {});
+      await post("/api/logout", {}).catch(() => {});
+      location.reload();
+    },
+  );
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) hiddenSince = performance.now();
     else hiddenFor += performance.now() - hiddenSince;
