@@ -32,7 +32,7 @@ from strobe.core.ports import Silent
 from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions
 from strobe.models.timm import load
-from strobe.models.torch_classifier import TorchClassifier
+from strobe.models.torch_classifier import TorchClassifier, quick_source
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.store import ModelStore
 from strobe.predict.worker import DecodeOptions, Runner
@@ -145,7 +145,7 @@ def end_to_end(
 
         def work() -> int:
             outcomes = run_models(
-                [runner], {"resnet50": store}, MediaSource(dataset), frame_names=keys, rows=np.arange(len(keys)),
+                [runner], {"resnet50": store}, quick_source(MediaSource(dataset), [model]), frame_names=keys, rows=np.arange(len(keys)),
                 options=EngineOptions(shard_size=shard, decode=decode, in_flight=2 if device == "cuda" else 1),
                 progress=Silent(),
             )  # fmt: skip
@@ -205,7 +205,7 @@ def decode_alone(
     model: TorchClassifier, dataset: Dataset, *, device: str, threads: int, batch: int
 ) -> dict[str, float]:
     """Decoding, resizing and cropping without the model: on the threads, and on the device."""
-    source = MediaSource(dataset)
+    source = quick_source(MediaSource(dataset), [model])
     n = min(len(dataset.frames), 4096)
     out = {}
 
@@ -217,7 +217,7 @@ def decode_alone(
 
     out["threads"] = rate(on_threads, device=device)
     if device == "cuda":
-        files = [source.read_encoded(row) for row in range(n)]
+        files = [source.read_encoded(row) or b"" for row in range(n)]
 
         def on_device() -> int:
             for start in range(0, n, batch):

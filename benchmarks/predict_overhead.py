@@ -31,7 +31,7 @@ from strobe.core.predictions import Predictions
 from strobe.datasets.media import MediaSource
 from strobe.models.lite import load
 from strobe.models.options import LoadOptions
-from strobe.models.torch_classifier import cores, sharing_cores
+from strobe.models.torch_classifier import cores, quick_source, sharing_cores
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.store import ModelStore
 from strobe.predict.worker import DecodeOptions, Runner
@@ -122,7 +122,7 @@ def main() -> None:
                 store = ModelStore(Path(folder), "m", key="0" * 16, frame_ids=keys, task="classification", n_classes=30)
                 with sharing_cores([model]):
                     run_models(
-                        [runner], {"m": store}, MediaSource(dataset), frame_names=keys, rows=np.arange(n),
+                        [runner], {"m": store}, quick_source(MediaSource(dataset), [model]), frame_names=keys, rows=np.arange(n),
                         options=EngineOptions(decode=DecodeOptions(threads=cores())), progress=Silent(),
                     )  # fmt: skip
                 stored = store.read()

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from strobe.core.errors import InvalidValue
+from strobe.core.errors import InvalidValue, MissingExtra
 from strobe.core.late import require
 from strobe.models.plan import ImagePlan
 from strobe.models.torch_resize import resize_on_device
 
 __all__ = ["DeviceDecoder"]
+
+_RGB = 3  # torchvision's ImageReadMode
 
 
 class DeviceDecoder:
@@ -23,7 +25,11 @@ class DeviceDecoder:
 
     def __init__(self, plan: ImagePlan, *, device: str) -> None:
         self._torch = require("torch", what="decoding on the device", extra="models")
-        self._io = require("torchvision.io", what="decoding on the device", extra="models")
+        require("torchvision.io", what="decoding on the device", extra="models")  # registers the operation
+        # The operation itself: the function around it warns that it will move to another package one day.
+        self._operation: Any = getattr(self._torch.ops.image, "decode_jpegs_cuda", None)
+        if self._operation is None:
+            raise MissingExtra("decoding on the device", "torchvision with nvJPEG", "models")
         self._plan, self._device = plan, device
 
     def __call__(self, files: Sequence[bytes]) -> Any:
@@ -32,7 +38,7 @@ class DeviceDecoder:
             if content[:3] != b"\xff\xd8\xff":
                 raise InvalidValue(f"file {place} of the batch: expected a JPEG file to decode on the device")
         encoded = [self._torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy()) for content in files]
-        return self._prepared(self._io.decode_jpeg(encoded, mode=self._io.ImageReadMode.RGB, device=self._device))
+        return self._prepared(self._operation(encoded, _RGB, self._torch.device(self._device)))
 
     def _prepared(self, images: list[Any]) -> Any:
         torch = self._torch

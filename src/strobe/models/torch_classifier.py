@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from strobe.core.errors import ModelFailed
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
-from strobe.core.ports import Image
+from strobe.core.ports import FrameSource, Image
 from strobe.core.records import ModelSpec
 from strobe.models.device_decode import DeviceDecoder
 from strobe.models.options import LoadOptions, TorchSetup, default_batch, torch_setup
@@ -23,7 +23,7 @@ from strobe.models.plan import ImagePlan
 from strobe.models.torch_resize import can_prepare, prepare_with_torch
 from strobe.models.weights import digest_of_state
 
-__all__ = ["TorchClassifier", "classifier_of", "cores", "cpu_lanes", "sharing_cores"]
+__all__ = ["TorchClassifier", "classifier_of", "cores", "cpu_lanes", "quick_source", "sharing_cores"]
 
 
 class TorchClassifier:
@@ -167,6 +167,13 @@ def cpu_lanes() -> int:
     layer, so a core that decodes a frame, or is taken by somebody else's work, holds up only its own batch.
     """
     return max(1, min(4, cores()))
+
+
+def quick_source(source: FrameSource, models: Iterable[object]) -> FrameSource:
+    """The source, its JPEG frames decoded outside the interpreter's lock where torch is at hand anyway."""
+    from strobe.models.fast_jpeg import FastJpegSource
+
+    return FastJpegSource(source) if any(isinstance(model, TorchClassifier) for model in models) else source
 
 
 @contextmanager

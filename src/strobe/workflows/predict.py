@@ -15,7 +15,7 @@ from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions
 from strobe.models.registry import expand, load_model
 from strobe.models.testbed import entries, is_testbed, tags_of
-from strobe.models.torch_classifier import cores, sharing_cores
+from strobe.models.torch_classifier import cores, quick_source, sharing_cores
 from strobe.predict.engine import EngineOptions, Outcome, run_models
 from strobe.predict.projecting import projection_between
 from strobe.predict.store import ModelStore, lock, prediction_key
@@ -151,7 +151,7 @@ def _predict_group(
         outcomes = run_models(
             runners,
             stores,
-            source,
+            quick_source(source, loaded.values()),
             frame_names=[str(key) for key in dataset.frames.key],
             rows=rows,
             options=_engine_options(options, loaded),
