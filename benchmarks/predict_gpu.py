@@ -145,7 +145,8 @@ def end_to_end(
 
         def work() -> int:
             outcomes = run_models(
-                [runner], {"resnet50": store}, quick_source(MediaSource(dataset), [model]), frame_names=keys, rows=np.arange(len(keys)),
+                [runner], {"resnet50": store}, quick_source(MediaSource(dataset), [model]), frame_names=keys,
+                rows=np.arange(len(keys)),
                 options=EngineOptions(shard_size=shard, decode=decode, in_flight=2 if device == "cuda" else 1),
                 progress=Silent(),
             )  # fmt: skip

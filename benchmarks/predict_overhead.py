@@ -122,7 +122,8 @@ def main() -> None:
                 store = ModelStore(Path(folder), "m", key="0" * 16, frame_ids=keys, task="classification", n_classes=30)
                 with sharing_cores([model]):
                     run_models(
-                        [runner], {"m": store}, quick_source(MediaSource(dataset), [model]), frame_names=keys, rows=np.arange(n),
+                        [runner], {"m": store}, quick_source(MediaSource(dataset), [model]), frame_names=keys,
+                        rows=np.arange(n),
                         options=EngineOptions(decode=DecodeOptions(threads=cores())), progress=Silent(),
                     )  # fmt: skip
                 stored = store.read()
