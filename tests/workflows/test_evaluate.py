@@ -174,3 +174,12 @@ def test_a_file_cannot_take_the_name_of_a_model_that_was_run(data: Path) -> None
     with pytest.raises(StrobeError, match="name the file's with -m NAME=preds:FILE"):
         go(data, f"{plugin}=preds:{data.parent}/theirs.json")
     assert not (data.parent / "run/external").exists()
+
+
+def test_without_images_nothing_is_begun(data: Path) -> None:
+    dataset = folder.read(data)
+    bare = replace(dataset, frames=replace(dataset.frames, media=np.full(len(dataset.frames), "", dtype=object)))
+    folder.write(bare, data.parent / "bare")
+    with pytest.raises(StrobeError, match="has no images"):
+        go(data.parent / "bare", f"py:{data.parent}/mine.py:make")
+    assert not (data.parent / "run").exists()

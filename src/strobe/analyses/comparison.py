@@ -187,6 +187,8 @@ def _sentence(c: Comparison) -> str:
     if low is not None and high is not None:
         ends = sorted((sign * 100 * low, sign * 100 * high))
         interval = f", 95 % interval {_points(ends[0])} to {_points(ends[1])}"
+        if c.difference.reason is not None:
+            interval += f" ({c.difference.reason})"
     figures = f"({_points(sign * 100 * c.difference.value)} points{interval}; {how}; n = {c.n_sets})"
     if not sure:
         return f"No difference shown between {a} and {b} in {what} {figures}."

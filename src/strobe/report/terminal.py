@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from strobe.core.errors import printable
+from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.wording import counted, models_of, with_interval
 
 __all__ = ["headline_lines", "print_headline"]
@@ -71,6 +72,8 @@ def headline_lines(results: Json) -> list[tuple[str, list[str], list[list[str]],
                 columns = [cell for i, cell in enumerate(columns) if i != place]
                 rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
         notes = [f"% [95 % interval], {about}"]
+        if int(data.get("n_videos") or FEW_VIDEOS) < FEW_VIDEOS:
+            notes.append(f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow")
         notes += [_bounds(name, model, k) for name, model in models.items() if model.get("bounds")]
         notes += list(dict.fromkeys(_ceiling(model["ceiling"], k) for model in models.values() if model.get("ceiling")))
         out.append((f"{printable(data.get('name', 'dataset'))}: {task}", columns, rows, notes))

@@ -12,6 +12,7 @@ from strobe.workflows.predict import ModelRun, PredictOptions, predict
 from strobe.workflows.report import ReportRequest, report_run
 from strobe.workflows.runs import check_frames, open_dataset, record_run
 from strobe.workflows.score import ScoreRequest, bring, check_request, score_run, split_name
+from strobe.workflows.sources import frame_source
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -54,6 +55,8 @@ def evaluate(
     dataset = open_dataset(path, subset=request.subset)
     check_request(request, candidates, dataset)
     check_frames(run, candidates)
+    if others:
+        frame_source(candidates)  # no images, no run: said before anything is written
     if files:
         bring(dataset, run, files, request, progress)
         record_run(run, candidates, path=path, changes={})
