@@ -199,6 +199,18 @@ def test_control_characters_in_a_name_go_nowhere(example: Dataset, tmp_path: Pat
         assert "\u202e" not in path.read_text(encoding="utf-8")
 
 
+def test_a_run_remembers_the_types_it_was_told(example: Dataset, tmp_path: Path) -> None:
+    specs = [save(example, tmp_path / f"{name}.json", seed=seed) for seed, name in enumerate("ab")]
+    (tmp_path / "types.csv").write_text("model,model_type,standard\na,plain,yes\n", encoding="utf-8-sig")
+    request = replace(QUICK, types=tmp_path / "types.csv")
+    results = score_dataset(tmp_path / "data", specs, tmp_path / "run", request, Silent())
+    (tmp_path / "types.csv").unlink()
+    again = score_run(tmp_path / "run", QUICK, Silent()).results
+    assert again == results
+    assert (again["models"]["a"]["model_type"], again["models"]["a"]["standard"]) == ("plain", True)
+    assert [part["model_type"] for part in again["trend"]["median_drop"]] == ["plain", "untyped"]
+
+
 def test_without_bootstrap_no_interval_is_made_up(example: Dataset, tmp_path: Path) -> None:
     request = ScoreRequest(options=ScoreOptions(bootstrap=False, control_seeds=3))
     specs = [save(example, tmp_path / f"{name}.json", seed=seed) for seed, name in enumerate("ab")]

@@ -8,34 +8,54 @@ from typing import Any
 from strobe.analyses.overview import ceiling_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
+from strobe.core.files import write_json
 from strobe.core.labels import projection
+from strobe.workflows.runs import read_run
 
-__all__ = ["Ceilings", "model_types"]
+__all__ = ["Ceilings", "Types", "known_types", "read_types"]
+
+Types = dict[str, tuple[str | None, bool]]
+"""Model type and whether the model makes the trend line, by name."""
 
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
 
 
-def model_types(path: Path | None) -> dict[str, tuple[str | None, bool]]:
-    """Model type and whether it makes the trend line: the shipped testbed's word, then the user's CSV."""
+def known_types(run: Path, path: Path | None) -> Types:
+    """Every model's type by name: the shipped testbed's word, then what the run remembers, then the user's CSV.
+
+    What the CSV says is remembered in run.json, so that scoring the run again needs no CSV.
+    """
     from strobe.models.testbed import entries
 
-    known: dict[str, tuple[str | None, bool]] = {
-        entry.model: (entry.model_type, entry.standard) for entry in entries() if entry.model
-    }
+    shipped: Types = {entry.model: (entry.model_type, entry.standard) for entry in entries() if entry.model}
+    about, given = read_run(run), read_types(path)
+    kept = about.get("model_types", {})
+    try:
+        remembered: Types = {str(name): (kind, bool(standard)) for name, (kind, standard) in kept.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidFile(run / "run.json", "expected {model: [type, standard]}", where="model_types") from error
+    if given and remembered | given != remembered:
+        write_json(run / "run.json", about | {"model_types": remembered | given})
+    return shipped | remembered | given
+
+
+def read_types(path: Path | None) -> Types:
+    """The rows of a CSV model,model_type,standard; nothing without a file."""
     if path is None:
-        return known
+        return {}
+    found: Types = {}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             for number, row in enumerate(csv.DictReader(file), start=2):
                 word = (row.get("standard") or "").strip().lower()
                 if not row.get("model") or word not in _WORDS:
                     raise InvalidFile(path, "expected model,model_type,standard (yes or no)", where=f"line {number}")
-                known[row["model"]] = (printable(row.get("model_type") or "") or None, _WORDS[word])
+                found[row["model"]] = (printable(row.get("model_type") or "") or None, _WORDS[word])
     except FileNotFoundError as error:
         raise StrobeError(f"no such file: {printable(path)}") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFile(path, "not a readable CSV file") from error
-    return known
+    return found
 
 
 class Ceilings:

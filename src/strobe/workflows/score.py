@@ -26,7 +26,7 @@ from strobe.datasets.read_detections import Absent, BoxFormat, DetectionFile, lo
 from strobe.datasets.read_predictions import Kind, read_predictions
 from strobe.report.tables import TABLES, write_tables
 from strobe.workflows.detection import score_detectors
-from strobe.workflows.model_facts import Ceilings, model_types
+from strobe.workflows.model_facts import Ceilings, Types, known_types, read_types
 from strobe.workflows.runs import (
     Incomplete,
     RunModel,
@@ -95,7 +95,7 @@ def check_request(request: ScoreRequest, candidates: Dataset, dataset: Dataset) 
     """Refuse what cannot be scored before any model runs or any file is written."""
     k = request.options.k
     expect(k is None or k <= dataset.info.k, "k", f"at most {dataset.info.k}, the k of dataset {dataset.name}", k)
-    model_types(request.types)
+    read_types(request.types)
     if request.compare_review and not candidates.verdicts:
         raise StrobeError(f"{candidates.name} has no votes, so there is no review to compare; see strobe review --help")
 
@@ -264,7 +264,8 @@ def _finish(
     loading = _Loading(skip_incomplete=skip_incomplete)
     classifiers = [model for model in models if model.task == "classification"]
     detectors = [model for model in models if model.task == "detection"]
-    results = _results(dataset, candidates, classifiers, loading, request, progress)
+    types = known_types(run, request.types)
+    results = _results(dataset, candidates, classifiers, types, loading, request, progress)
     if detectors:
         found = score_detectors(dataset, loading.each(detectors), request.options, request.detection, progress)
         results["models"] |= {name: one.to_json() for name, one in found.items()}
@@ -304,12 +305,13 @@ def _results(
     dataset: Dataset,
     candidates: Dataset,
     models: Sequence[RunModel],
+    types: Types,
     loading: _Loading,
     request: ScoreRequest,
     progress: Progress,
 ) -> dict[str, Any]:
     scores: list[ClassificationScore] = []
-    types, ceilings = model_types(request.types), Ceilings(dataset)
+    ceilings = Ceilings(dataset)
     options = request.options
     prepared = Prepared(dataset, options)
     pool = OffsetPool(prepared.plan)
