@@ -102,7 +102,8 @@ def _bounds(name: str, model: Json, k: object) -> str:
     low, high = (model.get("bounds") or {}).get("acc_pmk") or (None, None)
     if low is None or high is None:
         return f"{printable(name)}: some sets are unscored"
+    frames = counted((model.get("unscored") or {}).get("frames"), "frame")
     return (
-        f"{printable(name)}: {_unscored(model)} sets unscored; acc_pm-{k} between {100 * low:.1f} (all of them wrong) "
-        f"and {100 * high:.1f} (all right)"
+        f"{printable(name)}: {_unscored(model)} sets unscored ({frames} without a prediction); acc_pm-{k} "
+        f"between {100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
     )
