@@ -5,6 +5,7 @@ import platform
 import shutil
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -90,17 +91,19 @@ def _speed(device: str) -> dict[str, Any]:
     from strobe.core.errors import StrobeError
     from strobe.models.options import LoadOptions
     from strobe.models.registry import load_model
+    from strobe.models.torch_classifier import sharing_cores
 
     try:
         model: Any = load_model("efficientnet-lite0", LoadOptions(device=device))
         image = np.zeros((256, 256, 3), dtype=np.uint8)
         batch = [model.prepare(image)] * model.spec.batch_size
-        model.forward(batch)
-        begin, n = time.perf_counter(), 0
-        while time.perf_counter() - begin < 1.0:
-            model.forward(batch)
-            n += len(batch)
-        return {"images_per_s": n / (time.perf_counter() - begin), "network": "efficientnet-lite0"}
+        with sharing_cores([model]), ThreadPoolExecutor(model.lanes) as lanes:
+            list(lanes.map(model.forward, [batch] * model.lanes))
+            begin, n = time.perf_counter(), 0
+            while time.perf_counter() - begin < 1.0:
+                list(lanes.map(model.forward, [batch] * model.lanes))
+                n += len(batch) * model.lanes
+            return {"images_per_s": n / (time.perf_counter() - begin), "network": "efficientnet-lite0"}
     except StrobeError as error:
         return {"note": f"not timed: {error}"}
 
