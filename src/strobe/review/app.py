@@ -115,7 +115,7 @@ def _add_session(app: FastAPI, server: Service) -> None:
     @app.post("/api/login")
     async def login(body: Login) -> Response:
         person, role = await server.call(_admit, server, body)
-        secret = await server.call(people.open_session, person, role=role)
+        secret = await server.call(partial(people.open_session, person, role=role))
         answer = JSONResponse({"name": person.name, "role": role})
         answer.set_cookie(
             server.cookie, secret, httponly=True, samesite="strict", path="/", max_age=90 * 86400,
@@ -174,14 +174,14 @@ def _add_review(app: FastAPI, server: Service) -> None:
         counts = await server.progress(person.name)
         if person.paused:
             return {"tasks": [], "paused": True, "progress": counts}
-        claimed = await server.call(queue.claim, store, person.name, tab=body.tab, want=body.want)
+        claimed = await server.call(partial(queue.claim, store, person.name, tab=body.tab, want=body.want))
         tasks = await server.call(lambda: [server.deck.card(one, person.name) for one in claimed])
         return {"tasks": tasks, "paused": False, "progress": counts, "page_version": server.page_version}
 
     @app.post("/api/release")
     async def release(body: Release, request: Request) -> dict[str, bool]:
         person = await server.who(request)
-        await server.call(queue.release, store, person.name, tab=body.tab)
+        await server.call(partial(queue.release, store, person.name, tab=body.tab))
         return {"ok": True}
 
     @app.post("/api/decisions")
@@ -195,14 +195,14 @@ def _add_review(app: FastAPI, server: Service) -> None:
     @app.get("/api/history")
     async def history(request: Request, before: int | None = None) -> dict[str, Any]:
         person = await server.who(request)
-        rows = await server.call(store.history, person.name, before=before, limit=50)
+        rows = await server.call(partial(store.history, person.name, before=before, limit=50))
         return {"decisions": await server.call(lambda: [server.deck.past(*row) for row in rows])}
 
     @app.post("/api/joint/claim")
     async def joint_claim(body: JointClaim, request: Request) -> dict[str, Any]:
         await server.admin(request)
         members = [checked_name(name) for name in body.members]
-        claimed = await server.call(queue.claim_joint, store, members, want=body.want)
+        claimed = await server.call(partial(queue.claim_joint, store, members, want=body.want))
         return {"tasks": await server.call(lambda: [server.deck.card(one, None) for one in claimed])}
 
     @app.post("/api/joint/decisions")
@@ -252,5 +252,5 @@ def _add_admin(app: FastAPI, server: Service) -> None:
         if body.action == "revoke":
             await server.call(people.revoke, body.name)
         else:
-            await server.call(people.pause, body.name, paused=body.action == "pause")
+            await server.call(partial(people.pause, body.name, paused=body.action == "pause"))
         return {"ok": True}

@@ -72,9 +72,9 @@ class Service:
         self._summary: tuple[float, dict[str, Any]] = (-1e9, {})
         self._whole: tuple[float, queue.Progress] = (-1e9, queue.Progress())
 
-    async def call(self, function: Callable[..., Result], *args: object, **options: object) -> Result:
+    async def call(self, function: Callable[..., Result], *args: object) -> Result:
         """Run a store call on the store's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **options))
+        return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args))
 
     async def save(self, verdicts: list[Verdict]) -> list[Saved]:
         """Keep one decision; it is on disk when this returns. Those that come together share one commit."""
