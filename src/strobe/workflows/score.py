@@ -16,7 +16,7 @@ from strobe.analyses.results import results_json
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.trend import fit
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.errors import CannotWrite, StrobeError, expect, printable
 from strobe.core.files import cannot_write, make_folder, write_json
 from strobe.core.ports import Progress, Silent
 from strobe.core.protocol import review_views
@@ -154,6 +154,8 @@ def _incoming(run: Path) -> Iterator[Path]:
         raise cannot_write(run, error) from error
     try:
         yield stage
+    except CannotWrite as error:  # name the place the file was meant for
+        raise CannotWrite(str(error).replace(str(stage), str(run))) from error
     finally:
         shutil.rmtree(stage, ignore_errors=True)
         if new:
