@@ -143,7 +143,7 @@ def test_duplicate_names_and_copies(make_clip: MakeClip, tmp_path: Path) -> None
     copy = tmp_path / "zcopy.mp4"
     copy.write_bytes(good.read_bytes())
     built = build([good, copy], tmp_path / "out", DOG)
-    assert built.problems == ("zcopy: the same content as good; left out",)
+    assert built.problems == ("zcopy: the same content as good",)
 
 
 def test_labels_for_videos_that_are_not_there_and_the_reverse(make_clip: MakeClip, tmp_path: Path) -> None:
@@ -175,6 +175,24 @@ def test_a_span_outside_the_video_spoils_that_video_only(make_clip: MakeClip, tm
     built = build([good, other], tmp_path / "out", BuildOptions(labels=labels))
     assert built.problems == ("other.mp4: labels.csv, line 3: the span 90–95 s lies outside the video (0–0.760 s)",)
     assert list(built.dataset.videos.name) == ["good"]
+
+
+def test_a_span_that_ends_after_the_video_is_said_and_its_part_inside_counts(
+    make_clip: MakeClip, tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.csv"
+    # The last frame of 20 at 25 fps comes at 0.76 s and is shown until 0.8 s: a span up to there is nothing odd.
+    for end, notes in (("0.8", ()), ("9", ("clip: the span 0.2–9 s ends after the video (0.760 s)",))):
+        labels.write_text(f"video,label,start_s,end_s\nclip,dog,0.2,{end}\n")
+        built = build([make_clip("clip.mp4", n=20)], tmp_path / end, BuildOptions(labels=labels))
+        assert built.notes == notes
+        assert (built.problems, built.dataset.n_sets) == ((), 1)
+
+
+def test_a_folder_of_frames_is_sent_to_import(tmp_path: Path) -> None:
+    (tmp_path / "frames").mkdir()
+    with pytest.raises(StrobeError, match=r"is a folder, not a video; .*strobe import frames"):
+        build([tmp_path / "frames"], tmp_path / "out", DOG)
 
 
 def test_k_larger_than_the_video(make_clip: MakeClip, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_dataset_and_one_line(make_clip: MakeClip, tmp_path: Path, capsys: pyt
     assert code == 0
     n_frames = len(folder.read(tmp_path / "out").frames)
     assert out == f"{tmp_path / 'out'}: 1 video, 1 set, {n_frames} frames, 1 class, labels by frame\n"
-    assert "videos: 1/1" in err
+    assert f"frames: {n_frames}/{n_frames}" in err  # one video: progress counts its frames
     code, out, _ = run(capsys, path, tmp_path / "out", "--label", "dog", "--k", 4, "--workers", 1, "-q")
     assert code == 0
     assert "(1 video done before)" in out
@@ -59,7 +59,12 @@ def test_what_was_left_out_is_said(make_clip: MakeClip, tmp_path: Path, capsys: 
     [
         ((), "nothing says what the videos show"),
         (("--label", "dog", "--k", -1), "--k"),
-        (("--label", "dog", "--labels", "x.csv"), "--label"),
+        (("--label", "dog", "--labels", "x.csv"), "--labels and --label both"),
+        (("--label", "dog", "--k", 3, "--window", 100), "--window and --k both"),
+        (("--label", "dog", "--every", 3, "--anchors-per-video", 2), "--every and --anchors-per-video both"),
+        (("--label", "dog", "--anchors", "x.csv", "--every", 3), "--anchors names every anchor"),
+        (("--label", "dog", "--cut-threshold", 0.2), "give --drop-cuts too"),
+        (("--label", "dog", "--reference", "--store", "webp"), "leave --store away"),
         (("--labels", "absent.csv"), "no such file"),
         (("--label", "dog", "--store", "gif"), "gif"),
         (("--label", "dog", "--no-hints", "--drop-duplicates"), "--no-hints"),
@@ -74,3 +79,19 @@ def test_errors_are_one_line_and_exit_2(
     assert err.count("\n") == 1
     assert message in err
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_usable_is_one_line_and_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, tmp_path / "absent.mp4", tmp_path / "out", "--label", "dog", "--workers", 1)
+    assert (code, out) == (2, "")
+    assert err == "strobe: no video could be used: absent.mp4: no such file\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_videos_are_counted_where_there_are_several(
+    make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    videos = [make_clip("one.mp4", n=5), make_clip("two.mp4", n=6)]
+    code, _, err = run(capsys, *videos, tmp_path / "out", "--label", "dog", "--workers", 1)
+    assert code == 0
+    assert "videos: 2/2" in err

@@ -157,10 +157,10 @@ from strobe.build import extract
 from strobe.workflows.build import BuildOptions, build
 
 run = extract._run
-def crashing(job):
+def crashing(job, say):
     if job.name == "two":
         os.abort()
-    return run(job)
+    return run(job, say)
 extract._run = crashing
 
 if __name__ == "__main__":

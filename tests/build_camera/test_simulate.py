@@ -241,6 +241,53 @@ def test_boxes_from_coco_json(tmp_path: Path) -> None:
         simulate([photos], tmp_path / "out2", SimulateOptions(camera=still, boxes=tmp_path / "b.json"))
 
 
+def test_one_label_for_all_photos(tmp_path: Path) -> None:
+    photo = write_photos(tmp_path / "photos") / "cat" / "0.png"
+    with pytest.raises(StrobeError, match=r"0\.png: no label; give --label NAME"):
+        simulate([photo], tmp_path / "out", SimulateOptions(camera=QUICK))
+    dataset = simulate([photo], tmp_path / "out", SimulateOptions(camera=QUICK, label=("cat", "pet"))).dataset
+    assert dataset.info.label_space.names == ("cat", "pet")
+    assert all(dataset.labels_of(row) == (0, 1) for row in range(len(dataset.frames)))
+    with pytest.raises(StrobeError, match="--labels and --label both"):
+        SimulateOptions(label=("cat",), labels=tmp_path / "labels.csv")
+
+
+def test_masks_that_are_not_there_are_said(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", each=1)
+    with pytest.raises(StrobeError, match="no such folder of masks"):
+        simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, masks=tmp_path / "masks"))
+    (tmp_path / "masks").mkdir()
+    PillowImage.fromarray(np.ones((48, 64), np.uint8)).save(tmp_path / "masks" / "0.png")
+    with pytest.raises(StrobeError, match=r"no photo has a mask in it; name them like the photos: cat/0\.png"):
+        simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, masks=tmp_path / "masks"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_that_are_almost_right_and_videos_are_told_the_way(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", each=1)
+    (tmp_path / "b.csv").write_text("file,label,x0,y0,x1,y1\n0.png,cat,5,5,40,40\n")
+    with pytest.raises(StrobeError, match=r"line 2: '0\.png' is none of the photos; .*did you mean cat/0\.png"):
+        simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, boxes=tmp_path / "b.csv"))
+    (tmp_path / "clip.mp4").write_bytes(b"")
+    with pytest.raises(StrobeError, match="is a video, not a photo; use strobe build"):
+        simulate([tmp_path / "clip.mp4"], tmp_path / "out", SimulateOptions(camera=QUICK, label=("cat",)))
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    photos = write_photos(tmp_path / "photos", each=1)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("mine")
+    with pytest.raises(StrobeError, match="is not empty and holds no dataset"):
+        simulate([photos], tmp_path / "mine", SimulateOptions(camera=QUICK))
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_options_that_would_go_unheard_are_refused(tmp_path: Path) -> None:
+    arguments = [str(write_photos(tmp_path / "photos")), str(tmp_path / "out"), "--gop", "5"]
+    with pytest.raises(StrobeError, match="give --h264 CRF too"):
+        CliRunner().invoke(command, arguments, catch_exceptions=False)
+
+
 def test_two_photos_of_one_name_are_refused(tmp_path: Path) -> None:
     one, two = write_photos(tmp_path / "1"), write_photos(tmp_path / "2")
     with pytest.raises(StrobeError, match=r"two photos are called cat/0\.png"):

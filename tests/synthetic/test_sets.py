@@ -99,6 +99,15 @@ def test_the_command_makes_a_dataset(tmp_path: Path) -> None:
     told = json.loads(CliRunner().invoke(command, arguments, catch_exceptions=False).output)
     assert (told["n_sets"], told["n_frames"], told["was_there"]) == (3, 15, False)
     again = CliRunner().invoke(command, arguments[:-1], catch_exceptions=False)
-    assert "was there already" in again.output
+    assert again.output.endswith("w: 3 sets, 15 frames (done before)\n")
     with pytest.raises(InvalidValue, match="--objects"):
         CliRunner().invoke(command, [str(tmp_path / "x"), "--objects", "many"], catch_exceptions=False)
+    with pytest.raises(InvalidValue, match="--objects: expected a number or a range within 1 to 20, got '3-1'"):
+        CliRunner().invoke(command, [str(tmp_path / "x"), "--objects", "3-1"], catch_exceptions=False)
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(StrobeError, match="is not empty and holds no dataset"):
+        CliRunner().invoke(command, [str(tmp_path), "--videos", "2"], catch_exceptions=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

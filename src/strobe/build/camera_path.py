@@ -56,20 +56,20 @@ class CameraOptions:
     gop: int = 12
 
     def __post_init__(self) -> None:
-        expect(0 <= self.k <= 1000, "camera.k", "0 to 1000", self.k)
-        expect(1 <= self.fps <= 1000, "camera.fps", "1 to 1000", self.fps)
-        expect(16 <= self.size <= 4096, "camera.size", "16 to 4096 pixels", self.size)
-        expect(0 <= self.margin <= 0.4, "camera.margin", "0 to 0.4", self.margin)
+        expect(0 <= self.k <= 1000, "--k", "0 to 1000", self.k)
+        expect(1 <= self.fps <= 1000, "--fps", "1 to 1000", self.fps)
+        expect(16 <= self.size <= 4096, "--size", "16 to 4096 pixels", self.size)
+        expect(0 <= self.margin <= 0.4, "--margin", "0 to 0.4", self.margin)
         for name, top in (
             ("shift", 0.5), ("zoom", 1.0), ("roll", 90.0), ("tilt", 30.0), ("shake", 0.1), ("blur", 1.0),
             ("exposure", 4.0), ("noise", 64.0), ("strength", 10.0),
         ):  # fmt: skip
             value = getattr(self, name)
-            expect(0 <= value <= top, f"camera.{name}", f"0 to {top:g}", value)
-        expect(self.tilt * self.strength <= 30, "camera.tilt × strength", "at most 30 degrees", self.tilt)
-        expect(self.supersample in (1, 2, 3), "camera.supersample", "1, 2 or 3", self.supersample)
-        expect(self.h264_crf is None or 0 <= self.h264_crf <= 51, "camera.h264_crf", "0 to 51", self.h264_crf)
-        expect(1 <= self.gop <= 250, "camera.gop", "1 to 250", self.gop)
+            expect(0 <= value <= top, f"--{name}", f"0 to {top:g}", value)
+        expect(self.tilt * self.strength <= 30, "--tilt × --strength", "at most 30 degrees", self.tilt)
+        expect(self.supersample in (1, 2, 3), "CameraOptions.supersample", "1, 2 or 3", self.supersample)
+        expect(self.h264_crf is None or 0 <= self.h264_crf <= 51, "--h264", "0 to 51", self.h264_crf)
+        expect(1 <= self.gop <= 250, "--gop", "1 to 250", self.gop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ __all__ = ["SUFFIXES", "Photo", "find_photos"]
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
 """Files of these endings count as photos in a folder; a file named on its own is tried whatever it is called."""
 
+_VIDEOS = (".mp4", ".mov", ".mkv", ".avi", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".3gp")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Photo:
@@ -42,6 +44,7 @@ def find_photos(
     sources: Sequence[Path],
     *,
     labels: Path | None = None,
+    label: Sequence[str] = (),
     boxes: Path | None = None,
     masks: Path | None = None,
     label_space: str | None = None,
@@ -49,14 +52,16 @@ def find_photos(
     """Every photo under the sources, sorted by name, and the space of their labels.
 
     Labels come from a CSV (`file,label`, several rows for several right answers), else from the boxes (CSV
-    `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON), else from the folder a photo lies in. `masks` is a
-    folder of PNG files named like the photos, whose pixels number the objects from 1. `label_space` names a shipped
+    `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON), else from `label`, the classes every photo shows,
+    else from the folder below a source that a photo lies in. `masks` is a folder of PNG files named like the photos,
+    whose pixels number the objects from 1; a photo may have none. `label_space` names a shipped
     space; without it the labels found make up a space of their own, in alphabetical order.
     """
     files = _files(sources)
     label_rows = _read_rows(labels, ("file", "label"), files) if labels else None
     box_rows = _read_box_rows(boxes, files) if boxes else None
-    named = {name: _label_names(name, path, label_rows, box_rows) for name, path in files.items()}
+    named = {name: _label_names(name, path, label_rows, box_rows, label) for name, path in files.items()}
+    masked = _masks_of(files, masks) if masks else {}
     found = {label for group in named.values() for label in group}
     if box_rows:
         found |= {row["label"] for rows in box_rows.by_photo.values() for _, row in rows}
@@ -67,7 +72,7 @@ def find_photos(
             name=name,
             labels=tuple(sorted({chosen.index(label) for label in named[name]})),
             boxes=tuple(_boxes_of(name, box_rows, chosen)) if box_rows else (),
-            mask=_mask_of(name, masks) if masks else None,
+            mask=masked.get(name),
         )
         for name, path in sorted(files.items())
     ]
@@ -83,6 +88,8 @@ def _files(sources: Sequence[Path]) -> dict[str, Path]:
                 raise StrobeError(f"{printable(source)}: no photos in it (looked for {', '.join(SUFFIXES)})")
             entries: Iterable[tuple[str, Path]] = ((path.relative_to(source).as_posix(), path) for path in inside)
         elif source.is_file():
+            if source.suffix.lower() in _VIDEOS:
+                raise StrobeError(f"{printable(source)} is a video, not a photo; use strobe build")
             entries = [(source.name, source)]
         else:
             raise StrobeError(f"no such file or folder: {printable(source)}")
@@ -112,7 +119,7 @@ def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) 
                 if name not in files:
                     raise InvalidFile(
                         path, f"{printable(name)!r} is none of the photos", where=f"line {reader.line_num}",
-                        hint="names are relative to the photo folder",
+                        hint=_meant(name, files),
                     )  # fmt: skip
                 cells = {key: (value or "").strip() for key, value in row.items() if isinstance(key, str)}
                 if not cells["label"]:
@@ -123,6 +130,13 @@ def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) 
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFile(path, f"not a readable CSV ({printable(error, limit=80)})") from error
     return rows
+
+
+def _meant(name: str, files: Mapping[str, Path]) -> str:
+    """What to do about a name that is no photo's."""
+    near = sorted(known for known in files if Path(known).name == Path(name).name)
+    meant = f" (did you mean {printable(near[0])}?)" if near else ""
+    return f"names are relative to the photo folder{meant}"
 
 
 def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _Rows:
@@ -147,16 +161,19 @@ def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _Rows:
     return rows
 
 
-def _label_names(name: str, path: Path, labels: _Rows | None, boxes: _Rows | None) -> list[str]:
+def _label_names(name: str, path: Path, labels: _Rows | None, boxes: _Rows | None, every: Sequence[str]) -> list[str]:
     for rows in (labels, boxes):
         if rows is not None and name in rows.by_photo:
             return [row["label"] for _, row in rows.by_photo[name]]
     if labels is not None:
         raise InvalidFile(labels.path, f"no row for the photo {printable(name)}", hint="add it or take the photo out")
+    if every:
+        return list(every)
     folder = Path(name).parent.name
     if not folder:
         raise StrobeError(
-            f"{printable(path)}: no label; give --labels FILE.csv (file,label) or put photos in a folder per class"
+            f"{printable(path)}: no label; give --label NAME or --labels FILE.csv (file,label), or give the folder "
+            "above one folder per class"
         )
     return [folder]
 
@@ -171,6 +188,16 @@ def _boxes_of(name: str, rows: _Rows, label_space: LabelSpace) -> Iterable[Box]:
             raise InvalidFile(rows.path, printable(error), where=f"line {line}") from error
 
 
-def _mask_of(name: str, masks: Path) -> Path | None:
-    tried: tuple[Path, ...] = (masks / f"{name}.png", (masks / name).with_suffix(".png"))
-    return next((path for path in tried if path.is_file()), None)
+def _masks_of(files: Iterable[str], masks: Path) -> dict[str, Path]:
+    if not masks.is_dir():
+        raise StrobeError(f"no such folder of masks: {printable(masks)}")
+    found: dict[str, Path] = {}
+    for name in files:
+        tried = (masks / f"{name}.png", (masks / name).with_suffix(".png"))
+        mask = next((path for path in tried if path.is_file()), None)
+        if mask is not None:
+            found[name] = mask
+    if not found:
+        example = Path(next(iter(files))).with_suffix(".png")
+        raise StrobeError(f"{printable(masks)}: no photo has a mask in it; name them like the photos: {example}")
+    return found

@@ -20,12 +20,13 @@ from typing import Any
 from strobe.build.decode import DecodedFrame, Reader
 from strobe.build.hints import Features, PairHints, features_of, set_hints
 from strobe.build.index import Limits
-from strobe.build.labels import AnchorRow, LabelRow, eligible_frames
+from strobe.build.labels import AnchorRow, LabelRow, eligible_frames, overlong_spans
 from strobe.build.sample import Sampling, choose_anchors, window_of
 from strobe.build.store import FrameEncoder, Store
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import cannot_write, make_folder, sha256_of_file, write_json
 from strobe.core.late import require
+from strobe.core.ports import Progress, Silent
 
 __all__ = ["Fragment", "FrameRow", "Job", "Outcome", "SetRow", "VideoRow", "fragment_of", "run_job", "versions"]
 
@@ -162,12 +163,15 @@ def versions() -> dict[str, str]:
     return {"pyav": str(av.__version__), "libavcodec": ".".join(map(str, av.library_versions["libavcodec"]))}
 
 
-def run_job(job: Job) -> Outcome:
-    """Do one video. A video that cannot be used becomes an Outcome with a problem; only writing can fail for all."""
+def run_job(job: Job, progress: Progress | None = None) -> Outcome:
+    """Do one video. A video that cannot be used becomes an Outcome with a problem; only writing can fail for all.
+
+    `progress` counts the frames, for a caller that does one video and in its own process.
+    """
     from strobe.core.errors import CannotWrite
 
     try:
-        return _run(job)
+        return _run(job, progress or Silent())
     except (CannotWrite, KeyboardInterrupt):
         raise
     except InvalidFile as error:
@@ -182,7 +186,7 @@ def run_job(job: Job) -> Outcome:
         return Outcome(name=job.name, problem=printable(problem))
 
 
-def _run(job: Job) -> Outcome:
+def _run(job: Job, say: Progress) -> Outcome:
     _refuse_missing(job.path)
     sha256 = sha256_of_file(job.path)
     digest = job.digest(sha256)
@@ -191,11 +195,11 @@ def _run(job: Job) -> Outcome:
     if old is not None and old.job == digest and _media_whole(job, old):
         return Outcome(name=job.name, fragment=old, reused=True)
     with Reader.open(job.path, job.limits) as reader:
-        fragment = _extract(job, reader, sha256, digest)
+        fragment = _extract(job, reader, sha256, digest, say)
         decoded = reader.decoded
     if reader.mistrusted:
         with Reader.open(job.path, job.limits, by_decoding=True) as reader:
-            fragment = _extract(job, reader, sha256, digest)
+            fragment = _extract(job, reader, sha256, digest, say)
             decoded += reader.decoded
     write_json(path, fragment.to_json())
     return Outcome(name=job.name, fragment=fragment, decoded=decoded)
@@ -203,7 +207,8 @@ def _run(job: Job) -> Outcome:
 
 def _refuse_missing(path: Path) -> None:
     if path.is_dir():
-        raise InvalidFile(path, "is a folder, not a video", hint="give its files, for example FOLDER/*.mp4")
+        hint = "give its files, for example FOLDER/*.mp4; for a folder of frames there is strobe import frames"
+        raise InvalidFile(path, "is a folder, not a video", hint=hint)
     if not path.is_file():
         raise StrobeError("no such file" if not path.exists() else "not a regular file")
 
@@ -231,9 +236,9 @@ def _media_whole(job: Job, fragment: Fragment) -> bool:
         return False
 
 
-def _extract(job: Job, reader: Reader, sha256: str, digest: str) -> Fragment:
+def _extract(job: Job, reader: Reader, sha256: str, digest: str, say: Progress) -> Fragment:
     index = reader.index
-    notes = list(index.notes)
+    notes = [*index.notes, *overlong_spans(job.labels, index)]
     video_id = sha256[:16]
     eligible = eligible_frames(job.labels, index)
     if job.anchors:
@@ -246,9 +251,10 @@ def _extract(job: Job, reader: Reader, sha256: str, digest: str) -> Fragment:
     windows = {anchor: window_of(index, anchor, job.sampling) for anchor in anchors}
     wanted = sorted({place for window in windows.values() for place in window})
     hinting = _Hinting(windows) if job.hints else None
-    with _Storing(job) as storing:
+    with _Storing(job) as storing, say.task("frames", len(wanted)) as advance:
         for decoded in reader.frames(wanted):
             storing.add(decoded)
+            advance(1)
             if hinting:
                 hinting.add(decoded)
         frames = storing.finish()

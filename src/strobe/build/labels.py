@@ -22,6 +22,7 @@ __all__ = [
     "by_video",
     "eligible_frames",
     "labels_at",
+    "overlong_spans",
     "read_anchors",
     "read_boxes",
     "read_labels",
@@ -272,6 +273,22 @@ def _check_inside(row: LabelRow, index: VideoIndex) -> None:
             f"{row.where}: the span {float(row.start_s):g}–{float(row.end_s):g} s lies outside the video "
             f"(0–{float(end):.3f} s)"
         )
+
+
+def overlong_spans(rows: Sequence[LabelRow], index: VideoIndex) -> list[str]:
+    """A line for every span that ends after the video does: its part inside counts, but it may be about another one."""
+    last = len(index) - 1
+    end = index.time_s(last)
+    if end is None:
+        return []
+    # The last frame is shown for about as long as the one before it; half a millisecond for rounded times.
+    over = end + (end - (index.time_s(last - 1) or 0) if last else Fraction(1)) + Fraction(1, 2000)
+    spans = {(row.start_s, row.end_s) for row in rows if row.start_s is not None and row.end_s is not None}
+    return [
+        f"the span {float(start):g}–{float(stop):g} s ends after the video ({float(end):.3f} s)"
+        for start, stop in sorted(spans)
+        if stop > over
+    ]
 
 
 def labels_at(rows: Sequence[LabelRow], frame: int, time_s: Fraction | None) -> list[str]:

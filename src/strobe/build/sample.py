@@ -34,6 +34,8 @@ class Sampling:
         expect(self.anchors_per_video >= 1, "--anchors-per-video", ">= 1", self.anchors_per_video)
         expect(self.every is None or self.every >= 1, "--every", ">= 1", self.every)
         expect(self.seed >= 0, "--seed", ">= 0", self.seed)
+        if self.every is not None and self.anchors_per_video > 1:
+            raise InvalidValue("--every and --anchors-per-video both say how many anchors; give one of them")
 
 
 def window_of(index: VideoIndex, anchor: int, sampling: Sampling) -> range:

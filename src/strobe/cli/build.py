@@ -8,6 +8,7 @@ from typing import Any, cast
 import click
 
 from strobe.cli.common import folder, json_option, progress, quiet_option, seed_option
+from strobe.cli.said import counted, not_said
 from strobe.core.errors import printable
 
 __all__ = ["command"]
@@ -99,6 +100,12 @@ def command(
     from strobe.build.sample import Sampling
     from strobe.workflows.build import BuildOptions, build
 
+    if window is not None:
+        not_said("k", "--window and --k both say how far sets reach; give one of them")
+    if not drop_cuts:
+        not_said("cut_threshold", "--cut-threshold drops nothing by itself; give --drop-cuts too")
+    if reference:
+        not_said("store", "--reference stores no frames; leave --store away")
     options = BuildOptions(
         sampling=Sampling(k=k, window_ms=window, anchors_per_video=anchors_per_video, every=every, seed=seed),
         labels=labels, label=label, boxes=boxes, anchors=anchors, label_space=label_space,
@@ -139,16 +146,11 @@ def command(
         click.echo(f"note: {printable(note)}", err=True)
     if done.dropped:
         rules = ", ".join(f"{rule} {count}" for rule, count in done.dropped.items() if rule != "members")
-        click.echo(f"dropped {_count(done.dropped['members'], 'member')} by hints: {rules}", err=True)
+        click.echo(f"dropped {counted(done.dropped['members'], 'member')} by hints: {rules}", err=True)
     left_out = f"; {len(done.problems)} of {len(videos)} videos left out" if done.problems else ""
-    reused = f" ({_count(done.reused, 'video')} done before)" if done.reused else ""
+    reused = f" ({counted(done.reused, 'video')} done before)" if done.reused else ""
     click.echo(
-        f"{printable(dst)}: {_count(len(dataset.videos), 'video')}, {_count(dataset.n_sets, 'set')}, "
-        f"{_count(len(dataset.frames), 'frame')}, {_count(len(dataset.info.label_space), 'class')}, "
+        f"{printable(dst)}: {counted(len(dataset.videos), 'video')}, {counted(dataset.n_sets, 'set')}, "
+        f"{counted(len(dataset.frames), 'frame')}, {counted(len(dataset.info.label_space), 'class')}, "
         f"labels by {dataset.info.label_source}{reused}{left_out}"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    plural = noun + ("es" if noun.endswith("s") else "s")
-    return f"{number} {noun if number == 1 else plural}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from strobe.cli.common import folder, json_option, progress, quiet_option, seed_option
+from strobe.cli.said import counted, not_said
 from strobe.core.errors import printable
 
 __all__ = ["command"]
@@ -19,7 +20,8 @@ _FILE = click.Path(path_type=Path)
 )
 @click.argument("photos", nargs=-1, required=True, type=_FILE)
 @click.argument("dst", type=folder(exists=False))
-@click.option("--labels", type=_FILE, help="CSV file,label; default: the name of the folder a photo lies in.")
+@click.option("--labels", type=_FILE, help="CSV file,label; default: the class folder below PHOTOS a photo lies in.")
+@click.option("--label", multiple=True, help="A class every photo shows; may be given several times.")
 @click.option("--boxes", type=_FILE, help="CSV file,label,x0,y0,x1,y1[,track] in pixels of the photo, or COCO JSON.")
 @click.option("--masks", type=_FILE, help="Folder of PNG masks named like the photos; pixels number the objects.")
 @click.option("--label-space", help="A shipped label space, e.g. ilsvrc-2012; default: the labels found.")
@@ -50,6 +52,7 @@ def command(
     photos: tuple[Path, ...],
     dst: Path,
     labels: Path | None,
+    label: tuple[str, ...],
     boxes: Path | None,
     masks: Path | None,
     label_space: str | None,
@@ -85,12 +88,14 @@ def command(
     from strobe.build.camera_path import CameraOptions
     from strobe.workflows.simulate import SimulateOptions, simulate
 
+    if crf is None:
+        not_said("gop", "--gop is the encoder's; give --h264 CRF too")
     camera = CameraOptions(
         k=k, fps=fps, size=size, margin=margin, shift=shift, zoom=zoom, roll=roll, tilt=tilt, shake=shake, blur=blur,
         exposure=exposure, noise=noise, strength=strength, clean_anchor=clean_anchor, h264_crf=crf, gop=gop,
     )  # fmt: skip
     options = SimulateOptions(
-        camera=camera, labels=labels, boxes=boxes, masks=masks, label_space=label_space,
+        camera=camera, labels=labels, label=label, boxes=boxes, masks=masks, label_space=label_space,
         sets_per_photo=sets_per_photo, seed=seed, name=name, licence=licence, workers=workers,
     )  # fmt: skip
     done = simulate(photos, dst, options, progress=progress(quiet=quiet or as_json))
@@ -114,8 +119,12 @@ def command(
     for problem in done.problems:
         click.echo(f"left out: {printable(problem)}", err=True)
     if done.mirrored:
-        click.echo(f"in {done.mirrored} clip(s) the camera looked beyond the photo; edges are mirrored there", err=True)
+        click.echo(
+            f"in {counted(done.mirrored, 'clip')} the camera looked beyond the photo; edges are mirrored there",
+            err=True,
+        )
     click.echo(
-        f"{printable(dst)}: {dataset.n_sets} sets, {len(dataset.frames)} frames, "
-        f"{len(dataset.info.label_space)} classes" + (f" ({done.resumed} clips were there)" if done.resumed else "")
+        f"{printable(dst)}: {counted(dataset.n_sets, 'set')}, {counted(len(dataset.frames), 'frame')}, "
+        f"{counted(len(dataset.info.label_space), 'class')}"
+        + (f" ({counted(done.resumed, 'clip')} done before)" if done.resumed else "")
     )

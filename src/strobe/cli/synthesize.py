@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from strobe.cli.common import folder, json_option, progress, quiet_option, seed_option
+from strobe.cli.said import counted
 from strobe.core.errors import InvalidValue, printable
 
 __all__ = ["command"]
@@ -76,8 +77,8 @@ def command(
         told = {"dataset": str(dst), "digest": dataset.digest(), **counts, "was_there": done.was_there}
         click.echo(json.dumps(told))
         return
-    there = " (was there already)" if done.was_there else ""
-    click.echo(f"{printable(dst)}: {counts['n_sets']} sets, {counts['n_frames']} frames{there}")
+    there = " (done before)" if done.was_there else ""
+    click.echo(f"{printable(dst)}: {counted(counts['n_sets'], 'set')}, {counted(counts['n_frames'], 'frame')}{there}")
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """The dataset folder: read with every rule checked by file and row, written whole or not at all."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -108,6 +108,19 @@ def _check_whole(path: Path, files: Mapping[str, str]) -> None:
 
 
 # -- writing -----------------------------------------------------------------------------------------------------
+
+
+def refuse_other_content(folder: Path, *, leftovers: Collection[str]) -> None:
+    """Raise StrobeError where the folder is a file, or holds anything but a dataset or an interrupted run's leftovers.
+
+    Hidden files do not count.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
+    if is_dataset(folder) or not folder.is_dir():
+        return
+    if any(path.name not in leftovers and not path.name.startswith(".") for path in folder.iterdir()):
+        raise StrobeError(f"{printable(folder)} is not empty and holds no dataset; choose another folder")
 
 
 def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:

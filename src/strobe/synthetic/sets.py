@@ -44,10 +44,10 @@ class SyntheticOptions:
     masks: bool = False
 
     def __post_init__(self) -> None:
-        expect(1 <= self.videos <= 1_000_000, "synthetic.videos", "1 to 1,000,000", self.videos)
-        expect(self.seed >= 0, "synthetic.seed", ">= 0", self.seed)
-        expect(0 <= self.max_occlusion <= 1, "synthetic.max_occlusion", "0 to 1", self.max_occlusion)
-        expect(0 <= self.min_in_view <= 1, "synthetic.min_in_view", "0 to 1", self.min_in_view)
+        expect(1 <= self.videos <= 1_000_000, "--videos", "1 to 1,000,000", self.videos)
+        expect(self.seed >= 0, "--seed", ">= 0", self.seed)
+        expect(0 <= self.max_occlusion <= 1, "--max-occlusion", "0 to 1", self.max_occlusion)
+        expect(0 <= self.min_in_view <= 1, "SyntheticOptions.min_in_view", "0 to 1", self.min_in_view)
 
     def provenance(self) -> dict[str, Any]:
         """Everything the dataset follows from, as plain JSON."""

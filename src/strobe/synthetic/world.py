@@ -47,15 +47,19 @@ class WorldOptions:
     texture_faithful: float = 0.8
 
     def __post_init__(self) -> None:
-        expect(32 <= self.size <= 1024, "world.size", "32 to 1024", self.size)
-        expect(1 <= self.frames <= 2001 and self.frames % 2 == 1, "world.frames", "odd, 1 to 2001", self.frames)
-        expect(1 <= self.objects_min <= self.objects_max <= 20, "world.objects", "1 to 20", self.objects_max)
-        expect(0 <= self.distractors <= 50 and 0 <= self.occluders <= 10, "world.distractors", "0 to 50", None)
+        expect(32 <= self.size <= 1024, "--size", "32 to 1024", self.size)
+        # 2k + 1 frames; the command line asks for k.
+        expect(self.frames % 2 == 1, "WorldOptions.frames", "an odd number, the anchor in the middle", self.frames)
+        expect(1 <= self.frames <= 2001, "--k", "0 to 1000", (self.frames - 1) // 2)
+        few, many = self.objects_min, self.objects_max
+        expect(1 <= few <= many <= 20, "--objects", "a number or a range within 1 to 20", f"{few}-{many}")
+        expect(0 <= self.distractors <= 50, "--distractors", "0 to 50", self.distractors)
+        expect(0 <= self.occluders <= 10, "--occluders", "0 to 10", self.occluders)
         low, high = self.object_scale
         expect(0.05 <= low <= high <= 1, "world.object_scale", "0.05 ≤ low ≤ high ≤ 1", self.object_scale)
         for name, top in (("motion", 4), ("blur", 1), ("lighting", 3), ("noise", 64), ("background_correlation", 1),
                           ("texture_faithful", 1)):  # fmt: skip
-            expect(0 <= getattr(self, name) <= top, f"world.{name}", f"0 to {top}", getattr(self, name))
+            expect(0 <= getattr(self, name) <= top, f"--{name.replace('_', '-')}", f"0 to {top}", getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

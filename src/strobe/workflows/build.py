@@ -17,7 +17,7 @@ from strobe.build.labels import AnchorRow, BoxRow, LabelRow, by_video, read_anch
 from strobe.build.sample import Sampling
 from strobe.build.store import FrameEncoder, Store
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.files import make_folder
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress, Silent
@@ -55,8 +55,12 @@ class BuildOptions:
 
     def __post_init__(self) -> None:
         expect(self.workers >= 1, "--workers", ">= 1", self.workers)
-        expect(not (self.labels and self.label), "--label", "either --labels FILE or --label NAME", self.label)
-        expect(not self.drop.any or self.hints, "--drop-…", "hints to drop by; leave --no-hints away", "--no-hints")
+        if self.labels and self.label:
+            raise InvalidValue("--labels and --label both say what the videos show; give one of them")
+        if self.drop.any and not self.hints:
+            raise InvalidValue("--drop-… goes by the hints; leave --no-hints away")
+        if self.anchors and (self.sampling.every is not None or self.sampling.anchors_per_video > 1):
+            raise InvalidValue("--anchors names every anchor; leave --every and --anchors-per-video away")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,19 +93,15 @@ def build(
     old = _old_dataset(destination, settings)
     jobs = [_job(name, path, destination, options, labels, anchors, len(named)) for name, path in named.items()]
     with _only_one(destination):
-        outcomes = []
-        with say.task("videos", len(jobs)) as advance:
-            for outcome in _outcomes(jobs, options.workers):
-                outcomes.append(outcome)
-                advance(1)
-                if outcome.problem:
-                    say.note(f"left out: {outcome.problem}")
-        outcomes = _each_once(sorted(outcomes, key=lambda outcome: outcome.name))
+        outcomes = _run_all(jobs, options.workers, say)
+        outcomes = _each_once(sorted(outcomes, key=lambda outcome: outcome.name), say)
         problems = tuple(outcome.problem for outcome in outcomes if outcome.problem)
         fragments = [outcome.fragment for outcome in outcomes if outcome.fragment is not None]
         if not fragments or (options.strict and problems):
             rest = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            what = "no video could be used" if not fragments else "--strict: nothing was written"
+            what = "no video could be used" if not fragments else "--strict: no dataset was written"
+            if old is None:
+                _remove_empty(destination)
             raise StrobeError(f"{what}: {problems[0]}{rest}")
         notes = [f"{fragment.video.name}: {note}" for fragment in fragments for note in fragment.notes]
         gathered = gather(
@@ -276,14 +276,15 @@ def _short_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _each_once(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _each_once(outcomes: Sequence[Outcome], say: Progress) -> list[Outcome]:
     """The outcomes with copies of one file left out: the same bytes would be the same frames under two names."""
     seen: dict[str, str] = {}
     kept = []
     for outcome in outcomes:
         video_id = outcome.fragment.video.video_id if outcome.fragment else ""
         if video_id and video_id in seen:
-            problem = f"{printable(outcome.name)}: the same content as {printable(seen[video_id])}; left out"
+            problem = f"{printable(outcome.name)}: the same content as {printable(seen[video_id])}"
+            say.note(f"left out: {problem}")
             kept.append(Outcome(name=outcome.name, problem=problem))
             continue
         if video_id:
@@ -295,9 +296,33 @@ def _each_once(outcomes: Sequence[Outcome]) -> list[Outcome]:
 # -- processes -----------------------------------------------------------------------------------------------------
 
 
+def _run_all(jobs: Sequence[Job], workers: int, say: Progress) -> list[Outcome]:
+    """Do every job, and say how far it has come: in frames where there is one video, else in videos."""
+    if len(jobs) == 1:
+        return [run_job(jobs[0], say)]
+    outcomes = []
+    with say.task("videos", len(jobs)) as advance:
+        for outcome in _outcomes(jobs, workers):
+            outcomes.append(outcome)
+            advance(1)
+            if outcome.problem:
+                say.note(f"left out: {outcome.problem}")
+    return outcomes
+
+
+def _remove_empty(destination: Path) -> None:
+    """Take away the folder a build without any result has made; what holds anything stays."""
+    (destination / WORK_FOLDER / "lock").unlink(missing_ok=True)
+    for path in (destination / WORK_FOLDER, destination):
+        try:
+            path.rmdir()
+        except OSError:  # something is in it
+            return
+
+
 def _outcomes(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:
     """The outcome of every job as it comes. A job whose process dies is tried alone, and reported if it dies again."""
-    if workers == 1 or len(jobs) == 1:
+    if workers == 1:
         yield from map(run_job, jobs)
         return
     done: set[str] = set()

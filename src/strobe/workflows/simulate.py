@@ -9,7 +9,7 @@ from strobe.build.camera_path import CameraOptions
 from strobe.build.camera_photos import Photo, find_photos
 from strobe.build.camera_set import ClipJob, ClipResult, put_together, simulate_clip
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.ports import Image, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.media import decode_image
@@ -24,6 +24,7 @@ class SimulateOptions:
 
     camera: CameraOptions = field(default_factory=CameraOptions)
     labels: Path | None = None
+    label: tuple[str, ...] = ()
     boxes: Path | None = None
     masks: Path | None = None
     label_space: str | None = None
@@ -34,8 +35,10 @@ class SimulateOptions:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        expect(1 <= self.sets_per_photo <= 1000, "sets per photo", "1 to 1000", self.sets_per_photo)
-        expect(self.workers >= 1, "workers", ">= 1", self.workers)
+        expect(1 <= self.sets_per_photo <= 1000, "--sets-per-photo", "1 to 1000", self.sets_per_photo)
+        expect(self.workers >= 1, "--workers", ">= 1", self.workers)
+        if self.labels and self.label:
+            raise InvalidValue("--labels and --label both say what the photos show; give one of them")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,12 @@ def simulate(
     """
     say = progress or Silent()
     found, label_space = find_photos(
-        photos, labels=options.labels, boxes=options.boxes, masks=options.masks, label_space=options.label_space
+        photos,
+        labels=options.labels,
+        label=options.label,
+        boxes=options.boxes,
+        masks=options.masks,
+        label_space=options.label_space,
     )
     old = _old_dataset(destination, options)
     jobs = [
@@ -100,6 +108,7 @@ def _decode(data: bytes, path: Path) -> Image:
 
 def _old_dataset(destination: Path, options: SimulateOptions) -> Dataset | None:
     """The dataset that is there already, if this command with these settings made it."""
+    folder.refuse_other_content(destination, leftovers=("media", "masks"))
     if not folder.is_dataset(destination):
         return None
     old = folder.read(destination)
@@ -128,7 +137,7 @@ def _each_once(clips: Sequence[ClipResult]) -> list[ClipResult]:
     for clip in clips:
         key = f"{clip.note['video_id']}-{clip.job.number}" if clip.note else ""
         if key and key in seen:
-            problem = f"{printable(clip.job.photo.path)}: the same file as {printable(seen[key].path)}; left out"
+            problem = f"{printable(clip.job.photo.path)}: the same file as {printable(seen[key].path)}"
             kept.append(ClipResult(job=clip.job, problem=problem))
             continue
         if key:

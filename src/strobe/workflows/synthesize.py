@@ -29,6 +29,7 @@ def synthesize(destination: Path, options: SyntheticOptions, *, progress: Progre
         raise StrobeError(
             f"{printable(destination)} already holds a dataset made otherwise; choose another folder or remove it first"
         )
+    folder.refuse_other_content(destination, leftovers=("media", "masks", "truth.csv"))
     dataset = synthetic_dataset(options, folder=destination, progress=progress).dataset
     folder.write(dataset, destination)
     return Synthesized(dataset=replace(dataset, root=destination), was_there=False)
