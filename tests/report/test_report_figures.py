@@ -10,7 +10,7 @@ from strobe.analyses.classification import ScoreOptions
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.core.dataset import Hints
 from strobe.core.predictions import Predictions
-from strobe.report import figures_accuracy, figures_more, figures_review
+from strobe.report import figures_accuracy, figures_detection, figures_more, figures_review
 from strobe.report.drawing import MOST_LINES
 from strobe.report.published import references_for
 from strobe.report.style import SERIES, draw
@@ -37,6 +37,27 @@ def test_the_class_figure_names_the_class_that_loses_most(painted):
         most = max(row["acc_orig"]["value"] - row["acc_pmk"]["value"] for row in rows)
         named = [row["name"] for row in rows if row["name"] in figure.sentence]
         assert any(row["acc_orig"]["value"] - row["acc_pmk"]["value"] == most for row in rows if row["name"] in named)
+
+
+def test_a_class_too_small_to_rank_is_not_called_the_worst():
+    def row(name, orig, pmk, n):
+        return {
+            "name": name, "small": n < 10,
+            **{key: {"value": value, "n": n} for key, value in (("acc_orig", orig), ("acc_pmk", pmk))},
+            **{key: {"value": value, "n": n} for key, value in (("ap_orig", orig), ("ap_pmk", pmk))},
+        }  # fmt: skip
+
+    def sentence(task, rows):
+        found = {"dataset": {"k": 10}, "models": {"m": {"task": task, "per_class": rows}}}
+        (figure,) = (figures_accuracy if task == "classification" else figures_detection).per_class(found)
+        return figure.sentence
+
+    few, many, steady = row("fox", 1.0, 0.0, 7), row("dog", 0.9, 0.4, 10), row("cat", 0.9, 0.9, 20)
+    for task in ("classification", "detection"):
+        assert "loses most on dog among classes with ten sets or more" in sentence(task, [few, many, steady])
+        assert "loses most on fox: from" in sentence(task, [few])
+        assert "loses most on dog: from" in sentence(task, [many, steady])
+    assert sentence("classification", [few, steady]) == "m loses nothing among classes with ten sets or more."
 
 
 def test_the_offset_sentence_is_the_mean_of_the_outermost(painted):

@@ -93,6 +93,18 @@ def test_terminal_table_strips_control_characters_and_shows_unscored():
     assert columns[-1] == "unscored sets"
 
 
+def test_what_review_changed_is_said_below_the_table():
+    drop, less, gap = ({"value": value, "low": value - 0.1, "high": value + 0.1} for value in (0.5, 0.3, 0.2))
+    plain = {"task": "classification", "acc_orig": None, "acc_pmk": None, "drop": less}
+    impact = {"A": {"drop": drop}, "B": {"drop": drop}, "C": {"drop": less}, "drop_difference": gap}
+    ((*_, notes),) = headline_lines({"models": {"m": {**plain, "review_impact": impact}, "n": plain}})
+    assert notes[-1] == (
+        "m: drop 50.0 [40.0, 60.0] on all candidates, 30.0 [20.0, 40.0] on what review kept; "
+        "difference 20.0 [10.0, 30.0]"
+    )
+    assert not any(note.startswith("n:") for note in notes)
+
+
 def test_on_a_terminal_the_table_is_drawn(painted):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -23,7 +23,7 @@ def command(speed: bool, as_json: bool) -> None:
     click.echo(f"strobe {found['strobe']} · Python {found['python']} · {found['system']}")
     for row in found["packages"]:
         state = row["version"] or f"missing: {row['get']}"
-        click.echo(f"  {'✓' if row['version'] else '✗'} {row['package']:<34} {state:<40} {row['for']}")
+        click.echo(f"  {'✓' if row['version'] else '✗'} {row['package']:<34} {state:<48} {row['for']}")
     click.echo("Devices")
     for row in found["devices"]:
         rate = f"{row['images_per_s']:.0f} images/s ({row['network']})" if row.get("images_per_s") else row["note"]

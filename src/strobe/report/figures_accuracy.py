@@ -290,14 +290,17 @@ def _dumbbell(name: str, title: str, model: str, rows: Sequence[Json], k: str) -
         per_cent(axes, which="x")
         figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, borderaxespad=0.2)
 
-    worst = max(rows, key=lambda row: row["acc_orig"]["value"] - row["acc_pmk"]["value"])
+    # "Loses most" is said of classes with enough sets to rank, as long as there are any.
+    ranked = [row for row in rows if not row.get("small")] or rows
+    worst = max(ranked, key=lambda row: row["acc_orig"]["value"] - row["acc_pmk"]["value"])
+    among = " among classes with ten sets or more" if len(ranked) < len(rows) else ""
     drop = worst["acc_orig"]["value"] - worst["acc_pmk"]["value"]
     steady = sum(1 for row in rows if row["acc_orig"]["value"] == row["acc_pmk"]["value"])
     text = (
-        f"{printable(model)} loses most on {printable(worst.get('name') or worst.get('label'))}: from "
+        f"{printable(model)} loses most on {printable(worst.get('name') or worst.get('label'))}{among}: from "
         f"{percent(worst['acc_orig'])} to {percent(worst['acc_pmk'])} ({points(drop)}, n = {worst['acc_orig']['n']})"
         if drop > 0
-        else f"{printable(model)} loses nothing in any class"
+        else f"{printable(model)} loses nothing{among or ' in any class'}"
     )
     text += f"; {steady} of {len(rows)} classes lose nothing." if steady and drop > 0 else "."
     height = 0.9 + 0.27 * len(rows)

@@ -7,21 +7,11 @@ from strobe.core.errors import printable
 from strobe.report.drawing import MOST_LINES, Figure, Series, missing, names_on_y, per_cent, series_lines, whisker
 from strobe.report.published import detection_rows
 from strobe.report.style import GREY, MUTED, RIGHT, SERIES, WRONG, colour_of, draw
-from strobe.report.wording import counted, estimate, listed, models_of, percent, points, short, value_of
+from strobe.report.wording import CAUSES, counted, estimate, listed, models_of, percent, points, short, value_of
 
 __all__ = ["curve", "errors", "overview", "per_class", "temporal"]
 
 Json = Mapping[str, Any]
-
-CAUSES = ("classification", "localization", "both", "missed", "duplicate", "background")
-_MEANING = {
-    "classification": "right place, wrong class",
-    "localization": "right class, box off",
-    "both": "box off and wrong class",
-    "missed": "not found",
-    "duplicate": "found twice",
-    "background": "box on nothing",
-}
 
 
 def _k(results: Json) -> str:
@@ -158,14 +148,17 @@ def _dumbbell(name: str, title: str, model: str, rows: Sequence[Json], k: str) -
         per_cent(axes, which="x")
         figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, borderaxespad=0.2)
 
-    worst = max(rows, key=lambda row: row["ap_orig"]["value"] - row["ap_pmk"]["value"])
+    # "Loses most" is said of classes with enough sets to rank, as long as there are any.
+    ranked = [row for row in rows if not row.get("small")] or rows
+    worst = max(ranked, key=lambda row: row["ap_orig"]["value"] - row["ap_pmk"]["value"])
+    among = " among classes with ten sets or more" if len(ranked) < len(rows) else ""
     height = 0.9 + 0.27 * len(rows)
     return Figure(
         name=name,
         title=title,
-        sentence=f"{printable(model)} loses most on {printable(worst.get('name') or worst.get('label'))}: from "
+        sentence=f"{printable(model)} loses most on {printable(worst.get('name') or worst.get('label'))}{among}: from "
         f"{percent(worst['ap_orig'])} to {percent(worst['ap_pmk'])}.",
-        how="In brackets the number of anchors with the class; * and paler: fewer than 10.",
+        how="In brackets the number of anchors with the class; * and paler: fewer than 10, too few to rank.",
         drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height)),
         group="detection_class",
         choice=model,
@@ -195,7 +188,7 @@ def errors(results: Json) -> Figure:
                           label=short(printable(model), 30) if y == 0 else None)  # fmt: skip
                 axes.annotate(str(counts.get(kind) or 0), xy=(share, middle), xytext=(4, 0), va="center",
                               textcoords="offset points", color=MUTED, fontsize=8)  # fmt: skip
-        labels = [kind if is_narrow else f"{kind} ({_MEANING[kind]})" for kind in kinds]
+        labels = [kind if is_narrow else f"{kind} ({CAUSES[kind]})" for kind in kinds]
         names_on_y(axes, labels, limit=44)
         axes.set_xlabel("share of the sets that got worse")
         per_cent(axes, which="x")
@@ -207,7 +200,7 @@ def errors(results: Json) -> Figure:
     text = f"{counted(counts['failing'], 'set')} got worse for {printable(model)}"
     if top:
         share = (counts.get(top) or 0) / counts["failing"]
-        text += f"; the main reason is {top} ({_MEANING[top]}) in {counts.get(top)} of them, {percent(share, digits=0)}"
+        text += f"; the main reason is {top} ({CAUSES[top]}) in {counts.get(top)} of them, {percent(share, digits=0)}"
     height = 1.1 + (0.2 + 0.2 * len(found)) * max(len(kinds), 1)
     return Figure(
         name=name,

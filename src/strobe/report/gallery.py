@@ -15,6 +15,7 @@ from strobe.analyses.gallery_detection import truth_boxes
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, Progress
+from strobe.report.wording import cause_text
 
 __all__ = ["Gallery", "as_script", "build", "picture"]
 
@@ -162,7 +163,7 @@ def _model(view: ModelView, rows: np.ndarray[Any, Any], raw: Sequence[str] | Non
         out["r"] = [value if seen else None for value, seen in zip(right, view.label >= 0, strict=True)]
     if view.boxes is not None:
         out["x"] = [[_box(box) for box in boxes] for boxes in view.boxes]
-        out["why"] = view.cause
+        out["why"] = cause_text(view.cause) if view.cause else None
     if raw is not None:
         out["w"] = [str(raw[int(row)]) for row in rows]
     return out

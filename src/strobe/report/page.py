@@ -28,7 +28,7 @@ from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.published import detection_rows
 from strobe.report.story import comparisons, facts, headlines, lead, off_the_line, run_details
 from strobe.report.tables import write_tables
-from strobe.report.wording import join, listed, models_of, percent, plain_number
+from strobe.report.wording import cause_text, join, listed, models_of, percent, plain_number
 
 __all__ = ["GALLERY_MODELS", "ReportOptions", "write_report"]
 
@@ -315,7 +315,7 @@ def _example(choice: Choice, gallery: Gallery) -> dict[str, Any] | None:
 def _example_text(one: SetView, view: ModelView, breaker: int, names: Sequence[str]) -> str:
     where = _signed(one.distance[breaker])
     if view.boxes is not None:
-        why = f", mainly by what the score calls {view.cause}" if view.cause else ""
+        why = f", mainly because of: {cause_text(view.cause)}" if view.cause else ""
         return (
             f"From this data: {view.model} has an AP of {percent(_known(view.truth[one.anchor]))} on the anchor and of "
             f"{percent(_known(view.truth[breaker]))} at {where}{why}. In pm-k mAP, that frame stands for the set."

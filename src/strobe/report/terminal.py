@@ -5,7 +5,7 @@ from typing import IO, Any
 
 from strobe.core.errors import printable
 from strobe.metrics.bootstrap import FEW_VIDEOS
-from strobe.report.wording import counted, models_of, with_interval
+from strobe.report.wording import counted, estimate, models_of, with_interval
 
 __all__ = ["headline_lines", "print_headline"]
 
@@ -76,6 +76,7 @@ def headline_lines(results: Json) -> list[tuple[str, list[str], list[list[str]],
             notes.append(f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow")
         notes += [_bounds(name, model, k) for name, model in models.items() if model.get("bounds")]
         notes += list(dict.fromkeys(_ceiling(model["ceiling"], k) for model in models.values() if model.get("ceiling")))
+        notes += [_review(name, model["review_impact"]) for name, model in models.items() if model.get("review_impact")]
         out.append((f"{printable(data.get('name', 'dataset'))}: {task}", columns, rows, notes))
     return out
 
@@ -95,6 +96,15 @@ def _ceiling(top: Json, k: object) -> str:
     return (
         f"{printable(top.get('source'))} has no {classes}: {counted(top.get('anchors_out_of_reach'), 'anchor')} out of "
         f"reach, so acc_orig is at most {100 * top['acc_orig']:.1f} and acc_pm-{k} at most {100 * top['acc_pmk']:.1f}"
+    )
+
+
+def _review(name: str, impact: Json) -> str:
+    """What review changed: the drop before and after, and the difference."""
+    before, after = (with_interval(estimate(impact, stage, "drop")) for stage in ("A", "C"))
+    return (
+        f"{printable(name)}: drop {before} on all candidates, {after} on what review kept; "
+        f"difference {with_interval(estimate(impact, 'drop_difference'))}"
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = [
+    "CAUSES",
+    "cause_text",
     "counted",
     "estimate",
     "join",
@@ -20,6 +22,25 @@ __all__ = [
 Json = Mapping[str, Any]
 
 NONE = "—"
+
+CAUSES = {
+    "classification": "right place, wrong class",
+    "localization": "right class, box off",
+    "both": "box off and wrong class",
+    "missed": "not found",
+    "duplicate": "found twice",
+    "background": "box on nothing",
+}
+"""The kinds of error of docs/detection.md, as a reader who does not know them would say it."""
+
+
+def cause_text(kind: str) -> str:
+    """What a kind of error means, in words; an unknown kind is itself.
+
+    >>> cause_text("both")
+    'box off and wrong class'
+    """
+    return CAUSES.get(kind, kind)
 
 
 def estimate(data: Any, *keys: str) -> Json | None:

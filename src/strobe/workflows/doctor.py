@@ -21,7 +21,7 @@ _PACKAGES = (
     ("Pillow", "", "images"),
     ("matplotlib", "report", "figures of the report"),
     ("jinja2", "report", "the report"),
-    ("av", "video", "strobe build, strobe simulate --codec"),
+    ("av", "video", "strobe build, strobe simulate --h264"),
     ("torch", "models", "running models"),
     ("torchvision", "models", "torchvision: models, decoding on CUDA"),
     ("timm", "models", "timm: models"),
@@ -37,7 +37,6 @@ _PACKAGES = (
     ("fastapi", "review", "strobe review serve"),
     ("sqlalchemy", "review", "the store of votes"),
     ("psycopg", "postgres", "votes in PostgreSQL"),
-    ("scikit-image", "demo", "photos of strobe demo"),
 )
 
 
