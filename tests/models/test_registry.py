@@ -120,3 +120,69 @@ def test_devices_and_batches() -> None:
 def test_every_provider_has_an_example_that_parses() -> None:
     for key, provider in PROVIDERS.items():
         assert parse(provider.example).provider == key
+
+
+def test_a_transformers_folder_with_a_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
+    import os
+
+    import torch
+    import transformers
+
+    marker = tmp_path / "ran"
+
+    class Evil:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.system, (f"touch {marker}",)
+
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16, image_size=16, patch_size=8,
+        num_labels=2, id2label={0: "cat", 1: "dog"}, architectures=["ViTForImageClassification"],
+    )  # fmt: skip
+    config.save_pretrained(tmp_path / "model")
+    transformers.ViTImageProcessor(size={"height": 16, "width": 16}).save_pretrained(tmp_path / "model")
+    torch.save({"classifier.weight": Evil()}, tmp_path / "model" / "pytorch_model.bin")
+    with pytest.raises(StrobeError) as caught:
+        load_model(f"hf:{tmp_path / 'model'}", CPU)
+    assert not marker.exists()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plugin_may_be_a_whole_classifier_or_nothing_of_the_kind(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from strobe.core.labels import LabelSpace\n"
+        "from strobe.core.records import ModelSpec\n"
+        "class Mine:\n"
+        "    def __init__(self, options):\n"
+        "        self.spec = ModelSpec(name='mine', provider='py', task='classification', weights='0' * 64,\n"
+        "                              label_space=options.label_space, batch_size=options.batch_size)\n"
+        "    def prepare(self, image): return image.mean()\n"
+        "    def forward(self, prepared): return [[value, 0] for value in prepared]\n"
+        "def number(): return 3\n"
+        "def classes(): return (lambda images: images), 7\n"
+    )
+    pets = LabelSpace.of_names("pets", ["cat", "dog"])
+    options = LoadOptions(device="cpu", label_space=pets, batch_size=5)
+    model = load_model(f"py:{path}:Mine", options)
+    assert model.spec.batch_size == 5
+    for factory, says in (("number", "returned int"), ("classes", "its classes are 7"), ("Mone", "did you mean Mine")):
+        with pytest.raises(StrobeError, match=says):
+            load_model(f"py:{path}:{factory}", options)
+    path.write_text("def broken(:\n")
+    with pytest.raises(ModelFailed, match="SyntaxError in line 1"):
+        load_model(f"py:{path}:broken", options)
+    for name in ("py:nowhere.py:make", f"py:{path}", f"py:{tmp_path}:make"):
+        with pytest.raises(ModelFailed):
+            load_model(name, options)
+
+
+def test_onnx_files_say_what_they_need(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(b"not onnx")
+    with pytest.raises(StrobeError, match=r"not an ONNX file|does not say how its input"):
+        load_model(f"onnx:{path}", CPU)
+    path.with_suffix(".json").write_text('{"mean": [0, 0, 0], "std": [1, 1, 1], "labels": "ilsvrc-2012"}')
+    with pytest.raises(StrobeError, match="not an ONNX file"):
+        load_model(f"onnx:{path}", CPU)
+    with pytest.raises(ModelFailed, match="the weights are in the file"):
+        load_model(f"onnx:{path}@w.pth", CPU)

@@ -24,7 +24,7 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | 
     from_disk = Path(name).is_dir()
     if not from_disk and name.count("/") != 1:
         raise ModelFailed(f"hf:{printable(name)}: expected ORG/NAME or a folder with config.json")
-    # Without trust nothing of the repository's own code runs, and weights must be safetensors.
+    # Without trust nothing of the repository's own code runs.
     common: dict[str, Any] = {"trust_remote_code": options.trust, "local_files_only": from_disk or options.offline}
     with hub(offline=options.offline or from_disk):
         config = library.AutoConfig.from_pretrained(name, **common)
@@ -34,8 +34,9 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | 
             return detector
         processor = library.AutoImageProcessor.from_pretrained(name, **common)
         if weights is None and options.pretrained:
-            safe = {} if options.trust else {"use_safetensors": True}
-            module = library.AutoModelForImageClassification.from_pretrained(name, **common, **safe)
+            # Safetensors where there are any, else pickles read with weights_only; only trust lifts that.
+            reading = {"weights_only": False} if options.trust else {}
+            module = library.AutoModelForImageClassification.from_pretrained(name, **common, **reading)
         else:
             module = library.AutoModelForImageClassification.from_config(config)
     if weights is not None:

@@ -56,6 +56,11 @@ class TorchClassifier:
         self.lanes = cpu_lanes() if setup.device == "cpu" else 1
         keep_freed_memory(one_arena=setup.device == "cpu")
 
+    @property
+    def device(self) -> str:
+        """Where the forward runs."""
+        return self._setup.device
+
     def prepare(self, image: Image) -> Any:
         """Resize and crop; or whatever the model's own library does, where that is no ImagePlan."""
         plan = self.plan

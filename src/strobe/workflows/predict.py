@@ -157,6 +157,10 @@ def _predict_group(
             options=_engine_options(options, loaded),
             progress=progress,
         )
+    if options.decode == "cpu" and any(
+        str(getattr(model, "device", "")).startswith("cuda") for model in loaded.values()
+    ):
+        progress.note("frames were decoded exactly, on the CPU; --decode device is much faster for JPEG frames")
     for name, outcome in outcomes.items():
         if outcome.error is not None:
             progress.note(f"{printable(name)} failed and is left out: {outcome.error}")
@@ -209,7 +213,7 @@ def _store(dataset: Dataset, runner: Runner, out: Path, options: PredictOptions,
 
 def _engine_options(options: PredictOptions, models: dict[str, Classifier | Detector]) -> EngineOptions:
     largest = max(model.spec.batch_size for model in models.values())
-    on_gpu = largest >= 64
+    on_gpu = any(getattr(model, "device", "cpu") != "cpu" for model in models.values())
     decode = DecodeOptions(
         threads=options.workers or max(2, cores()),
         chunk=16 if on_gpu else 4,
@@ -217,7 +221,7 @@ def _engine_options(options: PredictOptions, models: dict[str, Classifier | Dete
         device_share=(1, 1) if options.decode == "device" else (0, 1),
     )
     return EngineOptions(
-        shard_size=options.shard_size or (4096 if on_gpu else 256),
+        shard_size=options.shard_size or (2048 if on_gpu else 256),
         decode=decode,
         retry_errors=options.retry_errors,
         in_flight=2 if on_gpu else 1,
