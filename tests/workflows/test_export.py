@@ -22,7 +22,7 @@ from strobe.datasets import folder
 from strobe.datasets.columns import DatasetBuilder
 from strobe.datasets.sampled import Draw
 from strobe.workflows.export import export
-from strobe.workflows.import_dataset import from_coco_vid, from_vid_robust
+from strobe.workflows.import_dataset import FrameFiles, from_coco_vid, from_frames, from_vid_robust
 
 REFERENCE = Path(__file__).parents[2] / "../shared/reference/imagenet-vid-robust"
 
@@ -235,3 +235,25 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert "sets.csv" in done.stdout
     done = runner.invoke(command, [str(root), "imagenet-vid-robust", str(tmp_path / "vid"), "--json", "--candidates"])
     assert json.loads(done.stdout)["n_sets"] == 2
+
+
+def test_coco_of_labels_alone_comes_back(tmp_path: Path) -> None:
+    names = ("dog", "cat")
+    root = tmp_path / "frames" / "walk"
+    root.mkdir(parents=True)
+    for number in range(5):
+        pixels = np.full((16, 24, 3), 40 * number, np.uint8)
+        Image.fromarray(pixels).save(root / f"{number:03}.png")
+    first = from_frames(tmp_path / "frames", tmp_path / "set", files=FrameFiles(label=names)).dataset
+    export(tmp_path / "set", "coco", tmp_path / "out", media="copy")
+    # The images lie in images/ beside the JSON; nobody has to say so.
+    back = from_coco_vid(tmp_path / "out/annotations.json", tmp_path / "back").dataset
+    assert back.boxes is None
+    assert back.frames.key.tolist() == first.frames.key.tolist()
+    spoken = [{back.info.label_space.names[label] for label in back.labels_of(row)} for row in range(len(back.frames))]
+    assert spoken == [set(names)] * len(first.frames)
+    data = json.loads((tmp_path / "out/annotations.json").read_text())
+    data["images"][1]["category_ids"] = [77]
+    (tmp_path / "out/annotations.json").write_text(json.dumps(data))
+    with pytest.raises(StrobeError, match=r"images\[1\]: category 77 is none of the categories"):
+        from_coco_vid(tmp_path / "out/annotations.json", tmp_path / "again")

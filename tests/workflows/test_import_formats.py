@@ -10,12 +10,15 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from strobe.build.hinting import hints_of
+from strobe.build.sample import Sampling
 from strobe.cli.import_ import command
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import space
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.datasets.sampled import Draw
+from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.import_dataset import (
     FrameFiles,
     from_coco_vid,
@@ -552,3 +555,39 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["n_boxes"] > 0
     done = runner.invoke(command, ["imagenet-vid-robust", str(source), str(tmp_path / "e")])
     assert isinstance(done.exception, StrobeError)
+
+
+def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:
+    """The stored frames of a build, imported as a folder, have the build's own hints."""
+    video = clip(tmp_path / "walk.mp4", n=30)
+    options = BuildOptions(label=("dog",), sampling=Sampling(k=4))
+    built = build([video], tmp_path / "built", options).dataset
+    middle = int(built.frames.index[built.sets.frame[built.sets.is_anchor]][0])
+    (tmp_path / "anchors.csv").write_text(f"video,frame\nwalk,{middle}\n")
+    files = FrameFiles(label=("dog",), anchors=tmp_path / "anchors.csv")
+    args = {"files": files, "draw": Draw(k=4)}
+    plain = from_frames(tmp_path / "built/media", tmp_path / "plain", **args).dataset
+    assert plain.hints is None
+    hinted = from_frames(tmp_path / "built/media", tmp_path / "hinted", hints=True, **args)
+    assert hinted.notes == ()
+    assert hinted.dataset.frame_ids().tolist() == plain.frame_ids().tolist()
+    kept = folder.read(tmp_path / "hinted").hints
+    assert kept is not None
+    assert built.hints is not None
+    for name in ("cut", "blur", "motion", "exposure", "duplicate"):
+        np.testing.assert_array_equal(getattr(kept, name), getattr(built.hints, name))
+    assert np.abs(kept.motion).max() > 0
+
+
+def test_hints_of_images_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
+    source = frame_folders(tmp_path / "src")
+    first = from_frames(source, tmp_path / "dst", files=FrameFiles(label=("dog",)))
+    dataset = folder.read(tmp_path / "dst")
+    broken = int(dataset.sets.frame[~dataset.sets.is_anchor][0])
+    (tmp_path / "dst" / str(dataset.frames.media[broken])).write_bytes(b"no image")
+    hints, n_unread = hints_of(dataset, MediaSource(dataset))
+    assert n_unread == 1
+    assert (np.isnan(hints.motion) == (dataset.sets.frame == broken)).all()
+    assert first.dataset.hints is None
+    with pytest.raises(StrobeError, match="--hints are computed from the images"):
+        from_frames(source, tmp_path / "x", files=FrameFiles(label=("dog",)), media="none", hints=True)

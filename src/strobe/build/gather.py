@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from strobe.build.extract import Fragment
+from strobe.build.hinting import hints_table
 from strobe.build.hints import DropRules
 from strobe.build.labels import BoxRow, LabelRow, labels_at
 from strobe.core.dataset import NO_PTS, Boxes, Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Videos, texts
@@ -158,12 +159,7 @@ def _hints(ordered: Sequence[Fragment]) -> Hints | None:
     sets = [row for fragment in ordered for row in fragment.sets]
     if not all(row.hints for row in sets):
         return None
-    pairs = [pair for row in sets for pair in row.hints]
-    numbers = {
-        name: np.array([getattr(pair, name) for pair in pairs], dtype=np.float64)
-        for name in ("cut", "blur", "motion", "exposure")
-    }
-    return Hints(**numbers, duplicate=np.array([pair.duplicate for pair in pairs], dtype=bool))
+    return hints_table([pair for row in sets for pair in row.hints])
 
 
 def _labels(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from strobe.cli.common import folder, json_option, progress, quiet_option, seed_option
+from strobe.cli.said import counted
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _media = click.option(
     help="Copy the images, or hard-link them where the disk can.",
 )  # fmt: skip
 _no_media = click.option("--no-media", is_flag=True, help="Tables only; enough to score predictions made elsewhere.")
+_hints = click.option("--hints", is_flag=True, help="Compute hints for reviewers (blur, motion, …) from the images.")
 _k = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
 _space = click.option("--label-space", help="A shipped label space to find the classes in, e.g. imagenet-vid.")
 
@@ -34,16 +36,17 @@ def _two_places(function: Callable[..., Any]) -> Callable[..., Any]:
 def _say(done: "Imported", dst: Path, *, as_json: bool) -> None:
     from strobe.workflows.import_dataset import summary
 
-    facts = summary(done.dataset)
     if as_json:
-        click.echo(json.dumps({"dataset": str(dst), **facts, "notes": list(done.notes)}))
+        click.echo(json.dumps({"dataset": str(dst), **summary(done.dataset), "notes": list(done.notes)}))
         return
     for note in done.notes:
         click.echo(f"note: {printable(note)}", err=True)
-    boxes = f", {facts['n_boxes']} boxes" if facts["n_boxes"] else ""
+    dataset = done.dataset
+    boxes = "" if dataset.boxes is None else f", {counted(len(dataset.boxes.frame), 'box')}"
     click.echo(
-        f"{printable(dst)}: {facts['n_videos']} videos, {facts['n_sets']} sets, {facts['n_frames']} frames, "
-        f"{facts['n_classes']} classes{boxes}, labels by {facts['label_source']}"
+        f"{printable(dst)}: {counted(len(dataset.videos), 'video')}, {counted(dataset.n_sets, 'set')}, "
+        f"{counted(len(dataset.frames), 'frame')}, {counted(len(dataset.info.label_space), 'class')}{boxes}, "
+        f"labels by {dataset.info.label_source}"
     )
 
 
@@ -82,14 +85,15 @@ def command() -> None:
 @_two_places
 @_media
 @_no_media
+@_hints
 @quiet_option
 @json_option
-def vid_robust(src: Path, dst: Path, media: str, no_media: bool, quiet: bool, as_json: bool) -> None:
+def vid_robust(src: Path, dst: Path, media: str, no_media: bool, hints: bool, quiet: bool, as_json: bool) -> None:
     """ImageNet-Vid-Robust as released: SRC has metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG."""
     from strobe.workflows.import_dataset import from_vid_robust
 
     done = from_vid_robust(
-        src, dst, media=_mode(media, no_media=no_media), progress=progress(quiet=quiet or as_json)
+        src, dst, media=_mode(media, no_media=no_media), hints=hints, progress=progress(quiet=quiet or as_json)
     )  # fmt: skip
     _say(done, dst, as_json=as_json)
 
@@ -105,18 +109,19 @@ def vid_robust(src: Path, dst: Path, media: str, no_media: bool, quiet: bool, as
 @click.option("--listed", type=_FILE, help="CSV ytid,time_ms,label of the listed anchors; default: looked for.")
 @_media
 @_no_media
+@_hints
 @quiet_option
 @json_option
 def ytbb_robust(
     src: Path, dst: Path, anchors: Path | None, pairs: Path | None, listed: Path | None, media: str, no_media: bool,
-    quiet: bool, as_json: bool,
+    hints: bool, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """YTBB-Robust as released: frames in ytbb_videos/<id>_<ms>/, anchor and pair annotations become votes."""
     from strobe.workflows.import_dataset import YtbbFiles, from_ytbb_robust
 
     files = YtbbFiles(anchors=anchors, pairs=pairs, listed=listed)
     mode, say = _mode(media, no_media=no_media), progress(quiet=quiet or as_json)
-    _say(from_ytbb_robust(src, dst, files=files, media=mode, progress=say), dst, as_json=as_json)
+    _say(from_ytbb_robust(src, dst, files=files, media=mode, hints=hints, progress=say), dst, as_json=as_json)
 
 
 @command.command(
@@ -129,18 +134,28 @@ def ytbb_robust(
 @_k
 @_media
 @_no_media
+@_hints
 @seed_option
 @quiet_option
 @json_option
 def imagenet_vid(
-    src: Path, dst: Path, split: str, k: int, media: str, no_media: bool, seed: int, quiet: bool, as_json: bool
+    src: Path,
+    dst: Path,
+    split: str,
+    k: int,
+    media: str,
+    no_media: bool,
+    hints: bool,
+    seed: int,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """ILSVRC 2015/2017 ImageNet-Vid: labels, boxes and tracks from the XML; one drawn anchor per video."""
     from strobe.datasets.sampled import Draw
     from strobe.workflows.import_dataset import from_imagenet_vid
 
     done = from_imagenet_vid(
-        src, dst, split=split, draw=Draw(k=k, seed=seed), media=_mode(media, no_media=no_media),
+        src, dst, split=split, draw=Draw(k=k, seed=seed), media=_mode(media, no_media=no_media), hints=hints,
         progress=progress(quiet=quiet or as_json),
     )  # fmt: skip
     _say(done, dst, as_json=as_json)
@@ -180,17 +195,22 @@ def youtube_bb(
     epilog="Example: strobe import coco-vid annotations.json data/mine --images images/",
 )
 @_two_places
-@click.option("--images", type=_FILE, help="The folder file names are relative to; default: where the JSON lies.")
+@click.option(
+    "--images",
+    type=_FILE,
+    help="The folder file names are relative to; default: where the JSON lies, or images/ there.",
+)
 @_space
 @_k
 @_media
 @_no_media
+@_hints
 @seed_option
 @quiet_option
 @json_option
 def coco_vid(
-    src: Path, dst: Path, images: Path | None, label_space: str | None, k: int, media: str, no_media: bool, seed: int,
-    quiet: bool, as_json: bool,
+    src: Path, dst: Path, images: Path | None, label_space: str | None, k: int, media: str, no_media: bool,
+    hints: bool, seed: int, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """COCO video JSON (videos, images with frame_id, annotations with instance_id), or YouTube-VIS JSON."""
     from strobe.datasets.sampled import Draw
@@ -198,7 +218,7 @@ def coco_vid(
 
     done = from_coco_vid(
         src, dst, images=images, label_space=label_space, draw=Draw(k=k, seed=seed),
-        media=_mode(media, no_media=no_media), progress=progress(quiet=quiet or as_json),
+        media=_mode(media, no_media=no_media), hints=hints, progress=progress(quiet=quiet or as_json),
     )  # fmt: skip
     _say(done, dst, as_json=as_json)
 
@@ -221,13 +241,14 @@ def coco_vid(
 @_k
 @_media
 @_no_media
+@_hints
 @seed_option
 @quiet_option
 @json_option
 def frames(
     src: Path, dst: Path, labels: Path | None, label: tuple[str, ...], boxes: Path | None, anchors: Path | None,
-    label_space: str | None, label_source: str, fps: str | None, k: int, media: str, no_media: bool, seed: int,
-    quiet: bool, as_json: bool,
+    label_space: str | None, label_source: str, fps: str | None, k: int, media: str, no_media: bool, hints: bool,
+    seed: int, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """A folder of frames per video: SRC/<video>/<frame>.jpg, labels by CSV."""
     from strobe.datasets.sampled import Draw
@@ -238,7 +259,11 @@ def frames(
         label_source=cast(Any, label_source), fps=_fraction(fps),
     )  # fmt: skip
     mode, say = _mode(media, no_media=no_media), progress(quiet=quiet or as_json)
-    _say(from_frames(src, dst, files=files, draw=Draw(k=k, seed=seed), media=mode, progress=say), dst, as_json=as_json)
+    _say(
+        from_frames(src, dst, files=files, draw=Draw(k=k, seed=seed), media=mode, hints=hints, progress=say),
+        dst,
+        as_json=as_json,
+    )
 
 
 def _fraction(text: str | None) -> Fraction | None:

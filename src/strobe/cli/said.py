@@ -13,7 +13,7 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "set"), counted(2, "class")
     ('1 set', '2 classes')
     """
-    plural = noun + ("es" if noun.endswith("s") else "s")
+    plural = noun + ("es" if noun.endswith(("s", "x")) else "s")
     return f"{number:,} {noun if number == 1 else plural}"
 
 

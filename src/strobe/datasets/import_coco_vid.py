@@ -42,7 +42,7 @@ class _Clip:
     sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
     boxes: dict[int, list[SeenBox]] = field(default_factory=lambda: defaultdict(list))
     flat: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Labels of boxes without an area: named, but not to be found."""
+    """Labels without a box: of the image as a whole, or of boxes without an area."""
 
 
 def import_coco_vid(
@@ -74,15 +74,24 @@ def import_coco_vid(
         for clip in sorted(clips.values(), key=lambda clip: clip.name)
         if clip.keys
     ]
-    root = images or source.parent
+    root = images or _image_folder(source, clips)
     if media != "none" and not root.is_dir():
         raise StrobeError(f"no such folder: {printable(root)}; name the folder of the images with --images")
+    # Labels alone (category_ids) make no detection dataset.
+    boxed = bool(data["annotations"])
     origin = Origin(name=source.stem, format="coco-vid", label_space=chosen, facts={"source": source.name})
     done = import_sampled(
-        videos, origin, draw, media_root=root, target=target, media=media, progress=progress, with_boxes=True
+        videos, origin, draw, media_root=root, target=target, media=media, progress=progress, with_boxes=boxed
     )
     flat = (f"{n_flat} box(es) without an area were left out; their labels stay",) if n_flat else ()
     return Imported(dataset=done.dataset, notes=(*done.notes, *flat))
+
+
+def _image_folder(source: Path, clips: Mapping[Any, _Clip]) -> Path:
+    """Where the images lie if nobody says so: beside the JSON, or in images/ there, as `strobe export` writes them."""
+    first = next((key for clip in clips.values() for key in clip.keys.values()), "")
+    inside = source.parent / "images"
+    return inside if inside.is_dir() and not (source.parent / first).is_file() else source.parent
 
 
 def _classes(path: Path, categories: Sequence[Any], requested: str | None) -> tuple[dict[Any, int], LabelSpace]:
@@ -169,6 +178,15 @@ def _annotate(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip], c
         for image in data.get("images") or ()
         if isinstance(image, dict) and "id" in image and image.get("video_id") in clips
     }
+    for place, image in enumerate(data.get("images") or ()):
+        # Not of COCO's own: what `strobe export` writes for labels that have no box.
+        for number in image.get("category_ids") or ():
+            if number not in classes:
+                raise InvalidFile(
+                    path, f"category {printable(number)} is none of the categories", where=f"images[{place}]"
+                )
+            clip, index = owner[image["id"]]
+            clip.flat[index].add(classes[number])
     n_flat = 0
     for place, entry in enumerate(data["annotations"]):
         where = f"annotations[{place}]"

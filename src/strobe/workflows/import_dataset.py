@@ -4,7 +4,7 @@ import csv
 import io
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
@@ -25,6 +25,7 @@ from strobe.datasets.import_vid_robust import import_vid_robust
 from strobe.datasets.import_youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.datasets.sampled import Draw, Imported, SeenBox, label_space_for
+from strobe.workflows.sources import frame_source
 
 if TYPE_CHECKING:
     from strobe.build.labels import AnchorRow, BoxRow, LabelRow
@@ -55,8 +56,10 @@ class FrameFiles:
     fps: Fraction | None = None
 
 
-def _into(target: Path, make: Callable[[], Imported]) -> Imported:
+def _into(target: Path, make: Callable[[], Imported], *, media: MediaMode, hints: bool, say: Progress) -> Imported:
     """Make the dataset and write its tables. What an interrupted import left under media/ is used again."""
+    if hints and media == "none":
+        raise InvalidValue("--hints are computed from the images; leave --no-media away")
     if folder.is_dataset(target):
         raise StrobeError(f"{printable(target)} already holds a dataset; choose another folder or remove it first")
     if target.exists() and not target.is_dir():
@@ -66,16 +69,37 @@ def _into(target: Path, make: Callable[[], Imported]) -> Imported:
     for half in target.rglob(".*.tmp") if target.is_dir() else ():  # what a killed import was writing
         half.unlink(missing_ok=True)
     done = make()
+    if hints:
+        done = _with_hints(done, target, say)
     folder.write(done.dataset, target)
     return done
 
 
+def _with_hints(done: Imported, target: Path, say: Progress) -> Imported:
+    from strobe.build.hinting import hints_of
+
+    hints, n_unread = hints_of(done.dataset, frame_source(replace(done.dataset, root=target)), progress=say)
+    unread = (f"{n_unread} image(s) could not be read; they have no hints",) if n_unread else ()
+    return Imported(dataset=replace(done.dataset, hints=hints), notes=(*done.notes, *unread))
+
+
 def from_vid_robust(
-    source: Path, target: Path, *, media: MediaMode = "copy", progress: Progress | None = None
+    source: Path,
+    target: Path,
+    *,
+    media: MediaMode = "copy",
+    hints: bool = False,
+    progress: Progress | None = None,
 ) -> Imported:
     """ImageNet-Vid-Robust as it was released."""
     say = progress or Silent()
-    return _into(target, lambda: Imported(dataset=import_vid_robust(source, target, media=media, progress=say)))
+    return _into(
+        target,
+        lambda: Imported(dataset=import_vid_robust(source, target, media=media, progress=say)),
+        media=media,
+        hints=hints,
+        say=say,
+    )
 
 
 def from_ytbb_robust(
@@ -84,6 +108,7 @@ def from_ytbb_robust(
     *,
     files: YtbbFiles | None = None,
     media: MediaMode = "copy",
+    hints: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
     """YTBB-Robust as it was released, with the release's annotations as votes."""
@@ -93,7 +118,7 @@ def from_ytbb_robust(
         dataset = import_ytbb_robust(source, target, files=parts, media=media, progress=say)
         return Imported(dataset=dataset, notes=tuple(dataset.info.provenance["notes"]))
 
-    return _into(target, make)
+    return _into(target, make, media=media, hints=hints, say=say)
 
 
 def from_imagenet_vid(
@@ -103,11 +128,18 @@ def from_imagenet_vid(
     split: str = "val",
     draw: Draw | None = None,
     media: MediaMode = "copy",
+    hints: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
     """ILSVRC's Data/VID and Annotations/VID."""
     say, how = progress or Silent(), draw or Draw()
-    return _into(target, lambda: import_imagenet_vid(source, target, split=split, draw=how, media=media, progress=say))
+    return _into(
+        target,
+        lambda: import_imagenet_vid(source, target, split=split, draw=how, media=media, progress=say),
+        media=media,
+        hints=hints,
+        say=say,
+    )
 
 
 def from_coco_vid(
@@ -118,6 +150,7 @@ def from_coco_vid(
     label_space: str | None = None,
     draw: Draw | None = None,
     media: MediaMode = "copy",
+    hints: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
     """COCO video JSON and the folder of its images."""
@@ -127,6 +160,9 @@ def from_coco_vid(
         lambda: import_coco_vid(
             source, target, images=images, label_space=label_space, draw=how, media=media, progress=say
         ),
+        media=media,
+        hints=hints,
+        say=say,
     )
 
 
@@ -140,11 +176,12 @@ def from_frames(
     files: FrameFiles,
     draw: Draw | None = None,
     media: MediaMode = "copy",
+    hints: bool = False,
     progress: Progress | None = None,
 ) -> Imported:
     """A folder of frames per video, with labels, boxes and anchors in the same files `strobe build` reads."""
     say, how = progress or Silent(), draw or Draw()
-    return _into(target, lambda: _frames(source, target, files, how, media, say))
+    return _into(target, lambda: _frames(source, target, files, how, media, say), media=media, hints=hints, say=say)
 
 
 def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, media: MediaMode, say: Progress) -> Imported:

@@ -1,0 +1,49 @@
+"""Hints for datasets whose frames were not decoded here: read the images of every set and compare them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from strobe.build.hints import PairHints, features_of, set_hints
+from strobe.core.dataset import Dataset, Hints
+from strobe.core.errors import StrobeError
+from strobe.core.ports import FrameSource, Progress, Silent
+
+__all__ = ["hints_of", "hints_table"]
+
+_UNKNOWN = PairHints(cut=np.nan, blur=np.nan, motion=np.nan, exposure=np.nan)
+
+
+def hints_table(pairs: Sequence[PairHints]) -> Hints:
+    """The table of these hints, in this order."""
+    numbers = {
+        name: np.array([getattr(pair, name) for pair in pairs], dtype=np.float64)
+        for name in ("cut", "blur", "motion", "exposure")
+    }
+    return Hints(**numbers, duplicate=np.array([pair.duplicate for pair in pairs], dtype=bool))
+
+
+def hints_of(dataset: Dataset, source: FrameSource, *, progress: Progress | None = None) -> tuple[Hints, int]:
+    """The hints of every row of the dataset's sets, and how many images could not be read.
+
+    A member that cannot be read, or whose anchor cannot, has hints that are NaN.
+    """
+    sets, n_unread = dataset.sets, 0
+    pairs = [_UNKNOWN] * len(sets.set)
+    starts = np.flatnonzero(np.diff(sets.set, prepend=-1))
+    with (progress or Silent()).task("hints", len(pairs)) as advance:
+        for rows in np.split(np.arange(len(pairs)), starts[1:]):
+            # One set at a time, so that memory stays flat. Distances order the members as time does.
+            features = {}
+            for row in rows.tolist():
+                try:
+                    features[row] = features_of(source.read(int(sets.frame[row])))
+                except StrobeError:
+                    n_unread += 1
+                advance(1)
+            anchor = int(rows[sets.is_anchor[rows]][0])
+            if anchor in features:
+                known = sorted(features)
+                for row, pair in zip(known, set_hints(features, anchor, known), strict=True):
+                    pairs[row] = pair
+    return hints_table(pairs), n_unread
