@@ -22,6 +22,7 @@ from strobe.core.files import make_folder
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
+from strobe.workflows.choices import advice_on_classes
 from strobe.workflows.pool import worker_pool
 
 __all__ = ["BuildOptions", "Built", "build"]
@@ -134,6 +135,9 @@ def build(
             # People's votes outlive a resumed or extended build.
             dataset = replace(dataset, verdicts=old.verdicts, info=replace(dataset.info, reviewed=old.info.reviewed))
         folder.write(dataset, destination, overwrite=old is not None)
+    advice = advice_on_classes(label_space) if options.label_space is None and dataset.boxes is None else None
+    if advice:
+        say.note(advice)
     return Built(
         dataset=replace(dataset, root=destination),
         problems=problems,

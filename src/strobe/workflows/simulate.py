@@ -13,6 +13,7 @@ from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.ports import Image, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.media import decode_image
+from strobe.workflows.choices import advice_on_classes
 from strobe.workflows.pool import worker_pool
 
 __all__ = ["SimulateOptions", "Simulated", "simulate"]
@@ -94,6 +95,9 @@ def simulate(
         # People's votes outlive a resumed or extended build.
         dataset = replace(dataset, verdicts=old.verdicts, info=replace(dataset.info, reviewed=old.info.reviewed))
     folder.write(dataset, destination, overwrite=old is not None)
+    advice = advice_on_classes(label_space) if options.label_space is None and dataset.boxes is None else None
+    if advice:
+        say.note(advice)
     return Simulated(
         dataset=replace(dataset, root=destination),
         problems=tuple(clip.problem for clip in clips if clip.problem),
