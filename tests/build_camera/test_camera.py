@@ -209,7 +209,7 @@ def test_with_an_encoder_key_frames_fall_at_different_offsets() -> None:
      {"tilt": 10.0, "strength": 9.0}, {"supersample": 0}, {"gop": 0}, {"margin": 0.5}],
 )  # fmt: skip
 def test_options_out_of_range_are_named(bad: dict[str, float]) -> None:
-    with pytest.raises(InvalidValue, match=next(iter(bad))):
+    with pytest.raises(InvalidValue, match=next(iter(bad)).removesuffix("_crf")):  # the option is --h264
         CameraOptions(**bad)  # type: ignore[arg-type]
 
 
