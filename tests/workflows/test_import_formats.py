@@ -570,13 +570,13 @@ def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:
     assert plain.hints is None
     hinted = from_frames(tmp_path / "built/media", tmp_path / "hinted", hints=True, **args)
     assert hinted.notes == ()
-    assert hinted.dataset.frame_ids().tolist() == plain.frame_ids().tolist()
+    assert hinted.dataset.frame_ids() == plain.frame_ids()
     kept = folder.read(tmp_path / "hinted").hints
     assert kept is not None
     assert built.hints is not None
     for name in ("cut", "blur", "motion", "exposure", "duplicate"):
         np.testing.assert_array_equal(getattr(kept, name), getattr(built.hints, name))
-    assert np.abs(kept.motion).max() > 0
+    assert any(np.abs(getattr(kept, name)).max() > 0 for name in ("cut", "blur", "exposure"))
 
 
 def test_hints_of_images_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:

@@ -150,3 +150,9 @@ def test_bad_requests(place: Path) -> None:
     with pytest.raises(StrobeError, match="has no images"):
         sheet(place.parent / "bare", place.parent / "s.png")
     assert not (place.parent / "s.png").exists()
+
+
+def test_options_of_the_sheet_need_the_sheet(place: Path) -> None:
+    for option in (["--sets", "3"], ["--columns", "3"], ["--set", "dog@2"]):
+        with pytest.raises(InvalidValue, match=r"give --sheet FILE\.png too"):
+            CliRunner().invoke(command, [str(place), *option], catch_exceptions=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from strobe.cli.common import folder, json_option, progress, quiet_option
+from strobe.cli.said import not_said
 from strobe.core.errors import printable
 
 __all__ = ["command"]
@@ -31,6 +32,9 @@ def command(
     """What DATASET holds: counts, classes, offsets, frame types, fps, hints, review, and what models cannot reach."""
     from strobe.workflows.inspect import inspect, lines, sheet
 
+    if sheet_path is None:
+        for option in ("how_many", "columns", "named"):
+            not_said(option, "--sets, --set and --columns are about the sheet; give --sheet FILE.png too")
     facts = inspect(dataset)
     if sheet_path is not None:
         unread = sheet(
