@@ -56,9 +56,9 @@ def test_the_figures_in_words(place: Path) -> None:
     text = "\n".join(lines(inspect(place)))
     for part in (
         "three (version 1, digest ",
-        "3 video(s), 3 set(s), 11 members, 14 frames, 14 boxes in 3 tracks",
+        "3 videos, 3 sets, 11 members, 14 frames, 14 boxes in 3 tracks",
         "members per set 3–4 (median 4), 2 full, 0 with the anchor alone",
-        "k = 2 (frame-offset), labels by frame, youtube-bb",
+        "k = 2 (frame-offset), labels by frame, classes of youtube-bb",
         "images: 14 stored; licence: CC0",
         "fps 25–25",
         "sets reach 80–80 ms",
@@ -123,7 +123,7 @@ def test_rejected_members_are_crossed(place: Path) -> None:
     one = drawn(place, named=["dog@2"])
     assert 300 < has(one, CROSS) < 3000, "one tile of five is crossed out"
     text = "\n".join(lines(inspect(place)))
-    assert "review: 4 votes of 1 annotator(s); anchors 1 reviewed, 1 kept; pairs 4 reviewed, 3 kept, 7 to do" in text
+    assert "review: 4 votes of 1 annotator; anchors 1 reviewed, 1 kept; pairs 4 reviewed, 3 kept, 7 to do" in text
     assert "reasons: blur 1" in text
     assert inspect(place)["ceiling"]["n"] == 1, "the ceiling is that of what is scored"
 

@@ -8,6 +8,7 @@ from strobe.analyses.overview import overview
 from strobe.core.ports import Progress, Silent
 from strobe.core.protocol import derive
 from strobe.datasets import folder
+from strobe.report.wording import counted
 
 __all__ = ["inspect", "lines", "sheet"]
 
@@ -45,12 +46,12 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     counts, sets, labels = facts["counts"], facts["sets"], facts["labels"]
     yield f"{facts['name']} (version {facts['version']}, digest {facts['digest'][:16]})"
     boxes = f", {counts['boxes']:,} boxes in {counts['tracks']:,} tracks" if counts["boxes"] else ""
-    yield f"  {counts['videos']:,} video(s), {counts['sets']:,} set(s), {counts['members']:,} members, " \
-          f"{counts['frames']:,} frames{boxes}"  # fmt: skip
+    told = ", ".join(counted(counts[f"{noun}s"], noun) for noun in ("video", "set", "member", "frame"))
+    yield f"  {told}{boxes}"
     full = f", {sets['full']:,} full" if sets["full"] is not None else ""
     yield f"  members per set {sets['members_min']}–{sets['members_max']} (median {sets['members_median']:g}){full}, " \
           f"{sets['anchor_alone']:,} with the anchor alone"  # fmt: skip
-    yield f"  k = {facts['k']} ({facts['axis']}), labels by {facts['label_source']}, {facts['label_space']}"
+    yield f"  k = {facts['k']} ({facts['axis']}), labels by {facts['label_source']}, classes of {facts['label_space']}"
     media = facts["media"]
     parts = [
         f"{media[key]:,} {text}"
@@ -86,7 +87,7 @@ def _bar(value: int, top: int) -> str:
 def _video_lines(facts: dict[str, Any]) -> Iterator[str]:
     if facts["fps"]:
         fps = facts["fps"]
-        yield f"  fps {fps['min']:.4g}–{fps['max']:.4g} (median {fps['median']:.4g}, {fps['n']:,} videos)"
+        yield f"  fps {fps['min']:.4g}–{fps['max']:.4g} (median {fps['median']:.4g}, {counted(fps['n'], 'video')})"
     if facts["reach_ms"]:
         reach = facts["reach_ms"]
         yield f"  sets reach {reach['min']:.0f}–{reach['max']:.0f} ms (median {reach['median']:.0f})"
@@ -112,7 +113,7 @@ def _review_lines(facts: dict[str, Any]) -> Iterator[str]:
         state = {"none": "nobody has looked yet", "release": "reviewed before it came here", "votes": "no votes yet"}
         yield f"  review: {state[facts['reviewed']]}"
         return
-    yield f"  review: {review['votes']:,} votes of {review['annotators']:,} annotator(s); anchors " \
+    yield f"  review: {counted(review['votes'], 'vote')} of {counted(review['annotators'], 'annotator')}; anchors " \
           f"{review['anchors_reviewed']:,} reviewed, {review['anchors_accepted']:,} kept; pairs " \
           f"{review['pairs_reviewed']:,} reviewed, {review['pairs_accepted']:,} kept, " \
           f"{review['pairs_pending']:,} to do"  # fmt: skip
