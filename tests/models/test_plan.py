@@ -8,9 +8,9 @@ from PIL import Image as Pillow
 
 from strobe.core.errors import InvalidValue
 from strobe.models.plan import ImagePlan
-from strobe.models.torch_resize import prepare_with_torch
 
 SHAPES = [(360, 640), (640, 360), (300, 300), (375, 500), (40, 50), (1200, 1600), (225, 224), (1, 1), (3, 300)]
+SHAPES += [(720, 1280), (1280, 720), (683, 1024), (1080, 1920), (500, 333), (400, 455)]
 
 
 def _picture(height: int, width: int) -> Any:
@@ -29,16 +29,8 @@ def test_resize_and_crop_are_torchvisions(shape: tuple[int, int], interpolation:
     plan = ImagePlan(size_hw=(224, 224), resize=256, interpolation=interpolation)
     mode = transforms.InterpolationMode(interpolation)
     theirs = transforms.Compose([transforms.Resize(256, interpolation=mode), transforms.CenterCrop(224)])
-    want = np.asarray(theirs(Pillow.fromarray(image))).astype(int)
-    got = plan.prepare(image).astype(int)
-    assert got.shape == want.shape
-    # The crop is resized alone; its places are rounded to single precision, so a few pixels may be one level off.
-    assert np.abs(got - want).max() <= 2
-    assert (got != want).mean() < 0.01
-    by_torch = prepare_with_torch(image, plan).astype(int)
-    assert np.abs(by_torch - want).max() <= 2
-    assert (np.abs(by_torch - want) > 1).mean() < 0.001
-    assert (by_torch != want).mean() < 0.02
+    want = np.asarray(theirs(Pillow.fromarray(image)))
+    np.testing.assert_array_equal(plan.prepare(image), want)  # bit for bit: a level more or less can flip an answer
 
 
 @pytest.mark.parametrize("shape", SHAPES[:5])

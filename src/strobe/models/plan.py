@@ -1,5 +1,6 @@
 """What happens to an image before a model sees it, as data: printed, stored, and carried out in one place."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -118,20 +119,22 @@ class ImagePlan:
     def _resized_crop(
         self, picture: PillowImage.Image, new: tuple[int, int], corner: tuple[int, int]
     ) -> PillowImage.Image:
-        """Resize only what the crop keeps: the same filter at the same places, at half the work for wide frames.
+        """Resize only what the crop keeps, and a little more: bit for bit the crop of the resized image.
 
-        First across, then down, each on its own: Pillow chooses the order by the size of its input, and between the two
-        passes pixels are rounded, so a crop resized at once could differ from the crop of a resized image.
+        The window grows to places where input and output coordinates meet in whole numbers, so that the filter sits
+        exactly where it would in the whole image. First across, then down, each on its own: Pillow chooses the order
+        by the size of its input, and between the two passes pixels are rounded.
         """
         height, width = self.size_hw
-        have_w, have_h = picture.size
         (new_w, new_h), (left, top) = new, corner
-        filter_, reach = _FILTERS[self.interpolation], _REACH[self.interpolation] * max(1.0, have_h / new_h) + 2
-        first, last = top * have_h / new_h, (top + height) * have_h / new_h
-        begin, end = max(0, int(first - reach)), min(have_h, int(last + reach) + 1)
-        sides = left * have_w / new_w, (left + width) * have_w / new_w
-        across = picture.resize((width, end - begin), filter_, box=(sides[0], begin, sides[1], end))
-        return across.resize((width, height), filter_, box=(0, first - begin, width, last - begin))
+        filter_ = _FILTERS[self.interpolation]
+        x0, x1, from_x, to_x = _whole_window(picture.width, new_w, left, width)
+        y0, y1, from_y, to_y = _whole_window(picture.height, new_h, top, height)
+        reach = int(_REACH[self.interpolation] * max(1.0, picture.height / new_h)) + 3
+        begin, end = max(0, from_y - reach), min(picture.height, to_y + reach)
+        across = picture.resize((x1 - x0, end - begin), filter_, box=(from_x, begin, to_x, end))
+        down = across.resize((x1 - x0, y1 - y0), filter_, box=(0, from_y - begin, x1 - x0, to_y - begin))
+        return down.crop((left - x0, top - y0, left - x0 + width, top - y0 + height))
 
     def resized(self, width: int, height: int) -> tuple[int, int]:
         """The (width, height) an image of this size has after resizing, before the crop."""
@@ -142,6 +145,18 @@ class ImagePlan:
             return to_w, to_h
         ratio = min(to_w / width, to_h / height)
         return max(1, round(width * ratio)), max(1, round(height * ratio))
+
+
+def _whole_window(have: int, new: int, start: int, length: int) -> tuple[int, int, int, int]:
+    """The smallest stretch of `new` pixels around the wanted one whose ends fall on whole pixels of `have`, and those.
+
+    >>> _whole_window(640, 455, 115, 224)
+    (91, 364, 128, 512)
+    """
+    divisor = math.gcd(have, new)
+    step, stride = new // divisor, have // divisor
+    first, last = start // step, min(divisor, -(-(start + length) // step))
+    return first * step, last * step, first * stride, last * stride
 
 
 def short_side(width: int, height: int, target: int) -> tuple[int, int]:

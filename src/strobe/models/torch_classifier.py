@@ -20,7 +20,6 @@ from strobe.core.records import ModelSpec
 from strobe.models.device_decode import DeviceDecoder
 from strobe.models.options import LoadOptions, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
-from strobe.models.torch_resize import can_prepare, prepare_with_torch
 from strobe.models.weights import digest_of_state
 
 __all__ = ["TorchClassifier", "classifier_of", "cores", "cpu_lanes", "quick_source", "sharing_cores"]
@@ -63,10 +62,7 @@ class TorchClassifier:
 
     def prepare(self, image: Image) -> Any:
         """Resize and crop; or whatever the model's own library does, where that is no ImagePlan."""
-        plan = self.plan
-        if not isinstance(plan, ImagePlan):
-            return plan(image)
-        return prepare_with_torch(image, plan) if can_prepare(plan) else plan.prepare(image)
+        return self.plan.prepare(image) if isinstance(self.plan, ImagePlan) else self.plan(image)
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Any:
         """JPEG files decoded, resized and cropped on the CUDA device: (N, 3, H, W), 8 bits."""
@@ -146,7 +142,7 @@ def classifier_of(
     n_parameters = sum(parameter.numel() for parameter in module.parameters())
     described: dict[str, Any] = {}
     if isinstance(plan, ImagePlan):
-        described = {**plan.to_json(), "resized_by": "torch" if can_prepare(plan) else "pillow"}
+        described = plan.to_json()
     spec = ModelSpec(
         name=name,
         provider=provider,

@@ -1,44 +1,14 @@
-"""Resizing with torch: 8-bit images on the CPU, whole batches on a device.
-
-On the CPU torch's vector instructions take a sixth of Pillow's time, and fewer than two pixels of a hundred differ from
-Pillow's, by one level of 255 (two at hard edges).
-"""
+"""Resizing whole batches on a device, for frames that were decoded there (kept apart from exact predictions)."""
 
 from typing import Any
 
-import numpy as np
-
 from strobe.core.errors import InvalidValue
 from strobe.core.late import require
-from strobe.core.ports import Image
 from strobe.models.plan import ImagePlan
 
-__all__ = ["can_prepare", "prepare_with_torch", "resize_on_device"]
+__all__ = ["resize_on_device"]
 
 _MODES = ("bilinear", "bicubic")
-
-
-def can_prepare(plan: ImagePlan) -> bool:
-    """Whether `prepare_with_torch` carries out this plan; Pillow does the others."""
-    return plan.fit == "short-side" and plan.interpolation in _MODES
-
-
-def prepare_with_torch(image: Image, plan: ImagePlan) -> Image:
-    """What `plan.prepare` does, resized by torch. Images smaller than the crop go to Pillow, which pads."""
-    torch = require("torch", what="running a model", extra="models")
-    height, width = plan.size_hw
-    have_h, have_w = image.shape[:2]
-    new_w, new_h = plan.resized(have_w, have_h)
-    if new_w < width or new_h < height or (new_w, new_h) == (have_w, have_h):
-        return plan.prepare(image)
-    # (H, W, 3) seen as (1, 3, H, W) is channels-last, which torch resizes without rearranging.
-    pixels = torch.from_numpy(np.require(image, requirements=["C", "W"])).permute(2, 0, 1)[None]
-    resized = torch.nn.functional.interpolate(
-        pixels, size=(new_h, new_w), mode=plan.interpolation, antialias=True, align_corners=False
-    )
-    left, top = round((new_w - width) / 2.0), round((new_h - height) / 2.0)
-    crop = resized[0].permute(1, 2, 0)[top : top + height, left : left + width].numpy()
-    return np.ascontiguousarray(crop[:, :, ::-1] if plan.channels == "bgr" else crop)
 
 
 def resize_on_device(batch: Any, plan: ImagePlan) -> Any:
