@@ -60,6 +60,37 @@ def test_a_class_too_small_to_rank_is_not_called_the_worst():
     assert sentence("classification", [few, steady]) == "m loses nothing among classes with ten sets or more."
 
 
+def test_numbers_and_colours_people_read_are_left_as_they_are():
+    def paint(figure, is_narrow):
+        axes = figure.subplots()
+        axes.plot([0.123456, 0.9], [0.1, 0.2])
+        axes.set_yticks([0.1, 0.2], ["0.00886 to < 0.0131", "net-1.23456 #0b62b5 url(#a)"])
+
+    drawing = draw("t", paint, wide=(4, 3), narrow=(3, 3))
+    for svg in (drawing.svg, drawing.wide, drawing.narrow):
+        assert "0.00886 to &lt; 0.0131" in svg
+        assert "net-1.23456 #0b62b5 url(#a)" in svg
+        places = re.findall(r'<path d="([^"]+)"', svg)
+        assert places
+        assert not any(re.search(r"\.\d{3}", place) for place in places)
+
+
+def test_smoothing_that_gains_nothing_is_called_so(painted):
+    def rows(*values):
+        methods = (("none", 0), ("centred", 1), ("causal", 0.5))
+        return [
+            {"method": method, "parameter": 1, "delay_frames": delay, "acc_pmk": {"value": value}}
+            for (method, delay), value in zip(methods, values, strict=True)
+        ]
+
+    def sentence(*values):
+        found = {**painted[2], "models": {"m": {**model(painted[2], "steady-net"), "smoothing": rows(*values)}}}
+        return figures_more.smoothing(found).sentence
+
+    assert sentence(0.5, 0.5, 0.4).startswith("m gains nothing")
+    assert "to 60.0\N{NO-BREAK SPACE}% at best" in sentence(0.5, 0.6, 0.5)
+
+
 def test_the_offset_sentence_is_the_mean_of_the_outermost(painted):
     rows = {row["offset"]: row["error"]["value"] for row in model(painted[2], "steady-net")["per_offset"]}
     text = figures_more.per_offset(painted[2]).sentence

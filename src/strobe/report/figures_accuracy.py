@@ -107,7 +107,7 @@ def _crowded(models: Mapping[str, Json]) -> bool:
 
 def _caption(one: Reference, is_narrow: bool) -> str:
     text = f"papers’ models, {one.caption}"
-    return text if is_narrow else textwrap.fill(text, 22)
+    return textwrap.fill(text, 40 if is_narrow else 22)
 
 
 def _fit_at(fit: Json, x: float) -> float:

@@ -141,6 +141,8 @@ def _smoothing_sentence(model: str, rows: Sequence[Json]) -> str:
         if row["method"] != "none" and (kind not in best or row["acc_pmk"]["value"] > best[kind]["acc_pmk"]["value"]):
             best[kind] = row
     text = f"{printable(model)} goes from {percent(start)}"
+    if best and all(row["acc_pmk"]["value"] <= start for row in best.values()):
+        return f"{printable(model)} gains nothing: no smoothing tried here gets beyond the {percent(start)} without it."
     parts = []
     if "ahead" in best:
         row = best["ahead"]
@@ -335,7 +337,7 @@ def by_hint(results: Json) -> Figure:
         title=title,
         sentence=f"For {printable(best[0])} {printable(top)} matters most: the error runs from {percent(low['error'])} "
         f"({printable(low.get('range'))}) to {percent(high['error'])} ({printable(high.get('range'))}).",
-        how="Members of right-looking sets, grouped by a measurement of the pixels against the anchor's.",
+        how="Members of all sets, grouped by what a measurement of their pixels says against the anchor's.",
         drawing=draw(
             name, paint, wide=(7.4, (0.7 + 0.3 * tall) * -(-len(panels) // 2)),
             narrow=(3.9, (0.7 + 0.3 * tall) * len(panels)),

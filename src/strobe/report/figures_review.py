@@ -45,8 +45,9 @@ def review_impact(results: Json) -> Figure:
 
     model, rows, impact = found[0]
     stages = dict(rows)
+    said = {**meaning, "B": "with the kept anchors and all their frames"}
     text = f"The drop of {printable(model)} is " + ", ".join(
-        f"{points(estimate(stages[stage], 'drop'))} {meaning[stage]}" for stage in stages
+        f"{points(estimate(stages[stage], 'drop'))} {said[stage]}" for stage in stages
     )
     gap = estimate(impact, "drop_difference")
     text += f"; review accounts for {points(gap)}" if gap else ""

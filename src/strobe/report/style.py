@@ -142,11 +142,20 @@ def _tidy(svg: str, *, prefix: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = svg.replace("'DejaVu Sans'", _FONT)
-    svg = re.sub(r'\bid="([^"]+)"', lambda found: f'id="{prefix}{found[1]}"', svg)
-    svg = re.sub(r'href="#([^"]+)"', lambda found: f'href="#{prefix}{found[1]}"', svg)
-    svg = re.sub(r"url\(#([^)]+)\)", lambda found: f"url(#{prefix}{found[1]})", svg)
+    return _in_tags(svg, lambda tag: _tidy_tag(tag, prefix))
+
+
+def _tidy_tag(tag: str, prefix: str) -> str:
+    tag = re.sub(r'\bid="([^"]+)"', lambda found: f'id="{prefix}{found[1]}"', tag)
+    tag = re.sub(r'href="#([^"]+)"', lambda found: f'href="#{prefix}{found[1]}"', tag)
+    tag = re.sub(r"url\(#([^)]+)\)", lambda found: f"url(#{prefix}{found[1]})", tag)
     # Two decimals are a hundredth of a point: nobody sees more, and the page is a third smaller.
-    return re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)
+    return re.sub(r"(\d+\.\d{2})\d+", r"\1", tag)
+
+
+def _in_tags(svg: str, change: Callable[[str], str]) -> str:
+    """The drawing with its tags changed and what people read in it (names, numbers) left alone."""
+    return re.sub(r"<[^>]*>", lambda found: change(found[0]), svg)
 
 
 def _with_paper(svg: str) -> str:
@@ -161,4 +170,5 @@ def themed(svg: str) -> str:
     >>> themed('<path style="fill: #0b62b5"/>')
     '<path style="fill: var(--s1)"/>'
     """
-    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _VARIABLES.get(found[0], found[0]), svg)
+    colour = re.compile(r"#[0-9a-f]{6}\b")
+    return _in_tags(svg, lambda tag: colour.sub(lambda found: _VARIABLES.get(found[0], found[0]), tag))
