@@ -147,7 +147,11 @@ def test_hints_and_review_are_drawn_from_real_analyses(painted, make_results):
     results = make_results(hinted, {name: one})
     figure = figures_more.by_hint(results)
     assert figure.drawing is not None
-    assert re.search(r"(blur|motion|exposure|cut) matters most", figure.sentence)
+    assert re.search(r"by (blur|motion|exposure|cut), with overlapping intervals, the error", figure.sentence)
+    first, *_, last = results["models"][name]["by_hint"]["blur"]
+    first["error"] |= {"value": 0.01, "low": 0.0, "high": 0.02}
+    last["error"] |= {"value": 0.99, "low": 0.98, "high": 1.0}
+    assert "blur matters most: the error runs from 1.0" in figures_more.by_hint(results).sentence
     assert len(TABLES["by_hint"](results)) == 16
 
     anchors = dataset.keep_rows(dataset.sets.set < 20)

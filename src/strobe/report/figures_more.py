@@ -324,6 +324,7 @@ def by_hint(results: Json) -> Figure:
             names_on_y(axes, [str(row.get("range")) for row in rows])
             axes.set_title(printable(hint))
             axes.set_xlim(left=0)
+            axes.locator_params(axis="x", nbins=4)
             per_cent(axes, which="x")
 
     spans = {hint: max(r["error"]["value"] for r in rows) - min(r["error"]["value"] for r in rows)
@@ -332,10 +333,17 @@ def by_hint(results: Json) -> Figure:
     low = min(dict(panels)[top], key=lambda row: row["error"]["value"])
     high = max(dict(panels)[top], key=lambda row: row["error"]["value"])
     tall = max(len(rows) for _, rows in panels)
+    # What differs less than its intervals is not said to matter.
+    clear = (low["error"].get("high") or 1.0) < (high["error"].get("low") or 0.0)
+    said = (
+        f"For {printable(best[0])} {printable(top)} matters most:"
+        if clear
+        else f"Nothing stands out for {printable(best[0])}; by {printable(top)}, with overlapping intervals,"
+    )
     return Figure(
         name=name,
         title=title,
-        sentence=f"For {printable(best[0])} {printable(top)} matters most: the error runs from {percent(low['error'])} "
+        sentence=f"{said} the error runs from {percent(low['error'])} "
         f"({printable(low.get('range'))}) to {percent(high['error'])} ({printable(high.get('range'))}).",
         how="Members of all sets, grouped by what a measurement of their pixels says against the anchor's.",
         drawing=draw(
