@@ -76,7 +76,7 @@ def test_same_bytes_for_any_workers_order_and_place(clips: list[Path], tmp_path:
     moved = [path.rename(tmp_path / path.name) for path in clips]
     build(moved, tmp_path / "c" / "out", DOG)
     one = contents(tmp_path / "a" / "out")
-    assert len(one) > 60
+    assert len(one) > 40  # how many frames depends on where anchors fall: mkv and webm files have random ids
     assert one == contents(tmp_path / "b" / "out") == contents(tmp_path / "c" / "out")
 
 

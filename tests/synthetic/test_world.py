@@ -184,7 +184,7 @@ def test_an_ellipse_covers_its_area() -> None:
      {"background_correlation": 1.1}, {"noise": -1.0}, {"motion": float("nan")}],
 )  # fmt: skip
 def test_options_out_of_range_are_refused(bad: dict[str, object]) -> None:
-    with pytest.raises(InvalidValue, match="world"):
+    with pytest.raises(InvalidValue, match=r"^(--[a-z-]+|WorldOptions\.[a-z_]+): expected "):
         WorldOptions(**bad)  # type: ignore[arg-type]
 
 

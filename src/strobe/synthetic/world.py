@@ -56,7 +56,7 @@ class WorldOptions:
         expect(0 <= self.distractors <= 50, "--distractors", "0 to 50", self.distractors)
         expect(0 <= self.occluders <= 10, "--occluders", "0 to 10", self.occluders)
         low, high = self.object_scale
-        expect(0.05 <= low <= high <= 1, "world.object_scale", "0.05 ≤ low ≤ high ≤ 1", self.object_scale)
+        expect(0.05 <= low <= high <= 1, "WorldOptions.object_scale", "0.05 ≤ low ≤ high ≤ 1", self.object_scale)
         for name, top in (("motion", 4), ("blur", 1), ("lighting", 3), ("noise", 64), ("background_correlation", 1),
                           ("texture_faithful", 1)):  # fmt: skip
             expect(0 <= getattr(self, name) <= top, f"--{name.replace('_', '-')}", f"0 to {top}", getattr(self, name))
