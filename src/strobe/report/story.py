@@ -65,7 +65,8 @@ def _lede(models: Mapping[str, Json], k: object) -> str:
     drops = {model: value_of(data, "drop") or 0.0 for model, data in models.items()}
     worst = max(drops, key=lambda model: drops[model])
     least = min(drops, key=lambda model: drops[model])
-    text = f"It is the most robust of {len(models)} models. "
+    # Not "the most robust": the model that holds most may well be the one that loses most.
+    text = f"None of the {len(models)} models holds on more sets. "
     low = f"{points(drops[least])} ({printable(least)})"
     return text + f"The drop runs from {low} to {points(drops[worst])} ({printable(worst)}) within ±{k} frames."
 
