@@ -26,9 +26,9 @@ __all__ = [
 ]
 
 
-def folder(*, exists: bool = True) -> click.Path:
-    """The click type of a folder argument. Existence is checked by the reader, which words it better."""
-    return click.Path(path_type=Path, file_okay=not exists, dir_okay=True)
+def folder(*, exists: bool = True) -> click.Path:  # noqa: ARG001 (says at the call what is meant)
+    """The click type of a folder argument. Whether it is there is checked by the reader, which words it better."""
+    return click.Path(path_type=Path)
 
 
 def out_option(*, what: str, required: bool = True) -> Callable[[Any], Any]:

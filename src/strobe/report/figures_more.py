@@ -222,12 +222,15 @@ def frame_types(results: Json) -> Figure:
                 label = "as many deleted at random" if y == _first_control(flat) else None
                 span = [control["drop_low"], control["drop_high"]]
                 axes.plot(span, [y + 0.2] * 2, color=GREY, linewidth=3, alpha=0.7, solid_capstyle="butt", label=label)
+                # A control without spread (every draw the same) has no length: its mean is marked all the same.
+                axes.plot([control["drop_mean"]], [y + 0.2], "|", color=GREY, markersize=7, markeredgewidth=2)
             whisker(axes, y - 0.08, row["drop"], WRONG)
         labels = [
-            (f"{short(printable(model), 14 if is_narrow else 24)}: " if len(found) > 1 else "") + _without(row)
+            (f"{short(printable(model), 14 if is_narrow else 24)}: " if len(found) > 1 else "")
+            + f"{_without(row)} (n = {row['n_sets']:,})"
             for model, row in flat
         ]
-        names_on_y(axes, labels, limit=30 if is_narrow else 46)
+        names_on_y(axes, labels, limit=36 if is_narrow else 56)
         axes.set_xlabel("drop, points")
         per_cent(axes, which="x")
         if any((row.get("control") or {}).get("drop_low") is not None for _, row in flat):
@@ -246,7 +249,8 @@ def frame_types(results: Json) -> Figure:
         name=name,
         title=title,
         sentence=text + ".",
-        how="Frames of one type are left out. Smaller sets alone shrink the drop, hence the grey control.",
+        how="Frames of one type are left out, and sets whose anchor is one; n counts the sets that stay. Smaller sets "
+        "alone shrink the drop, hence the grey control.",
         drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height)),
     )
 

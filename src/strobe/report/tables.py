@@ -144,6 +144,7 @@ def frame_types(results: Json) -> Table:
             "model": name,
             "without": row.get("without"),
             "n_sets": row.get("n_sets"),
+            "members_dropped": row.get("members_dropped"),
             **_triple(row),
             **{f"control_{key}": value for key, value in (row.get("control") or {}).items() if _is_plain(value)},
         }
