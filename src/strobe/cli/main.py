@@ -78,6 +78,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.UsageError as error:
+        # click 8.2 and later raise for a bare `strobe` or `strobe review`, with the whole help as the message.
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            click.echo(error.format_message(), err=True)
+            sys.exit(2)
         where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
         _fail(error.format_message() + where)
     except click.ClickException as error:
