@@ -180,7 +180,7 @@ def comparison(results: Json) -> Figure:
             for row in shown
         ]
         names_on_y(axes, labels, limit=34 if is_narrow else 66)
-        axes.set_xlabel(f"difference of {printable(shown[0].get('metric'))}, points")
+        axes.set_xlabel(f"{printable(shown[0].get('metric'))}: first − second")  # no longer than a phone's axis
         per_cent(axes, which="x")
 
     real = [row for row in wanted if _sure(row)]
