@@ -101,3 +101,21 @@ def test_models_of_different_data_are_refused() -> None:
     with pytest.raises(InvalidValue, match="same dataset"):
         compare(dataset, [scores[0], replace(scores[1], first_wrong=np.zeros(3, np.int32))])
     assert compare(dataset, scores[:1]) == []
+
+
+def test_few_videos_decide_nothing_about_the_drop() -> None:
+    """Two videos: the bootstrap interval is known to be too narrow, and no exact test stands behind a drop."""
+    import strobe
+
+    dataset = strobe.example_dataset(n_videos=2, k=3)
+    right = np.full((len(dataset.frames), 2), -1.0)
+    right[dataset.labels.frame, dataset.labels.label] = 1.0
+    wrong = np.where(dataset.frames.index[:, None] == 0, -right, right)  # right on every anchor, wrong at offset −3
+    scores = [
+        score(dataset, strobe.Predictions.from_scores(name, values, kind="logits"))
+        for name, values in (("steady", right), ("shaky", wrong))
+    ]
+    found = of(compare(dataset, scores, replicates=200), "steady", "shaky", "drop")
+    assert found.difference.value == -1.0
+    assert found.difference.low == found.difference.high == -1.0
+    assert found.sentence.startswith("No difference shown"), found.sentence

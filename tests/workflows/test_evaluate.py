@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import strobe
 from strobe.analyses.plan import ScoreOptions
-from strobe.core.dataset import DatasetInfo
+from strobe.core.dataset import DatasetInfo, texts
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
@@ -183,3 +184,15 @@ def test_without_images_nothing_is_begun(data: Path) -> None:
     with pytest.raises(StrobeError, match="has no images"):
         go(data.parent / "bare", f"py:{data.parent}/mine.py:make")
     assert not (data.parent / "run").exists()
+
+
+def test_a_run_in_which_nothing_ran_leaves_no_folder(tmp_path):
+    made = strobe.example_dataset(n_videos=2, k=1)
+    frames = replace(made.frames, media=texts([f"media/{row}.png" for row in range(len(made.frames))]))
+    strobe.save_dataset(replace(made, frames=frames), tmp_path / "data")
+    with pytest.raises(StrobeError, match="no model could be run"):
+        evaluate(
+            tmp_path / "data", ["py:nowhere.py:make"], tmp_path / "run", prediction=PredictOptions(),
+            request=ScoreRequest(), progress=Silent(),
+        )  # fmt: skip
+    assert not (tmp_path / "run").exists()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from strobe.core.dataset import Dataset, Hints
 from strobe.core.errors import UnknownName
 from strobe.core.labels import projection
-from strobe.core.protocol import Derivation, derive, reviewed
+from strobe.core.protocol import Derivation, derive, latest_votes, reviewed
 
 __all__ = ["ceiling", "ceiling_of", "overview"]
 
@@ -214,10 +214,16 @@ def _hints(dataset: Dataset, members: NDArray[np.bool_]) -> dict[str, Any] | Non
 
 
 def _review(dataset: Dataset, decided: Derivation) -> dict[str, Any]:
+    ids = dataset.frame_ids()
+    pairs = {(str(dataset.sets.set_id[s]), ids[f]) for s, f in zip(dataset.sets.set, dataset.sets.frame, strict=True)}
+    # As review status counts them: the latest vote of each annotator, hidden control pairs left out.
+    latest = [
+        vote for pair, votes in latest_votes(dataset.verdicts).items() if pair in pairs for vote in votes.values()
+    ]
     return {
         **decided.counts(dataset),
         "votes": len(dataset.verdicts),
         "annotators": len({vote.annotator for vote in dataset.verdicts}),
-        "reasons": dict(Counter(vote.reason for vote in dataset.verdicts if vote.reason).most_common()),
+        "reasons": dict(Counter(vote.reason for vote in latest if vote.reason).most_common()),
         "undecided_labels": len(decided.undecided_labels),
     }

@@ -29,7 +29,8 @@ def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
     if not any(children):
         raise StrobeError(
             f"no class of the model ({source.name}, {len(source)} classes, e.g. {source.names[0]}) is a class of the "
-            f"dataset ({target.name}, e.g. {target.names[0]}); give the model's classes names the dataset uses"
+            f"dataset ({target.name}, e.g. {target.names[0]}); give the model's classes names the dataset uses, "
+            "or make the dataset with --label-space ilsvrc-2012, imagenet-vid or youtube-bb"
         )
     return Projection(source=source, target=target, children=children)
 

@@ -1,5 +1,6 @@
 """The main job: predict, score, report, in one command that does only what is missing."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,7 @@ def evaluate(
     dataset = open_dataset(path, subset=request.subset)
     check_request(request, candidates, dataset)
     check_frames(run, candidates)
+    is_new = not run.exists()
     if others:
         frame_source(candidates)  # no images, no run: said before anything is written
     if files:
@@ -63,6 +65,8 @@ def evaluate(
     runs = predict(candidates, others, run, prediction, progress) if others else []
     failed = tuple(one for one in runs if not one.ok)
     if failed and len(failed) == len(runs) and not files:
+        if is_new and not any(run.rglob("*.parquet")):
+            shutil.rmtree(run)  # nothing was predicted: leave no folder that is bound to this dataset
         raise StrobeError(f"no model could be run; first {printable(failed[0].name)}: {failed[0].error}")
     scored = score_run(
         run, request, progress, dataset_path=path, leave_out=[one.name for one in failed], skip_incomplete=True

@@ -198,7 +198,9 @@ def score_dataset(
     if not path.is_dir():
         raise StrobeError(f"no such folder: {printable(path)}; give a dataset folder, or a run folder to score again")
     if not specs:
-        raise StrobeError("nothing to score: give predictions with -m preds:FILE, or score a run folder")
+        raise StrobeError(
+            "nothing to score: give predictions with -m preds:FILE; a run is scored again by strobe score RUN"
+        )
     wrong = next((text for text in specs if not split_name(text)[1].startswith("preds:")), None)
     if wrong is not None:
         raise StrobeError(f"{printable(wrong)}: score takes preds:FILE; strobe eval runs models")
