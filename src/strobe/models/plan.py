@@ -133,8 +133,9 @@ class ImagePlan:
         reach = int(_REACH[self.interpolation] * max(1.0, picture.height / new_h)) + 3
         begin, end = max(0, from_y - reach), min(picture.height, to_y + reach)
         across = picture.resize((x1 - x0, end - begin), filter_, box=(from_x, begin, to_x, end))
-        down = across.resize((x1 - x0, y1 - y0), filter_, box=(0, from_y - begin, x1 - x0, to_y - begin))
-        return down.crop((left - x0, top - y0, left - x0 + width, top - y0 + height))
+        across = across.crop((left - x0, 0, left - x0 + width, end - begin))  # columns do not look at each other
+        down = across.resize((width, y1 - y0), filter_, box=(0, from_y - begin, width, to_y - begin))
+        return down.crop((0, top - y0, width, top - y0 + height))
 
     def resized(self, width: int, height: int) -> tuple[int, int]:
         """The (width, height) an image of this size has after resizing, before the crop."""

@@ -22,7 +22,7 @@ __all__ = ["EngineOptions", "Outcome", "run_models"]
 class EngineOptions:
     """Frames per shard, how frames are decoded, and whether frames that could not be read are tried again."""
 
-    shard_size: int = 256
+    shard_size: int = 512
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     retry_errors: bool = False
     in_flight: int = 1

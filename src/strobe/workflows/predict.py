@@ -221,7 +221,8 @@ def _engine_options(options: PredictOptions, models: dict[str, Classifier | Dete
         device_share=(1, 1) if options.decode == "device" else (0, 1),
     )
     return EngineOptions(
-        shard_size=options.shard_size or (2048 if on_gpu else 256),
+        # Fewer frames to a shard of a slow model: a kill costs no more than a shard.
+        shard_size=options.shard_size or (2048 if on_gpu else max(64, min(512, 128 * largest))),
         decode=decode,
         retry_errors=options.retry_errors,
         in_flight=2 if on_gpu else 1,
