@@ -243,7 +243,9 @@ def main() -> None:
     if options.dump_after:
         faulthandler.dump_traceback_later(options.dump_after, exit=True)
     device, batch, threads = options.device, options.batch, options.threads
-    model = load("resnet50", None, LoadOptions(device=device, batch_size=batch, pretrained=False))
+    precision: Any = "bfloat16" if device == "cuda" else "float32"
+    options_ = LoadOptions(device=device, batch_size=batch, pretrained=False, precision=precision)
+    model = load("resnet50", None, options_)
     root = Path(tempfile.mkdtemp(prefix="strobe-gpu-"))
     try:
         begin = time.perf_counter()

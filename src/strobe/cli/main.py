@@ -90,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         _fail(str(error))
     except (KeyboardInterrupt, click.Abort):
         click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
-        sys.exit(130)
+        sys.stdout.flush()
+        os._exit(130)  # torch takes a second to tear down; nothing of ours is left to do
     except BrokenPipeError:
         # The reader of our output left (`| head`): not an error. Point stdout elsewhere so the exit stays silent.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
