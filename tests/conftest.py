@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,9 @@ from hypothesis import settings
 # Machines are shared and noisy: no deadlines; and the same examples every time, so that a red test is red again.
 settings.register_profile("strobe", deadline=None, derandomize=True)
 settings.load_profile("strobe")
+
+# A shell that starts us in the background has SIGINT ignored, and children would inherit that: Ctrl-C tests need it back.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LAUNCH_ARGS = [
     "--no-sandbox",
