@@ -13,7 +13,7 @@ from hypothesis import settings
 settings.register_profile("strobe", deadline=None, derandomize=True)
 settings.load_profile("strobe")
 
-# A shell that starts us in the background has SIGINT ignored, and children would inherit that: Ctrl-C tests need it back.
+# A shell that starts us in the background has SIGINT ignored, and children inherit that: Ctrl-C tests need it back.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LAUNCH_ARGS = [

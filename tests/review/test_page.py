@@ -60,7 +60,7 @@ class Visitor:
         return self.page.is_visible("#review")
 
     def decide(self, key="s"):
-        """Press the key until the pair is decided: on a busy machine one may fall between two pairs, as for a person."""
+        """Press the key until the pair is decided: on a busy machine one may fall between two pairs."""
         before = self.card
         for _ in range(4):
             self.page.keyboard.press(key)
