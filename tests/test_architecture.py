@@ -24,6 +24,7 @@ def test_start_imports_nothing_heavy(entry: str) -> None:
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
+@pytest.mark.timing
 def test_help_is_quick() -> None:
     times = []
     for _ in range(5):

@@ -186,6 +186,7 @@ def test_rich_on_a_terminal_and_plain_in_a_pipe(dataset: Dataset, tmp_path: Path
     assert all(figure in shown for figure in figures)
 
 
+@pytest.mark.timing
 def test_ctrl_c_is_one_line_and_leaves_nothing(dataset: Dataset, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "slow.json")
     running = subprocess.Popen(

@@ -114,6 +114,7 @@ def test_released_metadata_equals_a_plain_count(tmp_path: Path, accuracy: float)
     assert [acc.count for _, acc, _ in found.curve] == plain_counts(dataset, scores)
 
 
+@pytest.mark.timing
 def test_one_model_from_cold_start_is_quick(tmp_path: Path) -> None:
     made = strobe.example_dataset(n_videos=1056, k=10)
     strobe.save_dataset(made, tmp_path / "data")

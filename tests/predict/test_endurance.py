@@ -128,6 +128,7 @@ def test_a_real_model_says_the_same_alone_in_ones_and_in_64s(colours: Make, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_ctrl_c_ends_within_a_second_and_keeps_the_work(colours: Make, plugin: Path, tmp_path: Path) -> None:
     dataset = colours(n_sets=60, k=3)
     folder.write(dataset, tmp_path / "data")

@@ -115,8 +115,8 @@ class Guard:
         self._cookie = cookie.encode() + b"="
         self._rates = {
             "login": Rate(per_s=1, burst=60),
-            "media": Rate(per_s=100, burst=400),
-            "other": Rate(per_s=30, burst=120),
+            "media": Rate(per_s=200, burst=2000),
+            "other": Rate(per_s=60, burst=600),
             # Per address, whatever cookie is sent: made-up sessions do not get a bucket each.
             "address": Rate(per_s=1500, burst=3000),
         }

@@ -372,7 +372,13 @@ function act(action) {
 
 function wire() {
   document.addEventListener("keydown", (event) => {
-    if (document.querySelector("dialog[open]")) return;
+    const open = document.querySelector("dialog[open]");
+    if (open) {
+      // A second press may come before the dialog has the focus.
+      const again = open.id === "confirm" && !open.contains(event.target) && actionOf(event) === "bad" && !event.repeat;
+      if (again) $("confirm-yes").click();
+      return undefined;
+    }
     const typing = event.target.matches("input, textarea, select");
     if (typing && (event.key === "Escape" || (event.key === "Enter" && event.target.id === "note"))) return event.target.blur();
     if (typing) return undefined;
