@@ -63,7 +63,7 @@ def browser_page(chromium: Any) -> Iterator[tuple[Any, PageLog]]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests against the clock or in a real browser get another try: on a busy machine both stumble now and then."""
+    """Tests against the clock get another try: on a busy machine they stumble now and then. No other test does."""
     for item in items:
-        if item.get_closest_marker("browser") or item.get_closest_marker("timing"):
+        if item.get_closest_marker("timing"):
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))

@@ -292,3 +292,94 @@ def run_server(tmp_path: Path):
     yield start
     for one in running:
         one.stop()
+
+
+class Visitor:
+    """One person's browser window."""
+
+    def __init__(self, chromium, url, name=None, path="/", **context):
+        self.url = url
+        self.context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
+        self.context.set_default_timeout(20_000)
+        self.errors = []
+        self.trouble = []
+        self.page = self.open(path)
+        if name is not None:
+            self.log_in(name)
+
+    def open(self, path="/"):
+        page = self.context.new_page()
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda m: self.errors.append(m.text) if "Content Security" in m.text else None)
+        page.on("response", lambda a: self.trouble.append(f"{a.status} {a.url}") if a.status >= 400 else None)
+        page.on("requestfailed", lambda r: self.trouble.append(f"{r.failure} {r.url}"))
+        page.goto(self.url + path)
+        return page
+
+    def log_in(self, name):
+        self.page.wait_for_selector("#login:not([hidden])")
+        self.page.keyboard.type(name)  # the name field has the focus
+        self.page.keyboard.press("Enter")
+        self.ready()
+
+    def ready(self):
+        self.page.wait_for_selector("#review:not([hidden]), #idle:not([hidden])")
+        return self
+
+    @property
+    def card(self):
+        return self.page.get_attribute("body", "data-shown")
+
+    def shown(self, *, after=None):
+        """Wait until a pair other than `after` stands there, or nothing is left; whether one stands there."""
+        unlike = f':not([data-shown="{after}"])' if after else ""
+        self.await_page(f"body[data-shown]{unlike} #review:not([hidden]), #idle:not([hidden])")
+        return self.page.is_visible("#review")
+
+    def await_page(self, selector):
+        """Wait for this on the page; where it does not come, say what stands there instead."""
+        from playwright.sync_api import TimeoutError as TooLate
+
+        try:
+            self.page.wait_for_selector(selector)
+        except TooLate:
+            state = """() => JSON.stringify({ shown: document.body.dataset.shown,
+                dialog: document.querySelector("dialog[open]")?.id, focus: document.activeElement.id,
+                open: ["login", "idle", "review", "alert"].filter((name) => !document.getElementById(name).hidden),
+                alert: document.getElementById("alert-text").textContent,
+                saved: document.getElementById("saved").textContent,
+                panes: document.getElementById("panes").className })"""
+            pytest.fail(f"{selector} did not come; the page: {self.page.evaluate(state)}; refused: {self.trouble}")
+
+    def decide(self, key="s"):
+        """Press the key and wait for the next pair; whether there is one."""
+        before = self.card
+        self.page.keyboard.press(key)
+        return self.shown(after=before)
+
+    def transform(self, pane):
+        """How a pane is zoomed and moved."""
+        return self.page.evaluate(f"() => document.querySelector('#{pane} .zoom').style.transform")
+
+    def saved(self):
+        """Wait until the page says that everything is saved."""
+        self.await_page("#saved.saved")
+        return self
+
+    def close(self):
+        self.context.close()
+        assert self.errors == []
+
+
+@pytest.fixture
+def visit(chromium):
+    """Opens browser windows; closes them after the test and asks that no page threw an error."""
+    visitors = []
+
+    def come(url, name=None, **context):
+        visitors.append(Visitor(chromium, url, name, **context))
+        return visitors[-1]
+
+    yield come
+    for visitor in visitors:
+        visitor.close()

@@ -2,6 +2,7 @@
 
 import io
 import os
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,31 @@ MAX_PIXELS = 100_000_000
 """A larger image is refused: a small file can unpack to more memory than there is."""
 
 
+class _Quiet:
+    """No warnings while any thread is inside. The filters are the process's own: the first one in sets them, the last
+    one out puts them back; one `catch_warnings` per thread would restore them in the wrong order."""
+
+    def __init__(self) -> None:
+        self._guard, self._inside, self._filters = threading.Lock(), 0, warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._guard:
+            if not self._inside:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("ignore")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            self._inside -= 1
+            if not self._inside:
+                self._filters.__exit__(None, None, None)
+
+
+_QUIET = _Quiet()
+
+
 def has_media(dataset: Dataset) -> bool:
     """Whether every frame of a set has a stored image."""
     return bool((dataset.frames.media[np.unique(dataset.sets.frame)] != "").all())
@@ -33,16 +59,14 @@ def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS)
     from PIL import Image as Pillow
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Pillow.open(io.BytesIO(data)) as opened:
-                if opened.width * opened.height > max_pixels:
-                    raise InvalidFile(
-                        name,
-                        f"{opened.width}×{opened.height} pixels, more than the limit of {max_pixels:,}",
-                        hint="shrink the image",
-                    )
-                return _upright_rgb(opened)
+        with _QUIET, Pillow.open(io.BytesIO(data)) as opened:
+            if opened.width * opened.height > max_pixels:
+                raise InvalidFile(
+                    name,
+                    f"{opened.width}×{opened.height} pixels, more than the limit of {max_pixels:,}",
+                    hint="shrink the image",
+                )
+            return _upright_rgb(opened)
     except StrobeError:
         raise
     except Pillow.DecompressionBombError as error:

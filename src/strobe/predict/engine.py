@@ -33,11 +33,15 @@ class EngineOptions:
 
 @dataclass(slots=True)
 class Outcome:
-    """How a model fared: frames predicted now, found from before, unreadable; seconds in its forward; its failure."""
+    """How a model fared: frames predicted now, found from before, unreadable; seconds in its forward; its failure.
+
+    `first_problem` is why the first of the frames tried now could not be read.
+    """
 
     n_new: int = 0
     n_kept: int = 0
     n_unreadable: int = 0
+    first_problem: str | None = None
     n_dropped_boxes: int = 0
     forward_s: float = 0.0
     wall_s: float = 0.0
@@ -107,7 +111,9 @@ def _keep(result: ShardResult, stores: dict[str, ModelStore], outcomes: dict[str
     for name, part in result.parts.items():
         stores[name].write(part)
         outcomes[name].n_new += len(part)
-        outcomes[name].n_unreadable += sum(reason is not None for reason in part.error)
+        problems = [reason for reason in part.error if reason is not None]
+        outcomes[name].n_unreadable += len(problems)
+        outcomes[name].first_problem = outcomes[name].first_problem or next(iter(problems), None)
     for name, seconds in result.forward_s.items():
         outcomes[name].forward_s += seconds
         outcomes[name].n_dropped_boxes += result.dropped_boxes.get(name, 0)

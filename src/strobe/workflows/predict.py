@@ -165,7 +165,10 @@ def _predict_group(
         if outcome.error is not None:
             progress.note(f"{printable(name)} failed and is left out: {outcome.error}")
         elif outcome.n_unreadable:
-            progress.note(f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read; they are unscored")
+            first = f"; the first: {printable(outcome.first_problem)}" if outcome.first_problem else ""
+            progress.note(
+                f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read; they are unscored{first}"
+            )
         yield ModelRun(
             name=name, ok=outcome.error is None, error=outcome.error, spec=loaded[name].spec, outcome=outcome
         )

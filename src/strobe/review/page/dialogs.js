@@ -6,11 +6,13 @@ import { actionOf } from "./keys.js";
 export function setUpConfirm(drop) {
   $("confirm-no").addEventListener("click", () => $("confirm").close());
   $("confirm-yes").addEventListener("click", () => {
+    if (!$("confirm").open) return;
     $("confirm").close();
     drop();
   });
   $("confirm").addEventListener("keydown", (event) => {
-    if (actionOf(event) !== "bad" || event.repeat) return;
+    // After Escape the focus stays inside the closed dialog for a moment: what is pressed then was never asked about.
+    if (!$("confirm").open || actionOf(event) !== "bad" || event.repeat) return;
     event.preventDefault();
     event.stopPropagation(); // or the same press would ask again for the next pair
     $("confirm-yes").click();

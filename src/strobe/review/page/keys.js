@@ -90,7 +90,7 @@ export function setUpKeys() {
   $("keys-button").addEventListener("click", openKeys);
   $("keys-reset").addEventListener("click", () => change({}));
   $("keys").addEventListener("keydown", (event) => {
-    if (!waitingFor || ["Shift", "Control", "Alt", "Meta", "Tab"].includes(event.key)) return;
+    if (!$("keys").open || !waitingFor || ["Shift", "Control", "Alt", "Meta", "Tab"].includes(event.key)) return;
     event.preventDefault();
     event.stopPropagation();
     const done = waitingFor;

@@ -22,6 +22,7 @@ let decided = new Set(); // tasks decided here: a claim may still list them
 let past = []; // what was decided, oldest first
 let cursor = 0; // where in `past` we are; past.length: at a fresh card
 let card = null;
+let seen = false; // the pictures of this card stand there: nobody decides what they have not seen
 let shownAt = 0;
 let hiddenFor = 0;
 let hiddenSince = 0;
@@ -193,12 +194,21 @@ async function showCard(one, earlier) {
   showWrong();
   hiddenFor = 0;
   shownAt = performance.now();
+  seen = false;
+  delete document.body.dataset.shown;
+  let late = false;
+  const patience = setTimeout(() => {
+    late = true;
+    say("The pictures have not come yet. Trying again; what you decided is kept.");
+  }, 4000);
   const done = await viewer.show(one);
+  clearTimeout(patience);
+  if (late) hush();
+  if (!done) return;
+  seen = true;
+  shownAt = performance.now();
   if (done === "unreadable") say("A picture of this pair cannot be read. Choose unsure, and say so in the note.");
-  if (done === true) {
-    shownAt = performance.now();
-    document.body.dataset.shown = `${one.task}-${one.stage}`;
-  }
+  else document.body.dataset.shown = `${one.task}-${one.stage}`;
 }
 
 function showWrong() {
@@ -208,7 +218,7 @@ function showWrong() {
 // -- deciding -------------------------------------------------------------------------------------------------------
 
 function decide(fields) {
-  if (!card) return;
+  if (!card || !seen) return;
   const anchorStage = card.stage === "anchor";
   const body = {
     decision: fields.decision,
@@ -298,8 +308,15 @@ async function loadPast() {
   }
 }
 
-async function undo() {
+// One step after the other: a second press waits for what the first one fetches.
+let steps = Promise.resolve();
+function undo() {
   if (joint) return undoJoint();
+  steps = steps.then(stepBack);
+  return steps;
+}
+
+async function stepBack() {
   if (cursor === 0) {
     try {
       await loadPast();
@@ -352,7 +369,7 @@ function act(action) {
     wrong = !wrong;
     return showWrong();
   }
-  if (action === "bad") return $("confirm").showModal();
+  if (action === "bad") return seen ? $("confirm").showModal() : undefined;
   if (action === "note") return $("note").focus();
   if (action === "search") return $("label-panel").hidden ? undefined : $("search").focus();
   if (action === "forward") return forward();
@@ -376,14 +393,14 @@ function wire() {
     if (open) {
       // A second press may come before the dialog has the focus.
       const again = open.id === "confirm" && !open.contains(event.target) && actionOf(event) === "bad" && !event.repeat;
-      if (again) $("confirm-yes").click();
-      return undefined;
+      return again ? $("confirm-yes").click() : undefined;
     }
     const typing = event.target.matches("input, textarea, select");
     if (typing && (event.key === "Escape" || (event.key === "Enter" && event.target.id === "note"))) return event.target.blur();
     if (typing) return undefined;
-    // Space and Enter belong to a button that has the focus.
-    if (event.target.matches("button, a") && (event.key === " " || event.key === "Enter")) return undefined;
+    // Space and Enter belong to a button that has the focus (and that can be seen: not to one of a closed dialog).
+    const focused = event.target.matches("button, a") && !event.target.closest("dialog");
+    if (focused && (event.key === " " || event.key === "Enter")) return undefined;
     const action = actionOf(event);
     if (!action) return undefined;
     event.preventDefault();

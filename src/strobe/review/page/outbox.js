@@ -11,7 +11,7 @@ export class Outbox {
     this.refusedPrefix = `strobe:${store}:refused:${who}:`;
     this.changed = changed;
     this.count = 0;
-    this.sending = false;
+    this.sending = null; // the promise of what is under way
     this.delay = 500;
     this.state = "saved";
     window.addEventListener("online", () => this.send());
@@ -46,35 +46,36 @@ export class Outbox {
     clearTimeout(this.timer);
   }
 
-  async send() {
-    if (this.sending || this.stopped) return;
-    this.sending = true;
+  // Done when nothing waits any more, or when the server cannot be reached.
+  send() {
+    if (this.stopped) return Promise.resolve();
+    this.sending ||= this.sendAll().finally(() => (this.sending = null));
+    return this.sending;
+  }
+
+  async sendAll() {
     clearTimeout(this.timer);
-    try {
-      for (let keys = this.waiting(); keys.length; keys = this.waiting()) {
-        const text = localStorage.getItem(keys[0]);
-        if (text === null) continue; // another tab was quicker
-        const { path, body } = JSON.parse(text);
-        try {
-          await post(path, body);
-        } catch (error) {
-          if (error.mayPass || error.status === 401) {
-            this.tell(error.status === 401 ? "login" : "offline");
-            this.timer = setTimeout(() => this.send(), this.delay);
-            this.delay = Math.min(this.delay * 2, 8000);
-            return;
-          }
-          // The server understood and said no. Kept apart and shown; the rest goes on.
-          localStorage.setItem(this.refusedPrefix + keys[0].slice(this.prefix.length), JSON.stringify({ body, why: error.message }));
+    for (let keys = this.waiting(); keys.length; keys = this.waiting()) {
+      const text = localStorage.getItem(keys[0]);
+      if (text === null) continue; // another tab was quicker
+      const { path, body } = JSON.parse(text);
+      try {
+        await post(path, body);
+      } catch (error) {
+        if (error.mayPass || error.status === 401) {
+          this.tell(error.status === 401 ? "login" : "offline");
+          this.timer = setTimeout(() => this.send(), this.delay);
+          this.delay = Math.min(this.delay * 2, 8000);
+          return;
         }
-        localStorage.removeItem(keys[0]);
-        this.delay = 500;
-        this.tell("saving");
+        // The server understood and said no. Kept apart and shown; the rest goes on.
+        localStorage.setItem(this.refusedPrefix + keys[0].slice(this.prefix.length), JSON.stringify({ body, why: error.message }));
       }
-      this.tell("saved");
-    } finally {
-      this.sending = false;
+      localStorage.removeItem(keys[0]);
+      this.delay = 500;
+      this.tell("saving");
     }
+    this.tell("saved");
   }
 
   tell(state) {

@@ -1,0 +1,221 @@
+"""The review page loses nothing: undo, offline, a closed tab, the server killed under it, two people in one browser."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def finish(*visitors):
+    """Decide until nobody has anything left."""
+    for _ in range(400):
+        busy = [visitor for visitor in visitors if visitor.page.is_visible("#review")]
+        for visitor in busy:
+            visitor.decide()
+        if not busy:
+            if all(v.page.inner_text("#idle-title") == "All done" for v in visitors if v.page.is_visible("#idle")):
+                break
+            visitors[0].page.wait_for_timeout(100)
+    for visitor in visitors:
+        visitor.saved()
+
+
+def test_undo_any_number_of_steps_also_after_a_reload(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    cards = []
+    for key in ("s", "2", "u", "s", "s"):
+        ann.shown()
+        cards.append(ann.card)
+        ann.decide(key)
+    fresh = ann.card
+    for card in reversed(cards[2:]):
+        ann.page.keyboard.press("z")
+        ann.await_page(f'body[data-shown="{card}"]')
+    assert "unsure" in ann.page.inner_text("#past")
+    ann.page.keyboard.press("s")
+    ann.page.wait_for_selector(f'body[data-shown="{fresh}"]')
+    ann.saved().page.reload()
+    ann.ready()
+    ann.page.wait_for_selector("body[data-shown]")
+    # The server lists the latest word first: the corrected one, then the others backwards.
+    for card in (cards[2], cards[4], cards[3], cards[1]):
+        ann.page.keyboard.press("z")
+        ann.await_page(f'body[data-shown="{card}"]')
+    assert "dissimilar (background)" in ann.page.inner_text("#past")
+    ann.page.keyboard.press("y")
+    ann.page.wait_for_selector(f'body[data-shown="{cards[3]}"]')
+    assert len(list(server.store.all())) == 6, "keeping a decision adds none"
+
+
+def test_undo_past_what_one_answer_of_the_server_holds(helpers, tmp_path, run_server, visit):
+    server = run_server(helpers.make_dataset(tmp_path / "many", n_sets=6, k=5))
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    cards = []
+    for number in range(58):
+        if number == 2:
+            ann.saved()
+            ann.page.reload()
+            ann.ready().shown()
+        cards.append(ann.card)
+        ann.decide()
+    for card in reversed(cards):
+        ann.page.keyboard.press("z")
+        ann.await_page(f'body[data-shown="{card}"]')
+    ann.page.keyboard.press("z")
+    ann.page.wait_for_selector("#alert:not([hidden])")
+    assert "no decision before" in ann.page.inner_text("#alert")
+
+
+def test_offline_for_a_while_and_a_closed_tab(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.decide()
+    ann.saved()
+    ann.page.wait_for_load_state("networkidle")
+    ann.context.set_offline(True)
+    for _ in range(3):
+        ann.decide()
+    ann.page.wait_for_selector("#saved.offline")
+    assert "3 kept in this browser" in ann.page.inner_text("#saved")
+    assert len(list(server.store.all())) == 1
+    ann.page.close()
+    ann.context.set_offline(False)
+    ann.page = ann.open()
+    ann.ready().saved()
+    votes = list(server.store.all())
+    assert len(votes) == 4
+    assert len({v.frame_id for v in votes}) == 4
+
+
+def test_back_online_in_the_same_tab(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.wait_for_load_state("networkidle")
+    ann.context.set_offline(True)
+    while ann.decide():
+        pass
+    ann.page.wait_for_selector("#idle-title:text-is('Offline')")
+    assert "kept in this browser" in ann.page.inner_text("#idle-text")
+    ann.context.set_offline(False)
+    ann.page.wait_for_selector("#review:not([hidden])")
+    finish(ann)
+    votes = list(server.store.all())
+    assert len(votes) == 12
+    assert len({v.frame_id for v in votes}) == 12
+
+
+class Process:
+    """`strobe review serve` as people run it, to be killed."""
+
+    def __init__(self, root, port=0):
+        call = "from strobe.cli.review import command; command()"
+        arguments = ["serve", str(root), "--no-open", "--port", str(port), "--controls", "0"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", call, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.url = self.process.stdout.readline().split()[-1]
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+def test_server_killed_in_the_middle_of_a_burst(helpers, tmp_path, visit):
+    root = tmp_path / "burst"
+    helpers.make_dataset(root, n_sets=5, k=4)
+    server = Process(root)
+    visitors = [visit(server.url, name) for name in ("Ann", "Bo")]
+    acknowledged = []
+    for visitor in visitors:
+
+        def keep(answer):
+            if answer.url.endswith("/api/decisions") and answer.status == 200:
+                acknowledged.append(answer.json()["saved"])
+
+        visitor.page.on("response", keep)
+        visitor.shown()
+    for _ in range(6):
+        for visitor in visitors:
+            visitor.page.keyboard.press("s")
+    for _ in range(500):
+        if acknowledged:
+            break
+        visitors[0].page.wait_for_timeout(10)
+    server.kill()  # -9, while decisions are on their way
+    for visitor in visitors:
+        visitor.page.keyboard.press("s")
+        visitor.page.wait_for_selector("#saved.offline")
+    before = list(acknowledged)
+    server = Process(root, port=int(server.url.rsplit(":", 1)[1]))
+    try:
+        finish(*visitors)
+    finally:
+        server.kill()
+    from strobe.review.store import Store
+
+    store = Store(f"sqlite:///{root / 'review.sqlite'}")
+    votes = list(store.all())
+    store.close()
+    ids = [v.verdict_id for v in votes]
+    assert before, "some were acknowledged before the kill"
+    assert set(before) <= set(acknowledged) <= set(ids), "every acknowledged decision is there"
+    assert len(ids) == len(set(ids)), "none twice"
+    assert len({(v.set_id, v.frame_id) for v in votes}) == 40
+    assert len(votes) == 40, "no pair was given to two people"
+
+
+def test_undo_at_once_after_a_reload_waits_for_what_is_under_way(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    cards = []
+    for _ in range(4):
+        cards.append(ann.card)
+        ann.decide()
+    ann.saved()
+    ann.context.set_offline(True)
+    cards.append(ann.card)
+    ann.decide("u")
+    ann.await_page("#saved.offline")
+    ann.context.set_offline(False)
+    ann.page.route("**/api/decisions", lambda route: (time.sleep(0.5), route.continue_()))
+    ann.page.reload()
+    ann.ready().shown()
+    for _ in range(3):  # faster than the earlier decisions come
+        ann.page.keyboard.press("z")
+    ann.await_page(f'body[data-shown="{cards[2]}"]')
+    for card in (cards[3], cards[4]):
+        ann.page.keyboard.press("y")
+        ann.await_page(f'body[data-shown="{card}"]')
+    assert "unsure" in ann.page.inner_text("#past")
+    ann.saved()
+    assert len(list(server.store.all())) == 5
+
+
+def test_someone_else_in_another_tab_never_gets_my_decisions(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.wait_for_load_state("networkidle")
+    other = ann.open()
+    other.wait_for_selector("#review:not([hidden])")
+    other.evaluate(
+        """() => fetch("/api/login", { method: "POST", headers: { "content-type": "application/json" },
+        body: JSON.stringify({ name: "Bo" }) })"""
+    )
+    ann.page.keyboard.press("s")
+    ann.page.wait_for_selector("#login:not([hidden])")
+    assert list(server.store.all()) == []
+    ann.page.keyboard.type("Ann")
+    ann.page.keyboard.press("Enter")
+    ann.saved()
+    assert [v.annotator for v in server.store.all()] == ["Ann"]
