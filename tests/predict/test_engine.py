@@ -204,6 +204,8 @@ def test_bad_frames_are_recorded_and_not_tried_for_ever(colours: Make, plugin: P
     assert run.ok
     assert run.outcome is not None
     assert run.outcome.n_unreadable == 2
+    assert run.outcome.first_problem is not None
+    assert run.outcome.first_problem in set(unreadable(tmp_path / "run", name, dataset).values()), "why is said at once"
     found = read_predictions(tmp_path / "run", name, dataset)
     assert np.flatnonzero(~found.scored).tolist() == [3, 7]
     reasons = unreadable(tmp_path / "run", name, dataset)

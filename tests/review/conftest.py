@@ -224,7 +224,7 @@ def helpers() -> SimpleNamespace:
 class Running:
     """A review server in a thread of this process, and clients that talk to it as the page does."""
 
-    def __init__(self, dataset: Dataset, url: str, *, settings: object, token=None, invited_only=False) -> None:
+    def __init__(self, dataset: Dataset, url: str, *, settings, token=None, invited_only=False, port=0) -> None:
         import threading
 
         import uvicorn
@@ -237,7 +237,7 @@ class Running:
 
         self.store = Store(url)
         self.store.prepare(dataset, settings)
-        self._listener = bind("127.0.0.1", 0)
+        self._listener = bind("127.0.0.1", port)
         self.address = ServerAddress.of("127.0.0.1", self._listener.getsockname()[1])
         self.url = self.address.url
         self.access = Access(
@@ -282,16 +282,17 @@ def run_server(tmp_path: Path):
 
     running = []
 
-    def start(dataset: Dataset, *, url: str | None = None, token=None, invited_only=False, **settings) -> Running:
+    def start(dataset: Dataset, *, url=None, token=None, invited_only=False, port=0, **settings) -> Running:
         settings.setdefault("controls", 0.0)
         place = url or f"sqlite:///{tmp_path / f'server{len(running)}.sqlite'}"
-        made = Running(dataset, place, settings=ReviewSettings(**settings), token=token, invited_only=invited_only)
+        chosen = ReviewSettings(**settings)
+        made = Running(dataset, place, settings=chosen, token=token, invited_only=invited_only, port=port)
         running.append(made)
         return made
 
     yield start
     for one in running:
-        one.stop()
+        one.stop()  # once more is harmless
 
 
 class Visitor:

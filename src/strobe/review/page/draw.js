@@ -7,6 +7,7 @@ const IDLE = {
   offline: ["Offline", "What you decided is kept in this browser. New pairs come when the server can be reached."],
   fetching: ["One moment", "Fetching the next pairs."],
   waiting: ["Nothing for you right now", "The last pairs are with other people; they come here if they are given back."],
+  others: ["All done for you", "The pairs that are left need a vote of somebody else."],
   done: ["All done", "Every pair that needs you has your vote. Doubtful pairs of others may still come for a second look."],
 };
 
@@ -23,15 +24,17 @@ export function drawIdle(why) {
   [$("idle-title").textContent, $("idle-text").textContent] = IDLE[why];
 }
 
-export function drawSaved(state, waiting) {
+export function drawSaved({ state, why, fragile }, waiting, refused) {
   const text = {
     saved: `Saving ${waiting}…`,
     saving: `Saving ${waiting}…`,
     offline: `Offline: ${waiting} kept in this browser`,
     login: `Log in again: ${waiting} kept in this browser`,
+    held: `${waiting} kept in this browser: ${why}`,
   };
-  $("saved").textContent = waiting ? text[state] : "All saved";
-  $("saved").className = waiting ? state : "saved";
+  $("saved").textContent = waiting ? text[state] : refused ? `${refused} not taken` : "All saved";
+  if (waiting && fragile) $("saved").textContent = `${waiting} not saved yet: keep this tab open`;
+  $("saved").className = waiting ? state : refused ? "refused" : "saved";
 }
 
 // `since`: decisions made after the counts came; `gaps`: seconds between the latest decisions.
@@ -70,6 +73,7 @@ export function drawCard(card, earlier, together) {
   $("note").value = earlier?.note || "";
   $("past").hidden = $("forward-button").hidden = !earlier;
   if (earlier) $("past").textContent = `You said: ${describe(earlier)}. Decide again, or keep it.`;
+  if (earlier && together) $("past").textContent = "Decided together. Change a vote and save all again, or keep it.";
   $("label-panel").hidden = !anchorStage;
   $("joint-panel").hidden = $("joint-save").hidden = !together;
   $("reasons").hidden = $("wrong-button").hidden = anchorStage;
@@ -79,7 +83,7 @@ export function drawCard(card, earlier, together) {
   drawVotes(card.votes);
 }
 
-function describe(earlier) {
+export function describe(earlier) {
   let text = earlier.bad_anchor ? "bad anchor" : earlier.decision;
   if (earlier.reason) text += ` (${earlier.reason})`;
   return earlier.label_right === false ? `${text}, label wrong` : text;

@@ -1,12 +1,16 @@
 // Deciding together: a group looks at one screen, each member's vote is recorded under their own name.
 
 import { $, element, get, newId } from "./api.js";
+import { describe } from "./draw.js";
+import { Past } from "./past.js";
 
 export class JointPanel {
-  constructor() {
+  // `turn` is called with the vote of the member whose turn it is, where there is one already.
+  constructor(turn) {
+    this.turn = turn;
     this.members = [];
     this.votes = new Map();
-    this.past = [];
+    this.past = new Past();
     this.current = -1; // −1: everyone
   }
 
@@ -22,26 +26,27 @@ export class JointPanel {
     return this.members.length > 0;
   }
 
-  clear() {
-    this.votes = new Map();
-    this.current = -1;
+  show(votes) {
+    this.votes = new Map(votes);
+    this.goTo(-1);
+  }
+
+  goTo(place) {
+    this.current = place;
+    this.turn(this.votes.get(this.members[place]));
     this.draw();
   }
 
   // A decision key sets the vote of the current member and goes on to the next, or of everyone.
   vote(fields) {
     if (this.current < 0) for (const name of this.members) this.votes.set(name, fields);
-    else {
-      this.votes.set(this.members[this.current], fields);
-      this.current = this.current + 1 < this.members.length ? this.current + 1 : this.current;
-    }
-    this.draw();
+    else this.votes.set(this.members[this.current], fields);
+    this.goTo(this.current < 0 ? -1 : Math.min(this.current + 1, this.members.length - 1));
   }
 
   step(by) {
     const n = this.members.length + 1;
-    this.current = ((this.current + 1 + by + n) % n) - 1;
-    this.draw();
+    this.goTo(((this.current + 1 + by + n) % n) - 1);
   }
 
   get complete() {
@@ -57,14 +62,11 @@ export class JointPanel {
   draw() {
     const lines = ["Everyone", ...this.members].map((name, place) => {
       const vote = this.votes.get(name);
-      const said = place === 0 ? "" : vote ? vote.reason || vote.decision : "no vote yet";
+      const said = place === 0 ? "" : vote ? describe(vote) : "no vote yet";
       const line = element("li");
       const pick = element("button", name, { type: "button", "aria-pressed": String(this.current === place - 1) });
       if (said) pick.append(element("span", said, { class: `said ${vote ? vote.decision : ""}` }));
-      pick.addEventListener("click", () => {
-        this.current = place - 1;
-        this.draw();
-      });
+      pick.addEventListener("click", () => this.goTo(place - 1));
       line.append(pick);
       return line;
     });

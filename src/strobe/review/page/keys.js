@@ -1,6 +1,7 @@
 // Which key does what: shown on every button, listed on the page, changeable, kept in this browser.
 
 import { $, element } from "./api.js";
+import { keep, kept } from "./storage.js";
 
 const DEFAULTS = {
   similar: ["s", "Similar"],
@@ -38,7 +39,7 @@ const STORED = "strobe:keys";
 
 let own = {};
 try {
-  own = JSON.parse(localStorage.getItem(STORED)) || {};
+  own = JSON.parse(kept(STORED)) || {};
 } catch {
   own = {};
 }
@@ -50,9 +51,9 @@ const nameOf = (key) => NAMES[key] || (key.length === 1 ? key.toUpperCase() : ke
 export function actionOf(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
   const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  // "=" is "+" without Shift on most keyboards.
-  const same = (key) => key === pressed || (key === "+" && pressed === "=");
-  return Object.keys(DEFAULTS).find((action) => same(keyOf(action))) || null;
+  const actionFor = (key) => Object.keys(DEFAULTS).find((action) => keyOf(action) === key);
+  // "=" is "+" without Shift on most keyboards, unless someone gave it a meaning of its own.
+  return actionFor(pressed) || (pressed === "=" && actionFor("+")) || null;
 }
 
 export function showKeys() {
@@ -111,7 +112,7 @@ export function setUpKeys() {
 
 function change(next) {
   own = next;
-  localStorage.setItem(STORED, JSON.stringify(own));
+  keep(STORED, JSON.stringify(own));
   waitingFor = null;
   showKeys();
 }

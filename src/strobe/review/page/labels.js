@@ -3,8 +3,8 @@
 import { $, element } from "./api.js";
 
 export class LabelPanel {
-  constructor(classes) {
-    this.classes = classes;
+  constructor() {
+    this.classes = [];
     this.chosen = [];
     this.active = 0;
     $("search").addEventListener("input", () => this.list(0));

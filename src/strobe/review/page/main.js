@@ -7,6 +7,7 @@ import { JointPanel } from "./joint.js";
 import { actionOf, openKeys, setUpKeys } from "./keys.js";
 import { LabelPanel } from "./labels.js";
 import { Outbox, othersWaiting } from "./outbox.js";
+import { Past, nameOf } from "./past.js";
 import { Viewer, fetchPicture } from "./viewer.js";
 
 const REASONS = ["motion", "background", "blur", "occlusion", "deformation", "other"];
@@ -19,9 +20,10 @@ let labels = null;
 let joint = null;
 let cards = []; // what comes next
 let decided = new Set(); // tasks decided here: a claim may still list them
-let past = []; // what was decided, oldest first
-let cursor = 0; // where in `past` we are; past.length: at a fresh card
+let dropped = new Set(); // anchors called bad here: a claim may still list their pairs
+let past = new Past();
 let card = null;
+let asked = null; // the card that the question about its anchor is about
 let seen = false; // the pictures of this card stand there: nobody decides what they have not seen
 let shownAt = 0;
 let hiddenFor = 0;
@@ -31,14 +33,12 @@ let progress = null;
 let since = 0; // decisions since the counts came
 let gaps = [];
 let lastDecision = 0;
-let claiming = false;
+let claiming = null; // the promise of a claim under way
+let claimedAt = 0;
 let paused = false;
-let noMorePast = false;
-let pastBefore = null;
 let unreachable = false;
 
-const tab = sessionStorage.getItem("strobe:tab") || newId();
-sessionStorage.setItem("strobe:tab", tab);
+const tab = newId(); // leases belong to a tab; one that is closed or loaded anew gives them back
 
 // -- coming in ------------------------------------------------------------------------------------------------------
 
@@ -46,29 +46,33 @@ async function start() {
   setUpKeys();
   wire();
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
+  let problem = "";
   if (key) {
     // The key never stays in the address bar, where it could be copied or photographed.
     history.replaceState(null, "", location.pathname + location.search);
     try {
       await post("/api/login", { key });
     } catch (error) {
-      $("login-error").textContent = error.message;
+      problem = error.message;
     }
   }
-  await enter();
+  await enter(problem);
 }
 
-async function enter() {
+// `problem`: why the link did not let us in. Who was here before must not be taken for who holds the link.
+async function enter(problem = "") {
   try {
     session = await get("/api/session");
   } catch {
     say("The server cannot be reached. Trying again; what you decided is kept in this browser.");
-    setTimeout(enter, 3000);
+    setTimeout(() => enter(problem), 3000);
     return;
   }
   hush();
-  if (!session.person) {
+  if (!session.person || problem) {
     show("login");
+    $("login-error").textContent = problem;
+    if (problem) say(`This link did not let you in: ${problem}`);
     $("token-row").hidden = session.needs !== "token";
     $("login-form").hidden = session.needs === "key";
     if (session.needs === "key") $("login-hint").textContent = "Open the personal link you were sent.";
@@ -84,14 +88,17 @@ async function enter() {
   $("menu").hidden = $("meter").hidden = $("saved").hidden = false;
   $("admin-link").hidden = !session.is_admin;
   viewer ||= new Viewer();
-  labels ||= new LabelPanel(session.classes);
-  if (outbox?.who !== session.person.name) {
-    // Someone new, or the first here: nothing of who was here before may go on.
+  labels ||= new LabelPanel();
+  labels.classes = session.classes;
+  if (outbox?.who !== session.person.name || outbox.store !== session.store) {
+    // Someone new, another review, or the first here: nothing of who was here before may go on.
     outbox?.stop();
     outbox = new Outbox(session.store, session.person.name, showSaved);
-    [cards, past, decided, card, cursor, noMorePast, pastBefore, gaps, lastDecision] = [[], [], new Set(), null, 0, false, null, [], 0];
+    [cards, past, card, gaps, lastDecision] = [[], new Past(), null, [], 0];
+    // What still waits was decided, perhaps in a tab that is closed: it is not asked again.
+    [decided, dropped] = [new Set(outbox.bodies().filter((body) => body.task).map(nameOf)), new Set()];
   }
-  if (card && cursor === past.length) cards.unshift(card);
+  if (card && past.atEnd) cards.unshift(card);
   card = null;
   outbox.send();
   const others = othersWaiting(session.store, session.person.name);
@@ -105,7 +112,7 @@ async function enter() {
 async function startJoint() {
   const names = JointPanel.asked();
   if (!names.length || !session.is_admin) return;
-  joint = new JointPanel();
+  joint = new JointPanel(showTurn);
   if (!(await joint.start(names))) {
     joint = null;
     say("None of these names takes part in this review.");
@@ -114,9 +121,13 @@ async function startJoint() {
 
 // -- the queue ------------------------------------------------------------------------------------------------------
 
-async function refill() {
-  if (claiming) return;
-  claiming = true;
+function refill() {
+  claiming ||= claim().finally(() => (claiming = null));
+  return claiming;
+}
+
+async function claim() {
+  const late = isLate();
   try {
     const answer = joint
       ? await post("/api/joint/claim", { members: joint.members, want: AHEAD })
@@ -124,11 +135,12 @@ async function refill() {
     paused = Boolean(answer.paused);
     unreachable = false;
     if (answer.progress) [progress, since] = [answer.progress, outbox.waiting().length];
-    const have = new Set([...cards.map((one) => one.task), card?.task]);
+    // After a long break others may have got what we held; a paused person holds nothing.
+    if (paused || late) cards = [];
+    const have = new Set([...cards, card].filter(Boolean).map(nameOf));
     for (const one of answer.tasks) {
-      const name = one.task + one.stage;
-      if (have.has(one.task) || decided.has(name)) continue;
-      cards.push(one);
+      const gone = decided.has(nameOf(one)) || (one.stage === "pair" && dropped.has(one.anchor));
+      if (!gone && !have.has(nameOf(one))) cards.push(one);
     }
     for (const one of cards) {
       fetchPicture(one.anchor);
@@ -140,10 +152,15 @@ async function refill() {
     else if (!error.mayPass) say(error.message);
     else unreachable = true;
   } finally {
-    claiming = false;
+    claimedAt = performance.now();
   }
   showProgress();
   if (!$("idle").hidden) showIdle();
+}
+
+// Whether our leases may have run out meanwhile.
+function isLate() {
+  return !joint && claimedAt > 0 && performance.now() - claimedAt > session.lease_s * 500;
 }
 
 async function loggedOut() {
@@ -155,31 +172,34 @@ async function loggedOut() {
 }
 
 function next() {
-  cursor = past.length;
+  past.toEnd();
+  if (isLate()) return void idle(refill());
   card = cards.shift() || null;
-  if (cards.length < AHEAD - 2) refill().then(() => card || !cards.length || next());
+  if (cards.length < AHEAD - 2) refill().then(() => card || !cards.length || !past.atEnd || next());
   if (!card) return idle();
-  showCard(card, null);
+  return showCard(card, null);
 }
 
 let idleTimer = 0;
-function idle() {
+function idle(soon) {
   clearTimeout(idleTimer);
   show("idle");
   showIdle();
-  idleTimer = setTimeout(async () => {
-    if (card || !session?.person) return;
-    await refill();
-    if (cards.length && !card && cursor === past.length) next();
+  const look = () => {
+    if (cards.length && !card && past.atEnd) next();
     else if (!card && !$("idle").hidden) idle();
-  }, 3000);
+  };
+  if (soon) soon.then(look);
+  else idleTimer = setTimeout(() => card || !session?.person || refill().then(look), 3000);
 }
 
 function showIdle() {
   const offline = unreachable || outbox.state === "offline";
   const left = progress ? progress.pairs_open + progress.anchors_open : 0;
-  drawIdle(paused ? "paused" : offline ? "offline" : claiming ? "fetching" : left ? "waiting" : "done");
-  $("idle-undo").hidden = !past.length && !progress?.mine;
+  const mine = progress?.open_for_me ?? left;
+  const why = mine ? "waiting" : left ? "others" : "done";
+  drawIdle(paused ? "paused" : offline ? "offline" : claiming ? "fetching" : why);
+  $("idle-undo").hidden = !past.steps.length && !progress?.mine;
 }
 
 // -- one card -------------------------------------------------------------------------------------------------------
@@ -190,7 +210,7 @@ async function showCard(one, earlier) {
   wrong = earlier ? earlier.label_right === false : false;
   drawCard(one, earlier, Boolean(joint));
   if (one.stage === "anchor") labels.show(earlier?.labels?.length ? earlier.labels : one.labels.map((label) => label.id));
-  if (joint) joint.clear();
+  if (joint) joint.show(joint.past.atEnd ? [] : joint.past.here.votes);
   showWrong();
   hiddenFor = 0;
   shownAt = performance.now();
@@ -211,6 +231,13 @@ async function showCard(one, earlier) {
   else document.body.dataset.shown = `${one.task}-${one.stage}`;
 }
 
+// Deciding together: what the member whose turn it is said, or nothing yet.
+function showTurn(vote) {
+  wrong = vote?.label_right === false;
+  $("note").value = vote?.note || "";
+  showWrong();
+}
+
 function showWrong() {
   $("wrong-button").setAttribute("aria-pressed", String(wrong));
 }
@@ -218,7 +245,7 @@ function showWrong() {
 // -- deciding -------------------------------------------------------------------------------------------------------
 
 function decide(fields) {
-  if (!card || !seen) return;
+  if (!card || !seen || stepping) return;
   const anchorStage = card.stage === "anchor";
   const body = {
     decision: fields.decision,
@@ -232,34 +259,24 @@ function decide(fields) {
   if (joint) return joint.vote(body);
   // Who decided travels along: someone else may have logged in meanwhile in another tab of this browser.
   const id = { verdict_id: newId(), who: session.person.name, task: card.task, stage: card.stage };
-  send("/api/decisions", { ...id, seconds: elapsed(), page_version: session.page_version, ...body });
+  outbox.add("/api/decisions", { ...id, seconds: elapsed(), page_version: session.page_version, ...body });
   remember(body);
 }
 
 function saveJoint() {
   if (!joint?.complete || !card) return;
-  send("/api/joint/decisions", { votes: joint.bodies(card, elapsed(), session.page_version) });
-  decided.add(card.task + card.stage);
-  joint.past.push({ card, votes: joint.votes });
+  outbox.add("/api/joint/decisions", { votes: joint.bodies(card, elapsed(), session.page_version) });
+  decided.add(nameOf(card));
+  joint.past.put({ card, votes: joint.votes });
+  joint.past.toEnd();
   card = null;
   next();
 }
 
-function send(path, body) {
-  try {
-    outbox.add(path, body);
-  } catch {
-    say("This browser cannot keep decisions (its storage is full or switched off). Stay on this page until all is saved.");
-    post(path, body).catch((error) => say(`Not saved: ${error.message}`));
-  }
-}
-
 function remember(body) {
   hush();
-  decided.add(card.task + card.stage);
-  if (cursor < past.length) past[cursor] = { ...past[cursor], decision: body };
-  else {
-    past.push({ card, decision: body });
+  decided.add(nameOf(card));
+  if (past.put({ card, decision: body })) {
     since += 1;
     const now = performance.now();
     if (lastDecision) gaps = [...gaps, (now - lastDecision) / 1000].slice(-20);
@@ -267,8 +284,9 @@ function remember(body) {
   }
   // The other pairs of a dropped set need no answer any more.
   if (body.bad_anchor || (card.stage === "anchor" && body.decision !== "similar")) {
+    dropped.add(card.anchor);
     cards = cards.filter((one) => one.anchor !== card.anchor || one.stage !== "pair");
-  }
+  } else dropped.delete(card.anchor);
   card = null;
   $("note").blur();
   next();
@@ -280,70 +298,56 @@ function elapsed() {
   return Math.round(Math.max(0, Math.min(86400, seconds)) * 1000) / 1000;
 }
 
-function undoJoint() {
-  const last = joint.past.pop();
-  if (!last) return say("This is the first decision made together here.");
-  if (card) cards.unshift(card);
-  showCard(last.card, null);
-  joint.votes = last.votes;
-  return joint.draw();
-}
-
-// Older decisions, made before this page was opened or on another machine. Pages of the log may hold nothing new: what
-// was decided here is in it too, and a corrected decision is one step, not two.
-async function loadPast() {
-  await outbox.send();
-  const known = new Set(past.map((one) => one.card.task + one.card.stage));
-  while (!noMorePast && cursor === 0) {
-    const { decisions } = await get(`/api/history${pastBefore ? `?before=${pastBefore}` : ""}`);
-    for (const one of decisions) {
-      pastBefore = one.seq;
-      const name = one.card.task + one.card.stage;
-      if (known.has(name)) continue;
-      known.add(name);
-      past.unshift(one);
-      cursor += 1;
-    }
-    noMorePast = decisions.length < 50;
-  }
-}
-
-// One step after the other: a second press waits for what the first one fetches.
+// One step after the other: a second press waits for what the first one fetches, and nothing is decided meanwhile.
 let steps = Promise.resolve();
+let stepping = 0;
 function undo() {
-  if (joint) return undoJoint();
-  steps = steps.then(stepBack);
+  stepping += 1;
+  steps = steps.then(stepBack).finally(() => (stepping -= 1));
   return steps;
 }
 
 async function stepBack() {
-  if (cursor === 0) {
+  const walk = joint ? joint.past : past;
+  if (walk.at === 0 && !joint) {
     try {
-      await loadPast();
+      await outbox.send();
+      await past.fetchOlder();
     } catch (error) {
       return say(`Earlier decisions cannot be shown: ${error.message}`);
     }
   }
-  if (cursor === 0) return say("There is no decision before this one.");
-  if (cursor === past.length && card) cards.unshift(card);
-  cursor -= 1;
-  showCard(past[cursor].card, past[cursor].decision);
+  if (walk.at === 0) return say(joint ? "This is the first decision made together here." : "There is no decision before this one.");
+  if (walk.atEnd && card) cards.unshift(card);
+  walk.at -= 1;
+  return showStep(walk);
 }
 
 function forward() {
-  if (cursor >= past.length) return;
-  cursor += 1;
-  if (cursor === past.length) next();
-  else showCard(past[cursor].card, past[cursor].decision);
+  const walk = joint ? joint.past : past;
+  if (walk.atEnd || stepping) return;
+  walk.at += 1;
+  if (walk.atEnd) next();
+  else showStep(walk);
+}
+
+// Not waited for: the pictures may take their time, and another step may come before they are there.
+function showStep(walk) {
+  const { card: one, decision } = walk.here;
+  showCard(one, joint ? {} : decision);
 }
 
 // -- what is shown at the top ---------------------------------------------------------------------------------------
 
-function showSaved(state, waiting, refused) {
-  drawSaved(state, waiting);
-  if (refused.length) say(`${refused.length} decision(s) were not taken: ${refused[0].why}`);
-  if (state === "login" && !$("review").hidden) loggedOut();
-  if (!$("idle").hidden) showIdle();
+function showSaved(box) {
+  const [waiting, refused] = [box.waiting().length, box.refused()];
+  drawSaved(box, waiting, refused.length);
+  if (refused.length) say(`${refused.length} decision(s) were not taken: ${refused[0].why}. They are kept: see your name, top right.`);
+  if (box.state === "login" && !$("review").hidden) loggedOut();
+  if ($("idle").hidden) return;
+  // The counts came before the last decisions were in.
+  if (box.state === "saved" && since) refill();
+  showIdle();
 }
 
 function showProgress() {
@@ -369,7 +373,7 @@ function act(action) {
     wrong = !wrong;
     return showWrong();
   }
-  if (action === "bad") return seen ? $("confirm").showModal() : undefined;
+  if (action === "bad") return askWhetherBad();
   if (action === "note") return $("note").focus();
   if (action === "search") return $("label-panel").hidden ? undefined : $("search").focus();
   if (action === "forward") return forward();
@@ -385,6 +389,12 @@ function act(action) {
   if (action === "zoom-reset") return viewer.reset();
   if (PAN[action]) return viewer.move(...PAN[action]);
   return undefined;
+}
+
+function askWhetherBad() {
+  if (!seen || stepping) return;
+  asked = card;
+  $("confirm").showModal();
 }
 
 function wire() {
@@ -415,11 +425,8 @@ function wire() {
     if (event.detail) button.blur();
     act(button.dataset.action);
   });
-  setUpConfirm(() => decide({ decision: "dissimilar", bad_anchor: true }));
-  $("alert-close").addEventListener("click", () => {
-    outbox?.forgetRefused();
-    hush();
-  });
+  setUpConfirm(() => card === asked && decide({ decision: "dissimilar", bad_anchor: true }));
+  $("alert-close").addEventListener("click", hush);
   $("idle-undo").addEventListener("click", undo);
   $("login-form").addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -434,9 +441,10 @@ function wire() {
   });
   setUpPerson(
     () => ({ name: session.person.name, decisions: progress ? progress.mine + since : 0 }),
+    () => outbox,
     async () => {
       await post("/api/release", { tab }).catch(() => {});
-      await post("/api/logout", {}).catch(() => {});
+      await post("/api/logout", {});
       location.reload();
     },
   );

@@ -1,6 +1,7 @@
 // The pair: side by side or flickered in place, zoom and pan locked together, pixel difference on demand.
 
 import { $ } from "./api.js";
+import { keep, kept } from "./storage.js";
 
 const pictures = new Map(); // media name → {image, ready}
 
@@ -10,10 +11,13 @@ export function fetchPicture(name) {
     const image = new Image();
     image.draggable = false;
     image.decoding = "async";
-    entry = { image };
+    entry = { image, there: false };
     pictures.set(name, entry);
     entry.ready = arrival(entry, `/media/${name}`, () => pictures.get(name) === entry);
-    entry.ready.catch(() => pictures.get(name) === entry && pictures.delete(name));
+    entry.ready.then(
+      () => (entry.there = true),
+      () => pictures.get(name) === entry && pictures.delete(name),
+    );
     if (pictures.size > 60) pictures.delete(pictures.keys().next().value);
   }
   return entry;
@@ -48,7 +52,7 @@ export class Viewer {
     this.frames = [...this.panes.querySelectorAll(".frame")];
     this.zoomers = [...this.panes.querySelectorAll(".zoom")];
     this.canvas = $("diff");
-    this.inPlace = localStorage.getItem("strobe:view") === "flicker";
+    this.inPlace = kept("strobe:view") === "flicker";
     this.second = true; // in place: the neighbour is on top
     this.difference = false;
     this.timer = 0;
@@ -67,8 +71,8 @@ export class Viewer {
     this.panes.classList.toggle("single", names.length === 1);
     const entries = names.map(fetchPicture);
     // The picture of the pair before must never stand beside a new one.
-    const waiting = entries.some((entry) => !entry.image.complete);
-    if (waiting) for (const zoomer of this.zoomers) zoomer.replaceChildren();
+    const waiting = entries.some((entry) => !entry.there);
+    if (waiting) this.clear();
     this.panes.classList.toggle("loading", waiting);
     this.layout();
     try {
@@ -76,6 +80,7 @@ export class Viewer {
     } catch {
       if (this.card !== card) return false;
       this.panes.classList.remove("loading");
+      this.clear();
       return "unreadable";
     }
     if (this.card !== card) return false;
@@ -92,6 +97,11 @@ export class Viewer {
     this.panes.classList.toggle("tall", naturalHeight > naturalWidth);
     this.drawDifference();
     return true;
+  }
+
+  clear() {
+    for (const zoomer of this.zoomers) zoomer.replaceChildren();
+    this.canvas.width = this.canvas.height = 0;
   }
 
   layout() {
@@ -111,7 +121,7 @@ export class Viewer {
 
   switchView() {
     this.inPlace = !this.inPlace;
-    localStorage.setItem("strobe:view", this.inPlace ? "flicker" : "side");
+    keep("strobe:view", this.inPlace ? "flicker" : "side");
     this.stop();
     this.second = true;
     this.layout();

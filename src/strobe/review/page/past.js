@@ -1,0 +1,51 @@
+// What was decided, oldest first, and where in it we stand; at its end a fresh card is shown.
+
+import { get } from "./api.js";
+
+export const nameOf = (card) => card.task + card.stage;
+
+export class Past {
+  constructor() {
+    this.steps = [];
+    this.at = 0;
+    this.before = null; // the oldest row the server has told us of
+    this.complete = false;
+  }
+
+  get atEnd() {
+    return this.at === this.steps.length;
+  }
+
+  get here() {
+    return this.steps[this.at];
+  }
+
+  // A fresh decision, or another one where we stand; whether it was fresh.
+  put(step) {
+    const fresh = this.atEnd;
+    if (fresh) this.steps.push(step);
+    else this.steps[this.at] = { ...this.steps[this.at], ...step };
+    return fresh;
+  }
+
+  toEnd() {
+    this.at = this.steps.length;
+  }
+
+  // Older decisions, made before this page was opened or on another machine. Pages of the log may hold nothing new: what
+  // was decided here is in it too, and a corrected decision is one step, not two.
+  async fetchOlder() {
+    const known = new Set(this.steps.map((one) => nameOf(one.card)));
+    while (!this.complete && this.at === 0) {
+      const { decisions } = await get(`/api/history${this.before ? `?before=${this.before}` : ""}`);
+      for (const one of decisions) {
+        this.before = one.seq;
+        if (known.has(nameOf(one.card))) continue;
+        known.add(nameOf(one.card));
+        this.steps.unshift(one);
+        this.at += 1;
+      }
+      this.complete = decisions.length < 50;
+    }
+  }
+}

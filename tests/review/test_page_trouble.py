@@ -1,0 +1,320 @@
+"""The review page when things go wrong around it: nothing is lost, nothing is decided that was not meant."""
+
+import json
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def decisions(server):
+    return [v.decision for v in server.store.all()]
+
+
+def test_decisions_wait_for_their_own_review(helpers, tmp_path, run_server, visit):
+    ours, theirs = (helpers.make_dataset(tmp_path / name) for name in ("ours", "theirs"))
+    database = f"sqlite:///{tmp_path / 'ours.sqlite'}"
+    server = run_server(ours, url=database)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.decide()
+    ann.saved()
+    port = int(server.url.rsplit(":", 1)[1])
+    server.stop()
+    for key in ("1", "u"):
+        ann.decide(key)
+    ann.await_page("#saved.offline")
+    other = run_server(theirs, port=port)
+    ann.await_page("#login:not([hidden])")
+    ann.page.fill("#name", "Ann")
+    ann.page.keyboard.press("Enter")
+    ann.shown()
+    ann.decide("2")
+    ann.saved()
+    assert decisions(other) == ["dissimilar"], "only what was decided here"
+    other.stop()
+    again = run_server(ours, url=database, port=port)
+    ann.page.reload()
+    ann.page.wait_for_selector("#login:not([hidden]), #review:not([hidden]), #idle:not([hidden])")
+    if ann.page.is_visible("#login"):
+        ann.page.fill("#name", "Ann")
+        ann.page.keyboard.press("Enter")
+    ann.ready().saved()
+    ann.page.wait_for_function("() => !Object.keys(localStorage).some((key) => key.includes(':out:'))")
+    assert decisions(again) == ["similar", "dissimilar", "unsure"]
+
+
+@pytest.mark.parametrize("status", [403, 404, 413, 421])
+def test_a_refusal_by_the_way_is_not_the_last_word(small, run_server, visit, status):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.route("**/api/decisions", lambda route: route.fulfill(status=status, body='{"error": "not here"}'))
+    ann.decide("1")
+    ann.decide("u")
+    ann.await_page("#saved.held")
+    assert "2 kept in this browser: not here" in ann.page.inner_text("#saved")
+    ann.page.unroute("**/api/decisions")
+    ann.saved()
+    assert decisions(server) == ["dissimilar", "unsure"]
+
+
+def test_what_the_server_will_not_have_stays_with_the_person(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.route("**/api/decisions", lambda route: route.fulfill(status=422, body='{"error": "no"}'))
+    ann.decide("1")
+    ann.await_page("#saved.refused")
+    ann.await_page("#alert:has-text('not taken')")
+    ann.page.click("#alert-close")
+    ann.page.click("#person-button")
+    with ann.page.expect_download() as download:
+        ann.page.click("#refused-save")
+    (kept,) = json.loads(download.value.path().read_text())
+    assert kept["body"]["reason"] == "motion"
+    ann.page.unroute("**/api/decisions")
+    ann.page.click("#refused-again")
+    ann.saved()
+    assert decisions(server) == ["dissimilar"]
+
+
+def test_full_storage_keeps_decisions_in_the_tab_and_says_so(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.wait_for_load_state("networkidle")
+    ann.page.evaluate(
+        "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }; }"
+    )
+    ann.context.set_offline(True)
+    ann.decide("s")
+    ann.decide("u")
+    ann.await_page("#saved:has-text('keep this tab open')")
+    ann.context.set_offline(False)
+    ann.saved()
+    assert decisions(server) == ["similar", "unsure"]
+
+
+def test_a_clock_that_steps_back_does_not_reorder(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.wait_for_load_state("networkidle")
+    ann.context.set_offline(True)
+    first = ann.card
+    ann.decide("s")
+    ann.page.evaluate("() => { const now = Date.now; Date.now = () => now() - 60000; }")
+    ann.page.keyboard.press("z")
+    ann.await_page(f'body[data-shown="{first}"]')
+    ann.decide("1")
+    ann.context.set_offline(False)
+    ann.saved()
+    assert decisions(server) == ["similar", "dissimilar"]
+
+
+def test_while_undo_fetches_nothing_is_decided_or_asked(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    first = ann.card
+    ann.decide("s")
+    ann.saved()
+    ann.page.route("**/api/history*", lambda route: (time.sleep(1), route.continue_()))
+    ann.page.reload()
+    ann.ready().shown()
+    for key in ("z", "1", "b"):
+        ann.page.keyboard.press(key)
+    assert not ann.page.is_visible("#confirm")
+    ann.await_page(f'body[data-shown="{first}"]')
+    ann.saved()
+    assert decisions(server) == ["similar"]
+
+
+def test_the_pictures_of_the_pair_before_never_stay(helpers, tmp_path, run_server, visit):
+    server = run_server(helpers.make_dataset(tmp_path / "data", n_sets=8))
+    ann = visit(server.url)
+    ann.page.wait_for_selector("#login:not([hidden])")
+    good, asked_twice = [], []
+
+    def answer(route):
+        if len(good) < 2 or route.request.url in good:  # the first pair's two pictures
+            good.append(route.request.url)
+            route.continue_()
+        elif route.request.resource_type == "image":
+            route.fulfill(status=422, body="{}")
+        else:
+            asked_twice.append(route)
+
+    ann.page.route("**/media/*", answer)
+    ann.log_in("Ann")
+    ann.shown()
+    assert ann.page.locator("#panes img").count() == 2
+    ann.page.wait_for_timeout(300)
+    ann.page.keyboard.press("u")
+    ann.page.wait_for_selector("#panes.loading")
+    assert ann.page.locator("#panes img").count() == 0, "whether it is broken is not known yet"
+    for route in asked_twice:
+        route.fulfill(status=422, body="{}")
+    ann.await_page("#alert:has-text('cannot be read')")
+    assert ann.page.locator("#panes img").count() == 0
+
+
+def test_equals_may_have_a_meaning_of_its_own(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    page = ann.page
+    for action, key in (("Similar", "+"), ("Zoom out", "=")):
+        page.keyboard.press("?")
+        page.click(f"#key-list li:has(span:text-is('{action}')) button")
+        page.keyboard.press(key)
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#keys", state="hidden")
+    before = ann.card
+    page.keyboard.press("=")
+    assert ann.card == before, "zooms out, as it was told"
+    page.keyboard.press("+")
+    ann.shown(after=before)
+    ann.saved()
+    assert decisions(server) == ["similar"]
+
+
+def test_a_link_that_does_not_work_lets_nobody_go_on_as_somebody_else(small, run_server, visit):
+    server = run_server(small, token="a-long-shared-token")
+    boss = visit(server.url, path=f"/admin#key={server.access.admin_key}")
+    boss.page.wait_for_selector("#invite-section:not([hidden])")
+    boss.page.goto(server.url + "/")
+    boss.page.goto("about:blank")
+    boss.page.goto(server.url + "/#key=no-such-key")
+    boss.await_page("#login:not([hidden])")
+    assert "not valid" in boss.page.inner_text("#alert")
+    assert not boss.page.is_visible("#review")
+
+
+def test_log_out_without_the_server_says_that_it_did_not(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.wait_for_load_state("networkidle")
+    ann.context.set_offline(True)
+    ann.page.click("#person-button")
+    ann.page.click("#logout")
+    ann.await_page("#person-text:has-text('still logged in')")
+    ann.context.set_offline(False)
+    ann.page.click("#logout")
+    ann.await_page("#login:not([hidden])")
+
+
+def test_what_waits_in_the_browser_is_not_asked_again(helpers, tmp_path, run_server, visit):
+    server = run_server(helpers.make_dataset(tmp_path / "four pairs", n_sets=1))
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.wait_for_load_state("networkidle")
+    ann.context.set_offline(True)
+    answered = []
+    for _ in range(3):
+        answered.append(ann.card)
+        ann.decide()
+    ann.page.close()
+    ann.context.set_offline(False)
+    ann.context.route("**/api/decisions", lambda route: (time.sleep(0.5), route.continue_()))
+    ann.page = ann.open()
+    ann.ready()
+    while ann.shown():
+        assert ann.card not in answered
+        answered.append(ann.card)
+        if not ann.decide():
+            break
+    ann.saved()
+    assert len({v.frame_id for v in server.store.all()}) == len(decisions(server)) == len(answered)
+
+
+def test_a_tab_opened_from_the_page_gets_other_pairs(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    with ann.context.expect_page() as opened:
+        ann.page.evaluate("() => { window.open('/', '_blank'); }")
+    opened.value.wait_for_selector("body[data-shown] #review:not([hidden])")
+    assert opened.value.get_attribute("body", "data-shown") != ann.card
+
+
+def test_a_dropped_set_is_not_asked_while_the_drop_is_on_its_way(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.route("**/api/decisions", lambda route: (time.sleep(0.7), route.continue_()))
+    before = ann.card
+    ann.page.keyboard.press("b")
+    ann.await_page("#confirm[open]")
+    ann.page.keyboard.press("b")
+    ann.shown(after=before)
+    while ann.page.is_visible("#review") and "Second" not in ann.page.inner_text("#question"):
+        ann.decide()
+    ann.saved()
+    votes = [v for v in server.store.all() if v.stage == "pair"]
+    (bad,) = [v for v in votes if v.bad_anchor]
+    assert [v for v in votes if v.set_id == bad.set_id] == [bad]
+
+
+def test_after_a_long_break_others_pairs_are_not_shown(small, run_server, visit):
+    server = run_server(small, lease_s=2)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.page.wait_for_timeout(2500)  # her leases run out
+    bo = visit(server.url, "Bo")
+    while bo.shown():
+        if not bo.decide():
+            break
+    bo.saved()
+    ann.decide()
+    ann.await_page("#idle:not([hidden])")
+    ann.saved()
+    votes = list(server.store.all())
+    assert [v.annotator for v in votes].count("Ann") == 1, "what stood before her, and nothing more"
+
+
+def test_a_paused_person_is_stopped_at_the_next_claim(small, run_server, visit):
+    server = run_server(small)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    boss = server.client("Boss")
+    assert boss.post("/api/admin/pause", json={"name": "Ann", "action": "pause"}).status_code == 200
+    for _ in range(5):
+        if not ann.page.is_visible("#review"):
+            break
+        ann.page.keyboard.press("s")
+        ann.page.wait_for_timeout(400)
+    ann.await_page("#idle-title:text-is('Paused')")
+    ann.saved()
+    assert len(decisions(server)) <= 4, "not all six that the page held"
+
+
+def test_together_each_member_has_a_vote_of_their_own(small, run_server, visit):
+    server = run_server(small)
+    for name in ("Ann", "Bo"):
+        server.client(name)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    ann.decide("u")
+    while "Second" not in ann.page.inner_text("#question"):
+        ann.decide()
+    ann.saved()
+    ann.page.goto(server.url + "/?joint=Ann&joint=Bo")
+    ann.shown()
+    for key in ("]", "w", "s"):  # Ann: the label is wrong, and similar
+        ann.page.keyboard.press(key)
+    assert "similar, label wrong" in ann.page.inner_text("#members")
+    ann.page.keyboard.press("s")  # Bo: similar, and nothing of Ann's
+    ann.page.keyboard.press("Enter")
+    ann.await_page("#idle:not([hidden])")
+    ann.saved()
+    ann.page.keyboard.press("z")
+    ann.await_page("#past:has-text('Decided together')")
+    assert "similar, label wrong" in ann.page.inner_text("#members")
+    ann.page.keyboard.press("y")
+    ann.await_page("#idle:not([hidden])")
+    together = [(v.annotator, v.label_right) for v in server.store.all() if v.stage == "joint"]
+    assert together == [("Ann", False), ("Bo", True)], "and keeping it adds nothing"
