@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from strobe.cli.common import folder, json_option, seed_option
+from strobe.cli.said import counted
 from strobe.core.errors import printable
 
 __all__ = ["command"]
@@ -101,6 +102,8 @@ def export(dataset: Path, db: str | None, out: Path | None, as_json: bool) -> No
         click.echo(
             f"\nwritten: {printable(dataset)}/verdicts.parquet, review.json" + (f", {printable(out)}/" if out else "")
         )
+    if unfinished := _unfinished(figures["waiting"]):
+        click.echo(f"note: the votes these sets follow from are not all in: {unfinished}", err=True)
 
 
 @command.command(name="import", epilog="Example: strobe review import data/clips votes.csv")
@@ -132,8 +135,12 @@ def _text(figures: dict[str, Any]) -> str:
         f"  pairs     {table['pairs']:>10} {table['pairs_reviewed']:>10} {table['pairs_accepted']:>10}"
         + (f"   ({table['pairs_pending']} still to do)" if table["pairs_pending"] else ""),
         "",
+        *_waiting(figures["waiting"]),
+        "",
         f"agreement on {agreement['pairs_with_two_votes']} pairs with two votes or more",
     ]
+    if agreement["votes_left_out"]:
+        out[-1] += f" (left out, as not cast alone: {counted(agreement['votes_left_out'], 'vote')})"
     out += [
         f"  {name:<22}{_estimate(agreement[key], scale)}"
         for name, key, scale in (
@@ -165,6 +172,43 @@ def _text(figures: dict[str, Any]) -> str:
     return "\n".join(out)
 
 
+def _waiting(waiting: dict[str, Any]) -> list[str]:
+    """What is still waited for, a line per round."""
+    one, two = waiting["round_one"], waiting["round_two"]
+    if not one["pairs"]:
+        first = "every pair has its votes" if one["votes"] is not None else "every pair has a vote"
+    elif one["votes"] is None:
+        first = f"{counted(one['pairs'], 'pair')} without a vote"
+    else:
+        first = f"{counted(one['votes'], 'vote')} on {counted(one['pairs'], 'pair')} still to come"
+    if waiting["anchors"]:
+        first += f"; {counted(waiting['anchors'], 'anchor')} without labels"
+    if not two["pairs"]:
+        second = "no doubtful pair waits"
+    elif two["votes"] is None:
+        second = f"{counted(two['pairs'], 'doubtful pair')} never verified"
+    else:
+        whom = ", ".join(f"{printable(name)} {count:,}" for name, count in two["people"].items())
+        second = f"{counted(two['votes'], 'vote')} on {counted(two['pairs'], 'doubtful pair')} still to come: {whom}"
+    if two["on"] is False:
+        second += " (switched off: --no-verify)"
+    out = [f"round one: {first}", f"round two: {second}"]
+    if two["on"] is None:
+        out.append("how many votes were asked for is not known here: the store of this review (--db) knows")
+    return out
+
+
+def _unfinished(waiting: dict[str, Any]) -> str:
+    """What the reviewed sets lack, in a line; nothing where they lack nothing."""
+    everyone = "" if waiting["round_two"]["votes"] is None else " by everyone"
+    parts = [
+        (waiting["round_one"]["pairs"], "pair", "not voted on as often as asked"),
+        (waiting["anchors"], "anchor", "without labels"),
+        (waiting["round_two"]["pairs"], "doubtful pair", f"not verified{everyone} in round two"),
+    ]
+    return ", ".join(f"{counted(count, noun)} {lacks}" for count, noun, lacks in parts if count)
+
+
 def _annotator(one: dict[str, Any]) -> str:
     decisions, control = one["decisions"], one["controls"]
     right = "—" if control["value"] is None else f"{control['count']}/{control['n']}"
@@ -181,4 +225,5 @@ def _estimate(data: dict[str, Any], scale: float) -> str:
     estimate = Estimate.from_json(data)
     if estimate.value is None:
         return f"— ({estimate.reason})"
-    return estimate.text(scale=scale, digits=1 if scale == 100.0 else 2)
+    shown = estimate.text(scale=scale, digits=1 if scale == 100.0 else 2)
+    return shown if estimate.reason is None else f"{shown} ({estimate.reason})"

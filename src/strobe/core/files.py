@@ -13,6 +13,7 @@ from typing import Any
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
 
 __all__ = [
+    "cache_folder",
     "cannot_write",
     "make_folder",
     "read_json",
@@ -35,6 +36,14 @@ _REASONS = {
     errno.ENAMETOOLONG: "the name is too long",
     errno.EEXIST: "a file of that name is in the way",
 }
+
+
+def cache_folder() -> Path:
+    """Where files are kept that can be had again: $STROBE_CACHE, else the user's cache folder."""
+    named = os.environ.get("STROBE_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strobe"
 
 
 def cannot_write(path: Path | str, error: OSError) -> CannotWrite:

@@ -16,7 +16,9 @@ __all__ = [
     "Executor",
     "FrameSource",
     "Image",
+    "Preparation",
     "Progress",
+    "SendableSource",
     "Silent",
     "VerdictStore",
 ]
@@ -74,6 +76,25 @@ class FrameSource(Protocol):
 
     def read_encoded(self, row: int) -> bytes | None:
         """The stored file's bytes, or None where the frame is not a file of its own."""
+
+
+@runtime_checkable
+class SendableSource(FrameSource, Protocol):
+    """A source that other processes can read for us: parts of it are small and can be sent."""
+
+    def only(self, rows: Sequence[int]) -> FrameSource:
+        """A source of these rows alone, small enough to be sent with every task."""
+
+
+class Preparation(Protocol):
+    """What a model does to an image first, as data: hashable, and carried out by any process it is sent to."""
+
+    @property
+    def n_bytes(self) -> int:
+        """The most bytes that come out of an image."""
+
+    def prepare(self, image: Image) -> Image:
+        """The image as the model's `forward` takes it, 8 bits, (height, width, 3)."""
 
 
 class Executor(Protocol):

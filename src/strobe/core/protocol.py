@@ -32,6 +32,7 @@ __all__ = [
     "is_clean",
     "latest_votes",
     "majority_labels",
+    "relabelled",
     "review_views",
     "reviewed",
 ]
@@ -205,24 +206,33 @@ def majority_labels(dataset: Dataset, votes: Mapping[str, Verdict]) -> frozenset
     return frozenset(label for label in seen if 2 * sum(label in one for one in lists) > len(lists))
 
 
+def relabelled(own: frozenset[int], *, before: frozenset[int], after: frozenset[int]) -> frozenset[int]:
+    """A frame's labels once its anchor went from `before` to `after`: what was added or removed there is done here.
+
+    A frame without any label takes the anchor's.
+
+    >>> sorted(relabelled(frozenset({1, 5}), before=frozenset({1, 2}), after=frozenset({2, 3})))
+    [3, 5]
+    """
+    return ((own or after) | (after - before)) - (before - after)
+
+
 def _carried(dataset: Dataset, chosen: Mapping[int, frozenset[int]]) -> Labels:
     """The labels with those of the re-labelled anchors, and what was added or removed there done to the neighbours."""
     if not chosen:
         return dataset.labels
     sets = dataset.sets
-    of_frame: dict[int, set[int]] = defaultdict(set)
+    given: dict[int, set[int]] = defaultdict(set)
     for frame, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
-        of_frame[frame].add(label)
-    before = {number: frozenset(of_frame.get(int(sets.anchor_frame[number]), ())) for number in chosen}
+        given[frame].add(label)
+    of_frame = {frame: frozenset(labels) for frame, labels in given.items()}
+    before = {number: of_frame.get(int(sets.anchor_frame[number]), frozenset()) for number in chosen}
     bounds = np.searchsorted(sets.set, np.arange(len(sets.set_id) + 1))
     for number, labels in chosen.items():
-        added, removed = labels - before[number], before[number] - labels
         for row in range(int(bounds[number]), int(bounds[number + 1])):
-            own = of_frame[int(sets.frame[row])]
-            if not own:
-                own |= labels
-            own |= added
-            own -= removed
+            frame = int(sets.frame[row])
+            own = of_frame.get(frame, frozenset())
+            of_frame[frame] = relabelled(own, before=before[number], after=labels)
     rows = sorted((frame, label) for frame, labels in of_frame.items() for label in labels)
     table = np.array(rows, dtype=np.int64).reshape(-1, 2)
     return Labels(frame=table[:, 0].astype(np.int32), label=table[:, 1].astype(np.int32))

@@ -1,7 +1,7 @@
 """How far annotators agree: raw agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha, each with an interval.
 
-All are ratios of sums over items, so the interval resamples clusters of items (the sets or videos they come from) and
-takes the same ratio again. Missing ratings are −1 and are left out, never filled.
+All are ratios of sums over items, so the interval resamples clusters of items (the videos they come from) and takes the
+same ratio again; with fewer than ten it says so. Missing ratings are −1 and are left out, never filled.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
+from strobe.metrics.bootstrap import too_few
+from strobe.metrics.intervals import ONE_VIDEO
 
 __all__ = ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha", "rating_counts", "raw_agreement"]
 
@@ -123,7 +125,7 @@ def _ratio(
     _, group = np.unique(cluster, return_inverse=True)
     n_groups = int(group.max()) + 1
     if n_groups == 1:
-        return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason="one cluster gives no interval")
+        return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason=ONE_VIDEO)
     grouped = np.zeros((n_groups, stats.shape[1]))
     np.add.at(grouped, group, stats)
     rng = np.random.Generator(np.random.PCG64(seed))
@@ -136,7 +138,7 @@ def _ratio(
     if not usable.any():
         return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason="too few differing ratings")
     low, high = np.percentile(tops[usable] / bottoms[usable], [2.5, 97.5])
-    return Estimate(value=value, low=float(low), high=float(high), n=n, method=_METHOD)
+    return Estimate(value=value, low=float(low), high=float(high), n=n, method=_METHOD, reason=too_few(n_groups))
 
 
 def _null(n: int, reason: str) -> Estimate:

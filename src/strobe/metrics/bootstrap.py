@@ -9,7 +9,7 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, nothing
 
-__all__ = ["FEW_VIDEOS", "REPLICATES", "SWITCHED_OFF", "Bootstrap"]
+__all__ = ["FEW_VIDEOS", "REPLICATES", "SWITCHED_OFF", "Bootstrap", "too_few"]
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -20,6 +20,15 @@ FEW_VIDEOS = 10
 
 METHOD = "video-cluster bootstrap"
 SWITCHED_OFF = "the bootstrap was switched off"
+
+
+def too_few(n_videos: int) -> str | None:
+    """Why an interval from resampling so few videos is marked; None from ten on.
+
+    >>> too_few(3), too_few(10)
+    ('only 3 videos: the interval is too narrow', None)
+    """
+    return f"only {n_videos} videos: the interval is too narrow" if n_videos < FEW_VIDEOS else None
 
 
 class Bootstrap:
@@ -91,5 +100,5 @@ class Bootstrap:
         if not kept.size:
             return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason="no draw could be measured")
         low, high = np.percentile(kept, [2.5, 97.5])
-        reason = f"only {self.n_clusters} videos: the interval is too narrow" if self.n_clusters < FEW_VIDEOS else None
+        reason = too_few(self.n_clusters)
         return Estimate(value=value, low=float(low), high=float(high), n=n, method=METHOD, reason=reason)

@@ -4,9 +4,9 @@ import hmac
 import logging
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
@@ -25,6 +25,9 @@ from strobe.review.store import Conflict, Store
 __all__ = ["Access", "make_app"]
 
 _LOG = logging.getLogger("strobe.review")
+
+RowNumber = Annotated[int, Query(ge=0, le=2**63 - 1)]
+"""The number of a row of the log: what the database can count to."""
 
 _PAGES = {"/": "index.html", "/admin": "admin.html"}
 
@@ -109,6 +112,7 @@ def _add_session(app: FastAPI, server: Service) -> None:
                 "store": server.store_name,
                 "classes": [{"id": i, "name": n} for i, n in zip(space.ids, space.names, strict=True)],
                 "labels_stage": server.store.settings.labels,
+                "lease_s": server.store.settings.lease_s,
             }
         return out
 
@@ -156,8 +160,9 @@ def _admit(server: Service, body: Login) -> tuple[Person, Any]:
     if not access.is_open:
         if access.token is None or not hmac.compare_digest(body.token.encode(), access.token.encode()):
             raise HTTPException(403, "the token is not right")
-        known = people.find(checked_name(body.name))
-        if known is not None:
+        name = checked_name(body.name)
+        known = people.known_name(name)
+        if known != name or people.find(known) is not None:
             raise HTTPException(403, "this name is taken: open your personal link, or choose another name")
     person = people.add(body.name)
     if person.role == "admin":
@@ -193,7 +198,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
         return {"saved": body.verdict_id, "fresh": saved.fresh}
 
     @app.get("/api/history")
-    async def history(request: Request, before: int | None = None) -> dict[str, Any]:
+    async def history(request: Request, before: RowNumber | None = None) -> dict[str, Any]:
         person = await server.who(request)
         rows = await server.call(partial(store.history, person.name, before=before, limit=50))
         return {"decisions": await server.call(lambda: [server.deck.past(*row) for row in rows])}
@@ -201,8 +206,8 @@ def _add_review(app: FastAPI, server: Service) -> None:
     @app.post("/api/joint/claim")
     async def joint_claim(body: JointClaim, request: Request) -> dict[str, Any]:
         await server.admin(request)
-        members = [checked_name(name) for name in body.members]
-        claimed = await server.call(partial(queue.claim_joint, store, members, want=body.want))
+        members = [await server.call(server.people.known_name, name) for name in body.members]
+        claimed = await server.call(partial(queue.claim_joint, store, list(dict.fromkeys(members)), want=body.want))
         return {"tasks": await server.call(lambda: [server.deck.card(one, None) for one in claimed])}
 
     @app.post("/api/joint/decisions")
@@ -240,9 +245,7 @@ def _add_admin(app: FastAPI, server: Service) -> None:
     @app.post("/api/admin/invite")
     async def invite(body: Invite, request: Request) -> dict[str, str]:
         await server.admin(request)
-        person = await server.call(people.add, body.name, body.role)
-        if person.role != body.role:
-            raise InvalidValue(f"{person.name} is already here as {person.role}")
+        person = await server.call(people.invite, body.name, body.role)
         key = await server.call(people.new_key, person.name)
         return {"name": person.name, "link": f"{server.access.address.url}/#key={key}"}
 

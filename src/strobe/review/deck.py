@@ -3,7 +3,7 @@
 from typing import Any
 
 from strobe.core.dataset import Dataset
-from strobe.core.protocol import latest_votes, majority_labels
+from strobe.core.protocol import latest_votes, majority_labels, relabelled
 from strobe.core.records import Verdict
 from strobe.review.pictures import Pictures
 from strobe.review.plan import Task
@@ -24,15 +24,19 @@ class Deck:
             str(name): ids[int(frame)]
             for name, frame in zip(dataset.sets.set_id, dataset.sets.anchor_frame, strict=True)
         }
-        self._labels: dict[int, list[int]] = {}
-        for frame, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
-            self._labels.setdefault(frame, []).append(label)
+        labels: dict[int, list[int]] = {}
+        for row, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
+            labels.setdefault(row, []).append(label)
+        self._labels = {row: frozenset(found) for row, found in labels.items()}
+        self._sets: dict[int, list[str]] = {}
+        for number, row in zip(dataset.sets.set.tolist(), dataset.sets.frame.tolist(), strict=True):
+            self._sets.setdefault(row, []).append(str(dataset.sets.set_id[number]))
 
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
         """A task for one annotator, or for a group (None)."""
         task = claimed.task
         anchor = self._anchor[task.set_id]
-        labels = self._anchor_labels(task.set_id, anchor)
+        labels = self._labels_now(self._row[anchor])
         card: dict[str, Any] = {
             "task": task.task_id,
             "stage": claimed.stage,
@@ -44,7 +48,7 @@ class Deck:
         }
         if self._dataset.info.label_source == "frame" and task.kind == "pair":
             # Own labels are verified where members are scored by their own; a control shows its anchor's, as ever.
-            card["neighbour_labels"] = self._named(self._labels.get(self._row[task.frame_id], []))
+            card["neighbour_labels"] = self._named(self._labels_now(self._row[task.frame_id]))
         if claimed.stage == "verify" and self._store.settings.show_votes:
             votes = latest_votes(self._store.votes_on(task)).get((task.set_id, task.frame_id), {})
             card["votes"] = [
@@ -77,14 +81,21 @@ class Deck:
             },
         }
 
-    def _anchor_labels(self, set_id: str, anchor: str) -> list[int]:
-        """The anchor's labels, as the label stage left them where it has been through."""
-        given = self._labels.get(self._row[anchor], [])
-        if not self._store.settings.labels:
-            return given
-        votes = latest_votes(self._store.votes_on_anchor(set_id), anchors=True).get((set_id, anchor), {})
-        chosen = majority_labels(self._dataset, votes) if any(vote.labels for vote in votes.values()) else frozenset()
-        return sorted(chosen) or given
+    def _labels_now(self, row: int) -> list[int]:
+        """A frame's labels as an export would leave them now: with what the votes on its sets' anchors add or remove.
+
+        The vote on a label is about the label that is kept, so both follow the same rule (`core.protocol`).
+        """
+        labels = self._labels.get(row, frozenset())
+        sets = self._sets.get(row, [])
+        of_anchor = latest_votes(self._store.votes_on_anchors(sets), anchors=True)
+        for set_id in sets:
+            anchor = self._anchor[set_id]
+            chosen = majority_labels(self._dataset, of_anchor.get((set_id, anchor), {}))
+            if chosen:
+                before = self._labels.get(self._row[anchor], frozenset())
+                labels = relabelled(labels, before=before, after=chosen)
+        return sorted(labels)
 
     def _named(self, labels: list[int]) -> list[dict[str, str]]:
         space = self._dataset.info.label_space

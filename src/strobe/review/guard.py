@@ -1,6 +1,8 @@
 """What every request passes first: exact Host and Origin, sizes, rates, and the headers every answer carries."""
 
+import asyncio
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,6 +33,10 @@ _HEADERS = [
 ]
 
 
+_HOST_NAME = re.compile(r"[a-z0-9._-]+|[0-9a-f.]*:[0-9a-f:.]+")
+"""A host as browsers send it: ASCII (xn-- for other letters), or an IPv6 address."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAddress:
     """Under which names the server may be called: the exact values of Host and Origin it answers to.
@@ -48,32 +54,55 @@ class ServerAddress:
         """The names of a bind address, and of the public address where a proxy stands before it."""
         urls = []
         if public_url is not None:
-            parts = urlsplit(public_url)
-            if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/") or parts.query:
-                raise StrobeError(
-                    f"--public-url: expected https://name[:port] without a path, got {printable(public_url)!r}"
-                )
-            urls.append(f"{parts.scheme}://{parts.netloc.lower()}")
+            urls.append(_checked_url(public_url))
         elif host in ("0.0.0.0", "::", ""):  # noqa: S104 (compared, not bound)
             raise StrobeError(
                 "a server on all interfaces needs --public-url http://NAME:PORT, the address people will type: "
                 "requests for any other Host are refused"
             )
         if is_loopback(host):
-            urls += [f"http://{name}:{port}" for name in (host, "127.0.0.1", "localhost", "[::1]") if name != "::1"]
+            urls += [f"http://{_in_url(name)}:{port}" for name in (host, "127.0.0.1", "localhost", "::1")]
         elif public_url is None:
-            urls.append(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        return cls(
-            url=urls[0],
-            hosts=frozenset(_host_names(urls)),
-            origins=frozenset(urls),
+            urls.append(f"http://{_in_url(host)}:{port}")
+        # Browsers leave the default port out of Host and Origin.
+        origins = frozenset(urls) | {_without_default_port(url) for url in urls}
+        return cls(url=urls[0], hosts=frozenset(urlsplit(url).netloc for url in origins), origins=origins)
+
+
+def _checked_url(public_url: str) -> str:
+    """The address as browsers spell it in Origin, or one line that says what was expected."""
+    try:
+        parts = urlsplit(public_url)
+        name, port = parts.hostname or "", parts.port
+    except ValueError:  # a port that is no number or too large, brackets that do not close
+        parts, name, port = urlsplit(""), "", 0
+    lawful = (
+        parts.scheme in ("http", "https")
+        and _HOST_NAME.fullmatch(name) is not None
+        and port != 0
+        and "@" not in parts.netloc
+        and parts.path in ("", "/")
+        and not parts.query
+        and not parts.fragment
+    )
+    if not lawful:
+        # A password may stand before the @: it is not repeated.
+        shown = printable(public_url.rsplit("@", 1)[-1])
+        raise StrobeError(
+            "--public-url: expected https://name[:port] with a port from 1 to 65535, without user, path or query, "
+            f"got {shown!r}"
         )
+    return f"{parts.scheme}://{_in_url(name)}" + ("" if port is None else f":{port}")
 
 
-def _host_names(urls: list[str]) -> list[str]:
-    names = [urlsplit(url).netloc for url in urls]
-    # Browsers leave the default port out of Host.
-    return names + [name.rsplit(":", 1)[0] for name in names if name.endswith((":80", ":443"))]
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _without_default_port(url: str) -> str:
+    parts = urlsplit(url)
+    usual = {"http": ":80", "https": ":443"}[parts.scheme]
+    return f"{parts.scheme}://{parts.netloc.removesuffix(usual)}"
 
 
 def is_loopback(host: str) -> bool:
@@ -131,7 +160,13 @@ class Guard:
         if refusal is not None:
             await _answer(send, *refusal)
             return
-        await self._app(scope, _Limited(receive), _with_headers(send, scope["path"]))
+        sending = _Sending(send, scope["path"])
+        try:
+            await self._app(scope, _Limited(receive), sending)
+        except asyncio.CancelledError:
+            # The server stops and this request was still open (a body that never came): the page tries again.
+            if not sending.started:
+                await _answer(send, 503, "the server is being stopped")
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers: dict[bytes, list[bytes]] = {}
@@ -187,16 +222,22 @@ class _Limited:
         return message
 
 
-def _with_headers(send: Send, path: str) -> Send:
-    async def sending(message: Message) -> None:
+class _Sending:
+    """The answer, with the headers every answer carries."""
+
+    def __init__(self, send: Send, path: str) -> None:
+        self._send = send
+        self._path = path
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self.started = True
             headers: list[Any] = [*message.get("headers", []), *_HEADERS]
             if not any(name == b"cache-control" for name, _ in headers):
-                headers.append((b"cache-control", b"no-cache" if path.startswith("/static/") else b"no-store"))
+                headers.append((b"cache-control", b"no-cache" if self._path.startswith("/static/") else b"no-store"))
             message = {**message, "headers": headers}
-        await send(message)
-
-    return sending
+        await self._send(message)
 
 
 async def _answer(send: Send, status: int, error: str) -> None:

@@ -1,48 +1,19 @@
 """Who takes part: names, roles, personal keys and sessions. Only hashes of secrets are kept."""
 
 import hashlib
-import re
 import secrets
-import unicodedata
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from sqlalchemy import text
 
 from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.review.names import Spellings, checked_name, checked_note
 from strobe.review.store import Store, timestamp
 
 __all__ = ["People", "Person", "Role", "checked_name", "checked_note"]
 
 Role = Literal["annotator", "observer", "admin"]
-
-_NAME = re.compile(r"[\w][\w .'’\-]{0,39}")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-
-
-def checked_name(name: str) -> str:
-    """A person's name, or InvalidValue: letters, digits, spaces and . ' - only, 40 characters at most.
-
-    >>> checked_name("  Ann-Marie O'Neil ")
-    "Ann-Marie O'Neil"
-    """
-    name = unicodedata.normalize("NFC", name).strip()
-    if not _NAME.fullmatch(name):
-        raise InvalidValue(
-            "name: expected 1–40 letters, digits, spaces or . ' - with a letter or digit first, "
-            f"got {printable(name, limit=60)!r}"
-        )
-    return name
-
-
-def checked_note(note: str, *, limit: int = 1000) -> str:
-    """A note as it was written, or InvalidValue: no control characters but line breaks, `limit` characters at most.
-
-    HTML is lawful: notes are only ever shown as text.
-    """
-    if len(note) > limit or _CONTROL.search(note):
-        raise InvalidValue(f"note: expected at most {limit} characters without control characters")
-    return note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +48,14 @@ class People:
         """A person by name."""
         return next((person for person in self.all() if person.name == name), None)
 
-    def add(self, name: str, role: Role = "annotator") -> Person:
-        """The person of that name, added where new; a known name keeps its role."""
+    def known_name(self, name: str) -> str:
+        """The name as it is in use here, by people or on votes (see `Spellings`), or as it is where it is new."""
         name = checked_name(name)
+        return name if self.find(name) is not None else Spellings(self._store.names()).known(name)
+
+    def add(self, name: str, role: Role = "annotator") -> Person:
+        """The person of that name in whatever spelling, added where new; a known name keeps its role."""
+        name = self.known_name(name)
         known = self.find(name)
         if known is not None:
             return known
@@ -95,6 +71,15 @@ class People:
         if found is None:  # pragma: no cover (the row was just written)
             raise StrobeError(f"{name} could not be added")
         return found
+
+    def invite(self, name: str, role: Role) -> Person:
+        """The person of that name and role, added where new; InvalidValue where the name is someone else's."""
+        person = self.add(Spellings(self._store.names()).checked(name), role)
+        if person.role != role:
+            raise InvalidValue(
+                f"{person.name} is already here as {person.role} and cannot be {role} too; choose another name"
+            )
+        return person
 
     def pause(self, name: str, *, paused: bool) -> None:
         """Stop giving someone new pairs, or go on; decisions already made are still taken."""

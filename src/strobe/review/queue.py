@@ -29,15 +29,22 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far the review has come, and one annotator's part in it."""
+    """How far the review has come, and one annotator's part in it.
+
+    `open_for_me` counts what this annotator could still be given, now or when a lease runs out: pairs and anchors of
+    round one without a vote of theirs, and pairs of round two without one. Zero where all that is left is for others.
+    `pairs_waiting` of the `pairs_open` wait for their anchor's labels.
+    """
 
     pairs: int = 0
     pairs_open: int = 0
+    pairs_waiting: int = 0
     anchors: int = 0
     anchors_open: int = 0
     verify: int = 0
     verify_mine: int = 0
     mine: int = 0
+    open_for_me: int = 0
 
 
 def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]:
@@ -108,6 +115,7 @@ def whole_progress(store: Store) -> Progress:
         return Progress(
             pairs=count("kind = 'pair' AND position >= 0"),
             pairs_open=count("kind = 'pair' AND open1 = 1") + waiting,
+            pairs_waiting=waiting,
             anchors=count("kind = 'anchor' AND position >= 0") if labels else 0,
             anchors_open=count("kind = 'anchor' AND open1 = 1"),
             verify=count("open2 = 1"),
@@ -127,7 +135,11 @@ def own_progress(store: Store, annotator: str, whole: Progress) -> Progress:
             ),
             {"who": annotator},
         ).scalar_one()
-    return replace(whole, mine=int(mine), verify_mine=int(verify_mine))
+        # Counted fresh, unlike the whole: among the last pairs a second is long.
+        values = {"who": annotator, "labels": int(store.settings.labels), "wanted": store.settings.votes}
+        at_hand = connection.execute(text(_OPEN_FOR_ME), values).scalar_one()
+    open_for_me = max(0, int(at_hand) + whole.pairs_waiting - int(verify_mine))
+    return replace(whole, mine=int(mine), verify_mine=int(verify_mine), open_for_me=open_for_me)
 
 
 def _held(connection: Connection, values: dict[str, Any], where: str) -> list[Claimed]:
@@ -209,3 +221,11 @@ def _claimed(task: Task) -> Claimed:
 
 _UPSERT_LEASE = """INSERT INTO leases (task_id, annotator, tab, expires) VALUES (:task, :who, :tab, :expires)
     ON CONFLICT (task_id, annotator) DO UPDATE SET tab = excluded.tab, expires = excluded.expires"""
+
+_OPEN_FOR_ME = """SELECT (SELECT count(*) FROM tasks WHERE open2 = 1)
+    + (SELECT count(*) FROM tasks WHERE kind = 'anchor' AND open1 = 1)
+    + (SELECT count(*) FROM tasks WHERE kind = 'pair' AND open1 = 1)
+    - (SELECT count(*) FROM latest l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who AND l.round = 1
+        AND (t.kind = 'pair' AND t.open1 = 1
+            OR :labels = 1 AND t.kind = 'pair' AND t.held = 2 AND t.position >= 0 AND t.votes < :wanted))"""
+"""All of round two and of what is open in round one; what is theirs is subtracted, so that the counts use indexes."""

@@ -9,7 +9,10 @@ from strobe.core.protocol import is_clean
 from strobe.core.records import Verdict
 from strobe.review.plan import Task
 
-__all__ = ["latest_row", "row_of_task", "row_of_verdict", "task_of", "verdict_of"]
+__all__ = ["NO_TIME", "latest_row", "row_of_task", "row_of_verdict", "task_of", "verdict_of"]
+
+NO_TIME = "1970-01-01T00:00:00.000000Z"
+"""The time of a vote whose file has none: earlier than any vote made on the page, so that those count."""
 
 
 def row_of_task(task: Task) -> dict[str, Any]:

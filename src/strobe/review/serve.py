@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import logging
 import socket
 from collections.abc import Callable
 
@@ -38,6 +39,11 @@ def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) ->
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
             on_ready()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            # A request still open at Ctrl-C is cut off after a while and told so (the guard): no matter for the log.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+            await super().shutdown(sockets=sockets)
 
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30, lifespan="off",

@@ -151,10 +151,13 @@ class Service:
         if begin > due:
             # Who asks meanwhile gets the figures before: making them twice at once would only take longer.
             self._summary = (begin + 60, figures)
-            figures = await self.aside(lambda: summarise(self.dataset, list(self.store.all())))
+            figures = await self.aside(self._summarised)
             now = time.monotonic()
             self._summary = (now + max(10, 20 * (now - begin)), figures)
         return figures or await self.aside(lambda: summarise(self.dataset, ()))
+
+    def _summarised(self) -> dict[str, Any]:
+        return summarise(self.dataset, list(self.store.all()), conduct=self.store.conduct())
 
     def verdict(self, body: Decision, task: Task, annotator: str, stage: str) -> Verdict:
         """A checked decision as a vote."""

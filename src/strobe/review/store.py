@@ -7,7 +7,7 @@ counters only ever repeat what the votes say (`rebuild` makes them anew), so the
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,8 +17,8 @@ from sqlalchemy import Connection, text
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.records import Verdict
-from strobe.review.plan import ReviewSettings, Task, candidates_digest, plan
-from strobe.review.rows import latest_row, row_of_task, row_of_verdict, task_of, verdict_of
+from strobe.review.plan import Conduct, ReviewSettings, Task, candidates_digest, plan
+from strobe.review.rows import NO_TIME, latest_row, row_of_task, row_of_verdict, task_of, verdict_of
 from strobe.review.schema import Database
 
 __all__ = ["Conflict", "Saved", "Store", "timestamp"]
@@ -64,12 +64,16 @@ class Store:
 
     # -- the dataset -----------------------------------------------------------------------------------------------
 
-    def prepare(self, dataset: Dataset, settings: ReviewSettings) -> None:
-        """Bind the store to a dataset's candidates, lay out its tasks and take in the votes the folder already has."""
+    def prepare(self, dataset: Dataset, settings: ReviewSettings, *, remember: bool = True) -> None:
+        """Bind the store to a dataset's candidates, lay out its tasks and take in the votes the folder already has.
+
+        The settings are remembered, except where nobody chose them (an import before the first `serve`).
+        """
         self.settings = settings
         with self.database.write() as connection:
             set_meta(connection, "candidates", self._check(connection, dataset))
-            set_meta(connection, "settings", json.dumps(asdict(settings)))
+            if remember:
+                self._remember(connection, settings)
             secret = self._secret(connection)
             connection.execute(text("UPDATE tasks SET position = -1"))
             tasks = plan(dataset, secret=secret, seed=settings.seed, controls=settings.controls)
@@ -84,11 +88,37 @@ class Store:
             self._insert_all(connection, dataset.verdicts)
             self._rebuild(connection)
 
-    def last_settings(self) -> ReviewSettings:
-        """The settings the review was last run with, so that other commands leave its queue as it is."""
+    def _remember(self, connection: Connection, settings: ReviewSettings) -> None:
+        """Keep the settings, and since when earlier votes are shown or hidden: agreement asks that of each vote."""
+        before = meta(connection, "settings")
+        kept = meta(connection, "shown_votes")
+        shown = json.loads(kept) if kept else []
+        if not shown:
+            shown = [["", settings.show_votes if before is None else json.loads(before)["show_votes"]]]
+        if shown[-1][1] != settings.show_votes:
+            last = connection.execute(text("SELECT max(at) FROM verdicts")).scalar()
+            now = timestamp(self.clock())
+            shown.append([now if last is None or now > last else _just_after(last), settings.show_votes])
+        set_meta(connection, "settings", json.dumps(asdict(settings)))
+        set_meta(connection, "shown_votes", json.dumps(shown))
+
+    def last_settings(self) -> ReviewSettings | None:
+        """The settings the review was last run with, so that other commands leave its queue as it is; None if never."""
+        conduct = self.conduct()
+        return None if conduct is None else conduct.settings
+
+    def conduct(self) -> Conduct | None:
+        """How the review is run, or None where it never was (only imports). Who is paused is not waited for."""
         with self.database.read() as connection:
             kept = meta(connection, "settings")
-        return ReviewSettings() if kept is None else ReviewSettings(**json.loads(kept))
+            if kept is None:
+                return None
+            people = connection.execute(text("SELECT name FROM annotators WHERE role = 'annotator' AND paused = 0"))
+            return Conduct(
+                settings=ReviewSettings(**json.loads(kept)),
+                people=tuple(sorted(people.scalars())),
+                shown=tuple((since, on) for since, on in json.loads(meta(connection, "shown_votes") or "[]")),
+            )
 
     def check(self, dataset: Dataset) -> None:
         """Raise unless the store holds votes on this dataset's candidates, or none at all."""
@@ -127,11 +157,25 @@ class Store:
             return fresh
 
     def extend(self, verdicts: Iterable[Verdict]) -> int:
-        """Keep votes made elsewhere, all or none; how many were new comes back."""
+        """Keep votes made elsewhere, all or none; how many were new comes back.
+
+        Those without a time get one in the order they come in, after those taken in before: the last word counts.
+        """
         with self.database.write() as connection:
-            fresh = self._insert_all(connection, verdicts)
+            fresh = self._insert_all(connection, self._in_turn(connection, verdicts))
             self._rebuild(connection)
             return fresh
+
+    def _in_turn(self, connection: Connection, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+        there = set(connection.execute(text("SELECT verdict_id FROM verdicts")).scalars())
+        first_day = {"end": "1970-01-02"}
+        last = connection.execute(text("SELECT max(at) FROM verdicts WHERE at < :end"), first_day).scalar() or NO_TIME
+        for verdict in verdicts:
+            if verdict.at == NO_TIME and verdict.verdict_id not in there:
+                last = _just_after(last)
+                yield replace(verdict, at=last)
+            else:
+                yield verdict
 
     def _insert_all(self, connection: Connection, verdicts: Iterable[Verdict]) -> int:
         """Many votes at once, those already there left out; their tasks are found by the rebuild that must follow."""
@@ -187,34 +231,48 @@ class Store:
         yield from sorted(found, key=lambda verdict: (verdict.at, verdict.verdict_id))
 
     def history(self, annotator: str, *, before: int | None = None, limit: int = 50) -> list[tuple[int, Verdict, Task]]:
-        """An annotator's latest decisions, newest first: what undo walks back through."""
+        """What an annotator said last of each task, newest first: what undo walks back through.
+
+        What was decided together is undone together; a vote that it, or round two, overtook is not shown as theirs.
+        """
         where = "" if before is None else "AND v.seq < :before"
         with self.database.read() as connection:
             rows = connection.execute(
                 text(
                     f"SELECT v.*, t.kind, t.position FROM verdicts v JOIN tasks t ON t.task_id = v.task_id "  # noqa: S608
-                    f"WHERE v.annotator = :who AND v.stage <> 'joint' {where} ORDER BY v.seq DESC LIMIT :limit"
+                    f"WHERE v.annotator = :who AND v.stage <> 'joint' {where} AND NOT EXISTS (SELECT 1 FROM verdicts w "
+                    "WHERE w.task_id = v.task_id AND w.annotator = v.annotator "
+                    "AND (w.at, w.verdict_id) > (v.at, v.verdict_id)) ORDER BY v.seq DESC LIMIT :limit"
                 ),
                 {"who": annotator, "before": before, "limit": limit},
             ).mappings()
             return [(int(row["seq"]), verdict_of(row), task_of(row)) for row in rows]
 
+    def names(self) -> list[str]:
+        """Everyone who takes part or ever voted, also votes made elsewhere; who takes part first."""
+        with self.database.read() as connection:
+            people = connection.execute(text("SELECT name FROM annotators")).scalars().all()
+            voters = connection.execute(text("SELECT DISTINCT annotator FROM verdicts")).scalars().all()
+        return list(dict.fromkeys([*sorted(people), *sorted(voters)]))
+
     def votes_on(self, task: Task) -> list[Verdict]:
         """Every vote on one task, oldest first."""
-        return self._votes("task_id = :name", task.task_id)
+        return self._votes("task_id = :name", {"name": task.task_id})
 
-    def votes_on_anchor(self, set_id: str) -> list[Verdict]:
-        """Every vote of the label stage on one set's anchor, oldest first."""
+    def votes_on_anchors(self, set_ids: Sequence[str]) -> list[Verdict]:
+        """Every vote of the label stage on these sets' anchors (one or more), oldest first."""
+        names = {f"s{place}": set_id for place, set_id in enumerate(set_ids)}
+        listed = ", ".join(f":{key}" for key in names)
         return self._votes(
-            "stage = 'anchor' AND task_id = (SELECT task_id FROM tasks WHERE kind = 'anchor' AND set_id = :name)",
-            set_id,
+            f"task_id IN (SELECT task_id FROM tasks WHERE kind = 'anchor' AND set_id IN ({listed}))",  # noqa: S608
+            names,
         )
 
-    def _votes(self, where: str, name: str) -> list[Verdict]:
+    def _votes(self, where: str, values: Mapping[str, str]) -> list[Verdict]:
         with self.database.read() as connection:
             rows = connection.execute(
                 text(f"SELECT {_COLUMNS} FROM verdicts WHERE {where} ORDER BY at, verdict_id"),  # noqa: S608
-                {"name": name},
+                values,
             ).mappings()
             return [verdict_of(row) for row in rows]
 

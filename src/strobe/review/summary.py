@@ -10,16 +10,25 @@ from typing import Any
 import numpy as np
 
 from strobe.core.dataset import Dataset
-from strobe.core.protocol import derive, latest_votes
+from strobe.core.protocol import Derivation, derive, latest_votes
 from strobe.core.records import DECISIONS, REASONS, Verdict
 from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, rating_counts, raw_agreement
 from strobe.metrics.intervals import clopper_pearson
+from strobe.review.pending import pending
+from strobe.review.plan import Conduct
 
 __all__ = ["summarise"]
 
 
-def summarise(dataset: Dataset, verdicts: Sequence[Verdict], *, seed: int = 0) -> dict[str, Any]:
-    """The figures `strobe review status` prints and review.json holds; every estimate with its n and interval."""
+def summarise(
+    dataset: Dataset, verdicts: Sequence[Verdict], *, conduct: Conduct | None = None, seed: int = 0
+) -> dict[str, Any]:
+    """The figures `strobe review status` prints and review.json holds; every estimate with its n and interval.
+
+    `conduct` is how the review is run, where that is known: what is waited for, and which votes are independent.
+    """
+    dataset = replace(dataset, verdicts=tuple(verdicts))
+    derivation = derive(dataset) if verdicts else None
     ids = dataset.frame_ids()
     sets = dataset.sets
     names = [str(name) for name in sets.set_id]
@@ -33,20 +42,21 @@ def summarise(dataset: Dataset, verdicts: Sequence[Verdict], *, seed: int = 0) -
     ]
     return {
         "votes": len(verdicts),
-        "table": _table(dataset, verdicts),
+        "table": _table(dataset, derivation),
+        "waiting": pending(dataset, verdicts, derivation, conduct),
         "annotators": _annotators(verdicts, controls, anchors),
-        "classes": _classes(dataset, verdicts),
-        "agreement": _agreement(on_pairs, video, seed),
+        "classes": _classes(dataset, derivation),
+        "agreement": _agreement(on_pairs, video, conduct, seed),
         "controls": _control_accuracy(controls, anchors),
         "reasons": _reasons(on_pairs),
         "seconds": _seconds(v.seconds for v in verdicts if v.stage != "joint"),
+        "conduct": None if conduct is None else conduct.to_json(),
     }
 
 
-def _table(dataset: Dataset, verdicts: Sequence[Verdict]) -> dict[str, int]:
-    if verdicts:
-        data = replace(dataset, verdicts=tuple(verdicts))
-        return derive(data).counts(data)
+def _table(dataset: Dataset, derivation: Derivation | None) -> dict[str, int]:
+    if derivation is not None:
+        return derivation.counts(dataset)
     pairs = int((~dataset.sets.is_anchor).sum())
     return {
         "anchors": dataset.n_sets, "anchors_reviewed": 0, "anchors_accepted": 0,
@@ -83,12 +93,11 @@ def _annotators(
     return out
 
 
-def _classes(dataset: Dataset, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+def _classes(dataset: Dataset, derivation: Derivation | None) -> list[dict[str, Any]]:
     """Per class of the anchors: sets and pairs there are, reviewed, accepted. A set counts in each of its classes."""
     sets, space = dataset.sets, dataset.info.label_space
     n_sets, member, labels = dataset.n_sets, ~sets.is_anchor, dataset.labels
-    if verdicts:
-        derivation = derive(replace(dataset, verdicts=tuple(verdicts)))
+    if derivation is not None:
         labels = derivation.labels
         voted, kept, kept_set = derivation.voted, derivation.kept & member, derivation.kept_set & derivation.voted_set
     else:
@@ -116,9 +125,17 @@ def _classes(dataset: Dataset, verdicts: Sequence[Verdict]) -> list[dict[str, An
     ]
 
 
-def _agreement(on_pairs: Sequence[Verdict], video: dict[str, int], seed: int) -> dict[str, Any]:
-    """Agreement of the latest votes cast alone; what was decided together is not independent and is left out."""
-    latest = latest_votes(v for v in on_pairs if v.stage != "joint")
+def _agreement(
+    on_pairs: Sequence[Verdict], video: dict[str, int], conduct: Conduct | None, seed: int
+) -> dict[str, Any]:
+    """Agreement of the latest votes cast alone; what was decided together is not independent and is left out.
+
+    Nor is a vote of round two that was cast with the earlier votes in sight: what that person said before it counts.
+    """
+    alone = [v for v in on_pairs if v.stage != "joint"]
+    if conduct is not None:
+        alone = [v for v in alone if v.stage != "verify" or not conduct.showed_votes(v.at)]
+    latest = latest_votes(alone)
     people = sorted({name for votes in latest.values() for name in votes})
     place = {name: column for column, name in enumerate(people)}
     ratings = np.full((len(latest), len(people)), -1, dtype=np.int64)
@@ -134,6 +151,7 @@ def _agreement(on_pairs: Sequence[Verdict], video: dict[str, int], seed: int) ->
     return {
         "pairs": len(keys),
         "pairs_with_two_votes": int((counts.sum(axis=1) >= 2).sum()),
+        "votes_left_out": len(on_pairs) - len(alone),
         "raw": raw_agreement(counts, cluster=cluster, seed=seed).to_json(),
         "fleiss_kappa": fleiss_kappa(counts, cluster=cluster, seed=seed).to_json(),
         "krippendorff_alpha": krippendorff_alpha(counts, cluster=cluster, seed=seed).to_json(),
@@ -167,7 +185,9 @@ def _control_accuracy(controls: Sequence[Verdict], anchors: dict[str, str]) -> d
 def _reasons(on_pairs: Sequence[Verdict]) -> dict[str, int]:
     found: Counter[str] = Counter()
     for votes in latest_votes(on_pairs).values():
-        found.update(v.reason or "none given" for v in votes.values() if v.decision == "dissimilar")
+        against = [v for v in votes.values() if v.decision == "dissimilar"]
+        # A bad anchor is what was said against its pair: no other reason is missing.
+        found.update(v.reason or "none given" for v in against if v.reason or not v.bad_anchor)
         found.update("wrong label" for v in votes.values() if v.label_right is False)
         found.update("bad anchor" for v in votes.values() if v.bad_anchor)
     return {reason: found[reason] for reason in (*REASONS, "none given", "wrong label", "bad anchor") if found[reason]}

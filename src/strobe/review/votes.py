@@ -3,9 +3,10 @@
 import csv
 import hashlib
 import io
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.records import DECISIONS, Verdict
+from strobe.review.names import Spellings, checked_note
+from strobe.review.rows import NO_TIME
 
-__all__ = ["NO_TIME", "ImportedVotes", "read_votes"]
+__all__ = ["ImportedVotes", "read_votes"]
 
-NO_TIME = "1970-01-01T00:00:00.000000Z"
-"""The time of a vote whose file has none: earlier than any vote made on the page, so that those count."""
+MAX_SECONDS = 86_400
+"""The longest time a decision can have taken, as on the page: a day."""
 
 _YES, _NO = {"1", "true", "yes", "right", "correct"}, {"0", "false", "no", "wrong", "incorrect"}
 _COLUMNS = ("annotator", "set", "frame", "decision", "label_right", "reason", "bad_anchor", "labels", "note", "seconds")
@@ -26,7 +29,7 @@ _COLUMNS = ("annotator", "set", "frame", "decision", "label_right", "reason", "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedVotes:
-    """The votes of a file that speak of this dataset, and how many lines speak of other frames."""
+    """The votes of a file that speak of this dataset, in its order, and how many lines speak of other frames."""
 
     verdicts: tuple[Verdict, ...]
     elsewhere: int
@@ -66,12 +69,16 @@ class _Names:
         return None if row is None else self.set_of_anchor.get(row)
 
 
-def read_votes(path: Path, dataset: Dataset, *, annotator: str) -> ImportedVotes:
-    """The votes in a .json (the papers' schema) or .csv file; `annotator` names who cast those that do not say."""
+def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str] = ()) -> ImportedVotes:
+    """The votes in a .json (the papers' schema) or .csv file; `annotator` names who cast those that do not say.
+
+    `known` are the names already in use: another spelling of one of them is refused.
+    """
+    spellings = Spellings(known)
     if path.suffix.lower() == ".json":
-        found = _from_json(path, dataset, annotator)
+        found = _from_json(path, dataset, spellings.checked(annotator))
     elif path.suffix.lower() == ".csv":
-        found = _from_csv(path, dataset, annotator)
+        found = _from_csv(path, dataset, annotator, spellings)
     else:
         raise StrobeError(f"{printable(path)}: expected a .json file in the papers' schema or a .csv file of votes")
     if not found.verdicts:
@@ -89,9 +96,9 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
     given: dict[int, list[str]] = {}
     for frame, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
         given.setdefault(frame, []).append(space.names[label])
-    verdicts: list[Verdict] = []
+    verdicts = _Turns()
     elsewhere = 0
-    for annotation in parse_annotations(read_json(path), path):
+    for place, annotation in enumerate(parse_annotations(read_json(path), path)):
         number = names.set(annotation.keys[0])
         frame = names.frame(annotation.keys[-1])
         if number is None or frame is None or (len(annotation.keys) == 2 and (number, frame) not in names.candidates):
@@ -100,12 +107,50 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
         common: dict[str, Any] = {
             "annotator": annotator, "at": NO_TIME, "set_id": names.name_of_set[number], "frame_id": names.ids[frame],
         }  # fmt: skip
+        try:
+            checked_note(annotation.note)
+        except InvalidValue as error:
+            raise InvalidFile(path, str(error), where=f"annotations[{place}]") from error
         if len(annotation.keys) == 2:
-            verdicts.append(pair_verdict(annotation, **common))
+            verdicts.add(pair_verdict(annotation, **common))
         else:
             labels = tuple(sorted(given.get(frame, ())))
-            verdicts.append(_known_labels(path, dataset, anchor_verdict(annotation, **common, given=labels)))
-    return ImportedVotes(verdicts=tuple(verdicts), elsewhere=elsewhere)
+            verdicts.add(_known_labels(path, dataset, anchor_verdict(annotation, **common, given=labels)))
+    return ImportedVotes(verdicts=tuple(verdicts.all), elsewhere=elsewhere)
+
+
+class _Turns:
+    """The votes of a file in its order: the last line of a person on a pair is the one that counts.
+
+    A line that says again what the person's line before it said is that vote. One that comes back to something said
+    earlier is a vote of its own, with an id that is the same whenever the file is read. Of lines with the same time
+    each is a microsecond later than the one before it (the store does that for those without any).
+    """
+
+    def __init__(self) -> None:
+        self.all: list[Verdict] = []
+        self._last: dict[tuple[str, str, str, bool], str] = {}
+        self._times: dict[str, int] = {}
+        self._at: dict[tuple[str, str, str, bool, str], int] = {}
+
+    def add(self, verdict: Verdict) -> None:
+        """Take the next line's vote."""
+        content = verdict.verdict_id
+        pair = (verdict.annotator, verdict.set_id, verdict.frame_id, verdict.stage == "anchor")
+        if self._last.get(pair) == content:
+            return
+        self._last[pair] = content
+        times = self._times[content] = self._times.get(content, 0) + 1
+        if times > 1:
+            again = hashlib.sha256(f"{content}\n{times}".encode()).hexdigest()[:32]
+            verdict = replace(verdict, verdict_id=again)
+        if verdict.at != NO_TIME:
+            before = self._at.get((*pair, verdict.at), 0)
+            self._at[*pair, verdict.at] = before + 1
+            if before:
+                moment = datetime.fromisoformat(verdict.at) + timedelta(microseconds=before)
+                verdict = replace(verdict, at=_text(moment))
+        self.all.append(verdict)
 
 
 def _known_labels(path: Path, dataset: Dataset, verdict: Verdict) -> Verdict:
@@ -117,7 +162,7 @@ def _known_labels(path: Path, dataset: Dataset, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _from_csv(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
+def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings) -> ImportedVotes:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
@@ -135,7 +180,7 @@ def _from_csv(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
                 hint=f"columns: {', '.join(_COLUMNS)}, at, stage",
             )
     names = _Names(dataset)
-    verdicts: dict[str, Verdict] = {}
+    verdicts = _Turns()
     elsewhere = 0
     try:
         rows: Iterable[dict[str, Any]] = list(lines)
@@ -144,46 +189,51 @@ def _from_csv(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
     for place, raw in enumerate(rows, start=2):
         row = {str(name).strip().lower(): (value or "") for name, value in raw.items() if isinstance(value, str | None)}
         try:
-            verdict = _csv_verdict(row, names, dataset, annotator)
+            verdict = _csv_verdict(row, names, dataset, annotator, spellings)
         except StrobeError as error:
             raise InvalidFile(path, str(error), where=f"line {place}") from error
         if verdict is None:
             elsewhere += 1
         else:
-            verdicts[verdict.verdict_id] = verdict
-    return ImportedVotes(verdicts=tuple(verdicts.values()), elsewhere=elsewhere)
+            verdicts.add(verdict)
+    return ImportedVotes(verdicts=tuple(verdicts.all), elsewhere=elsewhere)
 
 
-def _csv_verdict(row: dict[str, str], names: _Names, dataset: Dataset, annotator: str) -> Verdict | None:
+def _csv_verdict(
+    row: dict[str, str], names: _Names, dataset: Dataset, annotator: str, spellings: Spellings
+) -> Verdict | None:
     number, frame = names.set(row["set"].strip()), names.frame(row["frame"].strip())
     if number is None or frame is None:
         return None
-    stage = row.get("stage", "").strip() or ("anchor" if frame == names.anchor[number] else "pair")
+    stage = row.get("stage", "").strip().lower() or ("anchor" if frame == names.anchor[number] else "pair")
+    if stage == "anchor" and frame != names.anchor[number]:
+        raise InvalidValue(
+            f"stage: {printable(row['frame'])} is not the anchor of {printable(row['set'])}; "
+            "leave the stage empty, or name the anchor's frame"
+        )
     if stage != "anchor" and (number, frame) not in names.candidates:
         return None
     decision = row["decision"].strip().lower()
     if decision not in DECISIONS:
         raise InvalidValue(f"decision: expected {', '.join(DECISIONS)}, got {printable(decision)!r}")
+    reason = row.get("reason", "").strip().lower()
+    if reason and decision != "dissimilar":
+        raise InvalidValue(f"reason: only a dissimilar pair has one, got {printable(reason)!r} with {decision}")
     space = dataset.info.label_space
     labels = [part.strip() for part in row.get("labels", "").split(";") if part.strip()]
-    seconds = row.get("seconds", "").strip()
-    try:
-        number_of_seconds = float(seconds) if seconds else None
-    except ValueError as error:
-        raise InvalidValue(f"seconds: expected a number, got {printable(seconds)!r}") from error
     fields: dict[str, Any] = {
-        "annotator": row.get("annotator", "").strip() or annotator,
+        "annotator": spellings.checked(row.get("annotator", "").strip() or annotator),
         "at": _moment(row.get("at", "").strip()),
         "stage": stage,
         "set_id": names.name_of_set[number],
         "frame_id": names.ids[frame],
         "decision": decision,
         "label_right": _yes_no("label_right", row.get("label_right", "")),
-        "reason": row.get("reason", "").strip().lower(),
+        "reason": reason,
         "bad_anchor": _yes_no("bad_anchor", row.get("bad_anchor", "")) or False,
         "labels": tuple(space.ids[space.index(label)] for label in labels),
-        "note": row.get("note", ""),
-        "seconds": number_of_seconds,
+        "note": checked_note(row.get("note", "")),
+        "seconds": _seconds(row.get("seconds", "").strip()),
     }
     # The id is made of the content, so that reading the same file again adds nothing.
     digest = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()[:32]
@@ -199,15 +249,33 @@ def _yes_no(field: str, value: str) -> bool | None:
     return None
 
 
+def _seconds(value: str) -> float | None:
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise InvalidValue(f"seconds: expected a number from 0 to {MAX_SECONDS}, or nothing, got {printable(value)!r}")
+    return seconds
+
+
 def _moment(value: str) -> str:
     """A time as the store writes it; no zone means UTC, nothing means unknown."""
     if not value:
         return NO_TIME
     try:
         parsed = datetime.fromisoformat(value.replace("Z", "+00:00"))
-    except ValueError as error:
+        parsed = parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise InvalidValue(f"at: expected a time like 2026-01-31T09:30:00Z, got {printable(value)!r}") from error
-    parsed = parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
     if parsed > datetime.now(UTC):
         raise InvalidValue(f"at: {printable(value)} lies in the future")
-    return parsed.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if parsed.year < 1970:
+        raise InvalidValue(f"at: {printable(value)} lies before 1970; leave it empty where the time is not known")
+    return _text(parsed)
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
-from strobe.core.files import make_folder, write_json
+from strobe.core.files import make_folder, read_json, write_json
 from strobe.core.late import require
 from strobe.core.records import Verdict
 
 if TYPE_CHECKING:
+    from strobe.review.plan import Conduct
     from strobe.review.store import Store
 
 __all__ = ["Links", "ServeOptions", "export", "import_votes", "serve", "status"]
@@ -86,10 +87,10 @@ def serve(folder: Path, options: ServeOptions, *, on_ready: Callable[[Links], No
         address = ServerAddress.of(options.host, port, options.public_url)
         people = People(store)
         personal = {}
-        for role, names in (("annotator", options.invite), ("observer", options.observers)):
-            for name in names:
-                person = people.add(name, "observer" if role == "observer" else "annotator")
-                personal[person.name] = f"{address.url}/#key={people.new_key(person.name)}"
+        invited = [people.invite(name, "annotator") for name in options.invite]
+        invited += [people.invite(name, "observer") for name in options.observers]
+        for person in invited:
+            personal[person.name] = f"{address.url}/#key={people.new_key(person.name)}"
         admin_key = secrets.token_urlsafe(24)
         access = Access(
             address=address, token=options.token, admin_key=admin_key, invited_only=guarded and options.token is None
@@ -111,7 +112,8 @@ def status(folder: Path, *, db: str | None = None) -> dict[str, Any]:
     from strobe.review.summary import summarise
 
     dataset = _read(folder)
-    return {"dataset": dataset.name, **summarise(dataset, _all_votes(folder, dataset, db))}
+    votes, conduct = _all_votes(folder, dataset, db)
+    return {"dataset": dataset.name, **summarise(dataset, votes, conduct=conduct)}
 
 
 def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> dict[str, Any]:
@@ -124,12 +126,12 @@ def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> d
     from strobe.review.summary import summarise
 
     dataset = _read(folder)
-    votes = _all_votes(folder, dataset, db)
+    votes, conduct = _all_votes(folder, dataset, db)
     if not votes:
         raise StrobeError(f"{printable(folder)}: there are no votes to export yet; strobe review serve collects them")
     dataset = append_verdicts(folder, votes)
     derivation = derive(dataset)
-    figures = {"schema": 1, "dataset": dataset.name, **summarise(dataset, dataset.verdicts)}
+    figures = {"schema": 1, "dataset": dataset.name, **summarise(dataset, dataset.verdicts, conduct=conduct)}
     figures["undecided_labels"] = list(derivation.undecided_labels)
     write_json(folder / "review.json", figures)
     if out is not None:
@@ -143,18 +145,22 @@ def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> d
 
 def import_votes(folder: Path, file: Path, *, annotator: str, db: str | None = None) -> dict[str, Any]:
     """Take votes made elsewhere into the store; reading the same file again adds nothing."""
-    from strobe.review.people import checked_name, checked_note
+    from strobe.review.plan import ReviewSettings
     from strobe.review.votes import read_votes
 
     dataset = _read(folder)
-    found = read_votes(file, dataset, annotator=checked_name(annotator))
-    for name in {verdict.annotator for verdict in found.verdicts}:
-        checked_name(name)
-    for verdict in found.verdicts:
-        checked_note(verdict.note)
+    known = {verdict.annotator for verdict in dataset.verdicts}
+    if _has_store(folder, db):
+        store = _open(folder, db)
+        try:
+            known |= set(store.names())
+        finally:
+            store.close()
+    found = read_votes(file, dataset, annotator=annotator, known=sorted(known))
     store = _open(folder, db)
     try:
-        store.prepare(dataset, store.last_settings())
+        settings = store.last_settings()
+        store.prepare(dataset, settings or ReviewSettings(), remember=settings is not None)
         added = store.extend(found.verdicts)
     finally:
         store.close()
@@ -192,18 +198,34 @@ def _open(folder: Path, db: str | None) -> "Store":
     return Store(db or _default_db(folder))
 
 
+def _has_store(folder: Path, db: str | None) -> bool:
+    """Whether there is a store to look into; looking must not make one."""
+    return db is not None or (folder / "review.sqlite").exists()
+
+
 def _default_db(folder: Path) -> str:
     return f"sqlite:///{(folder / 'review.sqlite').absolute()}"
 
 
-def _all_votes(folder: Path, dataset: Dataset, db: str | None) -> Sequence[Verdict]:
-    """The votes in the folder and those in the store, each once, oldest first."""
+def _all_votes(folder: Path, dataset: Dataset, db: str | None) -> tuple[Sequence[Verdict], "Conduct | None"]:
+    """The votes in the folder and those in the store, each once, oldest first, and how the review was run.
+
+    Where there is no store, the last export may have said how.
+    """
+    from strobe.review.plan import Conduct
+
+    conduct = None
     found = {verdict.verdict_id: verdict for verdict in dataset.verdicts}
-    if db is not None or (folder / "review.sqlite").exists():
+    if _has_store(folder, db):
         store = _open(folder, db)
         try:
             store.check(dataset)
             found |= {verdict.verdict_id: verdict for verdict in store.all()}
+            conduct = store.conduct()
         finally:
             store.close()
-    return sorted(found.values(), key=lambda verdict: (verdict.at, verdict.verdict_id))
+    exported = folder / "review.json"
+    if conduct is None and exported.is_file():
+        figures = read_json(exported)
+        conduct = Conduct.from_json(figures.get("conduct") if isinstance(figures, dict) else None)
+    return sorted(found.values(), key=lambda verdict: (verdict.at, verdict.verdict_id)), conduct

@@ -1,0 +1,78 @@
+"""Names and notes as people write them: what is allowed, and which names are one person's."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from strobe.core.errors import InvalidValue, printable
+
+__all__ = ["Spellings", "checked_name", "checked_note"]
+
+_NAME = re.compile(r"[\w][\w .'’\-]{0,39}")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def checked_name(name: str) -> str:
+    """A person's name, or InvalidValue: letters, digits, spaces and . ' - only, 40 characters at most.
+
+    >>> checked_name("  Ann-Marie O'Neil ")
+    "Ann-Marie O'Neil"
+    """
+    name = unicodedata.normalize("NFC", name).strip()
+    if not _NAME.fullmatch(name):
+        raise InvalidValue(
+            "name: expected 1–40 letters, digits, spaces or . ' - with a letter or digit first, "
+            f"got {printable(name, limit=60)!r}"
+        )
+    return name
+
+
+def checked_note(note: str, *, limit: int = 1000) -> str:
+    """A note as it was written, or InvalidValue: no control characters but line breaks, `limit` characters at most.
+
+    HTML is lawful: notes are only ever shown as text.
+    """
+    if len(note) > limit or _CONTROL.search(note):
+        raise InvalidValue(f"note: expected at most {limit} characters without control characters")
+    return note
+
+
+class Spellings:
+    """Names already in use. One that differs only in letter case, spaces or Unicode form is the same person's.
+
+    >>> Spellings(["Ann Lee"]).known("ann  LEE"), Spellings(["Ann Lee"]).known("Bo")
+    ('Ann Lee', 'Bo')
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._exact: set[str] = set()
+        self._folded: dict[str, str] = {}
+        for name in names:
+            self._add(name)
+
+    def known(self, name: str) -> str:
+        """The name as it is in use, or as it is where it is new."""
+        return name if name in self._exact else self._folded.get(_fold(name), name)
+
+    def checked(self, name: str) -> str:
+        """A lawful name, in use from now on; InvalidValue where it is in use in another spelling."""
+        name = checked_name(name)
+        known = self.known(name)
+        if known != name:
+            raise InvalidValue(
+                f"the name {printable(name)!r} differs from {printable(known)!r}, who is already here, only in letter "
+                f"case, spaces or Unicode form, and one person must not count twice; write {printable(known)!r}, or "
+                "choose another name"
+            )
+        self._add(name)
+        return name
+
+    def _add(self, name: str) -> None:
+        self._exact.add(name)
+        self._folded.setdefault(_fold(name), name)
+
+
+def _fold(name: str) -> str:
+    # Composed again after folding: case can undo the composition (ΐ).
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    return " ".join(unicodedata.normalize("NFKC", folded).split())
