@@ -19,20 +19,24 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
 from strobe.core.labels import projection, space
 from strobe.core.ports import Silent
 from strobe.datasets.media import MediaSource
+from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions
 from strobe.models.timm import load
-from strobe.models.torch_classifier import TorchClassifier, quick_source
+from strobe.models.torch_classifier import TorchClassifier, plan_of, quick_source
+from strobe.predict.decode_pool import DecodePool
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.store import ModelStore
 from strobe.predict.worker import DecodeOptions, Runner
@@ -128,15 +132,19 @@ def end_to_end(
     threads: int,
     shard: int,
     lanes: int = 4,
-) -> float:
-    """The engine: frames on disk to predictions on disk."""
-    runner = Runner(name="resnet50", model=model, projection=projection("ilsvrc-2012", "imagenet-vid"))
+    sent: SentPlan | None = None,
+) -> tuple[float, NDArray[np.float32]]:
+    """The engine: frames on disk to predictions on disk, and those. With a plan to send, processes decode."""
+    runner = Runner(name="resnet50", model=model, projection=projection("ilsvrc-2012", "imagenet-vid"), plan=sent)
+    media = MediaSource(dataset)
+    source = media if sent else quick_source(media, [model])
     keys = [str(key) for key in dataset.frames.key]
 
     with tempfile.TemporaryDirectory() as folder:
         store = ModelStore(Path(folder), "resnet50", key="0" * 16, frame_ids=keys, task="classification", n_classes=30)
         decode = DecodeOptions(
             threads=threads,
+            processes=threads if sent else 0,
             chunk=16,
             ahead=max(8, 3 * model.spec.batch_size // 16),
             device_share=share,
@@ -145,8 +153,7 @@ def end_to_end(
 
         def work() -> int:
             outcomes = run_models(
-                [runner], {"resnet50": store}, quick_source(MediaSource(dataset), [model]), frame_names=keys,
-                rows=np.arange(len(keys)),
+                [runner], {"resnet50": store}, source, frame_names=keys, rows=np.arange(len(keys)),
                 options=EngineOptions(shard_size=shard, decode=decode, in_flight=2 if device == "cuda" else 1),
                 progress=Silent(),
             )  # fmt: skip
@@ -154,10 +161,10 @@ def end_to_end(
                 raise SystemExit(f"the engine failed: {outcomes['resnet50']}")
             return outcomes["resnet50"].n_new
 
-        found = rate(work, device=device)
-        if not store.read().seen.all():
+        found, stored = rate(work, device=device), store.read()
+        if not stored.seen.all():
             raise SystemExit("frames are missing from the store")
-    return found
+    return found, np.asarray(stored.scores)
 
 
 class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]
@@ -184,6 +191,15 @@ class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]
             return self.transform(image.convert("RGB"))
 
 
+def ways(model: TorchClassifier) -> dict[str, SentPlan]:
+    """What is sent to processes that decode: a plan that resizes there, and the default on this device."""
+    default = plan_of(model)
+    if default is None:
+        raise SystemExit("resnet50 is prepared by a function, not a plan")
+    plain = replace(default, on_device=False)
+    return {"processes": plain} | ({} if default == plain else {"processes, exact resize on the device": default})
+
+
 def data_loader(model: TorchClassifier, dataset: Dataset, *, device: str, workers: int, batch: int) -> float:
     """A plain DataLoader + PIL loop, predictions collected in memory."""
     source = MediaSource(dataset)
@@ -205,7 +221,10 @@ def data_loader(model: TorchClassifier, dataset: Dataset, *, device: str, worker
 def decode_alone(
     model: TorchClassifier, dataset: Dataset, *, device: str, threads: int, batch: int
 ) -> dict[str, float]:
-    """Decoding, resizing and cropping without the model: on the threads, and on the device."""
+    """Decoding, resizing and cropping without the model: on threads, on processes, and on the device.
+
+    `processes` resize too; `processes, exact resize on the device` leave that to the device, here without it.
+    """
     source = quick_source(MediaSource(dataset), [model])
     n = min(len(dataset.frames), 4096)
     out = {}
@@ -217,6 +236,18 @@ def decode_alone(
         return n
 
     out["threads"] = rate(on_threads, device=device)
+    for name, sent in ways(model).items():
+        pool = DecodePool(MediaSource(dataset), {"resnet50": sent}, processes=threads, chunk=16)
+
+        def on_processes(pool: DecodePool = pool) -> int:
+            with ThreadPoolExecutor(threads) as waiting:
+                chunks = [range(start, min(start + 16, n)) for start in range(0, n, 16)]
+                list(waiting.map(lambda rows: pool.read(rows, [["resnet50"]] * len(rows)) and None, chunks))
+            return n
+
+        on_processes()
+        out[name] = rate(on_processes, device=device)
+        pool.close()
     if device == "cuda":
         files = [source.read_encoded(row) or b"" for row in range(n)]
 
@@ -263,17 +294,22 @@ def main() -> None:
         result["decode_alone"] = decode_alone(model, dataset, device=device, threads=threads, batch=batch)
         first = (1, 1) if device == "cuda" else (0, 1)
         end_to_end(model, dataset, device=device, share=first, threads=threads, shard=options.shard)  # warm the cache
-        shares = {"cpu": (0, 1)}
+        shares: dict[str, tuple[tuple[int, int], SentPlan | None]] = {"cpu, threads": ((0, 1), None)}
+        shares |= {f"cpu, {name}": ((0, 1), sent) for name, sent in ways(model).items()}
         if device == "cuda":
-            shares |= {"device": (1, 1)}
-            shares |= {} if options.quick else {"device and cpu, 7:1": (7, 8)}
-        result["end_to_end"] = {}
-        for name, share in shares.items():
-            found = [
-                end_to_end(model, dataset, device=device, share=share, threads=threads, shard=options.shard)
-                for _ in range(2 if device == "cuda" else 1)
-            ]
+            shares |= {"device": ((1, 1), None)}
+            shares |= {} if options.quick else {"device and cpu, 7:1": ((7, 8), None)}
+        result["end_to_end"], scores = {}, {}
+        for name, (share, sent) in shares.items():
+            found = []
+            for _ in range(2 if device == "cuda" else 1):
+                one, scores[name] = end_to_end(
+                    model, dataset, device=device, share=share, threads=threads, shard=options.shard, sent=sent
+                )
+                found.append(one)
             result["end_to_end"][name] = max(found)
+        exact = [name for name in scores if name.startswith("cpu")]
+        result["exact_ways_agree"] = all(np.array_equal(scores[name], scores[exact[0]]) for name in exact)
         result["data_loader"] = data_loader(
             model, dataset, device=device, workers=min(16, os.cpu_count() or 1), batch=batch
         )

@@ -1,16 +1,18 @@
 """Stored frames: upright RGB whatever the file holds, and one line for what cannot be read."""
 
+import hashlib
 import io
 import os
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from strobe.core.dataset import DatasetInfo
+from strobe.core.dataset import DatasetInfo, texts
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
@@ -176,6 +178,28 @@ def dataset(root: Path | None, media: list[str]):
     rows = [made.frame(video=video, index=i, key=f"k{i}", media=name) for i, name in enumerate(media)]
     made.set(set_id="s", anchor=rows[0], members=[(row, row) for row in rows[1:]])
     return made.build(DatasetInfo(name="d", label_space=LabelSpace.of_names("x", ["a"]), k=9), root=root)
+
+
+@pytest.mark.parametrize("of", ["pixels", "file"])
+def test_a_frame_that_was_replaced_is_refused(tmp_path: Path, of: str) -> None:
+    (tmp_path / "media").mkdir()
+    names = ["media/a.png", "media/b.png", "media/c.jpg"]
+    for name in names:
+        (tmp_path / name).write_bytes(encoded(RED, "JPEG" if name.endswith("jpg") else "PNG"))
+    made = dataset(tmp_path, names)
+    contents = [(tmp_path / name).read_bytes() for name in names]
+    digests = [hashlib.sha256(data if of == "file" else decode(data).tobytes()).hexdigest() for data in contents]
+    made = replace(made, frames=replace(made.frames, sha256=texts(digests)))
+    source = MediaSource(made)
+    assert [source.read(row).shape for row in range(3)] == [(4, 6, 3)] * 3
+    for name in names:
+        other = Image.new("RGB", (6, 4), (1, 2, 3))
+        (tmp_path / name).write_bytes(encoded(other, "JPEG" if name.endswith("jpg") else "PNG"))
+    with pytest.raises(InvalidFile, match=r"a\.png: not the image the dataset was made with; build or import"):
+        source.read(0)
+    with pytest.raises(InvalidFile, match=r"b\.png"):
+        source.only([1]).read(1)
+    source.read(2)  # a JPEG's pixels depend on the decoder: nothing can be told
 
 
 def test_frames_come_from_the_folder_and_nowhere_else(tmp_path: Path) -> None:

@@ -168,6 +168,14 @@ def test_a_run_of_another_dataset_is_refused_untouched(example: Dataset, tmp_pat
     assert sorted(path for path in (tmp_path / "run").rglob("*")) == before
 
 
+def test_the_dataset_folder_is_no_place_for_a_run(example: Dataset, tmp_path: Path) -> None:
+    spec = save(example, tmp_path / "a.json")
+    before = sorted((tmp_path / "data").rglob("*"))
+    with pytest.raises(StrobeError, match="is a dataset folder; choose another folder for the run with -o"):
+        score_dataset(tmp_path / "data", [spec], tmp_path / "data", QUICK, Silent())
+    assert sorted((tmp_path / "data").rglob("*")) == before
+
+
 def test_a_file_added_to_a_run_joins_the_others(example: Dataset, tmp_path: Path) -> None:
     for name in ("a", "b"):
         spec = save(example, tmp_path / f"{name}.json", seed=ord(name))

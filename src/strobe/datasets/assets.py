@@ -1,7 +1,6 @@
 """Third-party media for the demo: fetched through pip by exact version, checked by sha256, cached, never committed."""
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
@@ -11,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strobe.core.errors import CannotDownload, InvalidFile, printable
-from strobe.core.files import make_folder, write_bytes
+from strobe.core.files import cache_folder, make_folder, write_bytes
 from strobe.core.ports import Progress
 
-__all__ = ["COCKATOO", "PHOTOS", "Asset", "cache_folder", "fetch"]
+__all__ = ["COCKATOO", "PHOTOS", "Asset", "fetch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +69,6 @@ PHOTOS = Asset(
     licence="package MIT (foolbox); the photos are samples of ImageNet, for research use",
 )
 """Twenty photos with known ILSVRC-2012 classes; the number before the ending is the class."""
-
-
-def cache_folder() -> Path:
-    """Where fetched files are kept: $STROBE_CACHE, else the user's cache folder."""
-    named = os.environ.get("STROBE_CACHE")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strobe"
 
 
 def fetch(asset: Asset, *, cache: Path | None = None, offline: bool = False, progress: Progress) -> list[Path]:

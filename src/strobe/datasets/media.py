@@ -1,9 +1,12 @@
 """Stored frames as images: upright RGB whatever the file holds, one clear line for a file that cannot be read."""
 
+import copy
+import hashlib
 import io
 import os
 import threading
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,14 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.ports import Image
+from strobe.core.tables import Texts
 
 __all__ = ["MAX_PIXELS", "MediaSource", "decode_image", "has_media"]
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+_LOSSLESS = (".png", ".bmp", ".tif", ".tiff", ".ppm")
+"""Files whose pixels are the same whoever decodes them; a JPEG's may differ by a level from decoder to decoder."""
 
 MAX_PIXELS = 100_000_000
 """A larger image is refused: a small file can unpack to more memory than there is."""
@@ -107,10 +114,21 @@ class MediaSource:
         if dataset.root is None:
             raise StrobeError(f"the dataset {dataset.name} has no folder, so no images can be read")
         self._root = dataset.root.resolve()
-        self._media = dataset.frames.media
-        self._keys = dataset.frames.key
+        self._media: Texts | dict[int, str] = dataset.frames.media
+        self._keys: Texts | dict[int, str] = dataset.frames.key
+        self._sha256: Texts | dict[int, str] = dataset.frames.sha256
+        self._hashed = "pixels"  # what the dataset's digests are of, as far as seen: pixels (built) or files (imported)
         self._folders: dict[str, Path] = {}
         self._max_pixels = max_pixels
+
+    def only(self, rows: Sequence[int]) -> "MediaSource":
+        """A source of these rows alone, small enough to be sent to another process."""
+        part = copy.copy(self)
+        part._media = {row: self._media[row] for row in rows}
+        part._keys = {row: self._keys[row] for row in rows}
+        part._sha256 = {row: self._sha256[row] for row in rows}
+        part._folders = {}
+        return part
 
     def path(self, row: int) -> Path:
         """Where the frame lies."""
@@ -164,5 +182,21 @@ class MediaSource:
         return content if len(content) == size else None
 
     def read(self, row: int) -> Image:
-        """The frame, upright RGB."""
-        return decode_image(self.read_encoded(row), name=self.path(row), max_pixels=self._max_pixels)
+        """The frame, upright RGB; refused where it can be told that it is not the one the dataset was made with."""
+        content = self.read_encoded(row)
+        image = decode_image(content, name=self.path(row), max_pixels=self._max_pixels)
+        digest = str(self._sha256[row])
+        if digest and str(self._media[row]).lower().endswith(_LOSSLESS) and not self._is(digest, content, image):
+            raise InvalidFile(
+                self.path(row), "not the image the dataset was made with", hint="build or import the dataset again"
+            )
+        return image
+
+    def _is(self, digest: str, content: bytes, image: Image) -> bool:
+        ways = {"pixels": image.data, "file": content}
+        first = self._hashed
+        for way in (first, *(ways.keys() - {first})):
+            if hashlib.sha256(ways[way]).hexdigest() == digest:
+                self._hashed = way
+                return True
+        return False

@@ -18,11 +18,12 @@ from strobe.core.late import require
 from strobe.core.ports import FrameSource, Image
 from strobe.core.records import ModelSpec
 from strobe.models.device_decode import DeviceDecoder
+from strobe.models.exact_resize import ExactResize, SentPlan
 from strobe.models.options import LoadOptions, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.models.weights import digest_of_state
 
-__all__ = ["TorchClassifier", "classifier_of", "cores", "cpu_lanes", "quick_source", "sharing_cores"]
+__all__ = ["TorchClassifier", "classifier_of", "cores", "cpu_lanes", "plan_of", "quick_source", "sharing_cores"]
 
 
 class TorchClassifier:
@@ -73,6 +74,16 @@ class TorchClassifier:
             self._torch.cuda.current_stream().synchronize()
         return batch
 
+    @property
+    def resizes(self) -> bool:
+        """Whether `forward` takes frames that are decoded and no more, and resizes them on the device."""
+        return self._cuda
+
+    @cached_property
+    def _resizer(self) -> ExactResize | None:
+        plan = self.plan
+        return ExactResize(plan, device=self._setup.device) if self.resizes and isinstance(plan, ImagePlan) else None
+
     @cached_property
     def _decoder(self) -> DeviceDecoder:
         if not isinstance(self.plan, ImagePlan):
@@ -96,6 +107,9 @@ class TorchClassifier:
         if not isinstance(plan, ImagePlan):
             batch = torch.from_numpy(np.stack(prepared)).to(self._setup.device)
             return batch.to(memory_format=torch.channels_last)
+        if self._resizer is not None and not isinstance(prepared, torch.Tensor):
+            finished = all(image.shape[:2] == plan.size_hw for image in prepared)
+            prepared = prepared if finished else self._resizer(prepared)
         if isinstance(prepared, torch.Tensor):
             pixels = prepared.to(torch.float32, memory_format=torch.channels_last)
         else:
@@ -133,10 +147,12 @@ def classifier_of(
     options: LoadOptions,
     call: Callable[[Any], Any] | None = None,
     facts: dict[str, Any] | None = None,
+    digest: str | None = None,
 ) -> TorchClassifier:
     """The module behind the Classifier port, with its spec filled in from its weights, plan and options.
 
     `facts` join the stored preprocessing; they describe it where the plan is a function of the model's own library.
+    `digest` is that of the module's weights, where it is known already.
     """
     setup = torch_setup(options)
     n_parameters = sum(parameter.numel() for parameter in module.parameters())
@@ -148,7 +164,7 @@ def classifier_of(
         provider=provider,
         task="classification",
         label_space=label_space,
-        weights=digest_of_state(module.state_dict()),
+        weights=digest or digest_of_state(module.state_dict()),
         kind="logits",
         preprocessing={**described, "precision": setup.dtype, **(facts or {})},
         batch_size=options.batch_size or default_batch(n_parameters, device=setup.device),
@@ -168,6 +184,13 @@ def cpu_lanes() -> int:
     layer, so a core that decodes a frame, or is taken by somebody else's work, holds up only its own batch.
     """
     return max(1, min(4, cores()))
+
+
+def plan_of(model: object) -> SentPlan | None:
+    """The whole of the model's preparation as another process carries it out, where a plan is all it is."""
+    if not isinstance(model, TorchClassifier) or type(model).prepare is not TorchClassifier.prepare:
+        return None
+    return SentPlan(model.plan, on_device=model.resizes) if isinstance(model.plan, ImagePlan) else None
 
 
 def quick_source(source: FrameSource, models: Iterable[object]) -> FrameSource:

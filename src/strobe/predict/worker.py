@@ -1,8 +1,8 @@
 """The stateless function the engine maps over shards: read frames, run models, hand back predictions.
 
-Frames are decoded ahead on threads while a model runs, once for all models of the run. Where a model would rather
-decode on its own device, a fixed share of its batches takes that way and the rest stays with the threads, so that both
-work at once and the same frames always go the same way.
+Frames are decoded ahead while a model runs, once for all models of the run: on threads, or on processes with a thread
+each that waits for it. Where a model would rather decode on its own device, a fixed share of its batches takes that way
+and the rest stays with the threads, so that both work at once and the same frames always go the same way.
 """
 
 import time
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import ModelFailed, StrobeError, printable
 from strobe.core.labels import Projection
-from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource
+from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Preparation, SendableSource
 from strobe.core.records import Detections
+from strobe.predict.decode_pool import DecodePool
 from strobe.predict.parts import Part, Shard, ShardResult
 from strobe.predict.projecting import own_best, project_detections
 
@@ -29,9 +30,14 @@ _JPEG = b"\xff\xd8\xff"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeOptions:
-    """How frames are decoded: threads, frames a task, tasks ahead; and the device's share of batches (m of n)."""
+    """How frames are decoded: threads, frames a task, tasks ahead; and the device's share of batches (m of n).
+
+    `processes` above 0 decodes on that many processes instead of threads, where source and models allow it. The pixels
+    are the same.
+    """
 
     threads: int = 2
+    processes: int = 0
     chunk: int = 4
     ahead: int = 12
     device_share: tuple[int, int] = (0, 1)
@@ -49,12 +55,16 @@ class DecodeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """A loaded model with the map to the dataset's classes."""
+    """A loaded model with the map to the dataset's classes.
+
+    `plan` is the whole of what the model's `prepare` does, where that is data another process can carry out.
+    """
 
     name: str
     model: Classifier | Detector
     projection: Projection
     merge: str = "max"
+    plan: Preparation | None = None
 
     @property
     def batch_size(self) -> int:
@@ -114,7 +124,9 @@ class ShardWorker:
         self._runners = {runner.name: runner for runner in runners}
         self._source, self._decode, self._names = source, decode, frame_names
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (nobody watches)
-        self._pool = ThreadPoolExecutor(decode.threads, thread_name_prefix="decode")
+        self._elsewhere = _decode_pool(runners, source, decode)
+        n_threads = decode.threads if self._elsewhere is None else decode.processes
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="decode")
         self._lanes = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
         self._readers = ThreadPoolExecutor(max(1, len(runners)), thread_name_prefix="read")
         self._closed = False
@@ -122,10 +134,12 @@ class ShardWorker:
         self._forwards = ThreadPoolExecutor(self._n_forwards, thread_name_prefix="forward")
 
     def close(self) -> None:
-        """Let go of the threads; what waits is dropped."""
+        """Let go of threads and processes; what waits is dropped."""
         self._closed = True
         for pool in (self._pool, self._readers, self._lanes, self._forwards):
             pool.shutdown(wait=False, cancel_futures=True)
+        if self._elsewhere is not None:
+            self._elsewhere.close()
 
     def __call__(self, shard: Shard) -> ShardResult:
         """The shard's predictions. Ctrl-C raises Interrupted with whole batches kept."""
@@ -141,7 +155,7 @@ class ShardWorker:
             raise Interrupted(_result(work, shard, complete=False)) from error
         return _result(work, shard, complete=True)
 
-    # -- decoding on threads -------------------------------------------------------------------------------------
+    # -- decoding on threads or processes ------------------------------------------------------------------------
 
     def _cpu_batches(self, work: list[_Work]) -> None:
         waiting = {id(one): deque(batch.tolist() for batch in one.batches) for one in work}
@@ -187,6 +201,8 @@ class ShardWorker:
                 future.cancel()
 
     def _read_chunk(self, rows: list[int], wanted: Mapping[int, list[_Work]]) -> list[tuple[int, list[Any]]]:
+        if self._elsewhere is not None:
+            return self._read_elsewhere(self._elsewhere, rows, wanted)
         out = []
         for row in rows:
             models = [one for one in wanted[row] if one.failure is None]
@@ -200,8 +216,26 @@ class ShardWorker:
                 try:
                     prepared.append((one, one.runner.model.prepare(image)))  # type: ignore[arg-type]
                 except Exception as error:
-                    prepared.append((one, _Failed(error, "preparing")))
+                    prepared.append((one, _Failed(error)))
             out.append((row, prepared))
+        return out
+
+    def _read_elsewhere(
+        self, pool: DecodePool, rows: list[int], wanted: Mapping[int, list[_Work]]
+    ) -> list[tuple[int, list[Any]]]:
+        models = [[one for one in wanted[row] if one.failure is None] for row in rows]
+        try:
+            found = pool.read(rows, [[one.runner.name for one in some] for some in models])
+        except StrobeError as error:
+            failed = _Failed(StrobeError(f"{error}; it was at {printable(self._names[rows[0]])} or soon after"))
+            return [(row, [(one, failed) for one in some]) for row, some in zip(rows, models, strict=True)]
+        out: list[tuple[int, list[Any]]] = []
+        for row, some, values in zip(rows, models, found, strict=True):
+            if isinstance(values, StrobeError):
+                out.append((row, [(one, values) for one in some]))
+                continue
+            kept = [_Failed(value) if isinstance(value, Exception) else value for value in values]
+            out.append((row, list(zip(some, kept, strict=True))))
         return out
 
     def _run_batch(self, one: _Work, values: list[tuple[int, Any]]) -> None:
@@ -323,10 +357,17 @@ class ShardWorker:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """A model's own exception, carried from a decoding thread to where it is reported."""
+    """A model's own exception, carried from where frames are decoded to where it is reported."""
 
     error: Exception
-    what: str
+
+
+def _decode_pool(runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions) -> DecodePool | None:
+    """The processes that decode, where they were asked for and source and models can be sent to them."""
+    plans = {runner.name: runner.plan for runner in runners if runner.plan is not None}
+    if not decode.processes or len(plans) < len(runners) or not isinstance(source, SendableSource):
+        return None
+    return DecodePool(source, plans, processes=decode.processes, chunk=decode.chunk)
 
 
 def _due(shard: Shard) -> list[tuple[str, NDArray[Any]]]:

@@ -10,12 +10,13 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.labels import MERGES
-from strobe.core.ports import Classifier, Detector, FrameSource, Progress
+from strobe.core.ports import Classifier, Detector, FrameSource, Progress, SendableSource
 from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions
 from strobe.models.registry import expand, load_model
 from strobe.models.testbed import entries, is_testbed, tags_of
-from strobe.models.torch_classifier import cores, quick_source, sharing_cores
+from strobe.models.torch_classifier import cores, plan_of, quick_source, sharing_cores
+from strobe.predict.decode_pool import can_start_workers
 from strobe.predict.engine import EngineOptions, Outcome, run_models
 from strobe.predict.projecting import projection_between
 from strobe.predict.store import ModelStore, lock, prediction_key
@@ -28,7 +29,10 @@ __all__ = ["ModelRun", "PredictOptions", "predict"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
-    """How to predict. `decode` is `cpu` (exact) or `device` (JPEG on the GPU beside the CPU; kept apart)."""
+    """How to predict. `decode` is `cpu` (exact) or `device` (JPEG on the GPU beside the CPU; kept apart).
+
+    `workers` threads decode, or as many processes where the models run on a GPU.
+    """
 
     load: LoadOptions = field(default_factory=LoadOptions)
     merge: str = "max"
@@ -136,6 +140,7 @@ def _predict_group(
                 model=model,
                 projection=projection_between(model.spec.label_space, dataset.info.label_space),
                 merge=options.merge,
+                plan=plan_of(model),
             )
             stores[name] = _store(dataset, runner, out, options, frame_ids)
         except StrobeError as error:
@@ -147,14 +152,15 @@ def _predict_group(
         progress.note(_preprocessing_line(name, model.spec))
     if not runners:
         return
+    engine = _engine_options(options, loaded, processes=_processes(options, loaded, source))
     with sharing_cores(loaded.values()):
         outcomes = run_models(
             runners,
             stores,
-            quick_source(source, loaded.values()),
+            source if engine.decode.processes else quick_source(source, loaded.values()),
             frame_names=[str(key) for key in dataset.frames.key],
             rows=rows,
-            options=_engine_options(options, loaded),
+            options=engine,
             progress=progress,
         )
     if options.decode == "cpu" and any(
@@ -214,13 +220,25 @@ def _store(dataset: Dataset, runner: Runner, out: Path, options: PredictOptions,
     return store
 
 
-def _engine_options(options: PredictOptions, models: dict[str, Classifier | Detector]) -> EngineOptions:
+def _processes(options: PredictOptions, models: dict[str, Classifier | Detector], source: FrameSource) -> int:
+    """How many processes decode; 0 for threads. They pay where there are many cores and the models leave them free."""
+    wanted = options.workers or cores()
+    free = all(getattr(model, "device", "cpu") != "cpu" and plan_of(model) is not None for model in models.values())
+    able = free and isinstance(source, SendableSource) and can_start_workers()
+    return wanted if able and options.decode == "cpu" and cores() >= 4 and wanted > 1 else 0
+
+
+def _engine_options(
+    options: PredictOptions, models: dict[str, Classifier | Detector], *, processes: int
+) -> EngineOptions:
     largest = max(model.spec.batch_size for model in models.values())
     on_gpu = any(getattr(model, "device", "cpu") != "cpu" for model in models.values())
+    chunk = 16 if on_gpu else 4
     decode = DecodeOptions(
         threads=options.workers or max(2, cores()),
-        chunk=16 if on_gpu else 4,
-        ahead=max(8, 3 * largest // (16 if on_gpu else 4)),
+        processes=processes,
+        chunk=chunk,
+        ahead=max(8, 2 * processes, (2 if processes else 3) * largest // chunk),
         device_share=(1, 1) if options.decode == "device" else (0, 1),
     )
     return EngineOptions(

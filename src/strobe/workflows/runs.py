@@ -81,8 +81,8 @@ def _read_subset(path: Path) -> list[str]:
 
 def versions() -> dict[str, str]:
     """The versions of what can change a figure."""
-    found = {"strobe": metadata.version("strobe"), "python": platform.python_version()}
-    for name in _PACKAGES:
+    found = {"strobe": "from source", "python": platform.python_version()}  # PYTHONPATH=src: nothing is installed
+    for name in ("strobe", *_PACKAGES):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -92,6 +92,8 @@ def versions() -> dict[str, str]:
 
 def check_frames(run: Path, dataset: Dataset) -> dict[str, Any]:
     """What run.json says, empty where the run is new; a run on other frames than the dataset's is refused."""
+    if dataset_folder.is_dataset(run):
+        raise StrobeError(f"{printable(run)} is a dataset folder; choose another folder for the run with -o")
     if not is_run(run):
         return {}
     before = read_run(run)

@@ -1,0 +1,175 @@
+"""Resizing on a CUDA device to the bit as Pillow does it on the CPU.
+
+Pillow resizes 8-bit images in whole numbers: weights of 22 bits after the point, a sum, a rounding; first across, then
+down. Those sums fit into a 64-bit float with room to spare, so a product of matrices there gives the very same sums, in
+whatever order it adds. Noise of every size that comes is resized both ways before the device is trusted with that size.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.late import require
+from strobe.core.ports import Image
+from strobe.models.plan import ImagePlan
+
+__all__ = ["ExactResize", "SentPlan", "weights"]
+
+_BITS = 22
+"""Pillow's weights are whole numbers of 1 / 2**22."""
+
+_LARGEST = 1 << 20
+"""A frame of more bytes is resized where it was decoded: sending it costs more than it saves."""
+
+_SIZES = 8
+"""So many sizes of frames does one process leave to the device, which has to get ready for each: videos have few."""
+
+_SLICE = 32
+"""So many frames are resized at a time: what they take on the device stays under a gigabyte."""
+
+Floats = NDArray[np.float64]
+
+
+def _bicubic(x: Floats) -> Floats:
+    far = (((x - 5) * x + 8) * x - 4) * -0.5
+    return np.where(x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, far, 0.0))
+
+
+def _bilinear(x: Floats) -> Floats:
+    return np.where(x < 1, 1.0 - x, 0.0)
+
+
+_FILTERS: dict[str, tuple[Callable[[Floats], Floats], float]] = {
+    "bicubic": (_bicubic, 2.0),
+    "bilinear": (_bilinear, 1.0),
+}
+"""Each filter by the distance, and how far it reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentPlan:
+    """A plan as another process carries it out (a Preparation). With `on_device` resizing is left to ExactResize.
+
+    A result of the plan's own size is finished; any other is a decoded frame still to be resized.
+    """
+
+    plan: ImagePlan
+    on_device: bool = False
+    _sizes: set[tuple[int, int]] = field(default_factory=set, compare=False, repr=False)
+
+    @property
+    def n_bytes(self) -> int:
+        """The most bytes that `prepare` gives."""
+        return max(_LARGEST if self.on_device else 0, 3 * self.plan.size_hw[0] * self.plan.size_hw[1])
+
+    def prepare(self, image: Image) -> Image:
+        """The image as the plan makes it, or as it is."""
+        return image if self.on_device and self._left_to_device(image) else self.plan.prepare(image)
+
+    def _left_to_device(self, image: Image) -> bool:
+        height, width = self.plan.size_hw
+        have_h, have_w = image.shape[:2]
+        new_w, new_h = self.plan.resized(have_w, have_h)
+        able = (
+            self.plan.fit == "short-side"
+            and self.plan.interpolation in _FILTERS
+            and image.nbytes <= _LARGEST
+            and new_w >= width
+            and new_h >= height
+            and (have_h, have_w) not in ((height, width), (new_h, new_w))
+        )
+        if able and len(self._sizes) < _SIZES:
+            self._sizes.add((have_h, have_w))
+        return able and (have_h, have_w) in self._sizes
+
+
+class ExactResize:
+    """Frames of any sizes to one batch (N, 3, H, W) on the device, 8 bits, each pixel the plan's own."""
+
+    def __init__(self, plan: ImagePlan, *, device: str) -> None:
+        self._torch = require("torch", what="running a model", extra="models")
+        self._plan, self._device = plan, device
+        self._weights: dict[tuple[int, ...], Any] = {}
+        self._agrees: dict[tuple[int, ...], bool] = {}
+
+    def __call__(self, frames: Sequence[Image]) -> Any:
+        """The batch. Frames of the plan's own size are finished and only copied."""
+        torch = self._torch
+        by_shape: dict[tuple[int, ...], list[int]] = {}
+        for place, frame in enumerate(frames):
+            by_shape.setdefault(frame.shape, []).append(place)
+        parts, order = [], []
+        for shape, places in by_shape.items():
+            for start in range(0, len(places), _SLICE):
+                some = places[start : start + _SLICE]
+                parts.append(self._same_size([frames[place] for place in some], shape))
+                order += some
+        batch = torch.cat(parts)
+        return batch if len(by_shape) == 1 else batch[torch.from_numpy(np.argsort(order)).to(self._device)]
+
+    def _same_size(self, frames: list[Image], shape: tuple[int, ...]) -> Any:
+        if shape[:2] == self._plan.size_hw:
+            return self._copied(frames)
+        if shape not in self._agrees:
+            noise = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+            found = self._resized(self._copied([noise]), shape)[0].permute(1, 2, 0).cpu().numpy()
+            self._agrees[shape] = bool(np.array_equal(found, self._plan.prepare(noise)))
+        if not self._agrees[shape]:
+            return self._copied([self._plan.prepare(frame) for frame in frames])
+        return self._resized(self._copied(frames), shape)
+
+    def _copied(self, frames: list[Image]) -> Any:
+        """The frames on the device, (N, 3, H, W)."""
+        shape = (len(frames), *frames[0].shape)
+        batch = self._torch.empty(shape, dtype=self._torch.uint8, pin_memory=self._device.startswith("cuda"))
+        np.stack(frames, out=batch.numpy())
+        return batch.to(self._device, non_blocking=True).permute(0, 3, 1, 2)
+
+    def _resized(self, batch: Any, shape: tuple[int, ...]) -> Any:
+        torch = self._torch
+        if shape not in self._weights:
+            self._weights[shape] = self._weights_for(shape)
+        across, down = self._weights[shape]
+        pixels = batch.to(torch.float64, memory_format=torch.contiguous_format)
+        pixels = _rounded(torch.matmul(pixels, across.T))
+        pixels = _rounded(torch.matmul(down, pixels)).to(torch.uint8)
+        return pixels.flip(1) if self._plan.channels == "bgr" else pixels
+
+    def _weights_for(self, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """Matrices that make the crop's columns and rows, on the device."""
+        height, width = self._plan.size_hw
+        new_w, new_h = self._plan.resized(shape[1], shape[0])
+        left, top = round((new_w - width) / 2.0), round((new_h - height) / 2.0)
+        across = weights(shape[1], new_w, self._plan.interpolation)[left : left + width]
+        down = weights(shape[0], new_h, self._plan.interpolation)[top : top + height]
+        return self._torch.from_numpy(across).to(self._device), self._torch.from_numpy(down).to(self._device)
+
+
+def _rounded(sums: Any) -> Any:
+    return sums.add_(1 << (_BITS - 1)).mul_(2.0**-_BITS).floor_().clamp_(0, 255)
+
+
+def weights(have: int, new: int, interpolation: str) -> Floats:
+    """Pillow's whole-number weights of `have` pixels in each of `new`, as (new, have) floats; its precompute_coeffs.
+
+    >>> (weights(4, 2, "bilinear") / 2**22).round(3)
+    array([[0.429, 0.429, 0.143, 0.   ],
+           [0.   , 0.143, 0.429, 0.429]])
+    """
+    function, reach = _FILTERS[interpolation]
+    scale = have / new
+    stretch = max(scale, 1.0)
+    centre = ((np.arange(new) + 0.5) * scale)[:, None]
+    first = np.maximum((centre - reach * stretch + 0.5).astype(np.int64), 0)
+    last = np.minimum((centre + reach * stretch + 0.5).astype(np.int64), have)
+    x = first + np.arange(int((last - first).max()))
+    inside = x < last
+    values = np.where(inside, function(np.abs((x - centre + 0.5) * (1.0 / stretch))), 0.0)
+    values /= np.cumsum(values, axis=1)[:, -1:]  # one after the other, as Pillow adds them
+    out = np.zeros((new, have))
+    row, tap = np.nonzero(inside)
+    out[row, x[row, tap]] = np.trunc(np.copysign(0.5, values) + values * (1 << _BITS))[row, tap]
+    return out

@@ -1,0 +1,250 @@
+"""Frames decoded and prepared on worker processes, for a model that runs beside the CPU.
+
+Threads that decode take turns with the interpreter's lock, and on sixteen cores that leaves most of them waiting. A
+worker process has an interpreter of its own: a bare Python that knows neither torch nor the caller's script. It is told
+rows and the files behind them, writes the pixels into memory it shares with us, and says what could not be read.
+
+Nothing of it has a name or outlives us. The memory is an unnamed file that goes with its last user, and a worker ends
+when the other end of its socket is closed, however we ended. Ctrl-C in a terminal does not reach the workers.
+"""
+
+import math
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import FrameSource, Image, Preparation, SendableSource
+
+__all__ = ["DecodePool", "can_start_workers", "work"]
+
+_START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.predict.decode_pool import work; work(*sys.argv[1:4])"
+"""What a worker runs. It finds our own modules first of all, whatever lies in the folder it is started in."""
+
+_WAY_OUT = "try fewer --workers (1: a thread instead)"
+
+_Answer = StrobeError | list[Image | Exception]
+"""What became of a frame: why it cannot be read, or for each preparation its pixels or what it raised."""
+
+_Found = tuple[int, tuple[int, ...]] | tuple[str, str]
+"""The same as a worker tells it: in which slot pixels of what shape lie, or the error's name and text."""
+
+
+def can_start_workers() -> bool:
+    """Whether this system lets us: there is a Python to start and memory without a name (Linux)."""
+    return hasattr(os, "memfd_create") and bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+class DecodePool:
+    """Up to `processes` workers, each started when it is first needed. Called from as many threads."""
+
+    def __init__(self, source: SendableSource, plans: Mapping[str, Preparation], *, processes: int, chunk: int) -> None:
+        self._source, self._chunk = source, chunk
+        self._plans = list(dict.fromkeys(plans.values()))  # models that want the same pixels share them
+        self._place = {name: self._plans.index(plan) for name, plan in plans.items()}
+        self._idle: SimpleQueue[_Worker | None] = SimpleQueue()
+        for _ in range(processes):
+            self._idle.put(None)  # a worker not yet started
+        self._started: set[_Worker] = set()
+        self._guard, self._closed = threading.Lock(), False
+
+    def read(self, rows: Sequence[int], wanted: Sequence[Sequence[str]]) -> list[_Answer]:
+        """For each row and the names of the models that want it: their prepared pixels, in order.
+
+        A worker that dies is replaced once; StrobeError where the next one dies of the same frames.
+        """
+        asked = [(row, [self._place[name] for name in names]) for row, names in zip(rows, wanted, strict=True)]
+        parts = [asked[start : start + self._chunk] for start in range(0, len(asked), self._chunk)]
+        return [answer for part in parts for answer in self._read_chunk(part)]
+
+    def close(self) -> None:
+        """End the workers at once; a thread that waits for one is told that its work was dropped."""
+        with self._guard:
+            self._closed = True
+            for worker in self._started:
+                worker.process.kill()
+            until = time.monotonic() + 1  # one that hangs on a dead disk is left to the system
+            for worker in self._started:
+                with suppress(subprocess.TimeoutExpired):
+                    worker.process.wait(timeout=max(0.0, until - time.monotonic()))
+                worker.slots = []  # here and not in some destructor, where a Ctrl-C would be lost
+            self._started.clear()
+
+    def _read_chunk(self, asked: list[tuple[int, list[int]]]) -> list[_Answer]:
+        source, status = self._source.only([row for row, _ in asked]), ""
+        for _ in range(2):
+            worker = self._idle.get()
+            try:
+                if worker is None or worker.process.poll() is not None:  # it may have died while nobody asked
+                    worker = self._start(instead_of=worker)
+                answer = worker.ask(source, asked)
+            except (EOFError, OSError):
+                status = self._ended(worker)
+                worker = None
+            else:
+                return answer
+            finally:
+                self._idle.put(worker)
+        raise StrobeError(f"a process that decodes frames died twice ({status}); {_WAY_OUT}")
+
+    def _start(self, *, instead_of: "_Worker | None") -> "_Worker":
+        with self._guard:
+            if instead_of is not None:
+                self._started.discard(instead_of)
+            if self._closed:
+                raise CancelledError
+            try:
+                worker = _Worker(self._plans, self._chunk)
+            except OSError as error:
+                reason = printable(error.strerror)
+                raise StrobeError(f"cannot start a process to decode frames ({reason}); {_WAY_OUT}") from error
+            self._started.add(worker)
+        return worker
+
+    def _ended(self, worker: "_Worker | None") -> str:
+        """How the worker ended; CancelledError where that was our doing."""
+        with self._guard:
+            if self._closed or worker is None:
+                raise CancelledError
+            self._started.discard(worker)
+        return worker.status()
+
+
+class _Worker:
+    """A worker process as we see it: its socket and the memory it writes to."""
+
+    def __init__(self, plans: Sequence[Preparation], chunk: int) -> None:
+        n_bytes = sum(plan.n_bytes for plan in plans) * chunk
+        memory = os.memfd_create("strobe-decode")
+        self._connection, theirs = Pipe()
+        try:
+            os.ftruncate(memory, n_bytes)
+            self.slots = _slots(memory, n_bytes, plans, chunk)
+            self.process = subprocess.Popen(  # noqa: S603 (our own interpreter, our own module)
+                [sys.executable, "-c", _START, *map(str, (theirs.fileno(), memory, n_bytes, *sys.path))],
+                pass_fds=(theirs.fileno(), memory),
+                env=os.environ
+                | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},  # numpy would start a dozen each
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C in the terminal is ours alone
+            )
+        finally:
+            os.close(memory)
+            theirs.close()
+        self._setup: Any = (list(plans), chunk)
+
+    def ask(self, source: FrameSource, asked: list[tuple[int, list[int]]]) -> list[_Answer]:
+        """The prepared pixels. EOFError or OSError where the worker is no more."""
+        if self._setup is not None:
+            self._connection.send(self._setup)
+            self._setup = None
+        self._connection.send((source, asked))
+        answers, slots = self._connection.recv(), self.slots
+        return [
+            StrobeError(answer) if isinstance(answer, str) else self._copied(slots, n, answer)
+            for n, answer in enumerate(answers)
+        ]
+
+    def _copied(self, slots: list[NDArray[np.uint8]], n: int, answer: list[_Found]) -> list[Image | Exception]:
+        """What the worker found of its n-th frame, copied, so that it may go on while a model has yet to see it."""
+        made: dict[_Found, Image | Exception] = {}
+        for found in answer:
+            place, shape = found
+            if isinstance(place, str) or isinstance(shape, str):
+                made[found] = _rebuilt(str(place), str(shape))
+            elif found not in made:
+                made[found] = slots[place][n, : math.prod(shape)].reshape(shape).copy()
+        return [made[found] for found in answer]
+
+    def status(self) -> str:
+        """How the process, whose socket is closed, ended."""
+        try:
+            code = self.process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return "it hung"
+        if code >= 0:
+            return f"exit code {code}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        return f"{name}: out of memory?" if name == "SIGKILL" else name
+
+
+# -- in the worker process ---------------------------------------------------------------------------------------
+
+
+def work(connection: str, memory: str, n_bytes: str) -> None:
+    """A worker's life: answer until the other end of the socket is closed."""
+    with suppress(EOFError, OSError):
+        ours = Connection(int(connection))
+        plans, chunk = ours.recv()
+        slots = _slots(int(memory), int(n_bytes), plans, chunk)
+        while True:
+            source, asked = ours.recv()
+            ours.send([_one(source, row, places, plans, slots, n) for n, (row, places) in enumerate(asked)])
+    os._exit(0)
+
+
+def _one(
+    source: FrameSource, row: int, places: list[int], plans: Sequence[Preparation], slots: list[Any], n: int
+) -> str | list[_Found]:
+    """Decode one frame and prepare it for everyone; why it cannot be read, or where each result lies."""
+    if not places:
+        return []
+    try:
+        image = source.read(row)
+    except StrobeError as error:
+        return str(error)
+    except Exception as error:
+        return [(type(error).__name__, str(error))] * len(places)
+    found: dict[int, _Found] = {}
+    whole: _Found | None = None  # where the decoded frame lies, once somebody wants it as it is
+    for place in dict.fromkeys(places):
+        try:
+            pixels = plans[place].prepare(image)
+            if pixels is image and whole is not None:
+                found[place] = whole
+                continue
+            slots[place][n, : pixels.size].reshape(pixels.shape)[...] = pixels
+            found[place] = (place, pixels.shape)
+            whole = found[place] if pixels is image else whole
+        except Exception as error:
+            found[place] = (type(error).__name__, str(error))
+    return [found[place] for place in places]
+
+
+# -- on both sides -----------------------------------------------------------------------------------------------
+
+
+def _slots(memory: int, n_bytes: int, plans: Sequence[Preparation], chunk: int) -> list[NDArray[np.uint8]]:
+    """The shared memory as arrays (chunk, bytes), one for each preparation."""
+    whole, start, out = np.frombuffer(mmap.mmap(memory, n_bytes), dtype=np.uint8), 0, []
+    for plan in plans:
+        out.append(whole[start : start + chunk * plan.n_bytes].reshape(chunk, plan.n_bytes))
+        start += chunk * plan.n_bytes
+    return out
+
+
+def _rebuilt(name: str, text: str) -> Exception:
+    """An exception of the worker's, by its name and text: not every one can be sent as it is.
+
+    >>> _rebuilt("ValueError", "no such size")
+    ValueError('no such size')
+    """
+    error: Exception = type(name, (Exception,), {})(text)
+    return error

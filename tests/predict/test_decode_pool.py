@@ -1,0 +1,430 @@
+"""Decoding on worker processes: the same bits as on threads, and nothing left behind however a run ends."""
+
+import gc
+import importlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+import strobe.workflows.predict as workflow
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError
+from strobe.core.labels import Projection
+from strobe.core.ports import SendableSource, Silent
+from strobe.core.records import ModelSpec
+from strobe.datasets import folder
+from strobe.datasets.media import MediaSource
+from strobe.models.exact_resize import SentPlan
+from strobe.models.options import LoadOptions
+from strobe.models.plan import ImagePlan
+from strobe.predict.decode_pool import DecodePool, can_start_workers
+from strobe.predict.engine import EngineOptions, run_models
+from strobe.predict.store import ModelStore
+from strobe.predict.worker import DecodeOptions, Runner
+from strobe.workflows.predict import PredictOptions, predict
+
+pytestmark = pytest.mark.skipif(not can_start_workers(), reason="needs Linux")
+Make = Callable[..., Dataset]
+SMALL = SentPlan(ImagePlan(size_hw=(24, 20), resize=26))
+OTHER = SentPlan(ImagePlan(size_hw=(30, 30), fit="squash", interpolation="bilinear", channels="bgr"))
+
+
+class Sums:
+    """A classifier whose scores change with any one bit of its pixels."""
+
+    def __init__(self, dataset: Dataset, plan: Any, *, batch_size: int = 4) -> None:
+        self.plan, self.prepare, self.before = plan, plan.prepare, lambda: None
+        self.spec = ModelSpec(
+            name="sums", provider="test", task="classification", label_space=dataset.info.label_space,
+            weights="0" * 64, batch_size=batch_size,
+        )  # fmt: skip
+
+    def forward(self, prepared: Any) -> Any:
+        self.before()
+        if isinstance(self.plan, SentPlan):  # frames still to be resized, as a device would do it
+            size_hw, resize = self.plan.plan.size_hw, self.plan.plan.prepare
+            prepared = [image if image.shape[:2] == size_hw else resize(image) for image in prepared]
+        pixels = np.stack(prepared).reshape(len(prepared), -1).astype(np.float64)
+        weights = np.random.default_rng(1).integers(1, 1000, (pixels.shape[1], 3))
+        return (pixels @ weights / 1e6).astype(np.float32)
+
+
+def _run(dataset: Dataset, out: Path, models: dict[str, Any], *, processes: int, in_flight: int = 1) -> dict[str, Any]:
+    space, ids = dataset.info.label_space, dataset.frame_ids()
+    stores = {
+        name: ModelStore(out, name, key="k" * 16, frame_ids=ids, task="classification", n_classes=len(space))
+        for name in models
+    }
+    return run_models(
+        [
+            Runner(name=name, model=model, projection=Projection.identity(space), plan=model.plan)
+            for name, model in models.items()
+        ],
+        stores, MediaSource(dataset), frame_names=[str(key) for key in dataset.frames.key], rows=np.arange(len(ids)),
+        options=EngineOptions(shard_size=16, decode=DecodeOptions(processes=processes), in_flight=in_flight),
+        progress=Silent(),
+    )  # fmt: skip
+
+
+def _shards(out: Path) -> dict[str, bytes]:
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*.parquet"))}
+
+
+def _alive(pid: int) -> tuple[int, str] | None:
+    """The parent and the command of a process that runs, from the system's own list."""
+    try:
+        stat, command = Path(f"/proc/{pid}/stat").read_text(), Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return None
+    state, parent = stat.rpartition(")")[2].split()[:2]
+    return (int(parent), command) if state != "Z" else None
+
+
+def _workers(parent: int) -> list[int]:
+    """The worker processes of a process."""
+    found = {int(entry.name): _alive(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")}
+    return [pid for pid, facts in found.items() if facts and facts[0] == parent and "decode_pool" in facts[1]]
+
+
+def _gone(pids: list[int], *, within_s: float) -> bool:
+    until = time.monotonic() + within_s
+    while any(_alive(pid) for pid in pids):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture
+def nothing_left() -> Any:
+    """No worker and none of their memory is there after the test."""
+    yield
+    gc.collect()
+    assert not _workers(os.getpid())
+    assert "strobe-decode" not in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize("in_flight", [1, 2])
+def test_shards_are_byte_for_byte_those_of_threads(
+    in_flight: int, colours: Make, tmp_path: Path, nothing_left: None
+) -> None:
+    dataset = colours(n_sets=9, k=2)
+    root = dataset.root or Path()
+    whole = (root / "media/00003.jpg").read_bytes()
+    (root / "media/00003.jpg").write_bytes(whole[: len(whole) // 3])
+    (root / "media/00007.jpg").unlink()
+    (root / "media/00011.jpg").write_bytes(b"junk")
+    Pillow.new("L", (12_000, 12_000)).save(root / "media/bomb.png")
+    Pillow.new("LA", (50, 70), (90, 120)).save(root / "media/alpha.png")
+    dataset.frames.media[[20, 21, 22, 23]] = ["media/bomb.png", "media/alpha.png", "", "../data.jpg"]
+
+    def models() -> dict[str, Any]:
+        first, third = Sums(dataset, SMALL), Sums(dataset, SMALL, batch_size=3)
+        unresized = {name: Sums(dataset, replace(plan, on_device=True)) for name, plan in (("d", SMALL), ("e", OTHER))}
+        return {"a": first, "b": Sums(dataset, OTHER, batch_size=5), "c": third, **unresized}
+
+    threads = _run(dataset, tmp_path / "threads", models(), processes=0)
+    processes = _run(dataset, tmp_path / "processes", models(), processes=2, in_flight=in_flight)
+    want, got = _shards(tmp_path / "threads"), _shards(tmp_path / "processes")
+    assert len(want) == 15
+    assert want == got
+    for name, outcome in processes.items():
+        assert (outcome.n_new, outcome.n_unreadable, outcome.error) == (45, 6, None)
+        assert outcome.first_problem == threads[name].first_problem
+
+
+def test_a_killed_worker_is_replaced(colours: Make, tmp_path: Path, nothing_left: None) -> None:
+    dataset, killed = colours(n_sets=20, k=2), []
+    model = Sums(dataset, SMALL)
+
+    def kill() -> None:
+        if not killed and len(_workers(os.getpid())) == 2:
+            killed.extend(_workers(os.getpid()))
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    model.before = kill
+    outcome = _run(dataset, tmp_path / "run", {"m": model}, processes=2)["m"]
+    assert len(killed) == 2
+    assert (outcome.n_new, outcome.error) == (100, None)
+    _run(dataset, tmp_path / "threads", {"m": Sums(dataset, SMALL)}, processes=0)
+    assert _shards(tmp_path / "run") == _shards(tmp_path / "threads")
+
+
+ODD = """
+import os
+from dataclasses import dataclass
+import numpy as np
+
+@dataclass(frozen=True)
+class Odd:
+    what: str
+    n_bytes = 3
+
+    def prepare(self, image):
+        if len(image) == 77 and self.what == "dies":
+            os.kill(os.getpid(), 9)
+        if len(image) == 77 and self.what == "raises":
+            raise ValueError("not that\\none")
+        return np.full((1, 1, 3), image[0, 0], dtype=np.uint8)
+"""
+
+
+@pytest.fixture
+def odd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    (tmp_path / "odd_plan.py").write_text(ODD)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("odd_plan").Odd
+    sys.modules.pop("odd_plan")
+
+
+def _with_an_odd_frame(dataset: Dataset, row: int) -> Dataset:
+    Pillow.new("RGB", (40, 77)).save((dataset.root or Path()) / str(dataset.frames.media[row]))
+    return dataset
+
+
+def test_frames_that_kill_every_worker_are_one_line_and_finished_batches_stay(
+    odd: Any, colours: Make, tmp_path: Path, nothing_left: None
+) -> None:
+    dataset = _with_an_odd_frame(colours(n_sets=8, k=2), 29)
+    models = {"m": Sums(dataset, odd("dies")), "other": Sums(dataset, SMALL)}
+    for outcome in _run(dataset, tmp_path / "run", models, processes=2).values():
+        assert outcome.error is not None
+        assert "died twice (SIGKILL: out of memory?); try fewer --workers" in outcome.error
+        assert "at 00028 or soon after" in outcome.error
+        assert outcome.n_new == 28, "a whole shard of 16, and three batches of the next"
+
+
+def test_a_preparation_that_raises_says_the_same_as_on_threads(
+    odd: Any, colours: Make, tmp_path: Path, nothing_left: None
+) -> None:
+    dataset = _with_an_odd_frame(colours(n_sets=4, k=2), 9)
+    found = [
+        _run(dataset, tmp_path / str(processes), {"m": Sums(dataset, odd("raises"))}, processes=processes)["m"]
+        for processes in (0, 2)
+    ]
+    assert found[0].error == found[1].error == "m: raised ValueError on preparing 00009: not that one"
+    assert found[0].n_new == found[1].n_new == 8
+
+
+def test_ctrl_c_keeps_whole_batches(colours: Make, tmp_path: Path, nothing_left: None) -> None:
+    dataset, n_seen = colours(n_sets=8, k=2), [0]
+    model = Sums(dataset, SMALL)
+
+    def interrupt() -> None:
+        n_seen[0] += 1
+        if n_seen[0] > 5:
+            raise KeyboardInterrupt
+
+    model.before = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        _run(dataset, tmp_path / "run", {"m": model}, processes=2)
+    outcome = _run(dataset, tmp_path / "run", {"m": Sums(dataset, SMALL)}, processes=2)["m"]
+    assert (outcome.n_kept, outcome.n_new) == (20, 20)
+
+
+def test_a_closed_pool_answers_nobody_and_starts_nothing(colours: Make, nothing_left: None) -> None:
+    source = MediaSource(colours())
+    pool = DecodePool(source, {"m": SMALL}, processes=2, chunk=4)
+    found = pool.read(list(range(11)), [["m"]] * 11)  # more than go into the shared memory at once
+    for row, values in enumerate(found):
+        assert isinstance(values, list)
+        np.testing.assert_array_equal(values[0], SMALL.prepare(source.read(row)))
+    pool.close()
+    for _ in range(3):
+        with pytest.raises(CancelledError):
+            pool.read([0], [["m"]])
+
+
+def test_a_frame_as_it_is_is_sent_once_for_all(colours: Make, nothing_left: None) -> None:
+    source = MediaSource(colours())
+    plans = {f"m{size}": SentPlan(ImagePlan(size_hw=(size, size), resize=26), on_device=True) for size in (20, 22, 60)}
+    pool = DecodePool(source, plans, processes=1, chunk=4)
+    (found,) = pool.read([3], [list(plans)])
+    pool.close()
+    assert isinstance(found, list)
+    assert found[0] is found[1]
+    np.testing.assert_array_equal(found[0], source.read(3))
+    np.testing.assert_array_equal(found[2], plans["m60"].plan.prepare(source.read(3)))
+
+
+def test_no_python_to_start_is_one_line(colours: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    pool = DecodePool(MediaSource(colours()), {"m": SMALL}, processes=1, chunk=4)
+    with pytest.raises(StrobeError, match=r"cannot start a process to decode frames \(No such file"):
+        pool.read([0], [["m"]])
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(StrobeError, match=r"died twice \(exit code 1\); try fewer --workers .1: a thread instead"):
+        pool.read([0], [["m"]])
+    pool.close()
+
+
+def test_a_worker_needs_no_torch() -> None:
+    ours = "strobe.predict.decode_pool, strobe.datasets.media, strobe.models.exact_resize"
+    code = f"import {ours}, sys; print(sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for heavy in ("torch", "pyarrow", "scipy", "timm", "rich"):
+        assert f"'{heavy}'" not in loaded
+
+
+def test_what_is_sent_does_not_grow_with_the_dataset(colours: Make) -> None:
+    few, many = colours("few", n_sets=2), colours("many", n_sets=40)
+    sizes = [len(pickle.dumps(MediaSource(dataset).only([1, 2, 3]))) for dataset in (few, many)]
+    assert abs(sizes[1] - sizes[0]) < 10
+    assert isinstance(MediaSource(few), SendableSource)
+
+
+def test_when_processes_decode(colours: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model:
+        device = "cuda"
+
+    source, models = MediaSource(colours()), {"a": Model(), "b": Model()}
+    monkeypatch.setattr(workflow, "cores", lambda: 16)
+    monkeypatch.setattr(workflow, "plan_of", lambda model: SMALL)
+
+    def processes(source: Any = source, **options: Any) -> int:
+        return workflow._processes(PredictOptions(**options), models, source)  # type: ignore[arg-type]
+
+    assert processes() == 16
+    assert processes(workers=3) == 3
+    assert processes(workers=1) == 0
+    assert processes(decode="device") == 0
+    assert processes(source=object()) == 0, "videos are decoded here"
+    models["b"].device = "cpu"
+    assert processes() == 0, "a model on the CPU needs the cores"
+    models["b"].device = "cuda:1"
+    assert processes() == 16
+    monkeypatch.setattr(workflow, "plan_of", lambda model: None)
+    assert processes() == 0
+    monkeypatch.setattr(workflow, "plan_of", lambda model: SMALL)
+    monkeypatch.setattr(workflow, "cores", lambda: 2)
+    assert processes(workers=8) == 0
+
+
+def test_only_a_plain_torch_classifier_is_its_plan(colours: Make) -> None:
+    pytest.importorskip("torch")
+    from strobe.models.torch_classifier import TorchClassifier, plan_of
+
+    class Blurred(TorchClassifier):
+        def prepare(self, image: Any) -> Any:
+            return super().prepare(image) // 2
+
+    for kind, plan, want in (
+        (TorchClassifier, SMALL.plan, SMALL),
+        (Blurred, SMALL.plan, None),
+        (TorchClassifier, abs, None),
+    ):
+        model = kind.__new__(kind)
+        model.plan, model._cuda = plan, False
+        assert plan_of(model) == want
+    assert plan_of(Sums(colours(), SMALL)) is None
+
+
+PLUGIN = """
+import time
+import numpy as np
+from strobe.core.labels import LabelSpace
+from strobe.core.records import ModelSpec
+from strobe.models.plan import ImagePlan
+
+class Slow:
+    plan = ImagePlan(size_hw=(24, 24), resize=26)
+    spec = ModelSpec(name="slow", provider="test", task="classification", weights="0" * 64, batch_size=1,
+                     label_space=LabelSpace.of_names("colours", ["red", "green", "blue"]))
+
+    def prepare(self, image):
+        raise RuntimeError("frames are prepared by the workers")
+
+    def forward(self, prepared):
+        time.sleep(0.02)
+        return np.array([image.reshape(-1, 3).mean(axis=0) for image in prepared], dtype=np.float32)
+
+def make():
+    return Slow()
+"""
+
+COMMAND = """
+import sys
+from dataclasses import replace
+import strobe.workflows.predict as workflow
+from strobe.cli.main import main
+from strobe.models.exact_resize import SentPlan
+
+chosen, in_flight = workflow._engine_options, int(sys.argv[1])
+workflow.plan_of = lambda model: SentPlan(model.plan)
+workflow._processes = lambda options, models, source: 2
+workflow._engine_options = lambda *args, **named: replace(chosen(*args, **named), in_flight=in_flight, shard_size=8)
+main(sys.argv[2:])
+"""
+"""`strobe predict` as on a GPU machine, with a model that needs none. No guard: workers do not run it again."""
+
+
+def _start(data: Path, out: Path, plugin: Path, *, in_flight: int) -> tuple[subprocess.Popen[str], list[int]]:
+    """The command at work, and its workers."""
+    arguments = ["predict", str(data), "-m", f"py:{plugin}:make", "-o", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, str(in_flight), *arguments],
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    until = time.monotonic() + 30
+    while time.monotonic() < until and process.poll() is None:
+        if len(list(out.rglob("*.parquet"))) > 1:
+            return process, _workers(process.pid)
+        time.sleep(0.05)
+    process.kill()
+    raise AssertionError(f"no predictions: {process.communicate()[1]}")
+
+
+@pytest.fixture
+def command(colours: Make, tmp_path: Path) -> Callable[..., tuple[subprocess.Popen[str], list[int]]]:
+    folder.write(colours(n_sets=30, k=3), tmp_path / "data")
+    (tmp_path / "slow.py").write_text(PLUGIN)
+    return lambda in_flight: _start(tmp_path / "data", tmp_path / "run", tmp_path / "slow.py", in_flight=in_flight)
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.parametrize("in_flight", [1, 2])
+def test_ctrl_c_in_a_terminal_ends_everything_within_a_second(
+    in_flight: int, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, workers = command(in_flight)
+    assert len(workers) == 2
+    begin = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    took = time.monotonic() - begin
+    assert process.returncode == 130, errors
+    assert "finished work is kept" in errors
+    for word in ("Traceback", "resource_tracker", "leaked", "Warning"):
+        assert word not in errors
+    assert took < 1.0
+    assert _gone(workers, within_s=1)
+    monkeypatch.setattr(workflow, "plan_of", lambda model: SentPlan(model.plan))
+    monkeypatch.setattr(workflow, "_processes", lambda options, models, source: 2)
+    data, model = folder.read(tmp_path / "data"), f"py:{tmp_path / 'slow.py'}:make"
+    (run,) = predict(data, [model], tmp_path / "run", PredictOptions(load=LoadOptions(device="cpu")), Silent())
+    assert run.outcome is not None
+    assert run.outcome.n_kept >= 16
+    assert run.outcome.n_kept + run.outcome.n_new == 210
+
+
+@pytest.mark.slow
+def test_workers_end_when_the_command_is_killed(command: Any) -> None:
+    process, workers = command(2)
+    assert len(workers) == 2
+    process.kill()
+    process.communicate()
+    assert _gone(workers, within_s=3)
