@@ -334,7 +334,8 @@ class Visitor:
     def shown(self, *, after=None):
         """Wait until a pair other than `after` stands there, or nothing is left; whether one stands there."""
         unlike = f':not([data-shown="{after}"])' if after else ""
-        self.await_page(f"body[data-shown]{unlike} #review:not([hidden]), #idle:not([hidden])")
+        nothing = "#idle:not([hidden]) #idle-title:not(:text-is('One moment'))"  # more may be on its way
+        self.await_page(f"body[data-shown]{unlike} #review:not([hidden]), {nothing}")
         return self.page.is_visible("#review")
 
     def await_page(self, selector):

@@ -1,5 +1,6 @@
 """The review page loses nothing: undo, offline, a closed tab, the server killed under it, two people in one browser."""
 
+import random
 import signal
 import subprocess
 import sys
@@ -129,6 +130,16 @@ class Process:
         self.process.stdout.close()
 
 
+def _votes(root):
+    from strobe.review.store import Store
+
+    store = Store(f"sqlite:///{root / 'review.sqlite'}")
+    try:
+        return list(store.all())
+    finally:
+        store.close()
+
+
 def test_server_killed_in_the_middle_of_a_burst(helpers, tmp_path, visit):
     root = tmp_path / "burst"
     helpers.make_dataset(root, n_sets=5, k=4)
@@ -160,17 +171,68 @@ def test_server_killed_in_the_middle_of_a_burst(helpers, tmp_path, visit):
         finish(*visitors)
     finally:
         server.kill()
-    from strobe.review.store import Store
-
-    store = Store(f"sqlite:///{root / 'review.sqlite'}")
-    votes = list(store.all())
-    store.close()
+    votes = _votes(root)
     ids = [v.verdict_id for v in votes]
     assert before, "some were acknowledged before the kill"
     assert set(before) <= set(acknowledged) <= set(ids), "every acknowledged decision is there"
     assert len(ids) == len(set(ids)), "none twice"
     assert len({(v.set_id, v.frame_id) for v in votes}) == 40
     assert len(votes) == 40, "no pair was given to two people"
+
+
+def test_a_wild_quarter_of_a_minute_loses_nothing_and_doubles_nothing(helpers, tmp_path, visit):
+    """Bursts of keys, undo, reloads, lost networks and killed servers, by two people at once, from a fixed seed."""
+    root = tmp_path / "wild"
+    helpers.make_dataset(root, n_sets=10, k=3)
+    server = Process(root)
+    port = int(server.url.rsplit(":", 1)[1])
+    # What goes into the browser's outbox is noted where a reload does not lose it.
+    note = """(() => { const set = Storage.prototype.setItem; Storage.prototype.setItem = function (key, text) {
+        const noted = JSON.parse(window.name || "[]");
+        if (key.includes(":out:")) window.name = JSON.stringify([...noted, JSON.parse(text).body]);
+        return set.call(this, key, text); }; })()"""
+    visitors = []
+    for name in ("Ann", "Bo"):
+        visitors.append(visit(server.url))
+        visitors[-1].context.add_init_script(note)
+        visitors[-1].page.reload()
+        visitors[-1].log_in(name)
+        visitors[-1].shown()
+    rng, until, killed = random.Random(7), time.monotonic() + 15, 0
+    while time.monotonic() < until or not killed:
+        for visitor in visitors:
+            page, chance = visitor.page, rng.random()
+            if chance < 0.8:
+                for _ in range(rng.randint(1, 6)):
+                    page.keyboard.press(rng.choice("sss1u3zzyw"))
+            elif chance < 0.85:
+                page.reload()
+            elif chance < 0.9:
+                visitor.context.set_offline(True)
+                for _ in range(4):
+                    page.keyboard.press(rng.choice("s1z"))
+                visitor.context.set_offline(False)
+            elif chance < 0.95:
+                for key in ("b", "b", "b", "Escape"):
+                    page.keyboard.press(key)
+            else:
+                server.kill()
+                page.keyboard.press("s")
+                server, killed = Process(root, port=port), killed + 1
+            page.wait_for_timeout(rng.random() * 200)
+    try:
+        for visitor in visitors:
+            visitor.page.keyboard.press("Escape")
+            visitor.saved()
+    finally:
+        server.kill()
+    votes = _votes(root)
+    for visitor, name in zip(visitors, ("Ann", "Bo"), strict=True):
+        made = visitor.page.evaluate("() => JSON.parse(window.name)")
+        stored = [v for v in votes if v.annotator == name]
+        assert len(made) > 10
+        assert [v.verdict_id for v in stored] == [one["verdict_id"] for one in made], "each once, in order"
+        assert [v.decision for v in stored] == [one["decision"] for one in made]
 
 
 def test_undo_at_once_after_a_reload_waits_for_what_is_under_way(small, run_server, visit):

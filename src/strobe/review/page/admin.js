@@ -81,7 +81,8 @@ async function watch() {
     [`${counts.pairs_reviewed} / ${counts.pairs}`, "pairs with a vote"],
     [counts.pairs_accepted, "pairs accepted so far"],
     [`${counts.anchors_accepted} / ${counts.anchors_reviewed}`, "anchors accepted / reviewed"],
-    [data.progress.verify, "pairs in round two"],
+    [summary.waiting.round_one.pairs, "pairs wait for a vote of round one"],
+    [summary.waiting.round_two.pairs, "pairs wait for votes of round two"],
     [figure(summary.controls.all, 100, 0), `% of ${summary.controls.all.n} control pairs right`],
     [summary.seconds.median === null ? "—" : `${summary.seconds.median.toFixed(1)} s`, "median time per decision"],
   ]);
@@ -116,6 +117,7 @@ async function watch() {
     );
   }
   const { agreement } = summary;
+  $("agreement-note").textContent = agreement.raw.reason || "";
   tiles("agreement", [
     [agreement.pairs_with_two_votes, "pairs with two votes or more"],
     [figure(agreement.raw, 100, 1), "% raw agreement"],

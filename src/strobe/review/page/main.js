@@ -122,7 +122,10 @@ async function startJoint() {
 // -- the queue ------------------------------------------------------------------------------------------------------
 
 function refill() {
-  claiming ||= claim().finally(() => (claiming = null));
+  claiming ||= claim().finally(() => {
+    claiming = null;
+    if (!$("idle").hidden) showIdle();
+  });
   return claiming;
 }
 
@@ -155,7 +158,6 @@ async function claim() {
     claimedAt = performance.now();
   }
   showProgress();
-  if (!$("idle").hidden) showIdle();
 }
 
 // Whether our leases may have run out meanwhile.
@@ -356,6 +358,7 @@ function showProgress() {
 
 function show(section) {
   for (const name of ["login", "idle", "review"]) $(name).hidden = name !== section;
+  if (section !== "review") delete document.body.dataset.shown;
   if (section === "idle") card = null;
 }
 
