@@ -58,6 +58,7 @@ def test_three_annotators_review_a_dataset_to_an_exported_set(helpers, tmp_path,
     assert derive(data).kept.all()
 
 
+@pytest.mark.timing
 def test_the_next_pair_stands_there_in_under_100_ms(small, run_server, visit):
     server = run_server(small)
     ann = visit(server.url, "Ann")
