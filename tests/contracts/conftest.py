@@ -1,7 +1,7 @@
 """One real model of every provider, small, with local weights: nothing is downloaded."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,6 +138,14 @@ def plugin(folder: Path) -> Case:
 MAKERS: dict[str, Callable[[Path], Case]] = {
     maker.__name__: maker for maker in (bundled, timm, torchvision, openclip, hf, onnx, plugin)
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache folder of the tests' own."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("STROBE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session", params=list(MAKERS))

@@ -72,14 +72,28 @@ def test_a_testbed_of_ones_own(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[[model]]\npaper_name = "a"\nmodel = "efficientnet-lite0"\nmodel_type = "t"\nstandard = true\n')
     assert [row.model for row in entries(f"@{path}")] == ["efficientnet-lite0"]
-    path.write_text("[[model]]\nname = 3\n")
-    with pytest.raises(StrobeError, match="paper_name"):
-        entries(f"@{path}")
+    path.write_text('[[model]]\nmodel = "efficientnet-lite0"\n\n[[model]]\nmodel = "timm:resnet18"\n')
+    assert [row.model for row in entries(f"@{path}")] == ["efficientnet-lite0", "timm:resnet18"], "model alone will do"
+    for content, says in (
+        ("[[model]]\nname = 3\n", "[[model]] 1: expected model"),
+        ('[[model]]\nmodel = "a"\nmodle_type = "b"\n', "did you mean model_type"),
+        ('[[model]]\nmodel = "a"\nstandard = "yes"\n', "standard: expected true or false"),
+        ("[[model]]\nmodel = 3\n", "model: expected a text"),
+        ('model = "a"\n', "expected [[model]] tables"),
+        ("", "expected [[model]] tables"),
+    ):
+        path.write_text(content)
+        with pytest.raises(StrobeError) as caught:
+            entries(f"@{path}")
+        assert says in str(caught.value)
     path.write_text("not toml")
     with pytest.raises(StrobeError, match="not TOML"):
         entries(f"@{path}")
     with pytest.raises(StrobeError, match="no such testbed"):
         entries("@nothing")
+    for folder in ("@", "@.", f"@{tmp_path}"):
+        with pytest.raises(StrobeError, match="write @testbed"):
+            entries(folder)
 
 
 def test_what_cannot_be_downloaded_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -145,6 +159,8 @@ def test_a_transformers_folder_with_a_pickle_that_runs_code_is_refused(tmp_path:
         load_model(f"hf:{tmp_path / 'model'}", CPU)
     assert not marker.exists()
     assert "\n" not in str(caught.value)
+    assert "pytorch_model.bin: holds more than tensors and would run code when read" in str(caught.value)
+    assert "--trust" in str(caught.value)
 
 
 def test_a_plugin_may_be_a_whole_classifier_or_nothing_of_the_kind(tmp_path: Path) -> None:

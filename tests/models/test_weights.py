@@ -73,7 +73,7 @@ def test_trust_reads_a_whole_pickled_module(net: torch.nn.Module, tmp_path: Path
         ("page.pth", b"<!DOCTYPE html><html>not found</html>", "web page"),
         ("pointer.pth", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "pointer"),
         ("noise.pth", bytes(range(256)) * 4, "not a weights file"),
-        ("empty.pth", b"", "not a weights file"),
+        ("empty.pth", b"", "not a weights file: it is empty"),
         ("noise.safetensors", b"\x08\x00\x00\x00\x00\x00\x00\x00{broken!", "not a safetensors file"),
     ],
 )
@@ -120,3 +120,9 @@ def test_the_number_of_classes_is_read_off_the_head() -> None:
     assert classes_of_state({"fc.bias": torch.zeros(7), "layer1.bias": torch.zeros(3)}) == 7
     assert classes_of_state({"classifier.0.bias": torch.zeros(3), "classifier.6.bias": torch.zeros(9)}) == 9
     assert classes_of_state({"weights": torch.zeros(3)}) is None
+
+
+def test_classes_are_read_off_the_last_layer() -> None:
+    layers = {"classifier.3.bias": 512, "classifier.10.weight": 7, "classifier.9.bias": 30, "aux.fc.bias": 9}
+    assert classes_of_state({name: torch.zeros(size, 2) for name, size in layers.items()}) == 7
+    assert classes_of_state({"backbone.weight": torch.zeros(3)}) is None

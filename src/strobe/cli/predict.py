@@ -8,7 +8,7 @@ import click
 
 from strobe.cli.common import folder, json_option, out_option, print_json, progress, quiet_option
 from strobe.cli.predicting import merge_option, model_option, predicting_options
-from strobe.core.errors import printable
+from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
     from strobe.workflows.predict import PredictOptions
@@ -43,6 +43,8 @@ def command(
         print_json({run.name: run.to_json() for run in runs})
     else:
         for run in runs:
-            click.echo(f"{printable(run.name)}: {printable(run.summary(), limit=1000)}")
+            error = run.error or ""
+            said = run.summary().replace(error, without_name(run.name, error)) if error else run.summary()
+            click.echo(f"{printable(run.name)}: {printable(said, limit=1000)}")
     if any(not run.ok for run in runs):
         raise click.exceptions.Exit(2)

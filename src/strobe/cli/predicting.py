@@ -28,7 +28,7 @@ _OPTIONS = (
     ),
     click.option("--image-size", type=click.IntRange(8, 8192), help="Another input size than the model's own."),
     click.option("--model-settings", type=click.Path(path_type=Path), metavar="JSON",
-                 help="Size, normalisation and labels of a model that cannot say them (ONNX)."),
+                 help="What a model cannot say itself: all of it for ONNX, labels for timm, torchvision, hf."),
     click.option("--workers", type=click.IntRange(1, 256),
                  help="Decoding threads, or processes where models run on a GPU; default: one per core."),
     click.option("--decode", type=click.Choice(["cpu", "device"]), default="cpu", show_default=True,
@@ -51,13 +51,17 @@ def predicting_options(function: Callable[..., None]) -> Callable[..., None]:
         model_settings: Path | None, workers: int | None, decode: str, models_at_once: int, deterministic: bool,
         trust: bool, offline: bool, retry_errors: bool, **rest: Any,
     ) -> None:  # fmt: skip
+        from strobe.cli.common import progress
         from strobe.models.options import LoadOptions
         from strobe.workflows.predict import PredictOptions
+
+        silent = rest.get("quiet") or rest.get("as_json")
 
         prediction = PredictOptions(
             load=LoadOptions(
                 device=device, batch_size=batch_size, precision=precision, image_size=image_size,
                 settings=model_settings, deterministic=deterministic, trust=trust, offline=offline,
+                progress=None if silent else progress(),
             ),
             workers=workers, decode=decode, retry_errors=retry_errors, models_at_once=models_at_once,
         )  # fmt: skip

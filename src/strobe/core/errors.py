@@ -16,6 +16,7 @@ __all__ = [
     "UnknownName",
     "expect",
     "printable",
+    "without_name",
 ]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -29,6 +30,17 @@ def printable(text: object, *, limit: int = 300) -> str:
     """
     flat = _CONTROL.sub("", str(text).replace("\n", " ").replace("\t", " "))
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def without_name(name: str, text: str) -> str:
+    """The message without the model's name before it, where the name is said anyway.
+
+    >>> without_name("hf:a/b@w.bin", "hf:a/b: expected a folder")
+    'expected a folder'
+    """
+    for said in (name, name.partition("@")[0]):
+        text = text.removeprefix(f"{printable(said)}: ")
+    return text
 
 
 class StrobeError(Exception):

@@ -193,7 +193,7 @@ class MediaSource:
         return image
 
     def _is(self, digest: str, content: bytes, image: Image) -> bool:
-        ways = {"pixels": image.data, "file": content}
+        ways: dict[str, Any] = {"pixels": image.data, "file": content}
         first = self._hashed
         for way in (first, *(ways.keys() - {first})):
             if hashlib.sha256(ways[way]).hexdigest() == digest:

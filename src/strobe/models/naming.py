@@ -1,21 +1,33 @@
 """Which classes a model's outputs are."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from strobe.core.errors import ModelFailed, printable
+from strobe.core.errors import InvalidFile, ModelFailed, UnknownName, printable
+from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 
-__all__ = ["space_of"]
+__all__ = ["labels_of", "space_of"]
 
 
 def space_of(
-    model: str, n_classes: int, *, names: Sequence[str] = (), ids: Sequence[str] = (), dataset: LabelSpace | None = None
+    model: str,
+    n_classes: int,
+    *,
+    names: Sequence[str] = (),
+    ids: Sequence[str] = (),
+    given: Path | None = None,
+    dataset: LabelSpace | None = None,
 ) -> LabelSpace:
     """The label space of a model with `n_classes` outputs.
 
-    A thousand outputs are ILSVRC-2012 unless their names say otherwise. Names the model brings come next; without any,
-    a model with as many outputs as the dataset has classes is taken to be trained on them.
+    What the user says in the settings file `given` comes first. A thousand outputs are ILSVRC-2012 unless their names
+    say otherwise. Names the model brings come next; without any, a model with as many outputs as the dataset has
+    classes is taken to be trained on them.
     """
+    if given is not None:
+        return _given(model, n_classes, given, dataset)
     if n_classes == 1000 and (not names or _are_ilsvrc(names)):
         return space("ilsvrc-2012")
     if ids and len(ids) == n_classes:
@@ -31,8 +43,39 @@ def space_of(
         return dataset
     have = f" and the dataset has {len(dataset)} classes" if dataset is not None else ""
     raise ModelFailed(
-        f"{printable(model)}: its {n_classes} outputs have no class names{have}; is it a backbone without a classifier?"
+        f"{printable(model)}: its {n_classes} outputs have no class names{have}; name them with --model-settings FILE, "
+        'which says {"labels": ["cat", "dog", …]}, or wrap the model in a py: file (docs/models.md)'
     )
+
+
+def labels_of(model: str, labels: Any, dataset: LabelSpace | None) -> LabelSpace:
+    """The space that `labels` in a settings file means: the name of a shipped one, a list of names or ids, dataset."""
+    if labels == "dataset" and dataset is not None:
+        return dataset
+    if isinstance(labels, str) and labels != "dataset":
+        return space(labels)
+    if isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels):
+        twice = next((label for label in labels if labels.count(label) > 1), None)
+        if twice is not None:
+            raise ModelFailed(f"{printable(model)}: labels: expected each class once, got {printable(twice)!r} again")
+        return LabelSpace.of_names(f"classes of {printable(model)}", labels)
+    raise ModelFailed(f"{printable(model)}: labels: expected the name of a label space, a list of names, or dataset")
+
+
+def _given(model: str, n_classes: int, file: Path, dataset: LabelSpace | None) -> LabelSpace:
+    settings = read_json(file)
+    if not isinstance(settings, dict) or "labels" not in settings:
+        raise InvalidFile(file, 'expected {"labels": [names of the classes, in the order of the outputs]}')
+    unknown = [key for key in settings if key != "labels"]
+    if unknown:
+        hint = f"{printable(model)} says the rest itself and takes labels alone"
+        raise UnknownName(f"setting in {printable(file)}", unknown[0], ["labels"], hint=hint)
+    found = labels_of(model, settings["labels"], dataset)
+    if len(found) != n_classes:
+        raise ModelFailed(
+            f"{printable(model)}: it has {n_classes} outputs, but {printable(file)} names {len(found)} classes"
+        )
+    return found
 
 
 def _is_nameless(name: str) -> bool:

@@ -7,21 +7,22 @@
 nchw (default) or nhwc, `output` the name of the output with the scores (default: the first).
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core import late
 from strobe.core.errors import InvalidFile, InvalidValue, ModelFailed, StrobeError, UnknownName, printable
-from strobe.core.files import read_json, sha256_of_file
-from strobe.core.labels import LabelSpace, space
+from strobe.core.files import read_json
+from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Classifier, Detector, Image
 from strobe.core.records import ModelSpec
+from strobe.models.naming import labels_of
+from strobe.models.onnx_files import digest_of_onnx
 from strobe.models.options import LoadOptions, require_file
 from strobe.models.plan import ImagePlan
 
@@ -89,10 +90,10 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | 
         name=f"onnx:{name}",
         provider="onnx",
         task="classification",
-        label_space=_labels(path, settings, options),
-        weights=_digest(path),
+        label_space=labels_of(f"onnx:{name}", settings["labels"], options.label_space),
+        weights=digest_of_onnx(path),
         kind=kind,
-        preprocessing={**plan.to_json(), "layout": layout, "precision": "as exported"},
+        preprocessing={**plan.to_json(), "layout": layout, "output": output, "precision": "as exported"},
         batch_size=fixed_batch or options.batch_size or 8,
     )
     _check_width(path, outputs[output].shape, spec.label_space)
@@ -166,19 +167,6 @@ def _plan(
     return ImagePlan.from_json(given), shape[0] if isinstance(shape[0], int) else None
 
 
-def _labels(path: Path, settings: Mapping[str, Any], options: LoadOptions) -> LabelSpace:
-    labels = settings["labels"]
-    if labels == "dataset" and options.label_space is not None:
-        return options.label_space
-    if isinstance(labels, str):
-        return space(labels)
-    if isinstance(labels, list) and labels and all(isinstance(label, str) for label in labels):
-        return LabelSpace.of_names(f"classes of {path.stem}", cast(list[str], labels))
-    raise ModelFailed(
-        f"onnx:{printable(path)}: labels: expected the name of a label space, a list of names, or dataset"
-    )
-
-
 def _check_width(path: Path, shape: Sequence[Any], label_space: LabelSpace) -> None:
     width = shape[-1] if shape else None
     if isinstance(width, int) and width != len(label_space):
@@ -186,9 +174,3 @@ def _check_width(path: Path, shape: Sequence[Any], label_space: LabelSpace) -> N
             f"onnx:{printable(path)}: it has {width} outputs, but its labels ({label_space.name}) are "
             f"{len(label_space)}"
         )
-
-
-def _digest(path: Path) -> str:
-    """Of the file, and of the external data a large model keeps beside it."""
-    files = [path, *sorted(path.parent.glob(f"{path.name}*data"))]
-    return hashlib.sha256("".join(sha256_of_file(file) for file in files).encode()).hexdigest()

@@ -1,24 +1,37 @@
 """CLIP and its kin, zero-shot: `openclip:ARCH/TAG`, `openclip:ARCH@weights`, `openclip:ARCH/TAG+ilsvrc-2012`.
 
 The text tower reads the dataset's own class names through the usual prompt ensemble. With `+ilsvrc-2012` it reads the
-1,000 ILSVRC names instead and the scores are projected like any ILSVRC classifier's.
+1,000 ILSVRC names instead and the scores are projected like any ILSVRC classifier's. What the text tower made of the
+prompts is kept in the cache folder: for a thousand classes it takes a CPU many minutes.
 """
 
 import hashlib
-from contextlib import nullcontext
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import ModelFailed, UnknownName
+import numpy as np
+
+from strobe.core.errors import CannotWrite, ModelFailed, UnknownName
+from strobe.core.files import cache_folder, replacing
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
+from strobe.core.ports import Silent
 from strobe.models.downloads import hub
 from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.plan import ImagePlan, as_triple
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
-from strobe.models.weights import load_into, read_state
+from strobe.models.weights import digest_of_state, load_into, read_state
 
 __all__ = ["load", "names"]
+
+_PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")
+"""What a tag may say of its images."""
 
 
 def names() -> list[str]:
@@ -45,25 +58,58 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> TorchClassifi
         )
     label_space, words = _classes(library, name, over, options)
     fetch = tag if weights is None and options.pretrained else None
-    with hub(offline=options.offline) if fetch else nullcontext():
-        model, _, _ = library.create_model_and_transforms(architecture, pretrained=fetch)
+    trained = library.get_pretrained_cfg(architecture, tag) if tag else {}
+    config = library.get_model_config(architecture)
+    quick = bool(trained.get("quick_gelu") or config.get("quick_gelu"))
+    with hub(offline=options.offline) if fetch else nullcontext(), _plain_spoken(weights_follow=fetch is None):
+        # The library only warns where the tag was trained with another activation than the architecture's, and forgets
+        # the tag's preprocessing where the weights come from a file.
+        model = library.create_model(
+            architecture,
+            pretrained=fetch,
+            force_quick_gelu=quick,
+            force_preprocess_cfg={key: trained[key] for key in _PREPROCESSING if trained.get(key) is not None},
+        )
         tokenizer = library.get_tokenizer(architecture)
+    text = f"openclip:{name}" + (f"@{weights}" if weights else "")
     if weights is not None:
         load_into(model, read_state(weights, trust=options.trust), path=weights, model=f"openclip:{architecture}")
-    device = torch_setup(options).device
-    templates = library.OPENAI_IMAGENET_TEMPLATES
-    head = _text_head(library, model.eval().to(device), tokenizer, words, templates, device)
-    prompts = hashlib.sha256("\n".join([*words, *(template("x") for template in templates)]).encode()).hexdigest()[:16]
+    digest = digest_of_state(model.state_dict())
+    device, templates = torch_setup(options).device, library.OPENAI_IMAGENET_TEMPLATES
+    activation = "quick_gelu" if quick else "gelu"
+    said = json.dumps([library.__version__, architecture, config, activation, digest, device.split(":")[0]])
+    ensemble = _Prompts(words=words, templates=templates, model=text, key=said)
+    head = _text_head(library, model.eval().to(device), tokenizer, ensemble, options, device)
+    prompts = hashlib.sha256("\n".join(ensemble.lines).encode()).hexdigest()[:16]
+    zero_shot = {"classes": label_space.name, "templates": len(templates), "prompts": prompts}
     return classifier_of(
         model,
-        name=f"openclip:{name}" + (f"@{weights}" if weights else ""),
+        name=text,
         provider="openclip",
         plan=plan_of(model, image_size=options.image_size),
         label_space=label_space,
         options=options,
         call=lambda pixels: _scores(model, head, pixels),
-        facts={"zero_shot": {"classes": label_space.name, "templates": len(templates), "prompts": prompts}},
+        facts={"activation": activation, "zero_shot": zero_shot},
+        digest=digest,
     )
+
+
+@contextmanager
+def _plain_spoken(*, weights_follow: bool) -> Iterator[None]:
+    """While open, the library's warnings that are not so are dropped: of random weights where a file's follow."""
+
+    def keep(record: logging.LogRecord) -> bool:
+        return not (weights_follow and "initialized randomly" in record.getMessage())
+
+    root = logging.getLogger()
+    root.addFilter(keep)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="QuickGELU mismatch")  # settled above
+            yield
+    finally:
+        root.removeFilter(keep)
 
 
 def _classes(library: Any, name: str, over: str, options: LoadOptions) -> tuple[LabelSpace, list[str]]:
@@ -78,20 +124,50 @@ def _classes(library: Any, name: str, over: str, options: LoadOptions) -> tuple[
     return options.label_space, words
 
 
-def _text_head(library: Any, model: Any, tokenizer: Any, words: list[str], templates: Any, device: str) -> Any:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prompts:
+    """What the text tower of a model reads. `key` says everything else that decides what it makes of it."""
+
+    words: list[str]
+    templates: Any
+    model: str
+    key: str
+
+    @property
+    def lines(self) -> list[str]:
+        return [*self.words, *(template("x") for template in self.templates)]
+
+    @property
+    def file(self) -> Path:
+        """Where the head made of them is kept."""
+        digest = hashlib.sha256("\n".join([self.key, *self.lines]).encode()).hexdigest()
+        return cache_folder() / "text-heads" / f"{digest[:32]}.npy"
+
+
+def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, options: LoadOptions, device: str) -> Any:
     """One unit vector per class: the mean over the prompt ensemble, (width, classes)."""
     torch = require("torch", what="CLIP models", extra="openclip")
-    with torch.inference_mode():
-        head = library.build_zero_shot_classifier(
-            model,
-            tokenizer=tokenizer,
-            classnames=words,
-            templates=templates,
-            num_classes_per_batch=10,
-            device=device,
-            use_tqdm=False,
-        )
-        return head.float()
+    words = prompts.words
+    with suppress(OSError, ValueError, EOFError):  # not there, or cut off
+        kept = np.load(prompts.file, allow_pickle=False)
+        if kept.dtype == np.float32 and kept.ndim == 2 and kept.shape[1] == len(words) and np.isfinite(kept).all():
+            return torch.from_numpy(kept).to(device)
+    step = 2 if device == "cpu" else 10  # classes at once, with all their prompts
+    parts = []
+    label = f"{prompts.model}: reading class names, {len(prompts.templates)} prompts each"
+    with torch.inference_mode(), (options.progress or Silent()).task(label, len(words)) as advance:
+        for start in range(0, len(words), step):
+            some = words[start : start + step]
+            parts.append(
+                library.build_zero_shot_classifier(
+                    model, tokenizer=tokenizer, classnames=some, templates=prompts.templates, device=device
+                )
+            )
+            advance(len(some))
+        head = torch.cat(parts, dim=1).float()
+    with suppress(CannotWrite), replacing(prompts.file) as temporary, temporary.open("wb") as file:
+        np.save(file, head.cpu().numpy())
+    return head
 
 
 def _scores(model: Any, head: Any, pixels: Any) -> Any:

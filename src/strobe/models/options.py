@@ -1,14 +1,15 @@
 """How a model is to be loaded: what every adapter is told besides its name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from strobe.core.errors import ModelFailed, StrobeError, UnknownName, expect
+from strobe.core.errors import ModelFailed, StrobeError, UnknownName, expect, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
+from strobe.core.ports import Progress
 
-__all__ = ["LoadOptions", "default_batch", "require_file", "torch_setup"]
+__all__ = ["LoadOptions", "default_batch", "no_settings", "require_file", "torch_setup"]
 
 Device = str
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
@@ -18,9 +19,10 @@ Precision = Literal["auto", "float32", "bfloat16", "float16"]
 class LoadOptions:
     """What an adapter may need to load a model.
 
-    `label_space` is the dataset's: zero-shot models name their classes by it. `settings` is a JSON file beside models
-    that cannot describe themselves (ONNX). `trust` allows weights that may run code. `image_size` overrides the
-    model's own input size. `offline` forbids downloads. `pretrained` False asks for random weights (tests only).
+    `label_space` is the dataset's: zero-shot models name their classes by it. `settings` is a JSON file for what a
+    model cannot say itself (ONNX; the classes of fine-tuned weights). `trust` allows weights that may run code.
+    `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained` False asks for random
+    weights (tests only). `weights` is the file after @, for a factory of one's own. `progress` watches long loading.
     """
 
     label_space: LabelSpace | None = None
@@ -33,6 +35,8 @@ class LoadOptions:
     offline: bool = False
     settings: Path | None = None
     pretrained: bool = True
+    weights: Path | None = None
+    progress: Progress | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         known = ("auto", "float32", "bfloat16", "float16")
@@ -99,6 +103,12 @@ def default_batch(n_parameters: int, *, device: str) -> int:
     if device.startswith("cpu"):
         return 4 if n_parameters < 60_000_000 else 2 if n_parameters < 150_000_000 else 1
     return 256 if n_parameters < 150_000_000 else 64 if n_parameters < 600_000_000 else 16
+
+
+def no_settings(options: LoadOptions, model: str) -> None:
+    """Raise ModelFailed where a settings file was given to a model that would not look at it."""
+    if options.settings is not None:
+        raise ModelFailed(f"{printable(model)}: it takes no --model-settings: it says everything itself; leave it out")
 
 
 def require_file(path: Path, *, what: str) -> Path:

@@ -1,23 +1,27 @@
 """A model of your own from one Python file: `py:FILE.py:FACTORY`.
 
-The factory takes no argument, or the LoadOptions. It returns
+The factory takes no argument, or the LoadOptions (with the file after @ as `weights`). It returns
 
 - a pair `(function, classes)`: the function takes a list of RGB images (height, width, 3) of 8 bits and returns scores
   (N, len(classes)); or
 - an object that follows the Classifier or Detector port (`spec`, `prepare`, `forward`).
 
-The file runs with your rights, like any script you start.
+The file runs with your rights, like any script you start. What it raises, or an exit it calls for, becomes this model's
+failure, with the line of the file; what it prints goes to stderr, because stdout is the command's own.
 """
 
 import hashlib
 import importlib.util
 import inspect
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +29,14 @@ from numpy.typing import NDArray
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace, space
-from strobe.core.ports import Classifier, Detector, Image
+from strobe.core.ports import Classifier, Detector, EncodedClassifier, Image
 from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions, require_file
+from strobe.models.torch_classifier import TorchClassifier
 
-__all__ = ["FunctionClassifier", "load"]
+__all__ = ["FunctionClassifier", "GuardedModel", "load"]
+
+_LOADING = threading.RLock()  # stdout is one for all threads; a factory may load another plugin
 
 
 class FunctionClassifier:
@@ -51,72 +58,197 @@ class FunctionClassifier:
         return np.asarray(scores, dtype=np.float32)
 
 
+class GuardedModel:
+    """A model from somebody's file: its errors carry the line of the file, and none of them ends the run."""
+
+    def __init__(self, model: Any, path: Path, spec: ModelSpec) -> None:
+        self.spec = spec
+        self._model, self._path = model, path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._model, name)  # what a model may say besides: lanes, device
+
+    def prepare(self, image: Image) -> Any:
+        """The model's own."""
+        with _raising(self._path):
+            return self._model.prepare(image)
+
+    def forward(self, prepared: Sequence[Any]) -> Any:
+        """The model's own."""
+        with _raising(self._path):
+            return self._model.forward(prepared)
+
+
+class _GuardedEncoded(GuardedModel):
+    """The same for a model that decodes on its own device."""
+
+    def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
+        with _raising(self._path):
+            decoded: Sequence[Any] = self._model.prepare_encoded(files)
+            return decoded
+
+
+class _Raised(Exception):
+    """An error of the file; subclasses are named after what was raised, so that it is reported under its own name."""
+
+
 def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | Detector:
     """The model the factory makes. `name` is FILE.py:FACTORY; `@weights` reaches the factory through its options."""
     file, colon, factory_name = name.rpartition(":")
     if not colon or not file:
         raise ModelFailed(f"py:{printable(name)}: expected py:FILE.py:FACTORY, e.g. py:mine.py:make")
-    path = require_file(Path(file), what=f"py:{name}")
-    module = _run(path)
+    path = require_file(Path(file), what=f"py:{name}").resolve()
+    if weights is not None:
+        require_file(weights, what=f"py:{name}")
+    module = _run(path, name)
     factory = getattr(module, factory_name, None)
-    if not callable(factory):
-        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+    if not callable(factory) or factory is _print:
+        own = {key: value for key, value in vars(module).items() if callable(value) and value is not _print}
+        known = [key for key in own if not key.startswith("_")]
         raise UnknownName(
-            f"factory in {printable(path)}", factory_name, known, hint=f"it has {', '.join(known) or 'none'}"
+            f"factory in {printable(file)}", factory_name, known, hint=f"it has {', '.join(known) or 'none'}"
         )
-    made = _call(factory, path, name, options)
-    if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
-        return FunctionClassifier(made[0], _spec(name, path, weights, made[1], options))
-    if isinstance(made, Classifier | Detector):
-        if isinstance(made.spec, ModelSpec):
-            return made
+    hears = _hears(factory)
+    options = replace(options, weights=weights)
+    for what, given in (("the weights after @", weights), ("--model-settings", options.settings)):
+        if given is not None and not hears:
+            raise ModelFailed(f"py:{printable(name)}: its factory takes no options and would not hear of {what}")
+    made = _call(factory, path, name, options if hears else None)
+    is_function = isinstance(made, tuple) and len(made) == 2 and callable(made[0])
+    if is_function:
+        made = FunctionClassifier(made[0], _spec(name, path, made[1], options))
+    elif not isinstance(made, Classifier | Detector):
+        raise ModelFailed(
+            f"py:{printable(name)}: returned {type(made).__name__}, expected (function, classes) or an object with "
+            "spec, prepare and forward; see docs/models.md"
+        )
+    elif not isinstance(made.spec, ModelSpec):
         raise ModelFailed(
             f"py:{printable(name)}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec"
         )
-    raise ModelFailed(
-        f"py:{printable(name)}: returned {type(made).__name__}, expected (function, classes) or an object with spec, "
-        "prepare and forward; see docs/models.md"
-    )
+    return _guarded(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
 
 
-def _run(path: Path) -> ModuleType:
-    unique = "strobe_plugin_" + hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+def _guarded(made: Classifier | Detector, path: Path, spec: ModelSpec) -> Classifier | Detector:
+    if isinstance(made, TorchClassifier):  # known as such to those who share cores and decode for it: it stays one
+        guard = GuardedModel(_Methods(made), path, spec)
+        made.spec = spec
+        made.prepare, made.forward = guard.prepare, guard.forward  # type: ignore[method-assign]
+        return made
+    return (_GuardedEncoded if isinstance(made, EncodedClassifier) else GuardedModel)(made, path, spec)
+
+
+class _Methods:
+    """The methods of a model as they were before they were guarded."""
+
+    def __init__(self, model: Any) -> None:
+        self.prepare, self.forward = model.prepare, model.forward
+
+
+def _keyed(spec: ModelSpec, path: Path, options: LoadOptions, *, hears: bool, is_function: bool) -> ModelSpec:
+    """The spec with everything that can change the answers: the file itself, and the options its factory was given."""
+    # An object says itself what its weights are; what it makes of them stands in the file.
+    facts: dict[str, Any] = {} if is_function else {"plugin": path.name, "plugin_sha256": sha256_of_file(path)}
+    if hears:
+        given = {
+            "image_size": options.image_size,
+            "precision": None if options.precision == "auto" else options.precision,
+            "pretrained": None if options.pretrained else False,
+            "settings": sha256_of_file(require_file(options.settings, what=spec.name)) if options.settings else None,
+            "weights": sha256_of_file(options.weights) if options.weights else None,
+        }
+        said = {key: value for key, value in given.items() if value is not None}
+        facts |= {"options": said} if said else {}
+    return replace(spec, preprocessing={**spec.preprocessing, **facts})
+
+
+def _print(*values: Any, **kwargs: Any) -> None:
+    """The `print` of a plugin's file: to stderr, from whatever thread it is called."""
+    print(*values, **{"file": sys.stderr, **kwargs})  # noqa: T201 (not ours: the plugin's own words)
+
+
+@contextmanager
+def _to_stderr() -> Iterator[None]:
+    """While open, all of stdout is turned away: for loading alone, when nobody else writes there."""
+    with _LOADING, redirect_stdout(sys.stderr):
+        yield
+
+
+def _run(path: Path, name: str) -> ModuleType:
+    unique = "strobe_plugin_" + hashlib.sha256(str(path).encode()).hexdigest()[:12]
     spec = importlib.util.spec_from_file_location(unique, path)
     if spec is None or spec.loader is None:
-        raise ModelFailed(f"{printable(path)}: not a Python file")
+        raise ModelFailed(f"py:{printable(name)}: not a Python file")
     module = importlib.util.module_from_spec(spec)
+    module.print = _print  # type: ignore[attr-defined]
     sys.modules[unique] = module
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ModelFailed(f"{printable(path)}: {_where(error, path)}") from error
+        with _to_stderr():
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ModelFailed(f"py:{printable(name)}: {_where(error, path)}") from error
     return module
 
 
-def _call(factory: Callable[..., Any], path: Path, name: str, options: LoadOptions) -> Any:
+def _hears(factory: Callable[..., Any]) -> bool:
+    """Whether the factory takes the options: an argument without a default, or one called options."""
     try:
-        takes = [
-            parameter
-            for parameter in inspect.signature(factory).parameters.values()
-            if parameter.default is inspect.Parameter.empty and parameter.kind in (0, 1)
-        ]
-        return factory(options) if takes else factory()
+        parameters = list(inspect.signature(factory).parameters.values())
+    except (TypeError, ValueError):  # a callable that does not say
+        return False
+    taken = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return bool(taken) and (taken[0].default is inspect.Parameter.empty or taken[0].name == "options")
+
+
+def _call(factory: Callable[..., Any], path: Path, name: str, options: LoadOptions | None) -> Any:
+    try:
+        with _to_stderr():
+            return factory() if options is None else factory(options)
     except StrobeError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ModelFailed(f"py:{printable(name)}: the factory raised {_where(error, path)}") from error
 
 
-def _where(error: Exception, path: Path) -> str:
+@contextmanager
+def _raising(path: Path) -> Iterator[None]:
+    """What is raised inside, told with the line of the file it came from."""
+    try:
+        yield
+    except StrobeError:
+        raise
+    except (Exception, SystemExit) as error:
+        _raise_at_line(error, path)
+
+
+def _raise_at_line(error: BaseException, path: Path) -> NoReturn:
+    line = _line(error, path)
+    place = f" (line {line} of {path.name})" if line else ""
+    raise type(type(error).__name__, (_Raised,), {})(f"{_said(error)}{place}") from error
+
+
+def _where(error: BaseException, path: Path) -> str:
     """The error with the line of the plugin it came from."""
-    lines = [entry.lineno for entry in traceback.extract_tb(error.__traceback__) if Path(entry.filename) == path]
-    if isinstance(error, SyntaxError):
-        lines = [error.lineno]
-    place = f" in line {lines[-1]}" if lines else ""
-    return f"{type(error).__name__}{place}: {printable(error, limit=200)}"
+    line = _line(error, path)
+    return f"{type(error).__name__}{f' in line {line}' if line else ''}: {printable(_said(error), limit=200)}"
 
 
-def _spec(name: str, path: Path, weights: Path | None, classes: Any, options: LoadOptions) -> ModelSpec:
+def _said(error: BaseException) -> str:
+    return f"the file asked to exit (code {error.code})" if isinstance(error, SystemExit) else str(error)
+
+
+def _line(error: BaseException, path: Path) -> int | None:
+    """The innermost line of the file in the error's trace."""
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).resolve() == path:
+        return error.lineno
+    trace = traceback.extract_tb(error.__traceback__)
+    lines = [entry.lineno for entry in trace if Path(entry.filename).resolve() == path]
+    return lines[-1] if lines else None
+
+
+def _spec(name: str, path: Path, classes: Any, options: LoadOptions) -> ModelSpec:
     if isinstance(classes, LabelSpace):
         label_space = classes
     elif isinstance(classes, str):
@@ -128,9 +260,9 @@ def _spec(name: str, path: Path, weights: Path | None, classes: Any, options: Lo
             f"py:{printable(name)}: its classes are {printable(repr(classes), limit=80)}, expected a list of names, a "
             "LabelSpace, or the name of a shipped one such as ilsvrc-2012"
         )
-    digest = sha256_of_file(path) + (sha256_of_file(require_file(weights, what=name)) if weights else "")
+    digest = sha256_of_file(path) + (sha256_of_file(options.weights) if options.weights else "")
     return ModelSpec(
-        name=f"py:{name}",
+        name=f"py:{name}" + (f"@{options.weights}" if options.weights else ""),
         provider="py",
         task="classification",
         label_space=label_space,

@@ -12,30 +12,36 @@ from pathlib import Path
 from strobe.core import late
 from strobe.core.errors import MissingExtra, ModelFailed, StrobeError, UnknownName, expect, printable
 from strobe.core.ports import Classifier, Detector
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, no_settings
 
 __all__ = ["BUNDLED", "PROVIDERS", "ModelName", "Provider", "available", "expand", "load_model", "parse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """One source of models. `load` names `load(name, weights, options)`; `names` names a function that lists."""
+    """One source of models. `load` names `load(name, weights, options)`; `names` names a function that lists.
+
+    `settings` says whether its models take a settings file.
+    """
 
     load: str
     what: str
     extra: str
     example: str
     names: str | None = None
+    settings: bool = False
 
 
 PROVIDERS: dict[str, Provider] = {
     "timm": Provider(
         load="strobe.models.timm:load", names="strobe.models.timm:names", extra="models",
         what="the 1,000+ classifiers of timm", example="timm:resnet50.a1_in1k",
+        settings=True,
     ),
     "torchvision": Provider(
         load="strobe.models.torchvision:load", names="strobe.models.torchvision:names", extra="models",
         what="torchvision's classifiers and detectors", example="torchvision:resnet50",
+        settings=True,
     ),
     "openclip": Provider(
         load="strobe.models.openclip:load", names="strobe.models.openclip:names", extra="openclip",
@@ -45,14 +51,17 @@ PROVIDERS: dict[str, Provider] = {
         load="strobe.models.hf:load", extra="hf",
         what="image classifiers and detectors of transformers, from the hub or a folder",
         example="hf:microsoft/resnet-50",
+        settings=True,
     ),
     "onnx": Provider(
         load="strobe.models.onnx:load", extra="onnx",
         what="an ONNX file, with a JSON beside it that says size, normalisation and labels", example="onnx:model.onnx",
+        settings=True,
     ),
     "py": Provider(
         load="strobe.models.plugin:load", extra="models",
         what="a model of your own from one Python file", example="py:mine.py:make",
+        settings=True,
     ),
     "ultralytics": Provider(
         load="strobe.models.detectors.ultralytics:load", extra="ultralytics",
@@ -112,6 +121,8 @@ def load_model(text: str, options: LoadOptions) -> Classifier | Detector:
     """The model behind its port, ready to run; one line of StrobeError for whatever goes wrong on the way."""
     model = parse(text)
     target = BUNDLED[model.name] if model.provider == "bundled" else PROVIDERS[model.provider].load
+    if model.provider == "bundled" or not PROVIDERS[model.provider].settings:
+        no_settings(options, text)
     try:
         loaded: Classifier | Detector = late.load(target)(model.name, model.weights, options)
     except StrobeError:
@@ -119,12 +130,12 @@ def load_model(text: str, options: LoadOptions) -> Classifier | Detector:
     except ModuleNotFoundError as error:
         extra = "models" if model.provider == "bundled" else PROVIDERS[model.provider].extra
         raise MissingExtra(text, (error.name or "?").split(".")[0], extra) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a hub's own code may call for an exit too
         raise explain(model, error) from error
     return loaded
 
 
-def explain(model: ModelName, error: Exception) -> StrobeError:
+def explain(model: ModelName, error: BaseException) -> StrobeError:
     """What went wrong while loading, in one line."""
     from strobe.models.downloads import cannot_download
 

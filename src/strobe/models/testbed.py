@@ -1,13 +1,15 @@
-"""The papers' classifiers in today's provider names, shipped as a file; files of your own work the same way."""
+"""The papers' classifiers in today's provider names, shipped as a file; a list of your own needs `model` alone."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import resources
 from pathlib import Path
 
-from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
 
 __all__ = ["Entry", "entries", "is_testbed", "tags_of"]
+
+_WORDS = {str: "a text", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +19,10 @@ class Entry:
     `standard` says whether it counts for the trend: trained on ILSVRC-2012 alone, with no robustness intervention.
     """
 
-    paper_name: str
     model: str
-    model_type: str
-    standard: bool
+    paper_name: str = ""
+    model_type: str = ""
+    standard: bool = False
     note: str = ""
 
 
@@ -30,33 +32,37 @@ def is_testbed(text: str) -> bool:
 
 
 def entries(text: str = "@testbed") -> list[Entry]:
-    """The rows of the shipped testbed, or of a TOML file of the same shape."""
+    """The rows of the shipped testbed, or of a TOML file of your own: [[model]] tables with `model` in each."""
     name = text.removeprefix("@")
+    known = {field.name: bool if field.name == "standard" else str for field in fields(Entry)}
     try:
         if name == "testbed":
             content = (resources.files("strobe.models") / "testbed.toml").read_text(encoding="utf-8")
         else:
             content = Path(name).read_text(encoding="utf-8")
-        rows = tomllib.loads(content)["model"]
-        return [
-            Entry(
-                paper_name=row["paper_name"],
-                model=row.get("model", ""),
-                model_type=row["model_type"],
-                standard=bool(row["standard"]),
-                note=row.get("note", ""),
-            )
-            for row in rows
-        ]
+        rows = tomllib.loads(content).get("model")
     except FileNotFoundError as error:
         raise StrobeError(
             f"no such testbed: {printable(text)}; write @testbed for the shipped one, or @FILE.toml"
         ) from error
+    except IsADirectoryError as error:
+        what = f"{printable(text)} is a folder" if name else "no file after @"
+        raise StrobeError(f"{what}; write @testbed for the shipped testbed, or @FILE.toml") from error
+    except OSError as error:
+        raise StrobeError(f"cannot read {printable(name)}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidFile(name, f"not TOML ({printable(error, limit=100)})") from error
-    except (KeyError, TypeError, AttributeError) as error:
-        problem = f"expected [[model]] tables with paper_name, model_type, standard and model ({printable(error)})"
-        raise InvalidFile(name, problem) from error
+    if not isinstance(rows, list) or not rows:
+        raise InvalidFile(name, 'expected [[model]] tables, each with model = "provider:name"')
+    for place, row in enumerate(rows, start=1):
+        if not isinstance(row, dict) or "model" not in row:
+            raise InvalidFile(name, 'expected model = "provider:name"', where=f"[[model]] {place}")
+        for key, value in row.items():
+            if key not in known:
+                raise UnknownName(f"key in {printable(name)}, [[model]] {place}:", key, known)
+            if not isinstance(value, known[key]):
+                raise InvalidFile(name, f"{key}: expected {_WORDS[known[key]]}", where=f"[[model]] {place}")
+    return [Entry(**row) for row in rows]
 
 
 def tags_of(model: str) -> tuple[str | None, bool]:

@@ -56,7 +56,7 @@ def _space(name: str, module: Any, options: LoadOptions) -> LabelSpace:
         info = data.ImageNetInfo(subset)
         ids = info.label_names()
         words = [info.label_name_to_description(label) for label in ids]
-    return space_of(name, n_classes, ids=ids, names=words, dataset=options.label_space)
+    return space_of(name, n_classes, ids=ids, names=words, given=options.settings, dataset=options.label_space)
 
 
 def plan_of(module: Any, *, image_size: int | None = None) -> ImagePlan:

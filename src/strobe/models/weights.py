@@ -5,14 +5,15 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import InvalidFile, ModelFailed, printable
 from strobe.core.late import require
 
-__all__ = ["classes_of_state", "digest_of_state", "load_into", "read_state"]
+__all__ = ["classes_of_state", "digest_of_state", "load_into", "read_state", "would_run_code"]
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "ema_state_dict")
 
@@ -26,6 +27,8 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
     if not path.is_file():
         raise InvalidFile(path, "it is a folder" if path.is_dir() else "no such file", hint="name a weights file")
     head = _head(path)
+    if not head:
+        raise InvalidFile(path, "not a weights file: it is empty", hint="fetch it again")
     if path.suffix == ".safetensors" or (len(head) >= 9 and head[8:9] == b"{" and not zipfile.is_zipfile(path)):
         return _read_safetensors(path)
     if head.lstrip()[:1] == b"<" or head.startswith(b"version https://git-lfs"):
@@ -39,19 +42,25 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
         if not _wants_code(error, head):
             raise InvalidFile(path, "not a weights file torch can read", hint="is it truncated?") from error
         if not trust:
-            raise InvalidFile(
-                path,
-                "holds more than tensors and would run code when read; refused",
-                hint="save it as safetensors, or pass --trust if you know who made it",
-            ) from error
+            raise would_run_code(path) from error
         try:
             found = torch.load(path, map_location="cpu", weights_only=False)
         except Exception as worse:
             raise InvalidFile(path, f"cannot be read even with --trust ({printable(worse, limit=120)})") from worse
     except (RuntimeError, EOFError, ValueError, OSError, KeyError, IndexError, AttributeError) as error:
-        problem = f"not a weights file torch can read ({printable(error, limit=120)})"
+        reason = printable(error, limit=120) or type(error).__name__
+        problem = f"not a weights file torch can read ({reason})"
         raise InvalidFile(path, problem, hint="is it truncated?") from error
     return _tensors(path, found)
+
+
+def would_run_code(path: Path) -> InvalidFile:
+    """The one line for a pickle that is refused, the same whoever reads it."""
+    return InvalidFile(
+        path,
+        "holds more than tensors and would run code when read; refused",
+        hint="save it as safetensors, or pass --trust if you know who made it",
+    )
 
 
 def _head(path: Path) -> bytes:
@@ -85,43 +94,60 @@ def _tensors(path: Path, found: Any) -> dict[str, Any]:
     for wrapper in _WRAPPERS:
         if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
             found = found[wrapper]
-    state = {str(k): v for k, v in found.items() if hasattr(v, "shape")} if isinstance(found, Mapping) else {}
+    state = OrderedDict((str(k), v) for k, v in _items(found) if hasattr(v, "shape"))
     if not state:
         raise InvalidFile(path, "holds no tensors", hint="save model.state_dict()")
+    versions = getattr(found, "_metadata", None)
     for prefix in ("module.", "_orig_mod."):
         if all(name.startswith(prefix) for name in state):
-            state = {name[len(prefix) :]: tensor for name, tensor in state.items()}
+            state = OrderedDict((name[len(prefix) :], tensor) for name, tensor in state.items())
+            versions = None
+    if versions is not None:
+        state._metadata = versions  # type: ignore[attr-defined]  # by it torch knows which names are of old
     return state
+
+
+def _items(found: Any) -> Iterable[tuple[Any, Any]]:
+    return found.items() if isinstance(found, Mapping) else ()
 
 
 def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model: str) -> None:
     """Put the tensors into the module; names or shapes that do not fit are one line."""
     own = module.state_dict()
-    for name, tensor in state.items():
-        if name in own and tuple(own[name].shape) != tuple(tensor.shape):
-            raise ModelFailed(
-                f"{printable(path)}: weights do not fit {model}: {printable(name)} is {tuple(tensor.shape)}, "
-                f"expected {tuple(own[name].shape)}; is it another architecture or number of classes?"
-            )
-    missing = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
-    extra = [name for name in state if name not in own]
+    given = OrderedDict(state)
+    # Modules rename what older versions of theirs saved; without a word on versions the file is taken to be of today.
+    versions = getattr(state, "_metadata", None)
+    given._metadata = own._metadata if versions is None else versions  # type: ignore[attr-defined]
+    try:
+        found = module.load_state_dict(given, strict=False)
+    except (RuntimeError, ValueError) as error:
+        for name, tensor in state.items():
+            if name in own and tuple(own[name].shape) != tuple(tensor.shape):
+                raise ModelFailed(
+                    f"{printable(path)}: weights do not fit {model}: {printable(name)} is {tuple(tensor.shape)}, "
+                    f"expected {tuple(own[name].shape)}; is it another architecture or number of classes?"
+                ) from error
+        raise ModelFailed(f"{printable(path)}: weights do not fit {model} ({printable(error, limit=200)})") from error
+    missing = [name for name in found.missing_keys if not name.endswith("num_batches_tracked")]
+    extra = list(found.unexpected_keys)
     if missing or extra:
         what = f"{len(missing)} missing (first {printable(missing[0])})" if missing else ""
         what += (", " if missing and extra else "") + (
             f"{len(extra)} unknown (first {printable(extra[0])})" if extra else ""
         )
         raise ModelFailed(f"{printable(path)}: weights do not fit {model}: {what}; is it another architecture?")
-    try:
-        module.load_state_dict(dict(state), strict=False)
-    except RuntimeError as error:
-        raise ModelFailed(f"{printable(path)}: weights do not fit {model} ({printable(error, limit=200)})") from error
 
 
 def classes_of_state(state: Mapping[str, Any] | None) -> int | None:
-    """For how many classes weights were trained, read off the bias of the last layer where it has a usual name."""
-    usual = re.compile(r"(?:.*\.)?(?:fc|head|heads\.head|head\.fc|head\.l|classifier(?:\.\d+)?|last_linear|_fc)\.bias")
-    found = sorted(name for name in state or {} if usual.fullmatch(name) and "aux" not in name.lower())
-    return int((state or {})[found[-1]].shape[0]) if found else None
+    """For how many classes weights were trained, read off the last layer where it has a usual name."""
+    usual = re.compile(
+        r"(?:.*\.)?(?:fc|head|heads\.head|head\.fc|head\.l|classifier(?:\.\d+)?|last_linear|_fc)\.(?:bias|weight)"
+    )
+    found = [name for name in state or {} if usual.fullmatch(name) and "aux" not in name.lower()]
+    if not found:
+        return None
+    last = max(found, key=lambda name: [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")])
+    return int((state or {})[last].shape[0])
 
 
 def digest_of_state(state: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.errors import StrobeError, expect, printable, without_name
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress, SendableSource
 from strobe.core.records import ModelSpec
@@ -134,7 +134,10 @@ def _predict_group(
     frame_ids, rows = dataset.frame_ids(), np.unique(dataset.sets.frame)
     for name in names:
         try:
-            model = load_model(name, replace(options.load, label_space=dataset.info.label_space))
+            model = load_model(
+                name,
+                replace(options.load, label_space=dataset.info.label_space, progress=options.load.progress or progress),
+            )
             runner = Runner(
                 name=name,
                 model=model,
@@ -144,7 +147,7 @@ def _predict_group(
             )
             stores[name] = _store(dataset, runner, out, options, frame_ids)
         except StrobeError as error:
-            progress.note(f"{printable(name)} cannot run and is left out: {error}")
+            progress.note(f"{printable(name)} cannot run and is left out: {without_name(name, str(error))}")
             yield ModelRun(name=name, ok=False, error=str(error))
             continue
         loaded[name] = model
@@ -169,7 +172,7 @@ def _predict_group(
         progress.note("frames were decoded exactly, on the CPU; --decode device is much faster for JPEG frames")
     for name, outcome in outcomes.items():
         if outcome.error is not None:
-            progress.note(f"{printable(name)} failed and is left out: {outcome.error}")
+            progress.note(f"{printable(name)} failed and is left out: {without_name(name, outcome.error)}")
         elif outcome.n_unreadable:
             first = f"; the first: {printable(outcome.first_problem)}" if outcome.first_problem else ""
             progress.note(

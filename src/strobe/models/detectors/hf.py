@@ -10,6 +10,7 @@ from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.spaces import detector_space
+from strobe.models.hf import no_bars
 from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.weights import digest_of_state, load_into, read_state
 
@@ -35,7 +36,8 @@ class HfDetector:
 
     def prepare(self, image: Image) -> dict[str, Any]:
         """The image through the model's own processor, alone: in a batch it would pad to the largest."""
-        made = self._processor(images=image, return_tensors="pt", input_data_format="channels_last")
+        pixels = image if image.flags.writeable else image.copy()  # torch warns of pixels it may not write to
+        made = self._processor(images=pixels, return_tensors="pt", input_data_format="channels_last")
         return {"pixels": made["pixel_values"][0], "size_hw": image.shape[:2]}
 
     def forward(self, prepared: Sequence[dict[str, Any]]) -> list[Detections]:
@@ -70,11 +72,14 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> HfDetector:
         if weights is not None:
             load_into(module, read_state(weights, trust=options.trust), path=weights, model=text)
     else:
-        module = transformers.AutoModelForObjectDetection.from_pretrained(
-            name, config=config, use_safetensors=None if options.trust else True, **where
-        )
+        with no_bars(transformers, options):
+            module = transformers.AutoModelForObjectDetection.from_pretrained(
+                name, config=config, use_safetensors=None if options.trust else True, **where
+            )
     if not hasattr(processor, "post_process_object_detection"):
         raise ModelFailed(f"{printable(text)}: its processor {type(processor).__name__} cannot turn outputs into boxes")
+    if options.image_size is not None:
+        raise ModelFailed(f"{printable(text)}: transformers' detectors keep their own size; leave --image-size out")
     if options.precision not in ("auto", "float32"):
         raise ModelFailed(f"{printable(text)}: detectors run in float32; leave --precision out")
     setup = torch_setup(options)

@@ -10,7 +10,6 @@ detector, and whose classes are COCO's, the dataset's or named in its metadata, 
 """
 
 import ast
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from strobe.core.errors import InvalidFile, ModelFailed, UnknownName, expect, printable
-from strobe.core.files import read_json, sha256_of_file
+from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
@@ -26,6 +25,7 @@ from strobe.models.detectors.boxes import Placement, detections, place
 from strobe.models.detectors.onnx_layouts import LAYOUTS, decode, guess_layout, suppress
 from strobe.models.detectors.spaces import detector_space
 from strobe.models.onnx import open_session
+from strobe.models.onnx_files import digest_of_onnx
 from strobe.models.options import LoadOptions, require_file
 
 __all__ = ["OnnxDetector", "is_detector", "load", "settings_of"]
@@ -148,7 +148,7 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> OnnxDetector:
         provider="onnx",
         task="detection",
         label_space=label_space,
-        weights=_digest(path),
+        weights=digest_of_onnx(path),
         kind="probabilities",
         preprocessing=facts,
         batch_size=options.batch_size or 8,
@@ -173,12 +173,6 @@ def _check(facts: Mapping[str, Any], name: str) -> None:
             "three numbers",
             facts[key],
         )
-
-
-def _digest(path: Path) -> str:
-    """Of the file, and of the external data a large model keeps beside it."""
-    files = [path, *sorted(path.parent.glob(f"{path.name}*data"))]
-    return hashlib.sha256("".join(sha256_of_file(file) for file in files).encode()).hexdigest()
 
 
 def _own_labels(session: Any) -> dict[str, list[str]]:

@@ -1,0 +1,88 @@
+"""Which files an ONNX model is made of: itself, and the data files its tensors name.
+
+The `onnx` package is not needed: only the few fields of the file's protobuf that lead to tensors are followed.
+"""
+
+import hashlib
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+from strobe.core.files import sha256_of_file
+
+__all__ = ["digest_of_onnx", "external_files"]
+
+_INSIDE: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {13: "entry"},
+}
+"""By message of onnx.proto: the fields that lead to tensors, and which message each holds."""
+
+Content = bytes | mmap.mmap
+
+
+def digest_of_onnx(path: Path) -> str:
+    """The sha256 over the file and every data file beside it that its tensors lie in."""
+    files = [path, *external_files(path)]
+    return hashlib.sha256("".join(sha256_of_file(file) for file in files).encode()).hexdigest()
+
+
+def external_files(path: Path) -> list[Path]:
+    """The data files that tensors of the model name and that are there, sorted."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        try:
+            names = set(_locations(content, 0, len(content), "model"))
+        except (IndexError, ValueError):  # no protobuf: whoever runs the file says so
+            names = set()
+    beside = sorted({path.parent / name for name in names if name})
+    return [file for file in beside if file.is_file()]
+
+
+def _locations(content: Content, start: int, end: int, kind: str) -> Iterator[str]:
+    """The locations of external data inside one message, found by walking down to its tensors."""
+    for number, begin, finish in _fields(content, start, end):
+        inner = _INSIDE[kind].get(number)
+        if inner == "entry":
+            entry = {key: content[first:last] for key, first, last in _fields(content, begin, finish)}
+            if entry.get(1) == b"location":
+                yield entry.get(2, b"").decode("utf-8", "surrogateescape")
+        elif inner is not None:
+            yield from _locations(content, begin, finish, inner)
+
+
+def _fields(content: Content, place: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Number, begin and end of every field that has a length; the others are passed over."""
+    while place < end:
+        tag, place = _varint(content, place)
+        wire = tag & 7
+        if wire == 0:
+            _, place = _varint(content, place)
+        elif wire == 1:
+            place += 8
+        elif wire == 5:
+            place += 4
+        elif wire == 2:
+            length, place = _varint(content, place)
+            if place + length > end:
+                raise ValueError("a field reaches past its message")
+            yield tag >> 3, place, place + length
+            place += length
+        else:
+            raise ValueError("no protobuf")
+
+
+def _varint(content: Content, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[place]
+        value, place, shift = value | (byte & 127) << shift, place + 1, shift + 7
+        if byte < 128:
+            return value, place
+        if shift > 63:
+            raise ValueError("no protobuf")

@@ -1,0 +1,165 @@
+"""Somebody's own file: what it raises, prints and is given."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strobe.core.errors import ModelFailed, StrobeError
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Classifier
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+
+PETS = LabelSpace.of_names("pets", ["cat", "dog"])
+OPTIONS = LoadOptions(device="cpu", label_space=PETS)
+IMAGE = np.zeros((4, 4, 3), dtype=np.uint8)
+
+FILE = """\
+import sys
+import numpy as np
+from strobe.core.records import ModelSpec
+print("at import")
+
+class Object:
+    def __init__(self, options):
+        self.options = options
+        self.spec = ModelSpec(name="o", provider="py", task="classification", weights="0" * 64,
+                              label_space=options.label_space)
+    def prepare(self, image):
+        if self.options.image_size == 13:
+            sys.exit(0)
+        return int("x") if self.options.image_size == 12 else image
+    def forward(self, prepared):
+        print("while predicting")
+        if self.options.image_size == 14:
+            raise KeyboardInterrupt
+        return np.zeros((len(prepared), 2), np.float32)
+
+def pair(options):
+    def scores(images):
+        if options.image_size == 13:
+            raise SystemExit(3)
+        return [[1 / options.batch_size, 0] for _ in images] if options.image_size != 12 else missing
+    return scores, ["cat", "dog"]
+
+def optional(options=None):
+    return (lambda images: np.full((len(images), 2), options.weights.stat().st_size)), ["cat", "dog"]
+
+def deaf():
+    return (lambda images: np.zeros((len(images), 2))), ["cat", "dog"]
+
+def leaves(options):
+    print("in the factory")
+    sys.exit(0)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.py"
+    path.write_text(FILE)
+    return path
+
+
+def _line(text: str) -> int:
+    return next(number for number, line in enumerate(FILE.splitlines(), start=1) if text in line)
+
+
+def test_leaving_is_a_failure_of_that_model(mine: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelFailed, match=r"SystemExit in line \d+: the file asked to exit \(code 0\)"):
+        load_model("py:mine.py:leaves", OPTIONS)
+    (tmp_path / "exits.py").write_text("import argparse\nargparse.ArgumentParser().parse_args(['--no'])\n")
+    with pytest.raises(ModelFailed, match=r"SystemExit in line 2: the file asked to exit \(code 2\)"):
+        load_model("py:exits.py:make", OPTIONS)
+    for factory, text in (("Object", "sys.exit(0)"), ("pair", "raise SystemExit")):
+        model: Any = load_model(f"py:mine.py:{factory}", LoadOptions(device="cpu", label_space=PETS, image_size=13))
+        with pytest.raises(Exception, match=rf"asked to exit .*\(line {_line(text)} of mine.py\)") as caught:
+            model.forward([model.prepare(IMAGE)])
+        assert type(caught.value).__name__ == "SystemExit"
+
+
+def test_errors_while_running_carry_the_line(mine: Path) -> None:
+    for factory, kind, text in (("Object", "ValueError", 'int("x")'), ("pair", "NameError", "else missing")):
+        model: Any = load_model(f"py:{mine}:{factory}", LoadOptions(device="cpu", label_space=PETS, image_size=12))
+        with pytest.raises(Exception, match=rf"\(line {_line(text)} of mine.py\)") as caught:
+            model.forward([model.prepare(IMAGE)])
+        assert type(caught.value).__name__ == kind
+
+
+def test_an_error_at_import_carries_the_line_of_a_relative_path_too(mine: Path) -> None:
+    mine.write_text("import numpy\n\nnumpy.nothing_of_the_kind\n")
+    with pytest.raises(ModelFailed, match="AttributeError in line 3"):
+        load_model("py:mine.py:make", OPTIONS)
+
+
+def test_ctrl_c_stays_ctrl_c(mine: Path) -> None:
+    model: Any = load_model("py:mine.py:Object", LoadOptions(device="cpu", label_space=PETS, image_size=14))
+    with pytest.raises(KeyboardInterrupt):
+        model.forward([model.prepare(IMAGE)])
+
+
+def test_what_it_prints_goes_to_stderr(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model: Any = load_model("py:mine.py:Object", OPTIONS)
+    model.forward([model.prepare(IMAGE)])
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "at import\nwhile predicting\n"
+
+
+def test_everything_that_can_change_the_answers_is_in_the_spec(mine: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text("{}")
+    ways: list[dict[str, Any]] = [{}, {"image_size": 64}, {"precision": "bfloat16"}, {"settings": tmp_path / "s.json"}]
+    for factory in ("Object", "pair"):
+        specs = [load_model(f"py:mine.py:{factory}", LoadOptions(label_space=PETS, **way)).spec for way in ways]
+        (tmp_path / "w.bin").write_bytes(b"one")
+        specs.append(load_model(f"py:mine.py:{factory}@w.bin", OPTIONS).spec)
+        (tmp_path / "w.bin").write_bytes(b"two")
+        specs.append(load_model(f"py:mine.py:{factory}@w.bin", OPTIONS).spec)
+        (tmp_path / "s.json").write_text('{"a": 1}')
+        specs.append(load_model(f"py:mine.py:{factory}", LoadOptions(label_space=PETS, **ways[3])).spec)
+        (tmp_path / "s.json").write_text("{}")
+        mine.write_text(FILE + "# changed\n")
+        specs.append(load_model(f"py:mine.py:{factory}", OPTIONS).spec)
+        mine.write_text(FILE)
+        keys = {json.dumps([spec.weights, dict(spec.preprocessing)], sort_keys=True) for spec in specs}
+        assert len(keys) == len(specs)
+
+
+def test_the_file_after_at_reaches_the_factory_or_is_refused(mine: Path, tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(b"seven..")
+    model: Any = load_model("py:mine.py:optional@w.bin", OPTIONS)
+    assert model.spec.name == "py:mine.py:optional@w.bin"
+    assert model.forward([IMAGE]).tolist() == [[7, 7]]
+    with pytest.raises(StrobeError, match="takes no options"):
+        load_model("py:mine.py:deaf@w.bin", OPTIONS)
+    with pytest.raises(StrobeError, match="takes no options"):
+        load_model("py:mine.py:deaf", LoadOptions(settings=tmp_path / "w.bin"))
+
+
+def test_a_torch_classifier_stays_one(mine: Path) -> None:
+    from strobe.models.torch_classifier import TorchClassifier, plan_of
+
+    mine.write_text(
+        "import torch\n"
+        "from strobe.models.plan import ImagePlan\n"
+        "from strobe.models.torch_classifier import classifier_of\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layer = torch.nn.Linear(1, 2)\n"
+        "    def forward(self, pixels):\n"
+        "        raise RuntimeError('no')\n"
+        "def make(options):\n"
+        "    return classifier_of(Net(), name='net', provider='py', plan=ImagePlan(size_hw=(8, 8)),\n"
+        "                         label_space=options.label_space, options=options)\n"
+    )
+    model: Any = load_model("py:mine.py:make", OPTIONS)
+    assert isinstance(model, TorchClassifier)
+    assert isinstance(model, Classifier)
+    assert plan_of(model) is not None
+    with pytest.raises(Exception, match=r"no \(line 9 of mine.py\)"):
+        model.forward([model.prepare(np.zeros((9, 9, 3), dtype=np.uint8))])

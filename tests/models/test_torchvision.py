@@ -1,0 +1,145 @@
+"""torchvision's models are built as torchvision builds them for the weights that are asked for."""
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torchvision import models
+from torchvision.models.regnet import BlockParams
+
+from strobe.core.errors import ModelFailed, StrobeError
+from strobe.models import torchvision as adapter
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+
+CPU = LoadOptions(device="cpu")
+EVERY = {
+    (name, weights.meta["min_size"]): (name, weights.name)
+    for name in models.list_models(module=models)
+    for weights in models.get_model_weights(name)
+    if weights.meta["categories"]
+}
+"""Every builder, with a tag for each size its weights are made for."""
+
+
+@pytest.fixture(autouse=True)
+def real_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RegNets reckon their widths with tensors, which a device without memory cannot."""
+    reckon = BlockParams.from_init_params.__func__
+
+    def on_cpu(cls: type[BlockParams], *args: Any, **kwargs: Any) -> Any:
+        with torch.device("cpu"):
+            return reckon(cls, *args, **kwargs)
+
+    monkeypatch.setattr(BlockParams, "from_init_params", classmethod(on_cpu))
+
+
+def _facts(module: torch.nn.Module) -> dict[str, Any]:
+    """Every plain value a module and its parts hold, and the shapes of its weights."""
+    plain = (bool, int, float, str, tuple)
+    facts: dict[str, Any] = {"shapes": {name: tuple(one.shape) for name, one in module.state_dict().items()}}
+    for name, part in module.named_modules():
+        values = {key: one for key, one in vars(part).items() if isinstance(one, plain) and key != "training"}
+        facts[name] = (type(part).__name__, values)
+    return facts
+
+
+@pytest.mark.parametrize(("name", "tag"), EVERY.values())
+def test_own_weights_meet_the_network_the_published_ones_would(
+    name: str, tag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = models.get_model_weights(name)[tag]
+    with torch.device("meta"), monkeypatch.context() as patched:
+        patched.setattr(models.WeightsEnum, "get_state_dict", lambda *_, **__: OrderedDict())
+        patched.setattr(torch.nn.Module, "load_state_dict", lambda *_, **__: None)
+        theirs = models.get_model(name, weights=chosen)
+    state = theirs.state_dict()
+    n_classes = adapter.classes_of_state(state)
+    assert n_classes == len(chosen.meta["categories"]), "the number of classes is read off the weights"
+    with torch.device("meta"):
+        ours = adapter._like_published(name, chosen, state, n_classes=n_classes)
+    assert _facts(ours) == _facts(theirs)
+
+
+def _served(monkeypatch: pytest.MonkeyPatch, state: dict[str, torch.Tensor]) -> None:
+    """Let the download give this state."""
+    monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", lambda *_, **__: OrderedDict(state))
+
+
+@pytest.fixture(scope="module")
+def densenet() -> dict[str, torch.Tensor]:
+    """A DenseNet's tensors under the names they are published with."""
+    torch.manual_seed(0)
+    state = models.densenet121(weights=None).state_dict()
+    state = {key: one for key, one in state.items() if not key.endswith("num_batches_tracked")}
+    old = {key.replace("norm1.", "norm.1.").replace("norm2.", "norm.2."): one for key, one in state.items()}
+    return {key.replace("conv1.", "conv.1.").replace("conv2.", "conv.2."): one for key, one in old.items()}
+
+
+def test_published_weights_come_through_the_builder(
+    densenet: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _served(monkeypatch, densenet)
+    assert len(load_model("torchvision:densenet121", CPU).spec.label_space) == 1000
+    torch.manual_seed(0)
+    _served(monkeypatch, models.googlenet(weights=None, init_weights=False, aux_logits=True).state_dict())
+    model: Any = load_model("torchvision:googlenet", CPU)
+    assert model._module.transform_input
+    assert model.spec.preprocessing["transform_input"] is True, "part of the key"
+
+
+def test_a_published_file_loads_as_a_file_too(densenet: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    torch.save(OrderedDict(densenet), tmp_path / "densenet121.pth")
+    assert load_model(f"torchvision:densenet121@{tmp_path / 'densenet121.pth'}", CPU).spec.weights
+    save_file(models.mnasnet0_5(weights=None).state_dict(), str(tmp_path / "mnasnet.safetensors"))
+    assert load_model(f"torchvision:mnasnet0_5@{tmp_path / 'mnasnet.safetensors'}", CPU).spec.weights
+
+
+def test_a_vision_transformer_of_another_size_and_of_an_older_day(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    state = models.vit_b_16(weights=None, image_size=384).state_dict()
+    renamed = {".mlp.0.": ".mlp.linear_1.", ".mlp.3.": ".mlp.linear_2."}
+    old = OrderedDict()
+    for key, tensor in state.items():
+        for new, before in renamed.items():
+            key = key.replace(new, before)
+        old[key] = tensor
+    old._metadata = {"": {"version": 1}}  # type: ignore[attr-defined]
+    torch.save(old, tmp_path / "vit.pth")
+    model: Any = load_model(f"torchvision:vit_b_16/IMAGENET1K_SWAG_E2E_V1@{tmp_path / 'vit.pth'}", CPU)
+    assert model.plan.size_hw == (384, 384)
+    assert torch.equal(model._module.state_dict()["encoder.layers.encoder_layer_0.mlp.0.weight"],
+                       state["encoder.layers.encoder_layer_0.mlp.0.weight"])  # fmt: skip
+    image = np.random.default_rng(0).integers(0, 256, (50, 60, 3), dtype=np.uint8)
+    assert model.forward([model.prepare(image)]).shape == (1, 1000)
+    with pytest.raises(ModelFailed, match="do not fit"):
+        load_model(f"torchvision:vit_b_16@{tmp_path / 'vit.pth'}", CPU)
+
+
+def test_weights_without_a_classifier_are_refused() -> None:
+    with pytest.raises(ModelFailed, match="no classifier"):
+        load_model("torchvision:vgg16/IMAGENET1K_FEATURES", CPU)
+
+
+class _Bomb:
+    def __init__(self, flag: str) -> None:
+        self.flag = flag
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return open, (self.flag, "w")
+
+
+def test_published_weights_run_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    place = tmp_path / "hub/checkpoints" / models.ResNet18_Weights.DEFAULT.url.rsplit("/", 1)[-1]
+    place.parent.mkdir(parents=True)
+    torch.save({"conv1.weight": _Bomb(str(tmp_path / "flag"))}, place)
+    with pytest.raises(StrobeError) as caught:
+        load_model("torchvision:resnet18", CPU)
+    assert not (tmp_path / "flag").exists()
+    assert "\n" not in str(caught.value)
+    assert "would run code" in str(caught.value)
