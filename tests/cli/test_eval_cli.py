@@ -138,6 +138,7 @@ def test_words_that_do_not_go_together(dataset: Dataset, tmp_path: Path) -> None
         (("score", tmp_path / "data", "-m", spec, "--seed", "-1"), "--seed"),
         (("score", tmp_path / "data", "-m", spec, "--compare-review"), "no votes"),
         (("eval", tmp_path / "data", "-m", "preds:x.json"), "--out"),
+        (("eval", tmp_path / "data", "-m", spec, "-o", tmp_path / "e", "--show", "m", "--no-report"), "--no-report"),
     ):
         code, _, err = go(*words)
         assert code == 2, err
@@ -201,3 +202,19 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(dataset: Dataset, tmp_path: Path)
     assert "interrupted; finished work is kept" in err
     assert "Traceback" not in err
     assert not (tmp_path / "run").exists()
+
+
+def test_eval_shows_the_models_asked_for_first(dataset: Dataset, tmp_path: Path) -> None:
+    for seed, name in enumerate("ab"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(scores_of(dataset, seed=seed)))
+    models = ["-m", f"preds:{tmp_path}/a.json", "-m", f"preds:{tmp_path}/b.json"]
+    for first in "ab":
+        words = ["eval", tmp_path / "data", *models, "-o", tmp_path / "run", "--show", first, "--bootstrap", 100, "-q"]
+        assert go(*words)[0] == 0
+        page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+        data = json.loads(re.search(r'id="gallery-data">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+        assert data["models"][0] == first
+    code, _, err = go(*words[:-5], "--show", "nobody", "--bootstrap", 100, "-q")
+    assert code == 0
+    assert "no report: --show:" in err
+    assert "has no results of nobody; it has" in err

@@ -2,8 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from strobe.core.predictions import Predictions
 from strobe.report.page import write_report
 
 pytestmark = pytest.mark.browser
@@ -223,6 +225,40 @@ def test_fits_a_phone_in_light_and_dark(chromium, address, scheme):
     assert light == (scheme == "light")
     assert errors == []
     context.close()
+
+
+def test_captions_stay_on_a_phone_and_a_hidden_column_has_no_legend(chromium, address):
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(address)
+    captions = page.locator("caption span")
+    assert captions.count() >= 2
+    for place in range(captions.count()):
+        box = captions.nth(place).bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    assert not page.locator("table.headline th.visual").first.is_visible()
+    assert not page.get_by_text("Round blue").first.is_visible()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    assert page.get_by_text("Round blue").first.is_visible()
+    context.close()
+
+
+def test_a_gallery_without_flickers_opens_with_sets(browser_page, painted, tmp_path):
+    dataset, _, results, source = painted
+    truth = np.zeros(len(dataset.frames), dtype=int)
+    truth[dataset.labels.frame] = dataset.labels.label
+    models = {"m": Predictions.from_labels("m", np.where(truth < 2, truth, 0))}
+    found = {**results, "models": {"m": {"task": "classification"}}, "comparison": [], "trend": {"reason": "none"}}
+    page, log = browser_page
+    page.goto(write_report(tmp_path, found, dataset, models, source).as_uri())
+    assert page.locator("#viewer").is_visible()
+    assert page.locator("#f-status").input_value() == "wrong"
+    assert cards(page).count() == 6
+    page.select_option("#f-status", "holds")
+    assert cards(page).count() == 6
+    assert not page.locator("#f-while").is_visible()  # there is no other model
+    assert log.errors == []
 
 
 def test_text_has_contrast_in_light_and_dark(chromium, address):

@@ -133,3 +133,31 @@ def test_a_subset_is_asked_for_and_honoured(scored, tmp_path):
     path = report_run(part, ReportRequest(subset=some))
     assert {one["v"] for one in gallery(path)["sets"]} <= {f"clip{video:03d}" for video in range(12)}
     assert gallery(path)["n_sets"] == 12
+
+
+def test_models_are_shown_as_asked_and_own_ones_before_those_of_the_testbed(scored):
+    from types import SimpleNamespace
+
+    from strobe.workflows.report import _is_own
+
+    _root, _data, run = scored
+    assert gallery(report_run(run))["models"] == ["steady-net", "quick-net"]
+    assert gallery(report_run(run, ReportRequest(show=("quick-net",))))["models"] == ["quick-net", "steady-net"]
+    result = CliRunner().invoke(command, [str(run), "--show", "quick-net", "-q"], catch_exceptions=False)
+    assert gallery(run / "report.html")["models"] == ["quick-net", "steady-net"], result.output
+    with pytest.raises(StrobeError, match=r"--show: .* has no results of nobody; it has steady-net, quick-net"):
+        report_run(run, ReportRequest(show=("nobody",)))
+
+    known, mine = "torchvision:resnet50/IMAGENET1K_V1", "timm:resnet50@mine.pth"
+    here = {name: SimpleNamespace(facts={"spec": {}}) for name in (known, mine)} | {"f": SimpleNamespace(facts={})}
+    assert [_is_own(name, here, {"command": "strobe eval d -m @testbed"}) for name in here] == [False, True, True]
+    assert _is_own(known, here, {"command": f"strobe eval d -m @testbed -m {known} -o run"})
+    assert not _is_own("gone", here, {})
+
+
+def test_more_than_can_be_told_apart_are_refused(scored, monkeypatch):
+    from strobe.workflows import report
+
+    monkeypatch.setattr(report, "MOST_SHOWN", 1)
+    with pytest.raises(StrobeError, match="2 models; at most 1 can be told apart"):
+        report_run(scored[2], ReportRequest(show=("quick-net", "steady-net")))

@@ -178,7 +178,7 @@ def _sentence(c: Comparison) -> str:
     what = _WORDS[c.metric]
     low, high = c.difference.low, c.difference.high
     if c.p_holm is not None:
-        sure, how = c.p_holm < LEVEL, f"p = {c.p_holm:.2g} after Holm, {c.test}"
+        sure, how = c.p_holm < LEVEL, f"p = {_p(c.p_holm)} after Holm, {c.test}"
     else:
         # No exact test stands behind a drop: an interval of few videos, known to be too narrow, decides nothing.
         known = low is not None and high is not None and (low > 0 or high < 0)
@@ -197,6 +197,15 @@ def _sentence(c: Comparison) -> str:
     if c.metric == "drop":
         return f"{first} flickers more than {second}: its {what} is larger {figures}."
     return f"{first} is better than {second} in {what} {figures}."
+
+
+def _p(p: float) -> str:
+    """A p-value to two digits, more where rounding would put it on the wrong side of the level.
+
+    >>> _p(0.0123), _p(0.0496), _p(0.04997)
+    ('0.012', '0.0496', '0.04997')
+    """
+    return next((t for n in range(2, 12) if (float(t := f"{p:.{n}g}") < LEVEL) == (p < LEVEL)), f"{p:.2g}")
 
 
 def _points(value: float) -> str:

@@ -21,7 +21,7 @@ STATUSES: tuple[Status, ...] = ("holds", "breaks", "wrong", "unscored")
 already; not predicted everywhere. For a detector: AP never below the anchor's; below it somewhere; nothing right on the
 anchor; not predicted everywhere."""
 
-_HELD_SHARE = 6  # of every so many sets shown, one that all models hold: a gallery of failures alone misleads
+_SHARE = 6  # of every so many sets, one that all models hold and one lost at the anchor: flickers alone mislead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +170,8 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int) -> Choice:
     """At most `limit` sets to look at, the same for the same input.
 
     Flickers come first, taken in turn from every (model, class) so that none crowds out the others, the most
-    striking of each first; sets on which models part are preferred among equals. One in six is a set that every
-    model holds.
+    striking of each first; sets on which models part are preferred among equals. One in six is a set without a
+    flicker that some model gets wrong on the anchor already, and one in six a set that every model holds.
     """
     expect(limit >= 0, "limit", ">= 0", limit)
     counts = {one.model: {status: int((one.status == status).sum()) for status in STATUSES} for one in judges}
@@ -181,11 +181,12 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int) -> Choice:
     flickers = (status == "breaks").any(axis=0)
     parted = flickers & (status == "holds").any(axis=0)
     held = np.flatnonzero((status == "holds").all(axis=0))
-    n_held = min(len(held), limit // _HELD_SHARE)
-    chosen = _in_turn(dataset, judges, parted, limit - n_held)
-    # Spread the held ones over the dataset instead of taking the first video's.
-    places = np.linspace(0, max(len(held) - 1, 0), n_held).round().astype(int)
-    chosen += [int(row) for row in held[places]]
+    lost = np.flatnonzero((status == "wrong").any(axis=0) & ~flickers)
+    share = limit // _SHARE if flickers.any() else min(limit, _SHARE)
+    n_lost = min(len(lost), share)
+    n_held = min(len(held), share, limit - n_lost)
+    chosen = _in_turn(dataset, judges, parted, limit - n_lost - n_held)
+    chosen += _spread(lost, n_lost) + _spread(held, n_held)
     return Choice(
         sets=tuple(view(dataset, judges, row) for row in chosen),
         counts=counts,
@@ -209,6 +210,12 @@ def view(dataset: Dataset, judges: Sequence[Judge], set_row: int) -> SetView:
         anchor=anchor,
         models=tuple(judge.view(set_row) for judge in judges),
     )
+
+
+def _spread(rows: NDArray[np.int64], n: int) -> list[int]:
+    """Some of the sets from all over the dataset instead of the first video's alone."""
+    places = np.linspace(0, max(len(rows) - 1, 0), n).round().astype(int)
+    return [int(row) for row in rows[places]]
 
 
 def _in_turn(dataset: Dataset, judges: Sequence[Judge], parted: NDArray[np.bool_], limit: int) -> list[int]:

@@ -86,8 +86,8 @@ def ceiling(dataset: Dataset, *, source: str = "ilsvrc-2012") -> dict[str, Any] 
 def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> dict[str, Any]:
     """The best a model of another label space can do here: anchors and sets whose every right answer it cannot give.
 
-    `childless` are the dataset's classes no class of `source` maps to. A set is out of reach if its anchor or any
-    member is.
+    `childless` are the dataset's classes no class of `source` maps to; those that frames of its sets have are named.
+    A set is out of reach if its anchor or any member is.
     """
     reachable = np.ones(len(dataset.info.label_space), dtype=bool)
     reachable[list(childless)] = False
@@ -98,9 +98,10 @@ def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> 
     judged = sets.frame if dataset.info.label_source == "frame" else sets.anchor_frame[sets.set]
     lost = np.bincount(sets.set[~can[judged]], minlength=dataset.n_sets) > 0
     n = dataset.n_sets
+    present = set(dataset.labels.label[np.isin(dataset.labels.frame, judged)].tolist())
     return {
         "source": source,
-        "childless": [dataset.info.label_space.names[place] for place in childless],
+        "childless": [dataset.info.label_space.names[place] for place in childless if place in present],
         "n": n,
         "anchors_out_of_reach": int((~anchors).sum()),
         "sets_out_of_reach": int(lost.sum()),

@@ -23,6 +23,7 @@ __all__ = [
     "progress",
     "quiet_option",
     "seed_option",
+    "show_option",
 ]
 
 
@@ -41,6 +42,10 @@ quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
 seed_option = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
 )
+show_option = click.option(
+    "--show", multiple=True, metavar="MODEL",
+    help="A model that figures and gallery show first, of the 8 they have room for; may be repeated.",
+)  # fmt: skip
 dataset_option = click.option("--dataset", type=folder(), help="Where the run's dataset lies now, if it was moved.")
 
 

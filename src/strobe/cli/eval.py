@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import folder, json_option, out_option, print_json, progress, quiet_option
+from strobe.cli.common import folder, json_option, out_option, print_json, progress, quiet_option, show_option
 from strobe.cli.predicting import model_option, predicting_options
 from strobe.cli.scoring import scoring_options
-from strobe.core.errors import printable
+from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
     from strobe.workflows.predict import PredictOptions
@@ -26,6 +26,7 @@ __all__ = ["command"]
 @model_option
 @out_option(what="predictions, results and report")
 @click.option("--no-report", is_flag=True, help="Stop after the figures.")
+@show_option
 @predicting_options
 @scoring_options
 @json_option
@@ -35,6 +36,7 @@ def command(
     models: tuple[str, ...],
     out: Path,
     no_report: bool,
+    show: tuple[str, ...],
     prediction: "PredictOptions",
     request: "ScoreRequest",
     as_json: bool,
@@ -48,9 +50,11 @@ def command(
     from strobe.report.terminal import print_headline
     from strobe.workflows.evaluate import evaluate
 
+    if show and no_report:
+        raise click.UsageError("--show is for the report; leave out --no-report")
     found = evaluate(
         dataset, models, out, prediction=replace(prediction, merge=request.merge), request=request,
-        progress=progress(quiet=quiet or as_json), with_report=not no_report,
+        progress=progress(quiet=quiet or as_json), with_report=not no_report, show=show,
     )  # fmt: skip
     if as_json:
         print_json(found.results)
@@ -63,6 +67,7 @@ def command(
     for line in found.left_out:
         click.echo(f"left out: {printable(line, limit=500)}", err=True)
     for one in found.failed:
-        click.echo(f"failed: {printable(one.name)}: {printable(one.error, limit=500)}", err=True)
+        said = without_name(one.name, one.error or "")
+        click.echo(f"failed: {printable(one.name)}: {printable(said, limit=500)}", err=True)
     if found.failed:
         raise click.exceptions.Exit(1)

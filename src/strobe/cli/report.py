@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from strobe.cli.common import folder, progress, quiet_option
+from strobe.cli.common import folder, progress, quiet_option, show_option
 
 __all__ = ["command"]
 
@@ -14,11 +14,19 @@ __all__ = ["command"]
 @click.option("--gallery", type=click.IntRange(0), default=36, show_default=True, help="Sets in the gallery at most.")
 @click.option("--picture-px", type=click.IntRange(32, 2000), default=400, show_default=True, help="Longest side.")
 @click.option("--max-mb", type=click.FloatRange(0.1), default=11.0, show_default=True, help="Pictures in all, MB.")
+@show_option
 @click.option("--dataset", type=folder(), help="Where the dataset lies now, if it was moved.")
 @click.option("--subset", type=click.Path(path_type=Path), help="The subset file the run was scored with.")
 @quiet_option
 def command(
-    run: Path, gallery: int, picture_px: int, max_mb: float, dataset: Path | None, subset: Path | None, quiet: bool
+    run: Path,
+    gallery: int,
+    picture_px: int,
+    max_mb: float,
+    show: tuple[str, ...],
+    dataset: Path | None,
+    subset: Path | None,
+    quiet: bool,
 ) -> None:
     """Write RUN/report.html: one page with tables, figures and a gallery of flickers, to read and to share.
 
@@ -28,5 +36,6 @@ def command(
     from strobe.workflows.report import ReportRequest, report_run
 
     options = ReportOptions(gallery_sets=gallery, picture_px=picture_px, max_megabytes=max_mb)
-    path = report_run(run, ReportRequest(options=options, dataset=dataset, subset=subset), progress(quiet=quiet))
+    request = ReportRequest(options=options, dataset=dataset, subset=subset, show=show)
+    path = report_run(run, request, progress(quiet=quiet))
     click.echo(str(path))

@@ -6,7 +6,7 @@ from typing import Any
 
 from strobe.core.errors import printable
 from strobe.report.style import GREY, INK, MUTED, Drawing, colour_of, marker_of
-from strobe.report.wording import short
+from strobe.report.wording import MOST_SHOWN, short
 
 __all__ = [
     "MOST_LINES",
@@ -14,15 +14,18 @@ __all__ = [
     "Series",
     "band",
     "end_labels",
+    "in_points",
     "legend_below",
     "missing",
     "per_cent",
     "series_lines",
+    "shares",
+    "whole_numbers",
 ]
 
 Json = Mapping[str, Any]
 
-MOST_LINES = 8
+MOST_LINES = MOST_SHOWN
 """Models drawn in colour in one figure; more turn into noise. The rest are in the tables."""
 
 
@@ -56,12 +59,41 @@ class Series:
 
 def per_cent(axes: Any, *, which: str = "y") -> None:
     """Tick labels in per cent."""
+    _hundredths(axes, which, " %")
+
+
+def in_points(axes: Any, *, which: str = "x") -> None:
+    """Tick labels in percentage points: what is drawn is a difference, and the axis' label says so."""
+    _hundredths(axes, which, "")
+
+
+def _hundredths(axes: Any, which: str, unit: str) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis = axes.yaxis if which == "y" else axes.xaxis
     tight = which == "x" and axes.figure.get_figwidth() < 5
     axis.set_major_locator(MaxNLocator(nbins=4 if tight else 6, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %".replace("-", "−")))
+
+    def text(value: float, _: object) -> str:
+        # As many digits as the steps need: 62.5 is not 62, nor 63.
+        ticks = [100 * float(tick) for tick in axis.get_majorticklocs()]
+        digits = next((n for n in range(4) if all(abs(tick - round(tick, n)) < 1e-6 for tick in ticks)), 4)
+        return f"{100 * value:.{digits}f}{unit}".replace("-", "−")
+
+    axis.set_major_formatter(FuncFormatter(text))
+
+
+def shares(axes: Any) -> None:
+    """Limits of y that leave out what no share can be, which a flat line at an end would otherwise draw."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(low, -0.012), min(high, 1.012))
+
+
+def whole_numbers(axes: Any) -> None:
+    """Ticks of x at whole numbers: there is no quarter of a frame."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
 
 
 def band(axes: Any, series: Series, *, step: bool = False) -> None:

@@ -6,18 +6,23 @@ from itertools import combinations
 from typing import Any
 
 from strobe.core.errors import printable
-from strobe.report.drawing import (
-    MOST_LINES,
-    Figure,
-    Series,
-    missing,
-    names_on_y,
-    per_cent,
-    series_lines,
-)
+from strobe.report.drawing import Figure, Series, missing, names_on_y, per_cent, series_lines, shares, whole_numbers
 from strobe.report.published import Reference, references_for
 from strobe.report.style import GREY, INK, MUTED, PAPER, RIGHT, WRONG, colour_of, draw, marker_of
-from strobe.report.wording import estimate, listed, models_of, percent, plain_number, points, short, value_of
+from strobe.report.subject import subject
+from strobe.report.wording import (
+    counted,
+    estimate,
+    listed,
+    models_of,
+    percent,
+    plain_number,
+    points,
+    short,
+    shown_of,
+    shown_text,
+    value_of,
+)
 
 __all__ = ["curve", "first_failure", "per_class", "time_curve", "trend"]
 
@@ -40,13 +45,19 @@ def trend(results: Json) -> Figure:
     fit = fit if fit.get("slope") is not None and fit.get("intercept") is not None else None
 
     named = len(models) <= 4 and not _crowded(models)
+    shown = {m: models[m] for m in shown_of(results) if m in models}
+    words = subject(results)
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         xs = [value_of(d, "acc_orig") or 0.0 for d in models.values()]
         ys = [value_of(d, "acc_pmk") or 0.0 for d in models.values()]
         every = xs + ys + [v for one in references for pair in one.points for v in pair]
-        low, high = max(0.0, min(every) - 0.05), min(1.0, max(every) + 0.04) + 0.015
+        ends = [data[key][end] for data in shown.values() for key in ("acc_orig", "acc_pmk") for end in ("low", "high")
+                if data[key].get(end) is not None]  # fmt: skip
+        low = max(0.0, min([min(every) - 0.05, *(end - 0.01 for end in ends)]))
+        low = low or -0.015  # a model at nought keeps its whole marker
+        high = min(1.0, max([max(every) + 0.04, *(end + 0.01 for end in ends)])) + 0.015
         axes.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
         axes.annotate(
             "no drop (y = x)", xy=(low + 0.04 * (high - low),) * 2, xytext=(0, 7), textcoords="offset points",
@@ -60,11 +71,11 @@ def trend(results: Json) -> Figure:
         if fit is not None:
             line = [_fit_at(fit, x) for x in (low, high)]
             axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label="fit of the\nstandard models here")
-        others = list(models.values())[MOST_LINES:]
+        others = [data for model, data in models.items() if model not in shown]
         if others:
             axes.plot([d["acc_orig"]["value"] for d in others], [d["acc_pmk"]["value"] for d in others], ".", color=INK,
                       alpha=0.6, zorder=3, label=f"{len(others)} other models of this run")  # fmt: skip
-        for place, (model, data) in enumerate(list(models.items())[:MOST_LINES]):
+        for place, (model, data) in enumerate(shown.items()):
             x, y = data["acc_orig"], data["acc_pmk"]
             colour = colour_of(place)
             axes.errorbar(
@@ -74,12 +85,14 @@ def trend(results: Json) -> Figure:
             )  # fmt: skip
             if not is_narrow and named:
                 right = x["value"] > (low + high) / 2  # names near the right edge go to the left of their point
+                above = y["value"] < low + 0.08 * (high - low)  # and near the lower one above it
                 axes.annotate(
                     short(printable(model), 22), xy=(x["value"], y["value"]), textcoords="offset points", color=colour,
-                    xytext=(-8 if right else 8, -12), fontweight="bold", zorder=5, ha="right" if right else "left",
+                    xytext=(-8 if right else 8, 6 if above else -12), ha="right" if right else "left",
+                    fontweight="bold", zorder=5,
                 )  # fmt: skip
         axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
-        axes.set_ylabel(f"acc_{_k(results)}: right on the anchor and every similar frame")
+        axes.set_ylabel(f"acc_{_k(results)}: right on the anchor and all {words.frames}")
         axes.set_aspect("equal", anchor="W")
         axes.grid(visible=True, axis="both")
         per_cent(axes, which="x")
@@ -95,7 +108,8 @@ def trend(results: Json) -> Figure:
         how="Each coloured point is a model of this run with its 95 % intervals; the lower it lies under the dashed "
         "line, the more right answers it loses. Grey: the papers' models, printed for k = 10, for orientation; they "
         "are never pooled with yours.",
-        drawing=draw(name, paint, wide=(7.4, 5.2), narrow=(3.9, 5.0)),
+        # On a phone the legend lies below: the more it holds, the taller the figure, or the plot would shrink.
+        drawing=draw(name, paint, wide=(7.4, 5.2), narrow=(3.9, 4.0 + 0.25 * (len(shown) + len(references)))),
     )
 
 
@@ -124,8 +138,13 @@ def _reach(found: Json) -> list[list[float]] | None:
 def _trend_sentence(results: Json, models: Mapping[str, Json], fit: Json | None) -> str:
     best = max(models, key=lambda m: value_of(models[m], "acc_orig") or 0.0)
     drops = {m: value_of(d, "drop") for m, d in models.items() if value_of(d, "drop") is not None}
-    text = f"{printable(best)} is the most accurate on the anchors ({percent(estimate(models[best], 'acc_orig'))})"
-    if len(drops) > 1:
+    accuracy = percent(estimate(models[best], "acc_orig"))
+    text = f"{printable(best)} is the most accurate on the anchors ({accuracy})"
+    if len(models) == 1:
+        text = f"{printable(best)} is right on {accuracy} of the anchors"
+    if len(drops) > 1 and len(set(drops.values())) == 1:
+        text += f"; all lose the same under {_k(results)} ({points(next(iter(drops.values())))})"
+    elif len(drops) > 1:
         least = min(drops, key=lambda m: drops[m] or 0.0)
         same = "and also loses least" if least == best else f"but {printable(least)} loses least"
         text += f", {same} under {_k(results)} ({points(drops[least])})"
@@ -144,20 +163,15 @@ def _line_series(models: Mapping[str, Json], *keys: str, x: str, y: str) -> list
     out = []
     for place, (model, data) in enumerate(models.items()):
         rows = [row for row in listed(data, *keys) if estimate(row, y)]
-        if rows and place < MOST_LINES:
+        if rows:
             out.append(Series(name=model, place=place, x=[float(row[x]) for row in rows], y=[row[y] for row in rows]))
     return out
-
-
-def _left_out(models: Mapping[str, Json]) -> str:
-    more = len(models) - MOST_LINES
-    return f" The {MOST_LINES} most robust of {len(models)} models are drawn; all are in tables/." if more > 0 else ""
 
 
 def curve(results: Json) -> Figure:
     """Accuracy against k."""
     name, title = "curve", "How fast does accuracy fall as the set grows?"
-    models = models_of(results)
+    models, words = shown_of(results), subject(results)
     series = _line_series(models, "curve", x="k", y="acc")
     if not series:
         return missing(name, title, "No accuracy for growing k was found in these results.")
@@ -165,24 +179,28 @@ def curve(results: Json) -> Figure:
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         series_lines(axes, series, is_narrow=is_narrow)
-        axes.set(xlabel="k: frames on either side of the anchor", ylabel="accuracy")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set(xlabel=words.k_label, ylabel="accuracy")
+        shares(axes)
+        whole_numbers(axes)
         per_cent(axes)
 
     first = series[0]
     start, end = float(first.y[0]["value"]), float(first.y[-1]["value"])
     half = next((x for x, e in zip(first.x, first.y, strict=True) if start - e["value"] >= (start - end) / 2), None)
+    reach = words.up_to(f"{first.x[-1]:.0f}")
     text = (
-        f"{printable(first.name)} starts at {percent(start)} on the anchors alone and is right on the whole set of "
-        f"±{first.x[-1]:.0f} frames in {percent(end)}"
+        f"{printable(first.name)} starts at {percent(start)} on the anchors alone and is right on the whole set "
+        f"{reach} in {percent(end)}"
+        if start > end
+        else f"{printable(first.name)} stays at {percent(start)}, from the anchors alone to the whole set {reach}"
     )
     if start > end and half:
-        text += f"; half of the loss has happened within ±{half:.0f}"
+        text += f"; half of the loss has happened {words.up_to(f'{half:.0f}')}"
     return Figure(
         name=name,
         title=title,
-        sentence=text + "." + _left_out(models),
-        how="The curve starts at acc_orig (k = 0) and can only fall: every further frame is one more chance to fail.",
+        sentence=text + "." + shown_text(results),
+        how="The curve starts at acc_orig (k = 0) and can only fall: all that joins a set is one more chance to fail.",
         drawing=draw(name, paint, wide=(7.4, 4.0), narrow=(3.9, 3.9)),
     )
 
@@ -190,29 +208,32 @@ def curve(results: Json) -> Figure:
 def time_curve(results: Json) -> Figure:
     """Accuracy against milliseconds."""
     name, title = "time_curve", "The same, in milliseconds"
-    models = models_of(results)
+    models = shown_of(results)
     series = _line_series(models, "time_curve", "points", x="ms", y="acc")
     if not series:
         reasons = {str((d.get("time_curve") or {}).get("reason") or "") for d in models.values()} - {""}
         why = f" ({printable(sorted(reasons)[0])})" if reasons else ""
-        return missing(name, title, f"no frame times are known for this data{why}.")
+        return missing(name, title, f"no accuracy against time is known for this data{why}.")
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         series_lines(axes, series, is_narrow=is_narrow, step=True, markers=False)
         axes.set(xlabel="milliseconds on either side of the anchor", ylabel="accuracy")
+        shares(axes)
         per_cent(axes)
 
     first = series[0]
     data = models[first.name].get("time_curve") or {}
+    start, end = float(first.y[0]["value"]), float(first.y[-1]["value"])
+    moves = f"falls from {percent(start)} to {percent(end)}" if start > end else f"stays at {percent(start)}"
     text = (
-        f"Within {first.x[-1]:.0f} ms of the anchor {printable(first.name)} falls from {percent(first.y[0])} to "
-        f"{percent(first.y[-1])}, over the {plain_number(data.get('n_sets'))} sets that reach that far."
+        f"Within {first.x[-1]:.0f} ms of the anchor {printable(first.name)} {moves}, over the "
+        f"{plain_number(data.get('n_sets'))} sets that reach that far."
     )
     return Figure(
         name=name,
         title=title,
-        sentence=text + _left_out(models),
+        sentence=text + shown_text(results),
         how="Ten frames last a second at 9 fps and a sixth of one at 59; time makes such videos comparable.",
         drawing=draw(name, paint, wide=(7.4, 4.0), narrow=(3.9, 3.9)),
     )
@@ -221,7 +242,7 @@ def time_curve(results: Json) -> Figure:
 def first_failure(results: Json) -> Figure:
     """How far from the anchor right answers last."""
     name, title = "first_failure", "How long does a right answer last?"
-    models = models_of(results)
+    models, words = shown_of(results), subject(results)
     series = _line_series(models, "first_failure", "survival", x="distance", y="alive")
     if not series:
         return missing(name, title, "no set has a right anchor and a member, so nothing can be followed.")
@@ -230,18 +251,28 @@ def first_failure(results: Json) -> Figure:
         axes = figure.subplots()
         started = [_from_one(line) for line in series]
         series_lines(axes, started, is_narrow=is_narrow, step=True, markers=False)
-        axes.set(xlabel="distance from the anchor, frames", ylabel="answers still right")
+        axes.set(xlabel=words.distance_label, ylabel="answers still right")
+        shares(axes)
+        if words.is_video:
+            whole_numbers(axes)
         per_cent(axes)
 
     first = series[0]
     data = models[first.name].get("first_failure") or {}
     median = data.get("median")
-    lasts = f"half have failed by ±{median:.0f} frames" if median is not None else "more than half last to the end"
+    right, lost = counted(data.get("n"), "right anchor"), plain_number(data.get("events"))
+    lasts = (
+        f"half have failed {words.up_to(f'{median:.0f}')}" if median is not None else "more than half last to the end"
+    )
     return Figure(
         name=name,
         title=title,
-        sentence=f"Of {plain_number(data.get('n'))} right anchors {printable(first.name)} loses "
-        f"{plain_number(data.get('events'))} inside their set; {lasts}." + _left_out(models),
+        sentence=(
+            f"Of {right} {printable(first.name)} loses {lost} inside the set; {lasts}."
+            if data.get("events")
+            else f"Of {right} {printable(first.name)} loses none inside the set."
+        )
+        + shown_text(results),
         how="Kaplan–Meier: only sets whose anchor is right, counted until the first wrong frame on either side; a set "
         "that ends earlier counts as long as it was seen.",
         drawing=draw(name, paint, wide=(7.4, 3.8), narrow=(3.9, 3.8)),
@@ -260,7 +291,7 @@ def per_class(results: Json) -> list[Figure]:
     """One dumbbell chart per model: original and perturbed accuracy of every class."""
     title = "Which classes flicker?"
     figures = []
-    for place, (model, data) in enumerate(list(models_of(results).items())[:MOST_LINES]):
+    for place, (model, data) in enumerate(shown_of(results).items()):
         rows = [row for row in listed(data, "per_class") if estimate(row, "acc_orig") and estimate(row, "acc_pmk")]
         if rows:
             figures.append(_dumbbell(f"per_class_{place + 1}", title, model, rows, _k(results)))

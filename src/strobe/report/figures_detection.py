@@ -4,10 +4,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from strobe.core.errors import printable
-from strobe.report.drawing import MOST_LINES, Figure, Series, missing, names_on_y, per_cent, series_lines, whisker
+from strobe.report.drawing import (
+    Figure,
+    Series,
+    missing,
+    names_on_y,
+    per_cent,
+    series_lines,
+    whisker,
+    whole_numbers,
+)
 from strobe.report.published import detection_rows
-from strobe.report.style import GREY, MUTED, RIGHT, SERIES, WRONG, colour_of, draw
-from strobe.report.wording import CAUSES, counted, estimate, listed, models_of, percent, points, short, value_of
+from strobe.report.style import GREY, MUTED, RIGHT, WRONG, colour_of, draw
+from strobe.report.subject import subject
+from strobe.report.wording import (
+    CAUSES,
+    counted,
+    estimate,
+    listed,
+    models_of,
+    percent,
+    points,
+    short,
+    shown_of,
+    shown_text,
+    value_of,
+)
 
 __all__ = ["curve", "errors", "overview", "per_class", "temporal"]
 
@@ -22,7 +44,7 @@ def overview(results: Json) -> Figure:
     """mAP and localization on anchors and worst frames, the papers' detectors below in grey."""
     name, title = "detection", "How much does detection lose?"
     rows: list[tuple[str, str, Json, Json, bool]] = []
-    for model, data in list(models_of(results, "detection").items())[:MOST_LINES]:
+    for model, data in shown_of(results, "detection").items():
         for what, part in (("detection", data), ("localization", data.get("localization") or {})):
             orig, worst = estimate(part, "map_orig"), estimate(part, "map_pmk")
             if orig and worst:
@@ -56,7 +78,7 @@ def overview(results: Json) -> Figure:
         per_cent(axes, which="x")
         figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, borderaxespad=0.2)
 
-    model, data = next(iter(models_of(results, "detection").items()))
+    model, data = next(iter(shown_of(results, "detection").items()))
     place = data.get("localization") or {}
     text = f"{printable(model)} loses {points(value_of(data, 'drop'))} of mAP"
     lost = value_of(place, "drop")
@@ -84,8 +106,8 @@ def curve(results: Json) -> Figure:
     """mAP against k."""
     name, title = "detection_curve", "How fast does mAP fall as the set grows?"
     series = []
-    models = models_of(results, "detection")
-    for place, (model, data) in enumerate(list(models.items())[:MOST_LINES]):
+    words = subject(results)
+    for place, (model, data) in enumerate(shown_of(results, "detection").items()):
         rows = [row for row in listed(data, "curve") if estimate(row, "map")]
         if rows:
             x = [float(row["k"]) for row in rows]
@@ -96,19 +118,19 @@ def curve(results: Json) -> Figure:
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         series_lines(axes, series, is_narrow=is_narrow)
-        axes.set(xlabel="k: frames on either side of the anchor", ylabel="mAP on the worst frames")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set(xlabel=words.k_label, ylabel="mAP on the worst frames")
+        whole_numbers(axes)
         per_cent(axes)
 
     first = series[0]
     near = next((e for x, e in zip(first.x, first.y, strict=True) if x == 1), None)
     text = f"{printable(first.name)} goes from {percent(first.y[0])} on the anchors to {percent(first.y[-1])} at "
     text += f"k = {first.x[-1]:.0f}"
-    text += f"; {percent(near)} are left with one frame on either side" if near else ""
+    text += f"; {percent(near)} are left at k = 1" if near else ""
     return Figure(
         name=name,
         title=title,
-        sentence=text + ".",
+        sentence=text + "." + shown_text(results, "detection"),
         how="Each frame’s own AP can only fall as k grows; mAP over the chosen frames usually does, but need not.",
         drawing=draw(name, paint, wide=(7.4, 3.8), narrow=(3.9, 3.8)),
     )
@@ -118,7 +140,7 @@ def per_class(results: Json) -> list[Figure]:
     """One dumbbell chart per detector: AP of every class on anchors and worst frames."""
     title = "Which classes does it lose?"
     figures = []
-    for place, (model, data) in enumerate(list(models_of(results, "detection").items())[:MOST_LINES]):
+    for place, (model, data) in enumerate(shown_of(results, "detection").items()):
         rows = [row for row in listed(data, "per_class") if estimate(row, "ap_orig") and estimate(row, "ap_pmk")]
         if rows:
             figures.append(_dumbbell(f"detection_class_{place + 1}", title, model, rows, _k(results)))
@@ -170,7 +192,7 @@ def errors(results: Json) -> Figure:
     name, title = "detection_errors", "Why did it break?"
     found = [
         (model, data["errors"])
-        for model, data in list(models_of(results, "detection").items())[:6]
+        for model, data in shown_of(results, "detection", 6).items()
         if (data.get("errors") or {}).get("failing")
     ]
     if not found:
@@ -224,7 +246,7 @@ def temporal(results: Json) -> Figure:
     name, title = "detection_tracks", "Do tracked objects flicker?"
     found = [
         (model, {key: estimate(data, "temporal", key) for key, _ in _TRACKS})
-        for model, data in list(models_of(results, "detection").items())[: len(SERIES)]
+        for model, data in shown_of(results, "detection").items()
     ]
     shown = [(key, words) for key, words in _TRACKS if any(values[key] for _, values in found)]
     if not shown:

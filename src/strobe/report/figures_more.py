@@ -5,23 +5,29 @@ from typing import Any
 
 from strobe.core.errors import printable
 from strobe.report.drawing import (
-    MOST_LINES,
     Figure,
     Series,
+    in_points,
     legend_below,
     missing,
     names_on_y,
     per_cent,
     series_lines,
+    shares,
     whisker,
+    whole_numbers,
     zero_line,
 )
+from strobe.report.ranges import bin_names, measure_of
 from strobe.report.style import GREY, INK, MUTED, RIGHT, WRONG, colour_of, draw, marker_of
-from strobe.report.wording import estimate, listed, models_of, percent, points, short
+from strobe.report.subject import Subject, subject
+from strobe.report.wording import estimate, is_sure, join, listed, models_of, percent, points, short, shown_of
 
 __all__ = ["by_fps", "by_hint", "comparison", "frame_types", "per_offset", "smoothing"]
 
 Json = Mapping[str, Any]
+
+_MOST_PAIRS = 15
 
 _METHODS = {
     "centred": ("centred window (looks ahead)", 0),
@@ -41,8 +47,8 @@ def _why(results: Json, key: str, otherwise: str) -> str:
 def per_offset(results: Json) -> Figure:
     """Error at every signed offset from the anchor."""
     name, title = "per_offset", "Where around the anchor do errors lie?"
-    series = []
-    for place, (model, data) in enumerate(list(models_of(results).items())[:MOST_LINES]):
+    series, words = [], subject(results)
+    for place, (model, data) in enumerate(shown_of(results).items()):
         rows = sorted((r for r in listed(data, "per_offset") if estimate(r, "error")), key=lambda r: float(r["offset"]))
         if rows:
             x = [float(row["offset"]) for row in rows]
@@ -62,14 +68,15 @@ def per_offset(results: Json) -> Figure:
             axes.plot(x, y, color=MUTED, linewidth=3, alpha=0.5, label="mean of all models")
         series_lines(axes, series, is_narrow=is_narrow, bands=len(series) <= 2)
         axes.set_ylim(bottom=0)
-        axes.set(xlabel="frames before (−) and after (+) the anchor", ylabel="error")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set(xlabel=words.offset_label, ylabel="error")
+        if words.is_video:
+            whole_numbers(axes)
         per_cent(axes)
 
     first = series[0]
     values = {x: float(e["value"]) for x, e in zip(first.x, first.y, strict=True)}
     ends = [values[x] for x in (min(values), max(values))]
-    text = f"{printable(first.name)} errs on {percent(sum(ends) / 2)} of the outermost frames"
+    text = f"{printable(first.name)} errs on {percent(sum(ends) / 2)} of the outermost {words.frames}"
     if 0.0 in values:
         more = sum(ends) / 2 - values[0.0]
         less = f"{points(abs(more))} {'more' if more > 0 else 'less'} than" if round(more, 3) else "as often as"
@@ -78,8 +85,8 @@ def per_offset(results: Json) -> Figure:
         name=name,
         title=title,
         sentence=text + ".",
-        how="Each frame judged alone, whatever the others of its set do. A valley at 0 means anchors are easier than "
-        "the frames around them; a flat line that flicker strikes anywhere."
+        how=f"Each {words.picture} judged alone, whatever the others of its set do. A valley at 0 means anchors are "
+        f"easier than the {words.frames} around them; a flat line that flicker strikes anywhere."
         + (" The broad grey line is the mean of all models." if together and len(series) > 1 else ""),
         drawing=draw(name, paint, wide=(7.4, 3.8), narrow=(3.9, 3.8)),
     )
@@ -87,9 +94,9 @@ def per_offset(results: Json) -> Figure:
 
 def smoothing(results: Json) -> Figure:
     """Perturbed accuracy against the delay that smoothing costs."""
-    name, title = "smoothing", "Does averaging over time cure it, and at what delay?"
+    name, title = "smoothing", "Does smoothing over time cure it, and at what delay?"
     panels = []
-    for model, data in list(models_of(results).items())[:6]:
+    for model, data in shown_of(results, most=6).items():
         rows = [r for r in listed(data, "smoothing") if estimate(r, "acc_pmk") and r.get("delay_frames") is not None]
         if rows:
             panels.append((model, rows))
@@ -114,11 +121,13 @@ def smoothing(results: Json) -> Figure:
                 axes.axhline(bare["acc_pmk"]["value"], color=INK, linewidth=1, linestyle=(0, (2, 2)),
                              label="not smoothed" if axes is grid.flat[0] else None)  # fmt: skip
             axes.set_title(short(printable(model), 26))
+            shares(axes)
             per_cent(axes)
         for axes in grid[:, 0]:
             axes.set_ylabel("perturbed accuracy")
         for axes in grid[-1, :]:
             axes.set_xlabel("delay, frames")
+            whole_numbers(axes)
         legend_below(grid.flat[0], is_narrow=is_narrow)
 
     rows_wide = -(-len(panels) // min(len(panels), 3))
@@ -126,10 +135,22 @@ def smoothing(results: Json) -> Figure:
         name=name,
         title=title,
         sentence=_smoothing_sentence(*panels[0]),
-        how="Probabilities are averaged over neighbouring frames of the video, also over those reviewers rejected. A "
-        "window that looks ahead has to wait for the frames it looks at; the others only use the past.",
+        how=_smoothing_how([str(row["method"]) for _, rows in panels for row in rows], subject(results)),
         drawing=draw(name, paint, wide=(7.4, 0.9 + 2.7 * rows_wide), narrow=(3.9, 1.2 + 2.3 * len(panels))),
     )
+
+
+def _smoothing_how(methods: Sequence[str], words: Subject) -> str:
+    """What was smoothed: probabilities, or the votes of models that gave labels alone."""
+    votes = any("vote" in method for method in methods)
+    averages = any("vote" not in method and method != "none" for method in methods)
+    what = "Probabilities are averaged" if averages else "Votes are counted"
+    text = f"{what} over neighbouring frames"
+    if words.reviewed != "none":
+        text += ", also over those reviewers rejected"
+    if votes and averages:
+        text += "; where a model gave labels alone, votes are counted"
+    return f"{text}. A window that looks ahead has to wait for the frames it looks at; the others only use the past."
 
 
 def _smoothing_sentence(model: str, rows: Sequence[Json]) -> str:
@@ -165,13 +186,15 @@ def comparison(results: Json) -> Figure:
         few = len(models_of(results)) < 2
         return missing(name, title, "one model alone cannot be compared." if few else "nothing was compared.")
     wanted = [row for row in rows if row.get("metric") == "acc_pmk"] or rows
-    shown = sorted(wanted, key=lambda row: -abs(row["difference"]["value"]))[:15]
+    # What the sentence below counts is drawn first, however small beside differences that could be chance.
+    shown = sorted(wanted, key=lambda row: (not is_sure(row), -abs(row["difference"]["value"])))[:_MOST_PAIRS]
+    shown = [_better_first(row) for row in shown]
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         zero_line(axes)
         for y, row in enumerate(shown):
-            sure = _sure(row)
+            sure = is_sure(row)
             whisker(axes, y, row["difference"], RIGHT if sure else GREY, marker="o" if sure else "d")
         limit = 15 if is_narrow else 26
         labels = [
@@ -180,14 +203,17 @@ def comparison(results: Json) -> Figure:
             for row in shown
         ]
         names_on_y(axes, labels, limit=34 if is_narrow else 66)
-        axes.set_xlabel(f"{printable(shown[0].get('metric'))}: first − second")  # no longer than a phone's axis
-        per_cent(axes, which="x")
+        metric = printable(shown[0].get("metric"))
+        axes.set_xlabel("first − second, points" if is_narrow else f"{metric}: first − second, points")
+        in_points(axes)
 
-    real = [row for row in wanted if _sure(row)]
+    real = [row for row in wanted if is_sure(row)]
     text = f"{len(real)} of {len(wanted)} pairs differ beyond chance after Holm's correction (p < 0.05)."
     if real:
         top = max(real, key=lambda row: abs(row["difference"]["value"]))
         text += f" {printable(top['sentence'], limit=400)}" if top.get("sentence") else ""
+    if len(shown) < len(wanted):
+        text += f" {len(shown)} are drawn, those beyond chance first; all are in tables/."
     height = 1.0 + 0.34 * len(shown)
     return Figure(
         name=name,
@@ -199,16 +225,21 @@ def comparison(results: Json) -> Figure:
     )
 
 
-def _sure(row: Json) -> bool:
-    p = row.get("p_holm") if row.get("p_holm") is not None else row.get("p")
-    return p is not None and float(p) < 0.05
+def _better_first(row: Json) -> Json:
+    """A pair beyond chance turned so that it reads as its sentence does: the model with more first."""
+    found = row["difference"]
+    if not is_sure(row) or found["value"] >= 0:
+        return row
+    low, high = (None if found.get(end) is None else -found[end] for end in ("high", "low"))
+    turned = {**found, "value": -found["value"], "low": low, "high": high}
+    return {**row, "a": row["b"], "b": row["a"], "difference": turned}
 
 
 def frame_types(results: Json) -> Figure:
     """The drop without frames of each type, beside a control that deletes as many at random."""
     name, title = "frame_types", "Is it the video codec?"
     found = [(model, [r for r in listed(data, "frame_types") if estimate(r, "drop")])
-             for model, data in list(models_of(results).items())[:4]]  # fmt: skip
+             for model, data in shown_of(results, most=4).items()]  # fmt: skip
     found = [(model, rows) for model, rows in found if rows]
     if not found:
         return missing(name, title, _why(results, "frame_types", "the frame types (I, P, B) are not known"))
@@ -226,23 +257,23 @@ def frame_types(results: Json) -> Figure:
                 axes.plot([control["drop_mean"]], [y + 0.2], "|", color=GREY, markersize=7, markeredgewidth=2)
             whisker(axes, y - 0.08, row["drop"], WRONG)
         labels = [
-            (f"{short(printable(model), 14 if is_narrow else 24)}: " if len(found) > 1 else "")
-            + f"{_without(row)} (n = {row['n_sets']:,})"
+            (f"{short(printable(model), 12 if is_narrow else 24)}: " if len(found) > 1 else "")
+            + f"{_without(row).replace('without', 'no') if is_narrow else _without(row)} (n = {row['n_sets']:,})"
             for model, row in flat
         ]
-        names_on_y(axes, labels, limit=36 if is_narrow else 56)
+        names_on_y(axes, labels, limit=40 if is_narrow else 56)
         axes.set_xlabel("drop, points")
-        per_cent(axes, which="x")
+        in_points(axes)
         if any((row.get("control") or {}).get("drop_low") is not None for _, row in flat):
             figure.legend(loc="outside lower left", borderaxespad=0.2)
 
     model, rows = found[0]
     least = min(rows, key=lambda row: row["drop"]["value"])
     control = least.get("control") or {}
-    text = f"For {printable(model)} the drop is smallest {_without(least)}: {percent(least['drop'])}"
+    text = f"For {printable(model)} the drop is smallest {_without(least)}: {points(least['drop'])}"
     if control.get("drop_mean") is not None:
         inside = control.get("drop_low", 0) <= least["drop"]["value"] <= control.get("drop_high", 1)
-        text += f", against {percent(control['drop_mean'])} when as many frames are deleted at random"
+        text += f", against {points(control['drop_mean'])} when as many frames are deleted at random"
         text += "; that is no more than smaller sets explain" if inside else "; more than smaller sets explain"
     height = 1.2 + 0.32 * len(flat)
     return Figure(
@@ -268,12 +299,14 @@ def by_fps(results: Json) -> Figure:
     """The drop by frame rate."""
     name, title = "by_fps", "Does the frame rate matter?"
     found = [(model, [r for r in listed(data, "by_fps") if estimate(r, "drop")])
-             for model, data in models_of(results).items()]  # fmt: skip
-    found = [(model, rows) for model, rows in found if rows][:MOST_LINES]
+             for model, data in shown_of(results).items()]  # fmt: skip
+    found = [(model, rows) for model, rows in found if rows]
     ranges = list(dict.fromkeys(str(row["range"]) for _, rows in found for row in rows))
     if len(ranges) < 2:
         why = "all videos of this data have about the same frame rate"
         return missing(name, title, _why(results, "by_fps", why))
+
+    said = dict(zip(ranges, bin_names(ranges), strict=True))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -284,16 +317,21 @@ def by_fps(results: Json) -> Figure:
                 whisker(axes, y, row["drop"], colour_of(place), marker=marker_of(place))
             axes.plot([], [], color=colour_of(place), marker=marker_of(place), linestyle="",
                       label=short(printable(model), 34))  # fmt: skip
-        names_on_y(axes, [_range_name(found, text) for text in ranges])
+        names_on_y(axes, [_range_name(found, text, said[text]) for text in ranges])
         axes.set_xlabel("drop, points")
-        per_cent(axes, which="x")
+        in_points(axes)
         if len(found) > 1:
             figure.legend(loc="outside lower left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
 
     model, rows = found[0]
     text = "; ".join(
-        f"{percent(row['drop'])} at {printable(row['range'])} fps (n = {row.get('n_sets')})" for row in rows
+        f"{points(row['drop'])} at {said[str(row['range'])]} fps (n = {row.get('n_sets')})" for row in rows
     )
+    bare = [row for row in rows if row["drop"].get("low") is None]
+    whys = dict.fromkeys(printable(row["drop"].get("reason") or "none was asked for") for row in bare)
+    if bare:
+        where = join([f"{said[str(row['range'])]} fps" for row in bare])
+        text += f". No interval at {where}: {join(list(whys))}"
     height = 1.0 + (0.2 + 0.16 * len(found)) * len(ranges) + 0.12 * len(found)
     return Figure(
         name=name, title=title, sentence=f"The drop of {printable(model)}: {text}.",
@@ -302,20 +340,22 @@ def by_fps(results: Json) -> Figure:
     )  # fmt: skip
 
 
-def _range_name(found: Sequence[tuple[str, Sequence[Json]]], text: str) -> str:
-    n = next((row.get("n_sets") for _, rows in found for row in rows if str(row["range"]) == text), None)
-    return f"{text} fps ({n})" if n is not None else f"{text} fps"
+def _range_name(found: Sequence[tuple[str, Sequence[Json]]], key: str, text: str) -> str:
+    n = next((row.get("n_sets") for _, rows in found for row in rows if str(row["range"]) == key), None)
+    return f"{text} fps (n = {n})" if n is not None else f"{text} fps"
 
 
 def by_hint(results: Json) -> Figure:
     """Member error by what the pixels suggest."""
     name, title = "by_hint", "Do blur, motion or light explain it?"
-    best = next(iter(models_of(results).items()), None)
+    best = next(iter(shown_of(results).items()), None)
     hints = best[1].get("by_hint") if best else None
     panels = [(str(hint), [r for r in listed(hints, hint) if estimate(r, "error")]) for hint in hints or {}]
     panels = [(hint, rows) for hint, rows in panels if rows]
     if not panels or best is None:
         return missing(name, title, _why(results, "by_hint", "this data carries no hints (blur, motion, exposure)"))
+
+    bins = {hint: bin_names([str(row.get("range")) for row in rows], measure_of(hint)) for hint, rows in panels}
 
     def paint(figure: Any, is_narrow: bool) -> None:
         columns = 1 if is_narrow else min(len(panels), 2)
@@ -325,17 +365,19 @@ def by_hint(results: Json) -> Figure:
         for (hint, rows), axes in zip(panels, grid.flat, strict=False):
             for y, row in enumerate(rows):
                 whisker(axes, y, row["error"], WRONG)
-            names_on_y(axes, [str(row.get("range")) for row in rows])
-            axes.set_title(printable(hint))
+            names_on_y(axes, bins[hint])
+            axes.set_title(printable(measure_of(hint).title))
             axes.set_xlim(left=0)
-            axes.locator_params(axis="x", nbins=4)
+            axes.set_xlabel(f"error of the {subject(results).frames}")
             per_cent(axes, which="x")
 
     spans = {hint: max(r["error"]["value"] for r in rows) - min(r["error"]["value"] for r in rows)
              for hint, rows in panels}  # fmt: skip
     top = max(spans, key=lambda hint: spans[hint])
-    low = min(dict(panels)[top], key=lambda row: row["error"]["value"])
-    high = max(dict(panels)[top], key=lambda row: row["error"]["value"])
+    rows = dict(panels)[top]
+    low = min(rows, key=lambda row: row["error"]["value"])
+    high = max(rows, key=lambda row: row["error"]["value"])
+    low_bin, high_bin = (bins[top][rows.index(row)] for row in (low, high))
     tall = max(len(rows) for _, rows in panels)
     # What differs less than its intervals is not said to matter.
     clear = (low["error"].get("high") or 1.0) < (high["error"].get("low") or 0.0)
@@ -344,14 +386,18 @@ def by_hint(results: Json) -> Figure:
         if clear
         else f"Nothing stands out for {printable(best[0])}; by {printable(top)}, with overlapping intervals,"
     )
+    noun = measure_of(top).noun
+    runs = f"{said} the error runs from {percent(low['error'])} ({noun} {low_bin}) to {percent(high['error'])} "
     return Figure(
         name=name,
         title=title,
-        sentence=f"{said} the error runs from {percent(low['error'])} "
-        f"({printable(low.get('range'))}) to {percent(high['error'])} ({printable(high.get('range'))}).",
-        how="Members of all sets, grouped by what a measurement of their pixels says against the anchor's.",
+        sentence=f"{runs}({noun} {high_bin})."
+        if spans[top]
+        else f"No: the error of {printable(best[0])} is {percent(low['error'])} in every group.",
+        how="Members of all sets in groups of about the same size, by what a measurement of their pixels says "
+        "against the anchor's; edges are rounded.",
         drawing=draw(
-            name, paint, wide=(7.4, (0.7 + 0.3 * tall) * -(-len(panels) // 2)),
-            narrow=(3.9, (0.7 + 0.3 * tall) * len(panels)),
+            name, paint, wide=(7.4, (1.1 + 0.3 * tall) * -(-len(panels) // 2)),
+            narrow=(3.9, (1.1 + 0.3 * tall) * len(panels)),
         ),
     )  # fmt: skip

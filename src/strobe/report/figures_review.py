@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from strobe.core.errors import printable
-from strobe.report.drawing import Figure, Series, missing, names_on_y, per_cent, series_lines
+from strobe.report.drawing import Figure, Series, missing, names_on_y, per_cent, series_lines, whole_numbers
 from strobe.report.style import GREY, RIGHT, WRONG, draw
-from strobe.report.wording import estimate, listed, models_of, percent, points, short, value_of
+from strobe.report.subject import subject
+from strobe.report.wording import estimate, listed, percent, points, short, shown_of, value_of
 
 __all__ = ["review_impact", "review_offsets"]
 
@@ -17,7 +18,7 @@ def review_impact(results: Json) -> Figure:
     """What review changed: all candidates, kept anchors, kept anchors and members."""
     name, title = "review_impact", "What did review change?"
     found = []
-    for model, data in models_of(results).items():
+    for model, data in shown_of(results).items():
         impact = data.get("review_impact") or {}
         rows = [(stage, impact[stage]) for stage in ("A", "B", "C") if estimate(impact, stage, "drop")]
         if rows:
@@ -63,7 +64,7 @@ def review_offsets(results: Json) -> Figure:
     """Error by offset before and after review."""
     name, title = "review_offsets", "Where did review change the error?"
     model, impact = next(
-        ((m, d["review_impact"]) for m, d in models_of(results).items() if d.get("review_impact")), ("", {})
+        ((m, d["review_impact"]) for m, d in shown_of(results).items() if d.get("review_impact")), ("", {})
     )
     series = []
     for place, (stage, words) in enumerate((("A", "before review"), ("C", "after review"))):
@@ -80,8 +81,9 @@ def review_offsets(results: Json) -> Figure:
         axes.axvline(0, color=GREY, linewidth=1)
         series_lines(axes, series, is_narrow=is_narrow)
         axes.set_ylim(bottom=0)
-        axes.set(xlabel="frames before (−) and after (+) the anchor", ylabel="error")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.set(xlabel=subject(results).offset_label, ylabel="error")
+        if subject(results).is_video:
+            whole_numbers(axes)
         per_cent(axes)
 
     before, after = ([float(e["value"]) for e in one.y] for one in series)

@@ -94,6 +94,7 @@ def build(
         "models": list(choice.counts),
         "counts": list(choice.counts.values()),
         "n_sets": choice.n_sets,
+        "axis": dataset.info.axis,
         "classes": list(dataset.info.label_space.names),
         "detectors": [view.boxes is not None for view in kept[0].models] if kept else [],
         # Overlapping sets share frames: every picture is stored once and named by its place.

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.metadata import PackageNotFoundError
@@ -26,11 +26,21 @@ from strobe.report import figures_accuracy, figures_detection, figures_more, fig
 from strobe.report.drawing import Figure
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.published import detection_rows
-from strobe.report.story import comparisons, facts, headlines, lead, off_the_line, run_details
+from strobe.report.story import comparisons, facts, failures, headlines, lead, off_the_line, run_details
+from strobe.report.subject import n_photos, subject
 from strobe.report.tables import write_tables
-from strobe.report.wording import cause_text, join, listed, models_of, percent, plain_number
+from strobe.report.wording import (
+    MOST_SHOWN,
+    cause_text,
+    join,
+    listed,
+    models_of,
+    p_text,
+    percent,
+    plain_number,
+)
 
-__all__ = ["GALLERY_MODELS", "ReportOptions", "write_report"]
+__all__ = ["ReportOptions", "gallery_models", "write_report"]
 
 Json = Mapping[str, Any]
 
@@ -40,16 +50,17 @@ _OURS = re.compile(
 )
 """The names this report gives to figures."""
 
-GALLERY_MODELS = 8
-"""Models the gallery shows, the most robust first: more could not be told apart, and need not be loaded."""
+FEW_FAILURES = 3
+"""Failed models listed openly; more are folded away."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """How large the page may grow.
+    """How large the page may grow, and which models come first.
 
-    `gallery_sets` sets at most, pictures `picture_px` on their longest side, and no more than `max_megabytes` of
-    pictures in all. `raw_names` may name the model's own best class for every frame (before projection).
+    `show` names models that figures and gallery show before the most robust. `gallery_sets` sets at most, pictures
+    `picture_px` on their longest side, and no more than `max_megabytes` of pictures in all. `raw_names` may name the
+    model's own best class for every frame (before projection).
     """
 
     gallery_sets: int = 36
@@ -57,6 +68,7 @@ class ReportOptions:
     quality: int = 70
     max_megabytes: float = 11.0
     raw_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    show: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         expect(self.gallery_sets >= 0, "gallery_sets", ">= 0", self.gallery_sets)
@@ -84,6 +96,8 @@ def write_report(
     options, progress = options or ReportOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
     write_tables(run, results)
+    about = {**results.get("dataset", {}), "n_photos": n_photos(dataset)}
+    results = {**results, "dataset": about, "show": list(options.show)}
     with progress.task("figures", None) as advance:
         chapters = _chapters(results)
         drawn = set()
@@ -114,7 +128,7 @@ def write_report(
         loader=jinja2.PackageLoader("strobe.report", "assets"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     page = environment.get_template("report.html.j2").render(
-        **_context(run, results, dataset, chapters, choice, gallery)
+        **_context(run, results, dataset, chapters, choice, gallery, options)
     )
     path = run / "report.html"
     write_text(path, page)
@@ -127,11 +141,13 @@ def _judges(
     predictions: Mapping[str, Predictions],
     detections: Mapping[str, Sequence[Detections | None]],
 ) -> list[Judge]:
-    """The models the gallery shows: classifiers, then detectors, the most robust of each first."""
-    judges: list[Judge] = [Classified(dataset, predictions[name]) for name in models_of(results) if name in predictions]
-    for name, data in models_of(results, "detection").items():
-        if name not in detections or len(judges) >= GALLERY_MODELS:
+    """The models the gallery shows, as far as their predictions are at hand."""
+    judges: list[Judge] = []
+    for name in gallery_models(results, [*predictions, *detections]):
+        if name in predictions:
+            judges.append(Classified(dataset, predictions[name]))
             continue
+        data = results["models"][name]
         settings = data.get("settings") or {}
         iou = settings.get("iou") or (0.5,)
         causes = {str(row.get("set")): row.get("cause") for row in listed(data, "chosen_frames")}
@@ -145,7 +161,16 @@ def _judges(
                 causes=causes,
             )
         )
-    return judges[:GALLERY_MODELS]
+    return judges
+
+
+def gallery_models(results: Json, known: Collection[str]) -> list[str]:
+    """Which of these models the gallery shows: those under `show`, then classifiers and detectors, the robust first."""
+    ranked = [*models_of(results), *models_of(results, "detection")]
+    names = [
+        name for name in dict.fromkeys([*(results.get("show") or ()), *ranked]) if name in known and name in ranked
+    ]
+    return names[:MOST_SHOWN]
 
 
 def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
@@ -210,6 +235,7 @@ def _context(
     chapters: Mapping[str, list[list[Figure]]],
     choice: Choice,
     gallery: Gallery,
+    options: ReportOptions,
 ) -> dict[str, Any]:
     script = _asset("report.js")
     about = read_json(run / "run.json") if (run / "run.json").is_file() else {}
@@ -232,10 +258,13 @@ def _context(
         "dataset": info,
         "n_models": len(results.get("models", {})),
         "headlines": headlines(results),
+        "failed": failures(results, about),
+        "few_failures": FEW_FAILURES,
+        "words": subject(results),
         "published": list(detection_rows()) if models_of(results, "detection") else [],
         "only_detectors": not models_of(results) and bool(models_of(results, "detection")),
         "example": _example(choice, gallery),
-        "gallery": _gallery_words(choice, gallery, dataset),
+        "gallery": _gallery_words(choice, gallery, dataset, results, options),
         "gallery_json": as_script(gallery.data),
         "chapters": chapters,
         "comparison": pairs,
@@ -245,26 +274,15 @@ def _context(
         "details": run_details(results, about),
         "number": lambda value, digits: f"{value:.{digits}f}".replace("-", "−"),
         "plain": plain_number,
-        "p_text": lambda p: "—" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}",
+        "p_text": p_text,
     }
 
 
-def _gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset) -> dict[str, Any]:
+def _gallery_words(
+    choice: Choice, gallery: Gallery, dataset: Dataset, results: Json, options: ReportOptions
+) -> dict[str, Any]:
     shown = len(gallery.data["sets"])
-    parts = [
-        f"{printable(model)} breaks in {plain_number(count['breaks'])}"
-        for model, count in list(choice.counts.items())[:6]
-    ]
-    what = "finds less on a frame that looks the same than on the anchor"
-    if not all(gallery.data["detectors"]) or not shown:
-        what = "is right on the anchor and wrong on a frame that looks the same"
-    intro = (
-        f"In {plain_number(choice.n_flickers)} of {plain_number(choice.n_sets)} sets at least one model {what} "
-        f"({join(parts)}). Here are {shown} sets, every model and class in turn, the most striking first. Pick a model "
-        "to see what it said; play the set to see how little changes."
-    )
-    if len(choice.counts) == GALLERY_MODELS:
-        intro += f" The gallery shows the {GALLERY_MODELS} most robust models."
+    intro = _flickers_text(choice, gallery, results)
     has_pictures = any(gallery.pictures.values())
     if not has_pictures:
         intro += " There are no pictures: this data has none at hand."
@@ -274,17 +292,61 @@ def _gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset) -> dict[s
         intro += f" {gallery.unreadable} frames could not be read; the first: {gallery.first_problem}."
     names = dataset.info.label_space.names
     present = {label for one in gallery.data["sets"] for label in one["y"]}
-    why = "No predictions are at hand, so no flicker can be shown." if not choice.counts else ""
+    said = {model["s"] for one in gallery.data["sets"] for model in one["m"]}
+    if not choice.counts:
+        why = "No predictions are at hand, so no flicker can be shown."
+    elif options.gallery_sets == 0:
+        why = "The gallery was switched off."
+    else:
+        why = "No model has a prediction for every frame of any set, so no flicker can be shown."
     return {
         "n_shown": shown,
         "intro": intro,
         "pictures": has_pictures,
-        "why": why or "The gallery was switched off.",
+        "why": why,
         "models": list(choice.counts),
+        # Only what can be found in it is offered, and the first of these is what the page opens with.
+        "statuses": [status for status in ("breaks", "wrong", "holds") if status in said],
         "classes": [(place, names[place]) for place in sorted(present, key=lambda place: names[place])],
         "detection": any(gallery.data["detectors"]),
         "only_detection": all(gallery.data["detectors"]),
     }
+
+
+def _flickers_text(choice: Choice, gallery: Gallery, results: Json) -> str:
+    """How many flickers there are, and what is shown of them."""
+    words, n_models = subject(results), len(choice.counts)
+    detectors = bool(gallery.data["detectors"]) and all(gallery.data["detectors"])
+    alike = f"one of the {words.frames} around it" if words.is_video else f"one of its {words.frames}"
+    what = f"finds less on {alike} than on the anchor" if detectors else f"is right on the anchor and wrong on {alike}"
+    every = len(models_of(results)) + len(models_of(results, "detection"))
+    # The count is of the models at hand here; with more in the run it must not be read as that of all.
+    who = f"one of the {n_models} models shown here" if n_models < every else "one model"
+    shown = len(gallery.data["sets"])
+    n_sets = plain_number(choice.n_sets)
+    if not choice.n_flickers:
+        whom = f"any of the {n_models} models shown here" if n_models < every else "any model"
+        if n_models == every == 1:
+            whom = printable(next(iter(choice.counts)))
+        kinds = {"wrong": "wrong on the anchor already", "holds": "right throughout"}
+        found = {model["s"] for one in gallery.data["sets"] for model in one["m"]}
+        seen = " or ".join(text for kind, text in kinds.items() if kind in found)
+        text = f"None of the {n_sets} sets breaks for {whom}. Here are {shown} of them, {seen or 'not scored'}."
+    else:
+        parts = [
+            f"{printable(model)} breaks in {plain_number(count['breaks'])}"
+            for model, count in list(choice.counts.items())[:6]
+        ]
+        text = (
+            f"In {plain_number(choice.n_flickers)} of {n_sets} sets at least {who} {what} ({join(parts)}). Here are "
+            f"{shown} sets, every model and class in turn, the most striking first. Pick a model to see what it said; "
+            "play the set to see how little changes."
+        )
+    if n_models < every:
+        robust = list(choice.counts) == [*models_of(results), *models_of(results, "detection")][:n_models]
+        how = "the most robust" if robust else "those asked for or your own, then the most robust"
+        text += f" The gallery shows {n_models} of {every} models: {how}."
+    return text
 
 
 def _example(choice: Choice, gallery: Gallery) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from typing import IO, Any
 
 from strobe.core.errors import printable
 from strobe.metrics.bootstrap import FEW_VIDEOS
-from strobe.report.wording import counted, estimate, models_of, with_interval
+from strobe.report.wording import counted, estimate, models_of, some, with_interval
 
 __all__ = ["headline_lines", "print_headline"]
 
@@ -92,7 +92,7 @@ def _unscored(model: Json) -> str:
 
 def _ceiling(top: Json, k: object) -> str:
     """What classes the model's own space lacks cost at least."""
-    classes = printable(", ".join(map(str, top.get("childless", []))))
+    classes = printable(some([str(name) for name in top.get("childless", [])]), limit=600)
     return (
         f"{printable(top.get('source'))} has no {classes}: {counted(top.get('anchors_out_of_reach'), 'anchor')} out of "
         f"reach, so acc_orig is at most {100 * top['acc_orig']:.1f} and acc_pm-{k} at most {100 * top['acc_pmk']:.1f}"

@@ -5,16 +5,22 @@ from typing import Any
 
 __all__ = [
     "CAUSES",
+    "MOST_SHOWN",
     "cause_text",
     "counted",
     "estimate",
+    "is_sure",
     "join",
     "listed",
     "models_of",
+    "p_text",
     "percent",
     "plain_number",
     "points",
     "short",
+    "shown_of",
+    "shown_text",
+    "some",
     "value_of",
     "with_interval",
 ]
@@ -22,6 +28,9 @@ __all__ = [
 Json = Mapping[str, Any]
 
 NONE = "—"
+
+MOST_SHOWN = 8
+"""Models drawn in colour and shown in the gallery; more could not be told apart. The rest are in the tables."""
 
 CAUSES = {
     "classification": "right place, wrong class",
@@ -137,6 +146,34 @@ def join(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + f" and {parts[-1]}" if parts else ""
 
 
+def some(names: Sequence[str], most: int = 8) -> str:
+    """Names in a sentence, the first few of many.
+
+    >>> some(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
+    return join(names if len(names) <= most else [*names[:most], f"{len(names) - most} more"])
+
+
+def p_text(p: float | None, *, level: float = 0.05) -> str:
+    """A p-value with three decimals, more where rounding would put it on the wrong side of the level.
+
+    >>> p_text(0.0496), p_text(0.04996), p_text(0.0004), p_text(None)
+    ('0.0496', '0.04996', '< 0.001', '—')
+    """
+    if p is None:
+        return NONE
+    if p < 0.001:
+        return "< 0.001"
+    return next((t for n in range(3, 12) if (float(t := f"{p:.{n}f}") < level) == (p < level)), f"{p:.3f}")
+
+
+def is_sure(row: Json) -> bool:
+    """Whether the models of a comparison differ beyond chance, by the corrected p-value where there is one."""
+    p = row.get("p_holm") if row.get("p_holm") is not None else row.get("p")
+    return p is not None and float(p) < 0.05
+
+
 def models_of(results: Json, task: str = "classification") -> dict[str, Json]:
     """The models of one task, the most robust first (then by name), so that every table and figure agrees."""
     key = "acc_pmk" if task == "classification" else "map_pmk"
@@ -147,6 +184,29 @@ def models_of(results: Json, task: str = "classification") -> dict[str, Json]:
         return (value is None, -(value or 0.0), name)
 
     return {name: found[name] for name in sorted(found, key=rank)}
+
+
+def shown_of(results: Json, task: str = "classification", most: int = MOST_SHOWN) -> dict[str, Json]:
+    """The models of one task that are drawn: those under `show` in that order, then the most robust.
+
+    `show` is no part of results.json: the page adds what the reader asked for.
+    """
+    every = models_of(results, task)
+    first = [name for name in results.get("show") or () if name in every]
+    return {name: every[name] for name in list(dict.fromkeys([*first, *every]))[:most]}
+
+
+def shown_text(results: Json, task: str = "classification") -> str:
+    """How the drawn models were chosen, where not all are drawn; else nothing."""
+    every, shown = list(models_of(results, task)), list(shown_of(results, task))
+    if len(every) <= len(shown):
+        return ""
+    if shown == every[: len(shown)]:
+        return f" The {len(shown)} most robust of {len(every)} models are drawn; all are in tables/."
+    return (
+        f" {len(shown)} of {len(every)} models are drawn: those asked for or your own, then the most robust; all are "
+        "in tables/."
+    )
 
 
 def listed(data: Any, *keys: str) -> list[Json]:

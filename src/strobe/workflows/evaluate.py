@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import StrobeError, printable, without_name
 from strobe.core.ports import Progress
 from strobe.datasets import folder as dataset_folder
 from strobe.workflows.predict import ModelRun, PredictOptions, predict
@@ -41,9 +41,11 @@ def evaluate(
     request: ScoreRequest,
     progress: Progress,
     with_report: bool = True,
+    show: tuple[str, ...] = (),
 ) -> Evaluation:
     """Run or bring every model, score them all, write the report. A model that fails is reported, the rest go on.
 
+    `show` names models that the report's figures and gallery show first.
     The run's models of earlier commands are scored too; one that an interrupted command left half-way is left out.
     """
     if not models:
@@ -67,14 +69,16 @@ def evaluate(
     if failed and len(failed) == len(runs) and not files:
         if is_new and not any(run.rglob("*.parquet")):
             shutil.rmtree(run)  # nothing was predicted: leave no folder that is bound to this dataset
-        raise StrobeError(f"no model could be run; first {printable(failed[0].name)}: {failed[0].error}")
+        first = without_name(failed[0].name, failed[0].error or "")
+        raise StrobeError(f"no model could be run; first {printable(failed[0].name)}: {first}")
     scored = score_run(
         run, request, progress, dataset_path=path, leave_out=[one.name for one in failed], skip_incomplete=True
     )
     report, reason = None, "not asked for"
     if with_report:
         try:
-            report, reason = report_run(run, ReportRequest(dataset=path, subset=request.subset), progress), ""
+            wanted = ReportRequest(dataset=path, subset=request.subset, show=show)
+            report, reason = report_run(run, wanted, progress), ""
         except StrobeError as error:
             reason = str(error)
     return Evaluation(

@@ -126,7 +126,7 @@ def _ceiling_lines(facts: dict[str, Any]) -> Iterator[str]:
     if top is None:
         return
     if not top["childless"]:
-        yield f"  ceiling for {top['source']} models: none; every class has children"
+        yield f"  ceiling for {top['source']} models: none; every class these sets show is among theirs"
         return
     yield f"  ceiling for {top['source']} models: acc_orig {100 * top['acc_orig']:.1f} %, acc_pm-k " \
           f"{100 * top['acc_pmk']:.1f} %; {top['anchors_out_of_reach']:,} of {top['n']:,} anchors show only " \

@@ -1,6 +1,6 @@
 """From a scored run to the page a person reads: results, dataset, predictions and pictures brought together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from strobe.core.files import read_json
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.predictions import Predictions
 from strobe.core.records import Detections
-from strobe.report.page import GALLERY_MODELS, ReportOptions, write_report
-from strobe.report.wording import models_of
+from strobe.report.page import ReportOptions, gallery_models, write_report
+from strobe.report.wording import MOST_SHOWN, models_of
 from strobe.workflows.runs import RunModel, dataset_of_run, open_dataset, read_run, run_models
 from strobe.workflows.sources import frame_source
 
@@ -23,18 +23,23 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRequest:
-    """How to report: the page's options, and where the data lies if not where it was predicted."""
+    """How to report: the page's options, and where the data lies if not where it was predicted.
+
+    `show` names models of the run that figures and gallery show first.
+    """
 
     options: ReportOptions = field(default_factory=ReportOptions)
     dataset: Path | None = None
     subset: Path | None = None
+    show: tuple[str, ...] = ()
 
 
 def report_run(run: Path, request: ReportRequest | None = None, progress: Progress | None = None) -> Path:
     """Write report.html, figures/ and tables/ for a scored run folder; the path of the page."""
     request, progress = request or ReportRequest(), progress or Silent()
-    read_run(run)
+    about = read_run(run)
     results = _read_results(run)
+    _check_show(run, results, request.show)
     path, _ = dataset_of_run(run, moved_to=request.dataset)
     dataset = open_dataset(path, subset=request.subset)
     if dataset.digest() != results["dataset"]["digest"]:
@@ -44,14 +49,41 @@ def report_run(run: Path, request: ReportRequest | None = None, progress: Progre
             f"{printable(dataset.name)} is not the data {printable(run)}/results.json was scored on; {hint}"
         )
     here = {model.name: model for model in run_models(run, dataset, allow_missing=True)}
-    models = [here[name] for name in list(models_of(results))[:GALLERY_MODELS] if name in here]
+    show = [*request.show, *request.options.show, *(name for name in _ranked(results) if _is_own(name, here, about))]
+    chosen = [here[name] for name in gallery_models({**results, "show": show}, here)]
+    detects = models_of(results, "detection")
+    models = [model for model in chosen if model.name not in detects]
     predictions: dict[str, Predictions] = {model.name: model.load() for model in models}
-    detectors = [here[name] for name in list(models_of(results, "detection"))[:GALLERY_MODELS] if name in here]
+    detectors = [model for model in chosen if model.name in detects]
     detections: dict[str, Sequence[Detections | None]] = {model.name: model.load() for model in detectors}
     raw = {model.name: names for model in models if (names := _own_classes(run, model, dataset)) is not None}
-    options = replace(request.options, raw_names={**raw, **request.options.raw_names})
+    options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show)
     source = _source(dataset, progress)
     return write_report(run, results, dataset, predictions, source, options, progress, detections=detections)
+
+
+def _ranked(results: Mapping[str, Any]) -> list[str]:
+    return [*models_of(results), *models_of(results, "detection")]
+
+
+def _check_show(run: Path, results: Mapping[str, Any], show: Sequence[str]) -> None:
+    known = _ranked(results)
+    strange = next((name for name in show if name not in known), None)
+    if strange is not None:
+        names = ", ".join(printable(name) for name in known) or "none"
+        raise StrobeError(f"--show: {printable(run)} has no results of {printable(strange)}; it has {names}")
+    if len(set(show)) > MOST_SHOWN:
+        raise StrobeError(f"--show: {len(set(show))} models; at most {MOST_SHOWN} can be told apart in a figure")
+
+
+def _is_own(name: str, here: Mapping[str, RunModel], about: Mapping[str, Any]) -> bool:
+    """Whether a model is the user's own choice: brought as a file, no model of the testbed, or named in the command."""
+    from strobe.models.testbed import tags_of
+
+    if name not in here:
+        return False
+    named = name in str(about.get("command") or "").split()
+    return named or "spec" not in here[name].facts or tags_of(name)[0] is None
 
 
 def _read_results(run: Path) -> dict[str, Any]:

@@ -69,6 +69,7 @@
   };
   const percent = (value) => (value === null ? "" : `${Math.round(100 * value)} %`);
   const offset = (frame) => (frame.d === 0 ? "anchor" : (frame.d > 0 ? "+" : "−") + Math.abs(frame.d));
+  const far = (frame) => (data.axis === "frame-offset" ? `${offset(frame)} frame${Math.abs(frame.d) === 1 ? "" : "s"}` : `${data.axis.replace("-", " ")} ${frame.d}`);
   const className = (index) => (index < 0 ? "none of the classes" : data.classes[index]);
   const state = (view, place) => (view.r[place] === null ? "unknown" : view.r[place] ? "ok" : "bad");
   const sign = { ok: "✓", bad: "✕", unknown: "?" };
@@ -172,7 +173,7 @@
       const kind = state(view, index);
       const cell = make("button", kind + (index === set.a ? " is-anchor" : ""));
       cell.type = "button";
-      cell.setAttribute("aria-label", `Frame ${offset(frame)}: ${said(view, index)}, ${kind === "ok" ? "right" : kind === "bad" ? "wrong" : "not scored"}`);
+      cell.setAttribute("aria-label", `${data.axis === "frame-offset" ? "Frame" : "Variant"} ${offset(frame)}: ${said(view, index)}, ${kind === "ok" ? "right" : kind === "bad" ? "wrong" : "not scored"}`);
       cell.append(thumb(set, shown.model, index, ""), make("b", "", sign[kind]), make("span", "", index === set.a ? "anchor" : offset(frame)));
       cell.addEventListener("click", () => { stop(); show(index); });
       return cell;
@@ -239,7 +240,7 @@
     shown.frame = index;
     $("v-seek").value = String(index);
     $("v-seek").setAttribute("aria-valuetext", offset(set.f[index]));
-    fillShot($("shot-now"), set, view, index, index === set.a ? "anchor" : `${offset(set.f[index])} frames`);
+    fillShot($("shot-now"), set, view, index, index === set.a ? "anchor" : far(set.f[index]));
     [...$("v-strip").children].forEach((cell, place) => cell.setAttribute("aria-current", String(place === index)));
     const cell = $("v-strip").children[index];
     const reel = cell.closest(".reel");

@@ -1,0 +1,362 @@
+"""What the page says in words is so: of every kind of data, with few and many models, with models that fail."""
+
+import html
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from strobe.analyses.gallery import Classified, choose
+from strobe.core.dataset import texts
+from strobe.core.predictions import Predictions
+from strobe.report import figures_accuracy, figures_more
+from strobe.report.page import ReportOptions, write_report
+from strobe.report.ranges import bin_names, measure_of
+from strobe.report.story import comparisons, headlines, lead
+from strobe.report.subject import sources
+
+
+def words_of(path):
+    """What a reader sees: no scripts, styles or drawings."""
+    text = re.sub(r"<(script|style|svg)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", text)).split())
+
+
+def gallery_of(path):
+    return json.loads(re.search(r'id="gallery-data">(.*?)</script>', path.read_text("utf-8"), re.DOTALL)[1])
+
+
+def share(value, low=None, high=None, **more):
+    return {"value": value, "low": low, "high": high, **more}
+
+
+def scored(orig, pmk, **more):
+    return {"task": "classification", "acc_orig": share(orig), "acc_pmk": share(pmk), "drop": share(orig - pmk), **more}
+
+
+def results_of(models, **dataset):
+    return {"dataset": {"name": "d", "k": 2, "n_sets": 8, "n_videos": 4, "n_frames": 40, **dataset}, "models": models}
+
+
+@pytest.fixture(scope="module")
+def truth(painted):
+    labels = np.zeros(len(painted[0].frames), dtype=int)
+    labels[painted[0].labels.frame] = painted[0].labels.label
+    return labels
+
+
+def lean(dataset, names, results):
+    """Enough of the results for the gallery and the words around it."""
+    models = {name: {"task": "classification", "acc_pmk": share(1 - place / 100)} for place, name in enumerate(names)}
+    return {**results, "models": models, "comparison": [], "trend": {"reason": "lean"}}
+
+
+# -- the first sentence -------------------------------------------------------------------------------------------
+
+
+def test_the_first_sentence_counts_anchors_and_not_frames():
+    head, _ = lead(results_of({"m": scored(0.774, 0.604)}, reviewed="none"))
+    assert head == (
+        "m gets 77.4\N{NO-BREAK SPACE}% of the anchors right. Ask it about the frames around each, and it holds on "
+        "60.4\N{NO-BREAK SPACE}% of the sets."
+    )
+
+
+def test_who_says_that_frames_look_the_same():
+    for reviewed, said in (("none", False), ("release", True), ("votes", True)):
+        head, _ = lead(results_of({"m": scored(0.8, 0.6)}, reviewed=reviewed))
+        assert ("which look the same" in head) == said
+
+
+def test_a_model_that_is_never_right_is_not_praised():
+    head, lede = lead(results_of({"m": scored(0.0, 0.0)}))
+    assert head == "m is wrong on every anchor."
+    assert "labels and preprocessing" in lede
+    both = results_of({"good": scored(0.5, 0.5), "bad": scored(0.0, 0.0)})
+    assert lead(both)[0].startswith("good does not flicker here")
+    assert any(note.startswith("bad is wrong on every anchor.") for note in headlines(both)[0]["notes"])
+    assert (
+        lead(results_of({"a": scored(0.0, 0.0), "b": scored(0.0, 0.0)}))[0] == "All 2 models are wrong on every anchor."
+    )
+
+
+def test_nothing_runs_from_a_number_to_the_same_number():
+    _, lede = lead(results_of({"a": scored(0.25, 0.25), "b": scored(0.1, 0.1)}))
+    assert "from" not in lede
+    assert "None of them loses an answer within ±2 frames." in lede
+    flat = scored(
+        0.5, 0.5,
+        curve=[{"k": k, "acc": share(0.5)} for k in range(3)],
+        time_curve={"n_sets": 8, "points": [{"ms": ms, "acc": share(0.5)} for ms in (0, 33)]},
+    )  # fmt: skip
+    for figure in (figures_accuracy.curve, figures_accuracy.time_curve):
+        assert "stays at 50.0\N{NO-BREAK SPACE}%" in figure(results_of({"m": flat})).sentence
+
+
+def test_an_axis_that_is_no_time_has_no_frames():
+    curve = [{"k": k, "acc": share(0.5 - k / 10)} for k in range(3)]
+    offsets = [{"offset": k, "error": share(k / 10)} for k in range(3)]
+    found = results_of({"m": scored(0.5, 0.3, curve=curve, per_offset=offsets)}, axis="severity", reviewed="none")
+    (table,) = headlines(found)
+    said = [*lead(found), table["caption"], *(column["title"] for column in table["columns"][:3])]
+    figures = [figures_accuracy.curve(found), figures_more.per_offset(found)]
+    said += [figure.sentence + figure.how + figure.drawing.svg for figure in figures]
+    for text in said:
+        assert "frame" not in text.replace("Mean frame", "")
+    assert "up to severity 2" in lead(found)[1]
+
+
+def test_photos_are_not_called_videos(painted, tmp_path):
+    assert sources({"n_videos": 3, "n_photos": 3}) == "3 photos"
+    dataset, predictions, results, _ = painted
+    names = [f"{name}.JPG" if place else name for place, name in enumerate(dataset.videos.name)]
+    photos = replace(dataset, videos=replace(dataset.videos, name=texts(names)))
+    path = write_report(tmp_path, lean(photos, predictions, results), photos, predictions, None)
+    assert "24 sets from 1 video and 23 photos" in words_of(path)
+
+
+def test_nobody_is_said_to_have_reviewed_where_nobody_did(painted, tmp_path):
+    dataset, predictions, results, _ = painted
+    for reviewed in ("none", "release"):
+        found = {**results, "dataset": {**results["dataset"], "reviewed": reviewed}}
+        smoothing = figures_more.smoothing(found).how
+        assert ("reviewers rejected" in smoothing) == (reviewed != "none")
+    found = lean(dataset, predictions, {**results, "dataset": {**results["dataset"], "reviewed": "none"}})
+    said = words_of(write_report(tmp_path, found, dataset, predictions, None))
+    assert "people marked" not in said
+    assert "nobody has confirmed yet that they look the same" in said
+
+
+def test_votes_are_not_called_averages():
+    def how(*methods):
+        rows = [{"method": m, "delay_frames": d, "acc_pmk": share(0.5)} for d, m in enumerate(("none", *methods))]
+        return figures_more.smoothing(results_of({"m": scored(0.5, 0.5, smoothing=rows)})).how
+
+    assert how("causal vote").startswith("Votes are counted over neighbouring frames.")
+    assert how("causal", "ema").startswith("Probabilities are averaged over neighbouring frames.")
+    assert "where a model gave labels alone, votes are counted" in how("causal", "causal vote")
+
+
+# -- the gallery --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def twelve(painted, truth):
+    """Twelve models, each of which flickers in two sets of its own: 8 of them break 16 sets, all of them 24."""
+    dataset = painted[0]
+    models = {}
+    for place in range(12):
+        label = truth.copy()
+        for video in (2 * place, 2 * place + 1):
+            member = (dataset.sets.set == video) & ~dataset.sets.is_anchor
+            label[dataset.sets.frame[member][0]] = (truth[dataset.sets.frame[member][0]] + 1) % 4
+        models[f"m{place:02d}"] = Predictions.from_labels(f"m{place:02d}", label)
+    return models
+
+
+def test_a_count_over_the_models_shown_is_not_given_as_that_of_all(painted, twelve, tmp_path):
+    dataset, _, results, _ = painted
+    said = words_of(write_report(tmp_path, lean(dataset, twelve, results), dataset, twelve, None))
+    assert "In 16 of 24 sets at least one of the 8 models shown here is right on the anchor and wrong on" in said
+    assert "The gallery shows 8 of 12 models: the most robust." in said
+    few = dict(list(twelve.items())[:3])
+    said = words_of(write_report(tmp_path, lean(dataset, few, results), dataset, few, None))
+    assert "In 6 of 24 sets at least one model is right" in said
+    assert "models shown here" not in said
+
+
+def test_models_asked_for_come_first_in_gallery_figures_and_colours(painted, twelve, tmp_path):
+    dataset, _, results, _ = painted
+    found = lean(dataset, twelve, results)
+    path = write_report(tmp_path, found, dataset, twelve, None, ReportOptions(show=["m11", "m09"]))
+    assert gallery_of(path)["models"] == ["m11", "m09", "m00", "m01", "m02", "m03", "m04", "m05"]
+    assert "8 of 12 models: those asked for or your own, then the most robust." in words_of(path)
+    curves = {
+        name: scored(0.5, 0.4, curve=[{"k": 0, "acc": share(0.5)}, {"k": 1, "acc": share(0.4)}]) for name in twelve
+    }
+    shown = {**results_of(curves), "show": ["m11"]}
+    figure = figures_accuracy.curve(shown)
+    assert figure.sentence.startswith("m11 starts at")
+    assert "8 of 12 models are drawn: those asked for or your own" in figure.sentence
+    assert "m07" not in figure.drawing.svg
+    colours = {row["model"]: row["colour"] for row in headlines(shown)[0]["rows"]}
+    assert (colours["m11"], colours["m00"], colours["m07"], colours["m10"]) == (1, 2, 0, 0)
+
+
+def test_sets_lost_at_the_anchor_have_a_place(painted, truth):
+    dataset = painted[0]
+    label = truth.copy()
+    wrong = dataset.sets.anchor_frame[:9]
+    label[wrong] = (truth[wrong] + 1) % 4
+    member = (dataset.sets.set == 20) & ~dataset.sets.is_anchor
+    label[dataset.sets.frame[member][0]] = (truth[dataset.sets.frame[member][0]] + 1) % 4
+    found = choose(dataset, [Classified(dataset, Predictions.from_labels("m", label))], limit=12)
+    assert [one.models[0].status for one in found.sets] == ["breaks", "wrong", "wrong", "holds", "holds"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "offered"), [("right", ["holds"]), ("wrong", ["wrong"]), ("half", ["wrong", "holds"])]
+)
+def test_the_page_opens_with_a_filter_that_shows_something(kind, offered, painted, truth, tmp_path):
+    dataset, _, results, _ = painted
+    change = {"right": truth >= 0, "wrong": truth < 0, "half": truth < 2}[kind]
+    models = {"m": Predictions.from_labels("m", np.where(change, truth, (truth + 1) % 4))}
+    path = write_report(tmp_path, lean(dataset, models, results), dataset, models, None)
+    statuses = re.findall(r'<option value="(breaks|wrong|holds)">', path.read_text("utf-8"))
+    assert statuses == offered
+    data = gallery_of(path)
+    assert {one["m"][0]["s"] for one in data["sets"]} == set(offered)
+    said = words_of(path)
+    assert f"None of the 24 sets breaks for m. Here are {len(data['sets'])} of them" in said
+    assert "switched off" not in said
+    few = write_report(tmp_path, lean(dataset, models, results), dataset, models, None, ReportOptions(gallery_sets=2))
+    assert len(gallery_of(few)["sets"]) == 2
+
+
+def test_no_prediction_anywhere_is_not_a_gallery_switched_off(painted, truth, tmp_path):
+    dataset, _, results, _ = painted
+    models = {"m": Predictions.from_labels("m", truth, scored=np.zeros(len(truth), dtype=bool))}
+    said = words_of(write_report(tmp_path, lean(dataset, models, results), dataset, models, None))
+    assert "No model has a prediction for every frame of any set" in said
+    assert "switched off" not in said
+
+
+# -- failed models ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_failed_models_are_listed_with_their_reason(n, painted, tmp_path):
+    dataset, predictions, results, _ = painted
+    failed = {f"bad{i}": {"status": "failed", "error": f"bad{i}: no <weights> here"} for i in range(n)}
+    (tmp_path / "run.json").write_text(json.dumps({"models": {"steady-net": {"status": "done"}, **failed}}))
+    path = write_report(tmp_path, lean(dataset, predictions, results), dataset, predictions, None)
+    said = words_of(path)
+    assert f"bad{n - 1}: no <weights> here" in said
+    assert "could not be run" in said
+    assert "steady-net could" not in said
+    assert (f"<summary>{n} models were asked for" in path.read_text("utf-8")) == (n > 3)
+
+
+# -- figures ------------------------------------------------------------------------------------------------------
+
+
+def test_ticks_have_the_digits_their_steps_need():
+    from strobe.report.drawing import in_points, per_cent
+    from strobe.report.style import draw
+
+    def paint(figure, is_narrow):
+        first, second = figure.subplots(1, 2)
+        first.set_ylim(0.59, 0.715)
+        per_cent(first)
+        second.set_xlim(0, 0.31)
+        in_points(second)
+
+    svg = draw("t", paint, wide=(6, 3), narrow=(4, 3)).svg
+    assert {"60.0 %", "62.5 %", "65.0 %", "67.5 %"} <= set(re.findall(r">([\d.]+ %)</text>", svg))
+    assert {"0", "20"} <= set(re.findall(r">(\d+)</text>", svg))
+
+
+def test_drops_are_points_and_not_per_cent():
+    rows = [
+        {"without": "none", "n_sets": 53, "drop": share(0.17)},
+        {"without": "P", "n_sets": 33, "drop": share(0.121)},
+    ]
+    why = "all observations come from one video; an interval needs at least two"
+    fps = [
+        {"range": "20 to < 27", "n_sets": 13, "drop": share(0.308, reason=why)},
+        {"range": ">= 27", "n_sets": 40, "drop": share(0.125, 0.03, 0.31)},
+    ]
+    found = results_of({"m": scored(0.5, 0.3, frame_types=rows, by_fps=fps)})
+    types, rates = figures_more.frame_types(found), figures_more.by_fps(found)
+    assert "without P frames: 12.1\N{NO-BREAK SPACE}points" in types.sentence
+    assert "30.8\N{NO-BREAK SPACE}points at 20 to 27 fps (n = 13)" in rates.sentence
+    assert f"No interval at 20 to 27 fps: {why}." in rates.sentence
+    for figure in (types, rates):
+        assert "%" not in figure.sentence
+        assert not re.search(r"\d %</text>", figure.drawing.svg)
+
+
+def test_frame_axes_have_whole_numbers():
+    curve = [{"k": k, "acc": share(0.5)} for k in range(3)]
+    survival = [{"distance": k, "alive": share(1 - k / 10)} for k in range(3)]
+    smoothing = [
+        {"method": m, "delay_frames": d, "acc_pmk": share(0.5 + d / 10)}
+        for m, d in (("none", 0), ("causal", 0.5), ("centred", 1), ("causal", 1), ("centred", 2))
+    ]
+    data = scored(0.5, 0.3, curve=curve, first_failure={"survival": survival, "n": 4, "events": 1}, smoothing=smoothing)
+    found = results_of({"m": data})
+    for figure in (figures_accuracy.curve, figures_accuracy.first_failure, figures_more.smoothing):
+        for svg in (figure(found).drawing.wide, figure(found).drawing.narrow):
+            x = re.findall(r">([\d.]+)</text>", svg)
+            assert {"0", "1", "2"} <= set(x)
+            assert not [tick for tick in x if "." in tick]
+
+
+def test_a_flat_line_has_no_impossible_shares():
+    survival = [{"distance": k, "alive": share(1.0)} for k in range(3)]
+    flat = [{"k": k, "acc": share(0.0)} for k in range(3)]
+    found = results_of({"m": scored(0.0, 0.0, curve=flat, first_failure={"survival": survival, "n": 2, "events": 0})})
+    for figure in (figures_accuracy.curve(found), figures_accuracy.first_failure(found)):
+        ticks = [float(tick.replace("−", "-")) for tick in re.findall(r">(−?[\d.]+) %</text>", figure.drawing.svg)]
+        assert ticks
+        assert all(0 <= tick <= 100 for tick in ticks)
+
+
+def test_intervals_of_the_trend_are_not_cut():
+    data = {"acc_orig": share(0.774, 0.463, 0.953), "acc_pmk": share(0.604, 0.263, 0.882), "drop": share(0.17)}
+    seen = []
+
+    def look(name, paint, **sizes):
+        from matplotlib.figure import Figure
+
+        for is_narrow, size in ((False, sizes["wide"]), (True, sizes["narrow"])):
+            figure = Figure(figsize=size)
+            paint(figure, is_narrow)
+            seen.append((figure.axes[0].get_xlim(), figure.axes[0].get_ylim()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures_accuracy, "draw", look)
+        figures_accuracy.trend(results_of({"m": {"task": "classification", **data}}))
+    for (x_low, x_high), (y_low, y_high) in seen:
+        assert x_low < 0.463 < 0.953 < x_high
+        assert y_low < 0.263 < 0.882 < y_high
+
+
+def test_hint_bins_are_numbers_people_read():
+    exposure = ["< -0.0105", "-0.0105 to < -1.75e-05", "-1.75e-05 to < 0.00914", ">= 0.00914"]
+    names = [name.replace("\N{NO-BREAK SPACE}", " ") for name in bin_names(exposure, measure_of("exposure"))]
+    assert names == ["below −1.1 points", "−1.1 to 0.0 points", "0.0 to 0.9 points", "0.9 points or more"]
+    motion = bin_names(["< 1.1", "1.1 to < 1.82", "1.82 to < 2.67", ">= 2.67"], measure_of("motion"))
+    assert motion[1] == "1.1 to 1.8\N{NO-BREAK SPACE}%"
+    assert bin_names(["< 0", ">= 0"], measure_of("blur"))[0] == "below 100\N{NO-BREAK SPACE}%"
+    assert bin_names(["mine", "< x"]) == ["mine", "< x"]
+    rows = [{"range": name, "error": share(0.1 * place)} for place, name in enumerate(exposure)]
+    figure = figures_more.by_hint(results_of({"m": scored(0.5, 0.3, by_hint={"exposure": rows})}))
+    for svg in (figure.drawing.wide, figure.drawing.narrow):
+        assert "error of the frames" in svg
+        assert "Exposure: change of brightness" in svg
+        assert "e-05" not in svg
+    assert "brightness 0.9" in figure.sentence
+    for row in rows:
+        row["error"] = share(1.0)
+    same = figures_more.by_hint(results_of({"m": scored(0.5, 0.3, by_hint={"exposure": rows})})).sentence
+    assert same == "No: the error of m is 100.0\N{NO-BREAK SPACE}% in every group."
+
+
+def test_a_pair_beyond_chance_is_drawn_and_listed_before_larger_ones_that_could_be_chance():
+    def pair(place, p, difference):
+        return {
+            "a": f"a{place}", "b": f"b{place}", "metric": "acc_pmk", "p_holm": p, "sentence": f"pair {place}.",
+            "difference": share(difference, difference - 0.1, difference + 0.1),
+        }  # fmt: skip
+
+    rows = [pair(place, 0.5, 0.6 + place / 1000) for place in range(80)] + [pair(99, 0.0497, -0.3)]
+    found = {**results_of({"a": scored(0.5, 0.3), "b": scored(0.5, 0.3)}), "comparison": rows}
+    figure = figures_more.comparison(found)
+    assert "b99 − a99" in figure.drawing.svg  # the one with more first, as its sentence has it
+    assert "1 of 81 pairs differ" in figure.sentence
+    assert "15 are drawn, those beyond chance first" in figure.sentence
+    listed, left_out = comparisons(found)
+    assert (listed[0]["a"], left_out) == ("a99", 21)
