@@ -7,8 +7,8 @@
 2. A build of every frame of the clip (hashes, hints, PNG, fsync, tables) against a bare loop that decodes, converts
    and encodes the same PNGs, each on the same number of processes (one).
 
-Wall time and processor time are both printed; targets are held against processor time, which other work on the
-machine does not stretch.
+Wall time and processor time are both printed. The whole build is held against the clock, as people wait for it; on a busy
+machine look at the processor time, which other work does not stretch.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def main() -> None:
     targets = {
         "at most a quarter of the frames decoded, every anchor": figures["decoded share, worst anchor"] <= 0.25,
         "one anchor at least 4x faster than decoding the clip": figures["speed-up over decoding (cpu)"] >= 4,
-        "whole build within 1.15x of the bare loop": figures["build over bare loop (cpu)"] <= 1.15,
+        "whole build within 1.15x of the bare loop, on the clock": figures["build over bare loop (wall)"] <= 1.15,
     }
     for text, held in targets.items():
         print(f"{'ok    ' if held else 'MISSED'} {text}")
