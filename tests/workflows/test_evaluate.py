@@ -88,10 +88,10 @@ def predictions(data: Path, *, wrong: int = 0) -> dict[str, str]:
     return said
 
 
-def go(data: Path, *models: str, request: ScoreRequest = QUICK, report: bool = False) -> Evaluation:
+def go(data: Path, *models: str, request: ScoreRequest = QUICK, report: bool = False, show: Any = ()) -> Evaluation:
     return evaluate(
         data, models, data.parent / "run", prediction=PredictOptions(shard_size=5), request=request, progress=Silent(),
-        with_report=report,
+        with_report=report, show=show,
     )  # fmt: skip
 
 
@@ -159,6 +159,14 @@ def test_nothing_runs_when_scoring_would_be_refused(data: Path) -> None:
             go(data, plugin, request=request)
         assert not (data.parent / "calls.txt").exists()
         assert not (data.parent / "run").exists()
+
+
+def test_a_model_to_show_that_does_not_run_is_refused_first(data: Path) -> None:
+    plugin = f"py:{data.parent}/mine.py:make"
+    with pytest.raises(StrobeError, match="model to --show"):
+        go(data, plugin, show=("resnet5O",))
+    assert not (data.parent / "calls.txt").exists()
+    assert not (data.parent / "run").exists()
 
 
 def test_no_model_at_all_is_an_error(data: Path) -> None:

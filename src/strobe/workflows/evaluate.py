@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import StrobeError, printable, without_name
+from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.ports import Progress
 from strobe.datasets import folder as dataset_folder
-from strobe.workflows.predict import ModelRun, PredictOptions, predict
+from strobe.workflows.predict import ModelRun, PredictOptions, predict, spelled_out
 from strobe.workflows.report import ReportRequest, report_run
 from strobe.workflows.runs import check_frames, open_dataset, record_run
 from strobe.workflows.score import ScoreRequest, bring, check_request, score_run, split_name
@@ -59,6 +59,11 @@ def evaluate(
     check_request(request, candidates, dataset)
     check_frames(run, candidates)
     is_new = not run.exists()
+    if is_new and not files:  # what is brought from files or lies in the run is checked when the report is drawn
+        known = spelled_out(others)
+        for name in show:
+            if name not in known:
+                raise UnknownName("model to --show", name, known)
     if others:
         frame_source(candidates)  # no images, no run: said before anything is written
     if files:

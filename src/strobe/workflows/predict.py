@@ -24,7 +24,7 @@ from strobe.predict.worker import DecodeOptions, Runner
 from strobe.workflows.runs import record_run
 from strobe.workflows.sources import frame_source
 
-__all__ = ["ModelRun", "PredictOptions", "predict"]
+__all__ = ["ModelRun", "PredictOptions", "predict", "spelled_out"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
