@@ -7,8 +7,8 @@
 2. A build of every frame of the clip (hashes, hints, PNG, fsync, tables) against a bare loop that decodes, converts
    and encodes the same PNGs, each on the same number of processes (one).
 
-Wall time and processor time are both printed. The whole build is held against the clock, as people wait for it; on a busy
-machine look at the processor time, which other work does not stretch.
+Wall time and processor time are both printed. The whole build is held against the clock, as people wait for it; on a
+busy machine look at the processor time, which other work does not stretch.
 """
 
 import argparse
