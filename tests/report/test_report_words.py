@@ -139,6 +139,27 @@ def test_votes_are_not_called_averages():
     assert "where a model gave labels alone, votes are counted" in how("causal", "causal vote")
 
 
+@pytest.mark.parametrize("is_narrow", [False, True])
+def test_no_line_of_any_model_leaves_its_panel(monkeypatch, is_narrow):
+    from matplotlib.figure import Figure
+
+    painters = []
+    monkeypatch.setattr(figures_more, "draw", lambda _, paint, **__: painters.append(paint))
+    rows = {
+        name: [{"method": "none", "delay_frames": 0, "acc_pmk": share(start)},
+               {"method": "centred", "delay_frames": 5, "acc_pmk": share(start + 0.1)}]
+        for name, start in (("best", 0.8), ("middle", 0.5), ("worst", 0.1))
+    }  # fmt: skip
+    figures_more.smoothing(results_of({name: scored(0.9, 0.5, smoothing=some) for name, some in rows.items()}))
+    figure = Figure()
+    painters[0](figure, is_narrow)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(panels) == 3
+    for axes in panels:
+        low, high = axes.get_ylim()
+        assert all(low <= value <= high for line in axes.lines for value in line.get_ydata())
+
+
 # -- the gallery --------------------------------------------------------------------------------------------------
 
 

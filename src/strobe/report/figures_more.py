@@ -121,6 +121,7 @@ def smoothing(results: Json) -> Figure:
                 axes.axhline(bare["acc_pmk"]["value"], color=INK, linewidth=1, linestyle=(0, (2, 2)),
                              label="not smoothed" if axes is grid.flat[0] else None)  # fmt: skip
             axes.set_title(short(printable(model), 26))
+        for axes in grid.flat[: len(panels)]:  # once every line is there: the panels share one axis
             shares(axes)
             per_cent(axes)
         for axes in grid[:, 0]:
