@@ -55,8 +55,10 @@ def test_a_refusal_by_the_way_is_not_the_last_word(small, run_server, visit, sta
     ann.decide("u")
     ann.await_page("#saved.held")
     assert "2 kept in this browser: not here" in ann.page.inner_text("#saved")
+    ann.await_page("#alert:has-text('does not take 2 decision(s) now: not here')")
     ann.page.unroute("**/api/decisions")
     ann.saved()
+    assert not ann.page.is_visible("#alert")
     assert decisions(server) == ["dissimilar", "unsure"]
 
 

@@ -341,10 +341,14 @@ function showStep(walk) {
 
 // -- what is shown at the top ---------------------------------------------------------------------------------------
 
+let wasHeld = false;
 function showSaved(box) {
   const [waiting, refused] = [box.waiting().length, box.refused()];
   drawSaved(box, waiting, refused.length);
-  if (refused.length) say(`${refused.length} decision(s) were not taken: ${refused[0].why}. They are kept: see your name, top right.`);
+  if (refused.length) say(`${refused.length} decision(s) were not taken: ${refused[0].why}. They are kept: see under your name, above.`);
+  if (box.state === "held") say(`The server does not take ${waiting} decision(s) now: ${box.why}. They are kept here and sent again.`);
+  else if (wasHeld) hush();
+  wasHeld = box.state === "held";
   if (box.state === "login" && !$("review").hidden) loggedOut();
   if ($("idle").hidden) return;
   // The counts came before the last decisions were in.
