@@ -167,7 +167,7 @@ def end_to_end(
     return found, np.asarray(stored.scores)
 
 
-class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]
+class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]  # torch is untyped here
     """What people write: PIL and torchvision transforms in DataLoader workers."""
 
     def __init__(self, paths: list[Path]) -> None:

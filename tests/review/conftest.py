@@ -221,6 +221,43 @@ def helpers() -> SimpleNamespace:
     return SimpleNamespace(make_dataset=make_dataset, picture=picture, anchors_alone=anchors_alone)
 
 
+@pytest.fixture
+def store(database_url: str, small: Dataset, clock: Clock):
+    """A store of the small dataset, on each kind of database, without control pairs."""
+    from strobe.review.plan import ReviewSettings
+    from strobe.review.store import Store
+
+    made = Store(database_url, clock=clock)
+    made.prepare(small, ReviewSettings(controls=0))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def claim():
+    """Asks for tasks as the page does; what the server answered."""
+
+    def ask(client, want=6, tab="tab-00000001"):
+        answer = client.post("/api/claim", json={"tab": tab, "want": want})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    return ask
+
+
+@pytest.fixture
+def decision():
+    """Makes the body of a decision on a card."""
+
+    def body(card, number, **fields):
+        return {
+            "verdict_id": f"decision-{number:08}", "task": card["task"], "stage": card["stage"], "decision": "similar",
+            "label_right": True, "seconds": 1.5, "page_version": "abc123", **fields,
+        }  # fmt: skip
+
+    return body
+
+
 class Running:
     """A review server in a thread of this process, and clients that talk to it as the page does."""
 

@@ -13,22 +13,6 @@ from strobe.review.guard import Rate
 TOKEN = "a-long-shared-token"  # a token of this test's own server
 
 
-def claim(client, want=6, tab="tab-00000001"):
-    answer = client.post("/api/claim", json={"tab": tab, "want": want})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def decision(card, number, **fields):
-    return {
-        "verdict_id": f"decision-{number:08}", "task": card["task"], "stage": card["stage"], "decision": "similar",
-        "label_right": True, "seconds": 1.5, "page_version": "abc123", **fields,
-    }  # fmt: skip
-
-
-# -- attacks ----------------------------------------------------------------------------------------------------------
-
-
 def raw(server, method, path, headers=None, body=None):
     """A request exactly as given: no client tidies the path."""
     host = urlsplit(server.url).netloc
@@ -104,7 +88,7 @@ def test_nothing_changes_by_get(small, run_server):
         assert ann.get(path).status_code in (404, 405)
 
 
-def test_oversize_bodies_are_refused(small, run_server):
+def test_oversize_bodies_are_refused(small, run_server, claim, decision):
     server = run_server(small)
     ann = server.client("Ann")
     card = claim(ann, want=1)["tasks"][0]
@@ -162,7 +146,7 @@ def test_html_control_characters_and_sql_in_names(small, run_server, bad):
     assert client.post("/api/admin/pause", json={"name": bad, "action": "pause"}).status_code == 422
 
 
-def test_sql_in_every_field(small, run_server):
+def test_sql_in_every_field(small, run_server, claim, decision):
     server = run_server(small)
     ann = server.client("Ann")
     card = claim(ann, want=1)["tasks"][0]
@@ -182,7 +166,7 @@ def test_sql_in_every_field(small, run_server):
         assert connection.execute(text("SELECT count(*) FROM tasks")).scalar() == 15
 
 
-def test_notes_with_control_characters_are_refused(small, run_server):
+def test_notes_with_control_characters_are_refused(small, run_server, claim, decision):
     server = run_server(small)
     ann = server.client("Ann")
     card = claim(ann, want=1)["tasks"][0]
@@ -190,7 +174,7 @@ def test_notes_with_control_characters_are_refused(small, run_server):
         assert ann.post("/api/decisions", json=decision(card, 1, note=bad)).status_code == 422
 
 
-def test_a_symlink_out_of_the_media_folder_is_not_served(small, run_server, tmp_path):
+def test_a_symlink_out_of_the_media_folder_is_not_served(small, run_server, tmp_path, claim):
     secret = tmp_path / "secret.jpg"
     secret.write_bytes((small.root / small.frames.media[2]).read_bytes())
     anchor = small.root / small.frames.media[2]
@@ -204,7 +188,7 @@ def test_a_symlink_out_of_the_media_folder_is_not_served(small, run_server, tmp_
     assert all(str(tmp_path) not in answer.text for answer in codes.values() if answer.status_code != 200)
 
 
-def test_a_file_that_is_no_image_is_not_served(small, run_server):
+def test_a_file_that_is_no_image_is_not_served(small, run_server, claim):
     (small.root / small.frames.media[2]).write_text("root:x:0:0: this is no picture")
     server = run_server(small)
     ann = server.client("Ann")
@@ -214,7 +198,7 @@ def test_a_file_that_is_no_image_is_not_served(small, run_server):
         assert b"root:" not in answer.content
 
 
-def test_other_image_formats_are_sent_as_png(small, run_server, helpers):
+def test_other_image_formats_are_sent_as_png(small, run_server, helpers, claim):
     path = small.root / small.frames.media[2]
     helpers.picture(0, 2).save(path, "BMP")
     server = run_server(small)
@@ -223,7 +207,7 @@ def test_other_image_formats_are_sent_as_png(small, run_server, helpers):
     assert types == {"image/jpeg", "image/png"}
 
 
-def test_no_secret_is_logged(small, run_server, caplog, capfd):
+def test_no_secret_is_logged(small, run_server, caplog, capfd, claim):
     with caplog.at_level(logging.DEBUG):
         server = run_server(small, token=TOKEN)
         client = server.client()

@@ -30,14 +30,6 @@ def finish(store, who, decide=lambda claimed: {}):
             store.cast([vote(one.task, who, stage=one.stage, **decide(one))])
 
 
-@pytest.fixture
-def store(database_url, small, clock):
-    made = Store(database_url, clock=clock)
-    made.prepare(small, ReviewSettings(controls=0))
-    yield made
-    made.close()
-
-
 # -- labels on the card -----------------------------------------------------------------------------------------------
 
 

@@ -9,20 +9,7 @@ from strobe.datasets import folder as folders
 TOKEN = "a-long-shared-token"  # a token of this test's own server
 
 
-def claim(client, want=6, tab="tab-00000001"):
-    answer = client.post("/api/claim", json={"tab": tab, "want": want})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def decision(card, number, **fields):
-    return {
-        "verdict_id": f"decision-{number:08}", "task": card["task"], "stage": card["stage"], "decision": "similar",
-        "label_right": True, "seconds": 1.5, "page_version": "abc123", **fields,
-    }  # fmt: skip
-
-
-def test_a_review_over_http_to_a_reviewed_set(small, run_server):
+def test_a_review_over_http_to_a_reviewed_set(small, run_server, claim, decision):
     server = run_server(small)
     clients = {name: server.client(name) for name in ("Ann", "Bo", "Cy")}
     number = 0
@@ -45,7 +32,7 @@ def test_a_review_over_http_to_a_reviewed_set(small, run_server):
     assert len(reviewed(data).sets.set) == 15, "round two overruled every doubt"
 
 
-def test_replays_and_corrections(small, run_server):
+def test_replays_and_corrections(small, run_server, claim, decision):
     server = run_server(small)
     ann, bo = server.client("Ann"), server.client("Bo")
     card = claim(ann, want=1)["tasks"][0]
@@ -60,7 +47,7 @@ def test_replays_and_corrections(small, run_server):
     assert [v.decision for v in server.store.all()] == ["similar", "unsure"]
 
 
-def test_a_card_tells_nothing_of_paths_offsets_or_controls(small, run_server):
+def test_a_card_tells_nothing_of_paths_offsets_or_controls(small, run_server, claim, decision):
     server = run_server(small, controls=0.5)
     ann = server.client("Ann")
     seen, number = [], 0
@@ -78,7 +65,7 @@ def test_a_card_tells_nothing_of_paths_offsets_or_controls(small, run_server):
         assert secret not in text_of_all
 
 
-def test_label_stage_over_http(small, run_server):
+def test_label_stage_over_http(small, run_server, claim, decision):
     server = run_server(small, labels=True)
     ann = server.client("Ann")
     cards = claim(ann)["tasks"]
@@ -96,7 +83,7 @@ def test_label_stage_over_http(small, run_server):
     assert {label["id"] for label in pair["labels"]} == {given, added}, "the new labels are verified in pair review"
 
 
-def test_round_two_hides_or_shows_the_earlier_votes(small, run_server):
+def test_round_two_hides_or_shows_the_earlier_votes(small, run_server, claim, decision):
     for shown in (False, True):
         server = run_server(small, show_votes=shown)
         ann, bo = server.client("Ann"), server.client("Bo")
@@ -109,7 +96,7 @@ def test_round_two_hides_or_shows_the_earlier_votes(small, run_server):
         assert [(vote["name"], vote["note"]) for vote in card["votes"]] == ([("Ann", "<i>hm</i>")] if shown else [])
 
 
-def test_history_for_undo_on_another_machine(small, run_server):
+def test_history_for_undo_on_another_machine(small, run_server, claim, decision):
     server = run_server(small)
     ann = server.client("Ann")
     cards = claim(ann, want=4)["tasks"]
@@ -123,7 +110,7 @@ def test_history_for_undo_on_another_machine(small, run_server):
     assert [one["decision"]["note"] for one in older] == ["n1", "n0"]
 
 
-def test_pause_keeps_what_was_decided_and_gives_no_more(small, run_server):
+def test_pause_keeps_what_was_decided_and_gives_no_more(small, run_server, claim, decision):
     server = run_server(small)
     ann, boss = server.client("Ann"), server.client("Boss")
     card = claim(ann, want=1)["tasks"][0]
@@ -137,7 +124,7 @@ def test_pause_keeps_what_was_decided_and_gives_no_more(small, run_server):
     assert ann.post("/api/claim", json={"tab": "tab-00000001"}).status_code == 401
 
 
-def test_joint_decisions_are_all_or_none_and_only_for_who_runs_the_review(small, run_server):
+def test_joint_decisions_are_all_or_none_and_only_for_who_runs_the_review(small, run_server, claim, decision):
     server = run_server(small, token=TOKEN)
     boss = server.client()
     assert boss.post("/api/login", json={"key": server.access.admin_key}).json()["role"] == "admin"
@@ -166,7 +153,7 @@ def test_joint_decisions_are_all_or_none_and_only_for_who_runs_the_review(small,
 # -- access -----------------------------------------------------------------------------------------------------------
 
 
-def test_token_mode(small, run_server):
+def test_token_mode(small, run_server, claim):
     server = run_server(small, token=TOKEN)
     client = server.client()
     for body in (
@@ -191,7 +178,7 @@ def test_token_mode(small, run_server):
     assert "taken" in answer.json()["error"]
 
 
-def test_another_annotators_token_is_another_annotator(small, run_server):
+def test_another_annotators_token_is_another_annotator(small, run_server, claim, decision):
     server = run_server(small, invited_only=True)
     boss = server.client()
     boss.post("/api/login", json={"key": server.access.admin_key})
@@ -222,7 +209,7 @@ def test_personal_link_continues_elsewhere(small, run_server):
     }
 
 
-def test_observers_watch_and_change_nothing(small, run_server):
+def test_observers_watch_and_change_nothing(small, run_server, decision):
     server = run_server(small, token=TOKEN)
     boss = server.client()
     boss.post("/api/login", json={"key": server.access.admin_key})
@@ -242,7 +229,7 @@ def test_observers_watch_and_change_nothing(small, run_server):
         assert olga.post(path, json=body).status_code == 403, path
 
 
-def test_a_known_vote_in_the_folder_counts_on_the_page(small, run_server):
+def test_a_known_vote_in_the_folder_counts_on_the_page(small, run_server, claim, decision):
     server = run_server(small)
     ann = server.client("Ann")
     card = claim(ann, want=1)["tasks"][0]

@@ -20,14 +20,6 @@ from strobe.review.store import Conflict, Store, timestamp
 _ids = count()
 
 
-@pytest.fixture
-def store(database_url, small, clock):
-    made = Store(database_url, clock=clock)
-    made.prepare(small, ReviewSettings(controls=0))
-    yield made
-    made.close()
-
-
 def vote(task, who, decision="similar", *, stage="pair", verdict_id=None, **fields):
     return Verdict(
         verdict_id=verdict_id or f"vote-{next(_ids)}",

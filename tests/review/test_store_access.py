@@ -1,7 +1,6 @@
 """Who may use the store, where it lies, and how old ones are brought up to date."""
 
 import sqlite3
-from itertools import count
 
 import pytest
 from sqlalchemy import text
@@ -11,16 +10,6 @@ from strobe.review.people import People, checked_name, checked_note
 from strobe.review.plan import ReviewSettings
 from strobe.review.schema import MIGRATIONS, Database, migrate
 from strobe.review.store import Store
-
-_ids = count()
-
-
-@pytest.fixture
-def store(database_url, small, clock):
-    made = Store(database_url, clock=clock)
-    made.prepare(small, ReviewSettings(controls=0))
-    yield made
-    made.close()
 
 
 def test_people_keys_and_sessions(store):

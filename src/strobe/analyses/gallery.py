@@ -123,7 +123,7 @@ class Classified:
         place = rows_of(self._dataset, set_row)
         rows, distance, right = sets.frame[place], sets.distance[place], self._right[place]
         confidence = self._predictions.confidence[rows]
-        status: Status = str(self.status[set_row])  # type: ignore[assignment]
+        status: Status = str(self.status[set_row])  # type: ignore[assignment]  # one of its words
         breaker = None
         if status == "breaks":
             wrong = np.flatnonzero(~right)

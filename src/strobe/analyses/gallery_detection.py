@@ -73,7 +73,7 @@ class Detected:
         rows = sets.frame[place]
         ap = self._ap[rows]
         base = float(ap[sets.is_anchor[place]][0])
-        status: Status = str(self.status[set_row])  # type: ignore[assignment]
+        status: Status = str(self.status[set_row])  # type: ignore[assignment]  # one of its words
         return ModelView(
             model=self.model,
             status=status,

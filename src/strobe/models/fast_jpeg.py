@@ -62,7 +62,7 @@ class FastJpegSource:
             return None
         encoded = self._torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy())
         try:
-            pixels: Any = self._operation(encoded, _UNCHANGED, False)  # type: ignore[misc]
+            pixels: Any = self._operation(encoded, _UNCHANGED, False)  # type: ignore[misc]  # never None here
         except RuntimeError:
             return None
         if tuple(pixels.shape) != (3, facts[1], facts[0]):

@@ -186,7 +186,7 @@ def plan_of(model: Any, *, image_size: int | None = None) -> ImagePlan:
     fill = config.get("fill_color") or 0
     return ImagePlan(
         size_hw=(height, width),
-        fit=fit,  # type: ignore[arg-type]
+        fit=fit,  # type: ignore[arg-type]  # one of its words
         resize=min(height, width) if fit == "short-side" else None,
         fill=(fill, fill, fill),
         interpolation=config["interpolation"],

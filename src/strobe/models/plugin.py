@@ -135,7 +135,7 @@ def _guarded(made: Classifier | Detector, path: Path, spec: ModelSpec) -> Classi
     if isinstance(made, TorchClassifier):  # known as such to those who share cores and decode for it: it stays one
         guard = GuardedModel(_Methods(made), path, spec)
         made.spec = spec
-        made.prepare, made.forward = guard.prepare, guard.forward  # type: ignore[method-assign]
+        made.prepare, made.forward = guard.prepare, guard.forward  # type: ignore[method-assign]  # of this object alone
         return made
     return (_GuardedEncoded if isinstance(made, EncodedClassifier) else GuardedModel)(made, path, spec)
 
@@ -182,7 +182,7 @@ def _run(path: Path, name: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ModelFailed(f"py:{printable(name)}: not a Python file")
     module = importlib.util.module_from_spec(spec)
-    module.print = _print  # type: ignore[attr-defined]
+    module.print = _print  # type: ignore[attr-defined]  # in its own namespace
     sys.modules[unique] = module
     try:
         with _to_stderr():

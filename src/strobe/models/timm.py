@@ -73,7 +73,7 @@ def plan_of(module: Any, *, image_size: int | None = None) -> ImagePlan:
     fit = {"squash": "squash", "border": "pad"}.get(config["crop_mode"], "short-side")
     return ImagePlan(
         size_hw=(height, width),
-        fit=fit,  # type: ignore[arg-type]
+        fit=fit,  # type: ignore[arg-type]  # one of its words
         resize=min(scaled) if fit == "short-side" else None,
         resize_hw=scaled if fit != "short-side" else None,
         fill=(red, green, blue) if fit == "pad" else (0, 0, 0),

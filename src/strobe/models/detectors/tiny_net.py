@@ -21,7 +21,7 @@ def _conv(inward: int, outward: int, *, stride: int = 1) -> nn.Sequential:
     )
 
 
-class _Block(nn.Module):  # type: ignore[misc]
+class _Block(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Two convolutions around a shortcut."""
 
     def __init__(self, channels: int) -> None:
@@ -33,7 +33,7 @@ class _Block(nn.Module):  # type: ignore[misc]
         return torch.relu(x + self.second(self.first(x)))
 
 
-class TinyNet(nn.Module):  # type: ignore[misc]
+class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Images (N, 3, 128, 128) in [−1, 1] to logits (N, classes, 16, 16) and distances (N, 4, 16, 16).
 
     Distances are from a cell's centre to the left, top, right and bottom of its object, in cells, always positive.

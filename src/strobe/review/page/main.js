@@ -266,7 +266,7 @@ function decide(fields) {
 }
 
 function saveJoint() {
-  if (!joint?.complete || !card) return;
+  if (!joint?.complete || !card || !seen || stepping) return;
   outbox.add("/api/joint/decisions", { votes: joint.bodies(card, elapsed(), session.page_version) });
   decided.add(nameOf(card));
   joint.past.put({ card, votes: joint.votes });
