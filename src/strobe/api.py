@@ -122,9 +122,9 @@ def example_dataset(*, n_videos: int = 8, k: int = 3, seed: int = 0) -> Dataset:
     """A made-up dataset of two classes without images, to try things on."""
     import numpy as np
 
+    from strobe.core.builder import DatasetBuilder, frame_list_digest
     from strobe.core.dataset import DatasetInfo
     from strobe.core.labels import LabelSpace
-    from strobe.datasets.columns import DatasetBuilder, frame_list_digest
 
     rng = np.random.default_rng(seed)
     grown = DatasetBuilder()

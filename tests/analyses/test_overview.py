@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strobe.analyses.overview import ceiling, overview
+from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace, projection, space
-from strobe.datasets.columns import DatasetBuilder
 
 LISTED = Path(__file__).parents[2] / "../shared/reference/ytbb-robust/ytbb_robustness_test_anchors_full.csv"
 PETS = LabelSpace.of_names("pets", ["cat", "dog", "fox"])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from strobe.analyses.classification import ScoreOptions, score
+from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.predictions import Predictions
 from strobe.core.protocol import reviewed
 from strobe.core.records import Verdict
-from strobe.datasets.columns import DatasetBuilder, frame_list_digest
 
 
 def strip(*, missing: tuple[int, ...] = ()) -> Dataset:

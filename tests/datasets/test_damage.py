@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
 from strobe.datasets import folder
-from strobe.datasets.columns import DatasetBuilder
 from strobe.datasets.read_predictions import read_predictions
 
 

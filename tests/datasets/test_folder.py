@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo, Hints
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.records import DECISIONS, REASONS, Verdict
 from strobe.datasets import folder
-from strobe.datasets.columns import DatasetBuilder
 
 SPACE = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
 ints = st.integers(-(2**62), 2**62)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo, texts
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.datasets.bring_media import bring_media, image_size_and_hash
-from strobe.datasets.columns import DatasetBuilder
 from strobe.datasets.media import MediaSource, decode_image, has_media
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace, projection, space
-from strobe.datasets.columns import DatasetBuilder
 from strobe.datasets.read_predictions import read_predictions
 
 PETS = LabelSpace(name="pets", ids=("c", "d", "f"), names=("cat", "dog", "fox"))

@@ -11,12 +11,12 @@ from PIL import Image
 
 import strobe
 from strobe.analyses.plan import ScoreOptions
+from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import DatasetInfo, texts
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.datasets import folder
-from strobe.datasets.columns import DatasetBuilder, frame_list_digest
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRequest, score_run

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from strobe.cli.export import command
+from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName
 from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Verdict
 from strobe.datasets import folder
-from strobe.datasets.columns import DatasetBuilder
 from strobe.datasets.sampled import Draw
 from strobe.workflows.export import export
 from strobe.workflows.import_dataset import FrameFiles, from_coco_vid, from_frames, from_vid_robust

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 from PIL import Image
 
 from strobe.cli.inspect import command
+from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo, Hints
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.labels import space
 from strobe.core.records import Verdict
 from strobe.datasets import folder
-from strobe.datasets.columns import DatasetBuilder
 from strobe.workflows.inspect import inspect, lines, sheet
 
 ANCHOR_BLUE, CROSS, YELLOW = (0, 114, 178), (213, 94, 0), (240, 228, 66)

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from strobe.build.camera import render_path
 from strobe.build.camera_path import CameraOptions
 from strobe.build.camera_photos import Photo
 from strobe.build.hints import features_of, set_hints
-from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Videos, texts
+from strobe.core.builder import DatasetBuilder
+from strobe.core.dataset import Dataset, DatasetInfo, Hints
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import read_json, sha256_of_file, write_bytes, write_json
 from strobe.core.labels import LabelSpace
@@ -197,82 +199,44 @@ def put_together(
     pairs = [(clip.job, clip.note) for clip in clips if clip.note is not None]
     if not pairs:
         raise StrobeError("no photo could be used; nothing was written")
-    notes = [note for _, note in pairs]
-    length, count = 2 * camera.k + 1, len(notes)
-    place_in_clip = np.tile(np.arange(length), count)
-    index = np.repeat([job.first_index for job, _ in pairs], length) + place_in_clip
-    video_ids = list(dict.fromkeys(note["video_id"] for note in notes))
+    grown = DatasetBuilder()
     last = {note["video_id"]: job for job, note in pairs}  # a photo's clips come in order: its last one ends the video
-    video = np.array([video_ids.index(note["video_id"]) for note in notes], dtype=np.int32)
-    sizes = np.repeat(np.array([note["size"] for note in notes]), length, axis=0)
-    labels = [
-        (clip * length + place, label)
-        for clip, (job, _) in enumerate(pairs)
-        for place in range(length)
-        for label in job.photo.labels
-    ]
-    boxes = [
-        (clip * length + place, box)
-        for clip, note in enumerate(notes)
-        for place, group in enumerate(note["boxes"])
-        for box in group
-    ]
-    return Dataset(
-        info=DatasetInfo(
-            name=name,
-            label_space=label_space,
-            k=camera.k,
-            licence=licence,
-            provenance={"made_by": "strobe simulate", "camera": asdict(camera), "seed": seed},
-        ),
-        videos=Videos(
-            video_id=texts(video_ids),
-            name=texts([last[one].photo.name for one in video_ids]),
-            fps_num=np.full(len(video_ids), camera.fps, dtype=np.int64),
-            fps_den=np.ones(len(video_ids), dtype=np.int64),
-            n_frames=np.array([last[one].first_index + length for one in video_ids], dtype=np.int64),
-            path=texts([""] * len(video_ids)),
-            codec=texts(["h264" if camera.h264_crf is not None else ""] * len(video_ids)),
-        ),
-        frames=Frames(
-            video=np.repeat(video, length),
-            index=index,
-            key=texts([media.removeprefix("media/") for note in notes for media in note["media"]]),
-            pts=index.astype(np.int64),
-            time_num=index.astype(np.int64),
-            time_den=np.full(len(index), camera.fps, dtype=np.int64),
-            pict_type=texts([kind for note in notes for kind in note["pict_types"]]),
-            width=sizes[:, 0],
-            height=sizes[:, 1],
-            sha256=texts([digest for note in notes for digest in note["sha256"]]),
-            media=texts([media for note in notes for media in note["media"]]),
-        ),
-        sets=Sets(
-            set_id=texts([f"{job.photo.name}@{job.first_index + camera.k}" for job, _ in pairs]),
-            set=np.repeat(np.arange(count, dtype=np.int32), length),
-            frame=np.arange(count * length, dtype=np.int32),
-            distance=(place_in_clip - camera.k).astype(np.float64),
-            is_anchor=place_in_clip == camera.k,
-        ),
-        labels=Labels(
-            frame=np.array([row for row, _ in labels], dtype=np.int32),
-            label=np.array([label for _, label in labels], dtype=np.int32),
-        ),
-        boxes=_box_table(boxes) if any(job.photo.boxes for job, _ in pairs) else None,
-        hints=_hint_table(np.array([row for note in notes for row in note["hints"]], dtype=np.float64)),
+    codec = "h264" if camera.h264_crf is not None else ""
+    videos = {
+        video_id: grown.video(
+            video_id=video_id, name=job.photo.name, fps=Fraction(camera.fps), codec=codec,
+            n_frames=job.first_index + 2 * camera.k + 1,
+        )
+        for video_id, job in last.items()
+    }  # fmt: skip
+    for job, note in pairs:
+        rows = []
+        for place, media in enumerate(note["media"]):
+            index = job.first_index + place
+            row = grown.frame(
+                video=videos[note["video_id"]], index=index, key=media.removeprefix("media/"), pts=index,
+                time_s=(index, camera.fps), pict_type=note["pict_types"][place], size_wh=note["size"],
+                sha256=note["sha256"][place], media=media, labels=job.photo.labels,
+            )  # fmt: skip
+            rows.append(row)
+            for *xyxy, label, track in note["boxes"][place]:
+                grown.box(frame=row, label=int(label), xyxy=xyxy, track=int(track))
+        grown.set(
+            set_id=f"{job.photo.name}@{job.first_index + camera.k}",
+            anchor=rows[camera.k],
+            members=[(row, place - camera.k) for place, row in enumerate(rows) if place != camera.k],
+        )
+    info = DatasetInfo(
+        name=name,
+        label_space=label_space,
+        k=camera.k,
+        licence=licence,
+        provenance={"made_by": "strobe simulate", "camera": asdict(camera), "seed": seed},
     )
+    hints = _hint_table(np.array([row for _, note in pairs for row in note["hints"]], dtype=np.float64))
+    return grown.build(info, with_boxes=any(job.photo.boxes for job, _ in pairs), hints=hints)
 
 
 def _hint_table(rows: NDArray[np.float64]) -> Hints:
     cut, blur, motion, exposure, duplicate = rows.T.copy()
     return Hints(cut=cut, blur=blur, motion=motion, exposure=exposure, duplicate=duplicate > 0)
-
-
-def _box_table(rows: Sequence[tuple[int, Sequence[float]]]) -> Boxes:
-    return Boxes(
-        frame=np.array([row for row, _ in rows], dtype=np.int32),
-        label=np.array([int(box[4]) for _, box in rows], dtype=np.int32),
-        xyxy=np.array([box[:4] for _, box in rows], dtype=np.float64).reshape(-1, 4),
-        track=np.array([int(box[5]) for _, box in rows], dtype=np.int32),
-        crowd=np.zeros(len(rows), dtype=bool),
-    )

@@ -11,7 +11,8 @@ from strobe.build.extract import Fragment
 from strobe.build.hinting import hints_table
 from strobe.build.hints import DropRules
 from strobe.build.labels import BoxRow, LabelRow, labels_at
-from strobe.core.dataset import NO_PTS, Boxes, Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Videos, texts
+from strobe.core.builder import DatasetBuilder
+from strobe.core.dataset import Dataset, DatasetInfo, Hints
 from strobe.core.errors import InvalidValue, printable
 from strobe.core.labels import LabelSpace
 
@@ -55,38 +56,50 @@ def gather(
     labels where every member has one, else with their anchor's. `paths` are the videos frames are to be decoded from.
     """
     ordered = sorted(fragments, key=lambda fragment: fragment.video.name)
-    frame_rows = {
-        (place, row.index): number
-        for number, (place, row) in enumerate(
-            (place, row) for place, fragment in enumerate(ordered) for row in fragment.frames
-        )
-    }
-    notes: list[str] = []
-    label_table = _labels(ordered, frame_rows, label_space, labels)
-    box_table = _boxes(ordered, frame_rows, label_space, boxes, notes)
-    if box_table is not None and not any(labels.values()):
-        label_table = _labels_of_boxes(box_table)
-    sets = _sets(ordered, frame_rows)
-    if label_source is None:
-        label_source = "frame" if np.isin(sets.frame, label_table.frame).all() else "anchor"
+    grown = DatasetBuilder()
+    labelled_by_boxes = any(boxes.values()) and not any(labels.values())
+    bare, reach, elsewhere = False, 0, 0
+    for fragment in ordered:
+        video, rows, unlabelled = fragment.video, {}, set()
+        place = grown.video(
+            video_id=video.video_id, name=video.name, fps=video.fps, n_frames=video.n_frames, codec=video.codec,
+            path=str((paths or {}).get(video.name, "")),
+        )  # fmt: skip
+        boxed, outside = _boxes_by_frame(fragment, boxes.get(video.name, ()))
+        elsewhere += outside
+        for frame in fragment.frames:
+            # Boxes alone say what is in a frame, too. Crowds count: the class is there.
+            mine, said = boxed.get(frame.index, ()), labels_at(labels.get(video.name, ()), frame.index, frame.time_s)
+            named = {label_space.index(text) for text in ([box.label for box in mine] if labelled_by_boxes else said)}
+            rows[frame.index] = row = grown.frame(
+                video=place, index=frame.index, key=f"{video.name}/{frame.index:06d}{suffix}", pts=frame.pts,
+                time_s=frame.time_s, pict_type=frame.pict_type, size_wh=frame.size_wh, sha256=frame.sha256,
+                media=frame.media, labels=sorted(named),
+            )  # fmt: skip
+            for box in mine:
+                index = label_space.index(box.label)
+                grown.box(frame=row, label=index, xyxy=box.xyxy, track=box.track, crowd=box.crowd)
+            if not named:
+                unlabelled.add(frame.index)
+        for one in fragment.sets:
+            grown.set(
+                set_id=f"{video.name}@{one.anchor}",
+                anchor=rows[one.anchor],
+                members=[(rows[index], index - one.anchor) for index in one.members if index != one.anchor],
+            )
+            bare |= not unlabelled.isdisjoint(one.members)
+            reach = max(reach, *(abs(index - one.anchor) for index in one.members))
     info = DatasetInfo(
         name=name,
         label_space=label_space,
-        k=int(np.abs(sets.distance).max()) if k is None else k,
-        label_source=label_source,
+        k=reach if k is None else k,
+        label_source=label_source or ("anchor" if bare else "frame"),
         licence=licence,
         provenance=dict(provenance or {}),
     )
-    dataset = Dataset(
-        info=info,
-        videos=_videos(ordered, paths or {}),
-        frames=_frames(ordered, suffix),
-        sets=sets,
-        labels=label_table,
-        boxes=box_table,
-        hints=_hints(ordered),
-    )
-    return Gathered(dataset=dataset, notes=tuple(notes))
+    dataset = grown.build(info, with_boxes=any(boxes.values()), hints=_hints(ordered))
+    notes = (f"{elsewhere} box(es) are on frames that are in no set",) if elsewhere else ()
+    return Gathered(dataset=dataset, notes=notes)
 
 
 def drop_by_hints(dataset: Dataset, rules: DropRules) -> tuple[Dataset, dict[str, int]]:
@@ -104,57 +117,6 @@ def drop_by_hints(dataset: Dataset, rules: DropRules) -> tuple[Dataset, dict[str
     return dataset.keep_rows(~gone), counts
 
 
-def _videos(ordered: Sequence[Fragment], paths: Mapping[str, Path]) -> Videos:
-    rows = [fragment.video for fragment in ordered]
-    return Videos(
-        video_id=texts([row.video_id for row in rows]),
-        name=texts([row.name for row in rows]),
-        fps_num=np.array([row.fps.numerator if row.fps else 0 for row in rows], dtype=np.int64),
-        fps_den=np.array([row.fps.denominator if row.fps else 0 for row in rows], dtype=np.int64),
-        n_frames=np.array([row.n_frames for row in rows], dtype=np.int64),
-        path=texts([str(paths[row.name]) if row.name in paths else "" for row in rows]),
-        codec=texts([row.codec for row in rows]),
-    )
-
-
-def _frames(ordered: Sequence[Fragment], suffix: str) -> Frames:
-    rows = [(place, fragment.video.name, row) for place, fragment in enumerate(ordered) for row in fragment.frames]
-    times = [row.time_s for _, _, row in rows]
-    return Frames(
-        video=np.array([place for place, _, _ in rows], dtype=np.int32),
-        index=np.array([row.index for _, _, row in rows], dtype=np.int64),
-        key=texts([f"{name}/{row.index:06d}{suffix}" for _, name, row in rows]),
-        pts=np.array([NO_PTS if row.pts is None else row.pts for _, _, row in rows], dtype=np.int64),
-        time_num=np.array([0 if time is None else time.numerator for time in times], dtype=np.int64),
-        time_den=np.array([0 if time is None else time.denominator for time in times], dtype=np.int64),
-        pict_type=texts([row.pict_type for _, _, row in rows]),
-        width=np.array([row.size_wh[0] for _, _, row in rows], dtype=np.int32),
-        height=np.array([row.size_wh[1] for _, _, row in rows], dtype=np.int32),
-        sha256=texts([row.sha256 for _, _, row in rows]),
-        media=texts([row.media for _, _, row in rows]),
-    )
-
-
-def _sets(ordered: Sequence[Fragment], frame_rows: Mapping[tuple[int, int], int]) -> Sets:
-    names: list[str] = []
-    number, frame, distance = [], [], []
-    for place, fragment in enumerate(ordered):
-        for row in fragment.sets:
-            for member in row.members:
-                number.append(len(names))
-                frame.append(frame_rows[place, member])
-                distance.append(float(member - row.anchor))
-            names.append(f"{fragment.video.name}@{row.anchor}")
-    offsets = np.array(distance, dtype=np.float64)
-    return Sets(
-        set_id=texts(names),
-        set=np.array(number, dtype=np.int32),
-        frame=np.array(frame, dtype=np.int64),
-        distance=offsets,
-        is_anchor=offsets == 0,
-    )
-
-
 def _hints(ordered: Sequence[Fragment]) -> Hints | None:
     sets = [row for fragment in ordered for row in fragment.sets]
     if not all(row.hints for row in sets):
@@ -162,49 +124,12 @@ def _hints(ordered: Sequence[Fragment]) -> Hints | None:
     return hints_table([pair for row in sets for pair in row.hints])
 
 
-def _labels(
-    ordered: Sequence[Fragment],
-    frame_rows: Mapping[tuple[int, int], int],
-    label_space: LabelSpace,
-    labels: Mapping[str, Sequence[LabelRow]],
-) -> Labels:
-    frame, label = [], []
-    for place, fragment in enumerate(ordered):
-        rows = labels.get(fragment.video.name, ())
-        for row in fragment.frames:
-            named = {label_space.index(text) for text in labels_at(rows, row.index, row.time_s)}
-            frame += [frame_rows[place, row.index]] * len(named)
-            label += sorted(named)
-    return Labels(frame=np.array(frame, dtype=np.int64), label=np.array(label, dtype=np.int32))
-
-
-def _labels_of_boxes(boxes: Boxes) -> Labels:
-    """Boxes alone say what is in a frame, too. Crowds count: the class is there."""
-    pairs = sorted(set(zip(boxes.frame.tolist(), boxes.label.tolist(), strict=True)))
-    return Labels(
-        frame=np.array([pair[0] for pair in pairs], dtype=np.int64),
-        label=np.array([pair[1] for pair in pairs], dtype=np.int32),
-    )
-
-
-def _boxes(
-    ordered: Sequence[Fragment],
-    frame_rows: Mapping[tuple[int, int], int],
-    label_space: LabelSpace,
-    boxes: Mapping[str, Sequence[BoxRow]],
-    notes: list[str],
-) -> Boxes | None:
-    if not any(boxes.values()):
-        return None
-    kept: list[tuple[int, BoxRow]] = []
-    elsewhere = 0
-    for place, fragment in enumerate(ordered):
-        sizes = {row.index: row.size_wh for row in fragment.frames}
-        for box in boxes.get(fragment.video.name, ()):
-            row = frame_rows.get((place, box.frame))
-            if row is None:
-                elsewhere += 1
-                continue
+def _boxes_by_frame(fragment: Fragment, boxes: Sequence[BoxRow]) -> tuple[dict[int, list[BoxRow]], int]:
+    """The boxes of each frame, and how many are on frames that are in no set."""
+    sizes = {row.index: row.size_wh for row in fragment.frames}
+    found: dict[int, list[BoxRow]] = {}
+    for box in boxes:
+        if box.frame in sizes:
             width, height = sizes[box.frame]
             x0, y0, x1, y1 = box.xyxy
             if x0 >= width or y0 >= height or x1 <= 0 or y1 <= 0:
@@ -212,14 +137,5 @@ def _boxes(
                     f"boxes, {box.where}: the box {box.xyxy} lies outside frame {box.frame} of "
                     f"{printable(fragment.video.name)} ({width}×{height}, upright)"
                 )
-            kept.append((row, box))
-    if elsewhere:
-        notes.append(f"{elsewhere} box(es) are on frames that are in no set")
-    kept.sort(key=lambda pair: pair[0])
-    return Boxes(
-        frame=np.array([row for row, _ in kept], dtype=np.int64),
-        label=np.array([label_space.index(box.label) for _, box in kept], dtype=np.int32),
-        xyxy=np.array([box.xyxy for _, box in kept], dtype=np.float64).reshape(-1, 4),
-        track=np.array([box.track for _, box in kept], dtype=np.int64),
-        crowd=np.array([box.crowd for _, box in kept], dtype=bool),
-    )
+            found.setdefault(box.frame, []).append(box)
+    return found, len(boxes) - sum(map(len, found.values()))

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import space
 from strobe.core.ports import Progress
 from strobe.datasets.bring_media import MediaMode, bring_media
-from strobe.datasets.columns import DatasetBuilder, frame_list_digest
 
 __all__ = ["import_vid_robust"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from strobe.core.builder import frame_list_digest
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import space
-from strobe.datasets.columns import frame_list_digest
 
 __all__ = ["Moment", "YoutubeBb", "find_csv", "find_videos", "read_youtube_bb"]
 

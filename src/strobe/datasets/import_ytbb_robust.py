@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strobe.core.annotations import Annotation, anchor_verdict, pair_verdict, parse_annotations
+from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
@@ -17,7 +18,6 @@ from strobe.core.labels import space
 from strobe.core.ports import Progress
 from strobe.core.records import frame_id
 from strobe.datasets.bring_media import MediaMode, bring_media
-from strobe.datasets.columns import DatasetBuilder
 
 __all__ = ["YtbbFiles", "import_ytbb_robust"]
 

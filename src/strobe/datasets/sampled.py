@@ -11,12 +11,12 @@ from typing import Literal
 
 import numpy as np
 
+from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress
 from strobe.datasets.bring_media import MediaMode, bring_media
-from strobe.datasets.columns import DatasetBuilder, frame_list_digest
 
 __all__ = ["Draw", "Imported", "Origin", "Seen", "SeenBox", "SourceVideo", "import_sampled", "label_space_for"]
 

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
-from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.builder import DatasetBuilder
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue, StrobeError, expect
 from strobe.core.files import write_bytes, write_text
 from strobe.core.ports import Image, Progress, Silent
@@ -133,11 +135,11 @@ def synthetic_dataset(
     >>> made.dataset.n_sets, made.source().read(0).shape
     (2, (32, 32, 3))
     """
-    rows = _Rows(options)
+    rows = _Rows(options, in_folder=folder is not None)
     kept: list[NDArray[np.uint8]] = []
     with (progress or Silent()).task("clips", options.videos) as advance:
-        for clip in balanced_clips(options):
-            name = rows.add(clip)
+        for number, clip in enumerate(balanced_clips(options)):
+            name = rows.add(clip, number)
             if folder is None:
                 kept.append(clip.frames)
             else:
@@ -145,9 +147,7 @@ def synthetic_dataset(
             advance(1)
     if folder is not None:
         write_text(folder / "truth.csv", "".join(rows.truth))
-    return SyntheticSets(
-        dataset=rows.dataset(in_folder=folder is not None), frames=np.concatenate(kept) if kept else None
-    )
+    return SyntheticSets(dataset=rows.dataset(), frames=np.concatenate(kept) if kept else None)
 
 
 def _store(clip: Clip, folder: Path, name: str, *, masks: bool) -> None:
@@ -169,93 +169,52 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
 class _Rows:
     """The tables of a dataset, grown clip by clip."""
 
-    def __init__(self, options: SyntheticOptions) -> None:
+    def __init__(self, options: SyntheticOptions, *, in_folder: bool) -> None:
         self._options = options
-        self._length = options.world.frames
-        self._ids: list[str] = []
-        self._names: list[str] = []
-        self._sha256: list[str] = []
-        self._fair: list[NDArray[np.bool_]] = []
-        self._labels: list[tuple[int, int]] = []
-        self._boxes: list[tuple[int, Box]] = []
+        self._in_folder = in_folder
+        self._grown = DatasetBuilder()
         self.truth = ["frame,background,track,label,occlusion,in_view\n"]
 
-    def add(self, clip: Clip) -> str:
+    def add(self, clip: Clip, number: int) -> str:
         """Take a clip in; returns its name."""
-        number = len(self._ids)
+        world, middle = self._options.world, self._options.world.frames // 2
         name = f"{number:05d}-{LABEL_SPACE.names[clip.label]}"
-        world = asdict(self._options.world)
-        identity = json.dumps([world, clip.seed, clip.label], sort_keys=True)
-        self._ids.append(hashlib.sha256(identity.encode()).hexdigest()[:16])
-        self._names.append(name)
-        self._sha256 += [hashlib.sha256(pixels.tobytes()).hexdigest() for pixels in clip.frames]
-        self._fair.append(_fair(clip, self._options))
+        identity = json.dumps([asdict(world), clip.seed, clip.label], sort_keys=True)
+        video_id = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        video = self._grown.video(video_id=video_id, name=name, fps=Fraction(world.fps), n_frames=world.frames)
         part = (1 - clip.occlusion) * clip.in_view
-        for place in range(self._length):
-            row = number * self._length + place
+        rows = []
+        for place, pixels in enumerate(clip.frames):
+            key = f"{name}/{place:06d}.png"
             seen = {int(label) for label, share in zip(clip.labels, part[place], strict=True) if share >= 0.5}
-            self._labels += [(row, label) for label in sorted(seen | {clip.label})]
-            self._boxes += [(row, box) for box in boxes_seen(clip, place)]
+            row = self._grown.frame(
+                video=video, index=place, key=key, pts=place, time_s=(place, world.fps), size_wh=(world.size,) * 2,
+                sha256=hashlib.sha256(pixels.tobytes()).hexdigest(), media=f"media/{key}" if self._in_folder else "",
+                labels=sorted(seen | {clip.label}),
+            )  # fmt: skip
+            rows.append(row)
+            for box in boxes_seen(clip, place):
+                self._grown.box(frame=row, label=box.label, xyxy=box.xyxy, track=box.track, crowd=box.crowd)
             for track, label in enumerate(clip.labels):
                 self.truth.append(
-                    f"{name}/{place:06d}.png,{clip.background_name},{track},{LABEL_SPACE.ids[label]},"
+                    f"{key},{clip.background_name},{track},{LABEL_SPACE.ids[label]},"
                     f"{clip.occlusion[place, track]:.6f},{clip.in_view[place, track]:.6f}\n"
                 )
+        fair = np.flatnonzero(_fair(clip, self._options)).tolist()
+        self._grown.set(
+            set_id=f"{name}@{middle}",
+            anchor=rows[middle],
+            members=[(rows[place], place - middle) for place in fair if place != middle],
+        )
         return name
 
-    def dataset(self, *, in_folder: bool) -> Dataset:
+    def dataset(self) -> Dataset:
         """The dataset of all clips taken in."""
-        count, length, world = len(self._ids), self._length, self._options.world
-        index = np.tile(np.arange(length), count)
-        keys = [f"{name}/{place:06d}.png" for name in self._names for place in range(length)]
-        member = np.concatenate(self._fair)
-        whole = np.arange(count * length)
-        return Dataset(
-            info=DatasetInfo(
-                name=self._options.name,
-                label_space=LABEL_SPACE,
-                k=length // 2,
-                licence="CC0-1.0",
-                provenance=self._options.provenance(),
-            ),
-            videos=Videos(
-                video_id=texts(self._ids),
-                name=texts(self._names),
-                fps_num=np.full(count, world.fps, dtype=np.int64),
-                fps_den=np.ones(count, dtype=np.int64),
-                n_frames=np.full(count, length, dtype=np.int64),
-                path=texts([""] * count),
-                codec=texts([""] * count),
-            ),
-            frames=Frames(
-                video=np.repeat(np.arange(count, dtype=np.int32), length),
-                index=index,
-                key=texts(keys),
-                pts=index.astype(np.int64),
-                time_num=index.astype(np.int64),
-                time_den=np.full(len(index), world.fps, dtype=np.int64),
-                pict_type=texts([""] * len(index)),
-                width=np.full(len(index), world.size),
-                height=np.full(len(index), world.size),
-                sha256=texts(self._sha256),
-                media=texts([f"media/{key}" if in_folder else "" for key in keys]),
-            ),
-            sets=Sets(
-                set_id=texts([f"{name}@{length // 2}" for name in self._names]),
-                set=(whole[member] // length).astype(np.int32),
-                frame=whole[member].astype(np.int32),
-                distance=(index[member] - length // 2).astype(np.float64),
-                is_anchor=index[member] == length // 2,
-            ),
-            labels=Labels(
-                frame=np.array([row for row, _ in self._labels], dtype=np.int32),
-                label=np.array([label for _, label in self._labels], dtype=np.int32),
-            ),
-            boxes=Boxes(
-                frame=np.array([row for row, _ in self._boxes], dtype=np.int32),
-                label=np.array([box.label for _, box in self._boxes], dtype=np.int32),
-                xyxy=np.array([box.xyxy for _, box in self._boxes], dtype=np.float64).reshape(-1, 4),
-                track=np.array([box.track for _, box in self._boxes], dtype=np.int32),
-                crowd=np.array([box.crowd for _, box in self._boxes], dtype=bool),
-            ),
+        info = DatasetInfo(
+            name=self._options.name,
+            label_space=LABEL_SPACE,
+            k=self._options.world.frames // 2,
+            licence="CC0-1.0",
+            provenance=self._options.provenance(),
         )
+        return self._grown.build(info, with_boxes=True)

@@ -1,0 +1,67 @@
+"""The builder of dataset tables."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from strobe.core.builder import DatasetBuilder
+from strobe.core.dataset import NO_PTS, DatasetInfo
+from strobe.core.errors import InvalidValue
+from strobe.core.labels import LabelSpace
+
+INFO = DatasetInfo(name="pets", label_space=LabelSpace.of_names("pets", ("cat", "dog")), k=2)
+
+
+def grown() -> DatasetBuilder:
+    made = DatasetBuilder()
+    video = made.video(video_id="v", name="clip", fps=Fraction(30000, 1001))
+    made.frame(video=video, index=4, key="4", labels=[1, 0, 1], time_s=(50, 25))
+    made.frame(video=video, index=5, key="5", labels=[0], pts=7, time_s=Fraction(50, 25), size_wh=(3, 2))
+    made.frame(video=video, index=6, key="6")
+    return made
+
+
+def test_rows_stand_as_they_were_given_and_members_by_distance() -> None:
+    made = grown()
+    made.set(set_id="b", anchor=1, members=[(2, 1), (0, -1)])
+    made.set(set_id="a", anchor=0, members=[])
+    data = made.build(INFO)
+    assert data.sets.set_id.tolist() == ["b", "a"]
+    assert data.sets.frame.tolist() == [0, 1, 2, 0]
+    assert data.sets.distance.tolist() == [-1.0, 0.0, 1.0, 0.0]
+    assert data.sets.is_anchor.tolist() == [False, True, False, True]
+    assert data.labels.frame.tolist() == [0, 0, 1]
+    assert data.labels.label.tolist() == [1, 0, 0]
+    assert (data.videos.fps(0), data.videos.n_frames.tolist()) == (Fraction(30000, 1001), [-1])
+    assert data.frames.pts.tolist() == [NO_PTS, 7, NO_PTS]
+    assert data.boxes is None
+
+
+def test_times_given_as_two_numbers_stay_unreduced() -> None:
+    made = grown()
+    made.set(set_id="a", anchor=0, members=[])
+    frames = made.build(INFO).frames
+    assert list(zip(frames.time_num.tolist(), frames.time_den.tolist(), strict=True)) == [(50, 25), (2, 1), (0, 0)]
+
+
+def test_boxes_and_an_empty_table_of_them() -> None:
+    made = grown()
+    made.set(set_id="a", anchor=0, members=[])
+    empty = made.build(INFO, with_boxes=True).boxes
+    assert empty is not None
+    assert empty.xyxy.shape == (0, 4)
+    made.box(frame=1, label=0, xyxy=(0, 1, 2, 3))
+    boxes = made.build(INFO).boxes
+    assert boxes is not None
+    assert (boxes.xyxy.dtype, boxes.xyxy.tolist()) == (np.dtype(np.float64), [[0.0, 1.0, 2.0, 3.0]])
+    assert (boxes.track.tolist(), boxes.crowd.tolist()) == ([-1], [False])
+
+
+def test_no_set_and_a_frame_twice_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="at least one set"):
+        grown().build(INFO)
+    made = grown()
+    made.set(set_id="a", anchor=0, members=[(0, 1)])
+    with pytest.raises(InvalidValue, match="each frame once per set"):
+        made.build(INFO)
