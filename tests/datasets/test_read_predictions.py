@@ -213,7 +213,7 @@ def test_only_minus_infinity_among_the_mapped_classes(tmp_path: Path) -> None:
         ({**SCORES, "v/3.png": [1.0]}, "v/3.png: 1 scores, but 3 in the first frame"),
         ({key: [1.0, 2.0] for key in KEYS}, "2 scores per frame; expected 3 (pets) or 1000 (ilsvrc-2012)"),
         ({key: [] for key in KEYS}, "0 scores per frame"),
-        ({key: [0.0] * 1000 for key in KEYS}, "no map from there to pets"),
+        ({key: [0.0] * 1000 for key in KEYS}, "no class of the model (ilsvrc-2012, 1000 classes, e.g. tench"),
         ({**SCORES, "v/3.png": 1}, "v/3.png: expected a list of scores, got 1"),
         ({**SCORES, "v/3.png": [1, "two", 3]}, "v/3.png: a score is not a number"),
         ({**SCORES, "v/3.png": [1, [2], 3]}, "v/3.png: a score is not a number"),

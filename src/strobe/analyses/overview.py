@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset, Hints
-from strobe.core.errors import UnknownName
-from strobe.core.labels import projection
+from strobe.core.labels import space
+from strobe.core.projections import shipped_between
 from strobe.core.protocol import Derivation, derive, latest_votes, reviewed
 
 __all__ = ["ceiling", "ceiling_of", "overview"]
@@ -76,11 +76,8 @@ def overview(dataset: Dataset) -> dict[str, Any]:
 
 def ceiling(dataset: Dataset, *, source: str = "ilsvrc-2012") -> dict[str, Any] | None:
     """The ceiling of a model of a shipped label space; None where no shipped map leads to the dataset's classes."""
-    try:
-        found = projection(source, dataset.info.label_space.name)
-    except UnknownName:
-        return None
-    return ceiling_of(dataset, source=source, childless=found.childless)
+    found = shipped_between(space(source), dataset.info.label_space)
+    return None if found is None else ceiling_of(dataset, source=source, childless=found.childless)
 
 
 def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
 from strobe.core.files import read_json
-from strobe.core.labels import LabelSpace, Projection, projection, space
+from strobe.core.labels import LabelSpace, space
+from strobe.core.projections import projection_between
 from strobe.datasets.box_checks import check_boxes, check_numbering
 from strobe.datasets.detection_files import RawDetections, read_raw_detections
 from strobe.metrics.detection.tables import DetectionTable
@@ -199,10 +200,10 @@ def _labels(
     for word in raw.distinct_labels():
         table[word] = _class(path, raw, source, word)
     own = raw.map_labels(table)
-    if source.ids == target.ids:
-        return own, source.name, 0
-    chosen = _projection(path, source, target)
-    label = chosen.map_labels(own)
+    try:
+        label = projection_between(source, target).map_labels(own)
+    except StrobeError as error:
+        raise InvalidFile(path, str(error)) from error
     return label, source.name, int(((label < 0) & used).sum())
 
 
@@ -248,17 +249,3 @@ def _class(path: Path, raw: RawDetections, source: LabelSpace, word: Any) -> int
         rule = f"category {word} is outside {source.name} (0–{len(source) - 1})"
         raise InvalidFile(path, rule, where=where, hint=hint)
     return word
-
-
-def _projection(path: Path, source: LabelSpace, target: LabelSpace) -> Projection:
-    try:
-        return projection(source.name, target.name)
-    except UnknownName:
-        pass
-    children = tuple(
-        tuple(place for place, name in enumerate(source.names) if name in (label, target.ids[at]))
-        for at, label in enumerate(target.names)
-    )
-    if not any(children):
-        raise InvalidFile(path, f"no class of {source.name} is a class of {target.name}, by map or by name")
-    return Projection(source=source, target=target, children=children)

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, printable
-from strobe.core.labels import LabelSpace, Projection, check_scores, projection, space
+from strobe.core.labels import LabelSpace, Projection, check_scores, space
 from strobe.core.predictions import Predictions
+from strobe.core.projections import projection_between
 from strobe.datasets.prediction_files import RawPredictions, read_raw
 
 __all__ = ["Kind", "PredictionFile", "read_predictions"]
@@ -284,11 +285,9 @@ def _space_of_columns(path: Path, columns: list[str], label_space: LabelSpace) -
 
 def _map(path: Path, source: LabelSpace, target: LabelSpace) -> Projection:
     try:
-        return projection(source.name, target.name)
-    except UnknownName as error:
-        raise InvalidFile(
-            path, f"scores in {source.name}, but no map from there to {target.name} ships with strobe"
-        ) from error
+        return projection_between(source, target)
+    except StrobeError as error:
+        raise InvalidFile(path, str(error)) from error
 
 
 def _guess_kind(matrix: NDArray[np.float64]) -> str:

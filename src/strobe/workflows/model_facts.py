@@ -7,9 +7,10 @@ from typing import Any
 
 from strobe.analyses.overview import ceiling_of
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
+from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import write_json
-from strobe.core.labels import projection
+from strobe.core.labels import space
+from strobe.core.projections import projection_between
 from strobe.workflows.runs import read_run
 
 __all__ = ["Ceilings", "Types", "known_types", "read_types"]
@@ -77,12 +78,12 @@ class Ceilings:
         return found if found["sets_out_of_reach"] else None
 
     def _childless(self, facts: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
-        space = self._dataset.info.label_space
+        own = self._dataset.info.label_space
         if "childless" in facts:  # it was run here
             source = str(facts.get("spec", {}).get("label_space", {}).get("name", "the model's classes"))
-            return source, tuple(space.index(str(name)) for name in facts["childless"])
-        source = str(facts.get("space", space.name))
+            return source, tuple(own.index(str(name)) for name in facts["childless"])
+        source = str(facts.get("space", own.name))
         try:
-            return source, projection(source, space.name).childless
-        except UnknownName:
+            return source, () if source == own.name else projection_between(space(source), own).childless
+        except StrobeError:
             return source, ()

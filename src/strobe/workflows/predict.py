@@ -11,6 +11,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable, without_name
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, FrameSource, Progress, SendableSource
+from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions
 from strobe.models.registry import expand, load_model
@@ -18,7 +19,6 @@ from strobe.models.testbed import entries, is_testbed, tags_of
 from strobe.models.torch_classifier import cores, plan_of, quick_source, sharing_cores
 from strobe.predict.decode_pool import can_start_workers
 from strobe.predict.engine import EngineOptions, Outcome, run_models
-from strobe.predict.projecting import projection_between
 from strobe.predict.store import ModelStore, lock, prediction_key
 from strobe.predict.worker import DecodeOptions, Runner
 from strobe.workflows.runs import record_run
