@@ -114,7 +114,8 @@ def test_album_covers_are_no_video(make_clip: MakeClip, tmp_path: Path) -> None:
         cover = container.add_stream("mjpeg", rate=1, options={"strict": "-1"})
         cover.width = cover.height = 64
         cover.pix_fmt = "yuvj420p"
-        cover.disposition = type(cover.disposition).attached_pic
+        attached = type(cover.disposition).attached_pic
+        cover.disposition = attached
         frame = av.VideoFrame.from_ndarray(np.zeros((64, 64, 3), dtype=np.uint8), format="rgb24")
         container.mux(cover.encode(frame))
         container.mux(cover.encode(None))
@@ -124,10 +125,34 @@ def test_album_covers_are_no_video(make_clip: MakeClip, tmp_path: Path) -> None:
             container.mux(sound.encode(chunk))
         container.mux(sound.encode(None))
     with av.open(str(path)) as container:
-        if not container.streams.video[0].disposition & type(cover.disposition).attached_pic:
+        if not container.streams.video[0].disposition & attached:
             pytest.skip("this muxer writes the cover as a plain stream")
     with pytest.raises(StrobeError, match="sound but no picture"):
         build([path], tmp_path / "out", DOG)
+
+
+def test_a_title_that_is_not_utf8_is_no_fault(make_clip: MakeClip, tmp_path: Path) -> None:
+    clip = make_clip("good.mkv")
+    whole = clip.read_bytes()
+    assert whole.count(b"Lavf") > 0
+    clip.write_bytes(whole.replace(b"Lavf", b"\xff\xfeav"))
+    assert build([clip], tmp_path / "out", DOG).problems == ()
+
+
+def test_pyav_without_metadata_errors(make_clip: MakeClip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyAV 19 dropped the setting: it must not be given where it is not known."""
+    import av
+
+    clip, plain = make_clip("good.mp4"), av.open
+
+    def as_in_19(file: str, mode: str = "r", **settings: object) -> object:
+        if "metadata_errors" in settings:
+            raise TypeError("open() got an unexpected keyword argument 'metadata_errors'")
+        return plain(file, mode, **settings)
+
+    monkeypatch.setattr(av, "open", as_in_19)
+    monkeypatch.setattr(av.container, "InputContainer", type("InputContainer", (), {}))
+    assert build([clip], tmp_path / "out", BuildOptions(label=("dog",), workers=1)).problems == ()
 
 
 def test_duplicate_names_and_copies(make_clip: MakeClip, tmp_path: Path) -> None:

@@ -113,9 +113,11 @@ def open_video(path: Path, limits: Limits) -> tuple[Any, Any]:
     _refuse_what_is_no_file(path)
     allowed = ",".join((*_SEEKABLE, "mp4", *_SEQUENTIAL, *_AUDIO))
     options = {"protocol_whitelist": "file", "format_whitelist": allowed}
+    # PyAV 18 stumbles over a title that is not UTF-8 unless told; PyAV 19 never does and dropped the setting.
+    lenient = {"metadata_errors": "replace"} if hasattr(av.container.InputContainer, "metadata_errors") else {}
     try:
         # Absolute, so that no part of the name can be read as a protocol.
-        container = av.open(str(path.absolute()), options=options, metadata_errors="replace")
+        container = av.open(str(path.absolute()), options=options, **lenient)
     except av.error.FFmpegError as error:
         raise InvalidFile(
             path, f"not a video that can be read ({_reason(error)})", hint=_playlist_hint(path)
