@@ -120,5 +120,7 @@ def test_errors_are_one_clean_line() -> None:
 def test_near_names_and_missing_extras() -> None:
     assert "did you mean dog" in str(UnknownName("class", "dogg", ["dog", "cat"]))
     assert "did you mean" not in str(UnknownName("class", "xyz", ["dog", "cat"]))
-    with pytest.raises(MissingExtra, match=r"video needs the package no_such_thing: pip install 'strobe\[video\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"video needs the package no_such_thing: pip install 'strobe-vision\[video\]'"
+    ):
         require("no_such_thing.inner", what="video", extra="video")

@@ -95,7 +95,7 @@ def test_doctor_says_what_is_here(capsys: Any, monkeypatch: pytest.MonkeyPatch) 
     assert facts["devices"][0]["device"] == "cpu"
     by_name = {row["package"]: row for row in facts["packages"]}
     assert by_name["numpy"]["version"]
-    assert by_name["timm"]["get"] == "pip install 'strobe[models]'"
+    assert by_name["timm"]["get"] == "pip install 'strobe-vision[models]'"
     code, said, _ = _strobe(capsys, "doctor", "--no-speed")
     assert "model hub: not reachable" in said
 

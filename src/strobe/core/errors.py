@@ -15,6 +15,7 @@ __all__ = [
     "StrobeError",
     "UnknownName",
     "expect",
+    "install_line",
     "printable",
     "without_name",
 ]
@@ -41,6 +42,15 @@ def without_name(name: str, text: str) -> str:
     for said in (name, name.partition("@")[0]):
         text = text.removeprefix(f"{printable(said)}: ")
     return text
+
+
+def install_line(extra: str = "") -> str:
+    """The command that installs strobe, with an extra: on PyPI the name `strobe` is somebody else's.
+
+    >>> install_line("video"), install_line()
+    ("pip install 'strobe-vision[video]'", 'pip install strobe-vision')
+    """
+    return f"pip install 'strobe-vision[{extra}]'" if extra else "pip install strobe-vision"
 
 
 class StrobeError(Exception):
@@ -88,7 +98,7 @@ class MissingExtra(StrobeError):
     """An optional package is not installed; the message is the command that installs it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(f"{what} needs the package {package}: pip install 'strobe[{extra}]'")
+        super().__init__(f"{what} needs the package {package}: {install_line(extra)}")
         self.package, self.extra = package, extra
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from strobe.core.errors import MissingExtra
 
-__all__ = ["load", "require"]
+__all__ = ["installed_version", "load", "require"]
 
 
 def require(module: str, *, what: str, extra: str) -> ModuleType:
@@ -20,6 +20,16 @@ def require(module: str, *, what: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         missing = (error.name or module).split(".")[0]
         raise MissingExtra(what, missing, extra) from error
+
+
+def installed_version(package: str = "strobe-vision") -> str | None:
+    """The version of a package as pip knows it, ours by default; None where it is not installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def load(reference: str) -> Any:

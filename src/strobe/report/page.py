@@ -6,8 +6,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from strobe.analyses.gallery_detection import Detected
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
 from strobe.core.files import read_json, write_bytes, write_text
-from strobe.core.late import require
+from strobe.core.late import installed_version, require
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.predictions import Predictions
 from strobe.core.records import Detections
@@ -221,13 +219,6 @@ def _asset(name: str) -> str:
     return (resources.files("strobe.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _version() -> str:
-    try:
-        return version_of("strobe")
-    except PackageNotFoundError:
-        return "(not installed)"
-
-
 def _context(
     run: Path,
     results: Json,
@@ -251,7 +242,7 @@ def _context(
         # The page may run this one script and nothing else, whatever a class or a video is called.
         "script_hash": base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
         "icon": base64.b64encode(_asset("icon.svg").encode("utf-8")).decode("ascii"),
-        "version": _version(),
+        "version": installed_version() or "(not installed)",
         "made_at": printable(about.get("at") or "").replace("T", " ").replace("+00:00", " UTC"),
         "lead": head,
         "lede": lede,

@@ -6,12 +6,14 @@ import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from strobe.core.errors import install_line
+from strobe.core.late import installed_version
 
 __all__ = ["examine"]
 
@@ -43,28 +45,21 @@ _PACKAGES = (
 def examine(*, speed: bool = True) -> dict[str, Any]:
     """Everything `strobe doctor` prints, as plain data."""
     return {
-        "strobe": _version("strobe") or "not installed (running from source)",
+        "strobe": installed_version() or "not installed (running from source)",
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "packages": [
             {
                 "package": package,
-                "version": _version(package),
+                "version": installed_version(package),
                 "for": what,
-                "get": f"pip install 'strobe[{extra}]'" if extra else "pip install strobe",
+                "get": install_line(extra),
             }
             for package, extra, what in _PACKAGES
         ],
         "devices": _devices(speed=speed),
         "places": _places(),
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _devices(*, speed: bool) -> list[dict[str, Any]]:

