@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from strobe.core.errors import StrobeError, printable
-from strobe.core.late import load
+from strobe.core.late import installed_version, load
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -64,16 +64,38 @@ class _LateGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def _say_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"strobe {installed_version() or '(not installed)'}")
+        ctx.exit()
+
+
 @click.command(cls=_LateGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="strobe", message="strobe %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Show the version and exit.",
+)
+@click.option("--debug", is_flag=True, expose_value=False, help="Show where an error came from (or STROBE_DEBUG=1).")
 def cli() -> None:
     """Does your vision model flicker? Right on one frame, wrong on the next that looks the same."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line and exit: 0 done, 2 for an error the user can mend (one line), 130 after Ctrl-C."""
+    """Run the command line and exit.
+
+    0 done, 2 for an error the user can mend (one line), 70 for anything unexpected (one line that says it is a bug),
+    130 after Ctrl-C. With `--debug` anywhere among the words, or STROBE_DEBUG=1, the traceback comes before the line.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    ours = words[: words.index("--")] if "--" in words else words
+    debug = "--debug" in ours or os.environ.get("STROBE_DEBUG", "0") not in ("", "0")
+    words = [word for word in ours if word != "--debug"] + words[len(ours) :]
     try:
-        code = cli.main(args=list(argv) if argv is not None else None, prog_name="strobe", standalone_mode=False)
+        code = cli.main(args=words, prog_name="strobe", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
@@ -87,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except click.ClickException as error:
         _fail(error.format_message())
     except StrobeError as error:
-        _fail(str(error))
+        _fail(str(error), trace=debug)
     except (KeyboardInterrupt, click.Abort):
         click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
         sys.stdout.flush()
@@ -96,8 +118,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         # The reader of our output left (`| head`): not an error. Point stdout elsewhere so the exit stays silent.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except MemoryError:
+        _fail("not enough memory for this; finished work is kept", trace=debug)
+    except Exception as error:
+        what = printable(f"{type(error).__name__}: {error}", limit=500)
+        hint = "" if debug else "; run the same with --debug and send what it prints"
+        _fail(f"{what}. This is a bug in strobe, not in what you did{hint}", code=70, trace=debug)
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, *, code: int = 2, trace: bool = False) -> None:
+    """One line on stderr and the exit code; `trace` puts the traceback of the error under way before it."""
+    if trace:
+        import traceback
+
+        click.echo(traceback.format_exc(), err=True, nl=False)
     click.echo(f"strobe: {printable(message, limit=2000)}", err=True)
-    sys.exit(2)
+    sys.exit(code)
