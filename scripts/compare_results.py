@@ -1,0 +1,197 @@
+"""Whether two results, two runs or two datasets say the same: every figure that differs, by its path.
+
+    python scripts/compare_results.py BEFORE AFTER [--ignore KEY…] [--allow-new] [--digits N]
+
+BEFORE and AFTER are two results.json files, two run folders (results.json, tables/*.csv, what predictions/ and
+external/ hold, and the dataset's digests in run.json) or two dataset folders (dataset.json and the tables). Numbers are
+equal or not; there is no tolerance unless --digits asks for one. A frame's row is found by its id, so neither the order
+of rows nor how they are spread over shards matters; neither do bytes. --ignore takes the name of a key anywhere
+(`version`) or a path (`settings.seed`); --allow-new lets AFTER have keys that BEFORE lacks. Exit code 1 where anything
+differs.
+"""
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+Leaf = str | int | float | bool | None
+
+_MISSING = object()
+
+
+@dataclass
+class Found:
+    """What a comparison found; every line starts with the path of the figure."""
+
+    n_compared: int = 0
+    differ: list[str] = field(default_factory=list)
+    only_before: list[str] = field(default_factory=list)
+    only_after: list[str] = field(default_factory=list)
+
+    def same(self, *, allow_new: bool = False) -> bool:
+        """Whether nothing differs; `allow_new` lets AFTER have more."""
+        return not self.differ and not self.only_before and (allow_new or not self.only_after)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Keys or paths to leave out, and to how many significant digits numbers must agree (None: all of them)."""
+
+    ignore: tuple[str, ...] = ()
+    digits: int | None = None
+
+    def skips(self, path: str) -> bool:
+        """Whether a path is one of those to leave out, or ends in such a key."""
+        last = path.rpartition(".")[2].partition("[")[0]
+        return path in self.ignore or last in self.ignore
+
+    def equal(self, before: Leaf, after: Leaf) -> bool:
+        """Equality of two leaves: True is not 1, and NaN is NaN."""
+        if isinstance(before, bool) or isinstance(after, bool):
+            return before is after
+        if isinstance(before, float) and isinstance(after, float) and before != before:
+            return after != after
+        if before == after:
+            return True
+        numbers = isinstance(before, int | float) and isinstance(after, int | float)
+        return self.digits is not None and numbers and f"{before:.{self.digits}g}" == f"{after:.{self.digits}g}"
+
+
+def compare(before: Any, after: Any, rules: Rules, found: Found, path: str = "") -> Found:
+    """Walk two values of JSON side by side and note into `found` where they part."""
+    if path and rules.skips(path):
+        return found
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            below = f"{path}.{key}" if path else str(key)
+            _step(before.get(key, _MISSING), after.get(key, _MISSING), rules, found, below)
+    elif isinstance(before, list) and isinstance(after, list):
+        for place in range(max(len(before), len(after))):
+            left = before[place] if place < len(before) else _MISSING
+            right = after[place] if place < len(after) else _MISSING
+            _step(left, right, rules, found, f"{path}[{place}]")
+    else:
+        found.n_compared += 1
+        plain = not isinstance(before, dict | list) and not isinstance(after, dict | list)
+        if not (plain and rules.equal(before, after)):
+            found.differ.append(f"{path}: {_short(before)} → {_short(after)}")
+    return found
+
+
+def _step(before: Any, after: Any, rules: Rules, found: Found, path: str) -> None:
+    if before is not _MISSING and after is not _MISSING:
+        compare(before, after, rules, found, path)
+    elif not rules.skips(path):
+        (found.only_before if after is _MISSING else found.only_after).append(path)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}…"
+
+
+# -- folders as plain values ---------------------------------------------------------------------------------------
+
+
+def content(path: Path) -> Any:
+    """What a results file, a run folder or a dataset folder says, as plain JSON values."""
+    if path.is_file():
+        return json.loads(path.read_text(encoding="utf-8"))
+    if (path / "dataset.json").is_file():
+        return _dataset(path)
+    if (path / "run.json").is_file() or (path / "results.json").is_file():
+        return _run(path)
+    raise SystemExit(f"{path}: neither a results.json, nor a run folder, nor a dataset folder")
+
+
+def _dataset(folder: Path) -> dict[str, Any]:
+    info = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
+    # The digests of files are of bytes, which the Parquet library's version changes; the tables stand here themselves.
+    info["files"] = sorted(info.get("files", {}))
+    tables = {path.stem: keyed(rows_of([path])) for path in sorted(folder.glob("*.parquet"))}
+    return {"dataset": info, "tables": tables}
+
+
+def _run(folder: Path) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    if (folder / "run.json").is_file():
+        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))["dataset"]
+        out["run"] = {"dataset": {key: value for key, value in about.items() if key != "path"}}
+    if (folder / "results.json").is_file():
+        out["results"] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    out["tables"] = {path.stem: _csv(path) for path in sorted((folder / "tables").glob("*.csv"))}
+    out["predictions"] = {
+        path.parent.name: _model(path) for path in sorted((folder / "predictions").glob("*/model.json"))
+    }
+    out["external"] = {
+        path.stem: {"said": _said(path), "frames": keyed(rows_of([path]))}
+        for path in sorted((folder / "external").glob("*.parquet"))
+    }
+    return out
+
+
+def _model(path: Path) -> dict[str, Any]:
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    shards = sorted(path.parent.glob(f"{facts['key']}-*.parquet"))
+    return {"model": facts, "frames": keyed(rows_of(shards))}
+
+
+def _said(path: Path) -> dict[str, str]:
+    metadata = pq.read_schema(path).metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items() if key.startswith(b"strobe.")}
+
+
+def _csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rows_of(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """The rows of Parquet files one after the other."""
+    return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def keyed(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Rows by the fewest leading columns that tell them apart, sorted, so that their order does not count."""
+    columns = list(rows[0]) if rows else []
+    for n in range(1, min(len(columns), 3) + 1):
+        names = ["/".join(str(row[column]) for column in columns[:n]) for row in rows]
+        if len(set(names)) == len(rows):
+            return dict(sorted(zip(names, rows, strict=True)))
+    return {f"row {place}": row for place, row in enumerate(sorted(rows, key=lambda row: json.dumps(row, default=str)))}
+
+
+def report(found: Found) -> Iterator[str]:
+    """What was found, a line each."""
+    yield from found.differ
+    yield from (f"only before: {path}" for path in found.only_before)
+    yield from (f"only after: {path}" for path in found.only_after)
+    yield (
+        f"{found.n_compared} figures compared: {len(found.differ)} differ, "
+        f"{len(found.only_before)} only before, {len(found.only_after)} only after"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    parser.add_argument("--ignore", nargs="*", action="extend", default=[], metavar="KEY")
+    parser.add_argument("--allow-new", action="store_true")
+    parser.add_argument("--digits", type=int, default=None)
+    arguments = parser.parse_args(argv)
+    rules = Rules(ignore=tuple(arguments.ignore), digits=arguments.digits)
+    found = compare(content(arguments.before), content(arguments.after), rules, Found())
+    print("\n".join(report(found)))
+    return 0 if found.same(allow_new=arguments.allow_new) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
