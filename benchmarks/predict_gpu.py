@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,11 @@ from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Frames, Labels, Se
 from strobe.core.labels import projection, space
 from strobe.core.ports import Silent
 from strobe.datasets.media import MediaSource
+from strobe.models.cores import quick_source
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions
 from strobe.models.timm import load
-from strobe.models.torch_classifier import TorchClassifier, plan_of, quick_source
+from strobe.models.torch_classifier import TorchClassifier
 from strobe.predict.decode_pool import DecodePool
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.store import ModelStore
@@ -135,9 +137,12 @@ def end_to_end(
     sent: SentPlan | None = None,
 ) -> tuple[float, NDArray[np.float32]]:
     """The engine: frames on disk to predictions on disk, and those. With a plan to send, processes decode."""
-    runner = Runner(name="resnet50", model=model, projection=projection("ilsvrc-2012", "imagenet-vid"), plan=sent)
+    if sent:
+        model = copy(model)
+        model.preparation = sent
+    runner = Runner(name="resnet50", model=model, projection=projection("ilsvrc-2012", "imagenet-vid"))
     media = MediaSource(dataset)
-    source = media if sent else quick_source(media, [model])
+    source = media if sent else quick_source(media)
     keys = [str(key) for key in dataset.frames.key]
 
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +198,7 @@ class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]  # torch is untyp
 
 def ways(model: TorchClassifier) -> dict[str, SentPlan]:
     """What is sent to processes that decode: a plan that resizes there, and the default on this device."""
-    default = plan_of(model)
+    default = model.preparation
     if default is None:
         raise SystemExit("resnet50 is prepared by a function, not a plan")
     plain = replace(default, on_device=False)
@@ -225,7 +230,7 @@ def decode_alone(
 
     `processes` resize too; `processes, exact resize on the device` leave that to the device, here without it.
     """
-    source = quick_source(MediaSource(dataset), [model])
+    source = quick_source(MediaSource(dataset))
     n = min(len(dataset.frames), 4096)
     out = {}
 

@@ -37,9 +37,9 @@ from strobe.core.labels import projection, space
 from strobe.core.ports import Silent
 from strobe.core.predictions import Predictions
 from strobe.datasets.media import MediaSource
+from strobe.models.cores import cores, quick_source, sharing_cores
 from strobe.models.lite import load, weights_file
 from strobe.models.options import LoadOptions
-from strobe.models.torch_classifier import cores, quick_source, sharing_cores
 from strobe.models.weights import load_into, read_state
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.store import ModelStore
@@ -184,7 +184,7 @@ def main() -> None:
                 store = ModelStore(Path(folder), "m", key="0" * 16, frame_ids=keys, task="classification", n_classes=30)
                 with sharing_cores([model]):
                     run_models(
-                        [runner], {"m": store}, quick_source(MediaSource(dataset), [model]), frame_names=keys,
+                        [runner], {"m": store}, quick_source(MediaSource(dataset)), frame_names=keys,
                         rows=np.arange(n),
                         options=EngineOptions(decode=DecodeOptions(threads=cores())), progress=Silent(),
                     )  # fmt: skip

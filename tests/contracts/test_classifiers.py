@@ -1,6 +1,7 @@
 """What every classifier adapter must do, whoever provides the model."""
 
 import json
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -91,3 +92,16 @@ def test_a_name_nobody_knows_is_one_line(case: Any, options: LoadOptions) -> Non
         load_model(name, replace(options, offline=True))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_prepared_elsewhere_is_prepared_the_same(model: Classifier, pictures: list[Any]) -> None:
+    assert model.device == "cpu"
+    assert model.lanes >= 1
+    if model.preparation is None:
+        return
+    sent = pickle.loads(pickle.dumps(model.preparation))
+    assert sent == model.preparation
+    assert hash(sent) == hash(model.preparation)
+    for image in pictures[:8]:
+        np.testing.assert_array_equal(sent.prepare(image), model.prepare(image))
+        assert sent.prepare(image).nbytes <= sent.n_bytes

@@ -1,6 +1,7 @@
 """One contract for every detector: real library code, weights made and saved here."""
 
 import json
+import pickle
 import warnings
 from types import SimpleNamespace
 
@@ -238,6 +239,23 @@ def test_a_blank_image_is_no_error(detector):
     assert len(found) == 1
 
 
+def test_prepared_elsewhere_is_prepared_the_same(detector, images):
+    assert detector.device == "cpu"
+    assert detector.lanes >= 1
+    if detector.preparation is None:
+        assert detector.spec.provider == "hf", "only what is no data is not told as data"
+        return
+    sent = pickle.loads(pickle.dumps(detector.preparation))
+    assert sent == detector.preparation
+    assert hash(sent) == hash(detector.preparation)
+    for image in images:
+        theirs, ours = sent.prepare(image), detector.prepare(image)
+        (theirs, *beside), (ours, *wanted) = (one if isinstance(one, tuple) else (one,) for one in (theirs, ours))
+        np.testing.assert_array_equal(theirs, ours)
+        assert theirs.dtype == np.uint8
+        assert beside == wanted
+
+
 # -- what is particular to one -----------------------------------------------------------------------------------
 
 
@@ -354,7 +372,7 @@ def test_a_real_detr_and_its_onnx_export_agree(tmp_path, kind, size):
     image = np.random.default_rng(5).integers(0, 256, (*size, 3), dtype=np.uint8)
     ours = run(exported, [image])[0]
     # transformers' own reading of the exported file's outputs: the reference for our decoder.
-    pixels = exported.prepare(image)[0][None]
+    pixels = exported._input_of([exported.prepare(image)[0]])
     logits, boxes = (torch.from_numpy(one) for one in exported._session.run(None, {"pixel_values": pixels}))
     outputs = SimpleNamespace(logits=logits, pred_boxes=boxes)
     theirs = real._processor.post_process_object_detection(outputs, threshold=0.0, target_sizes=[size])[0]

@@ -87,13 +87,13 @@ def test_boxes_come_back_in_pixels_of_the_image(
 
 def test_letterboxing_is_exact_to_the_pixel(shipped: tiny.TinyDetector) -> None:
     image = np.zeros((40, 100, 3), np.uint8)
-    prepared = shipped.prepare(image)
-    assert prepared.pixels.shape == (INPUT, INPUT, 3)
-    rows = np.flatnonzero((prepared.pixels == 0).all(axis=(1, 2)))
-    assert (prepared.scale, prepared.pad_xy) == (1.28, (0, 38))
+    pixels, placement = shipped.prepare(image)
+    assert pixels.shape == (INPUT, INPUT, 3)
+    rows = np.flatnonzero((pixels == 0).all(axis=(1, 2)))
+    assert (placement.scale_xy, placement.pad_xy) == ((1.28, 1.28), (0, 38))
     assert (rows[0], rows[-1]) == (38, 38 + 51 - 1)
     square = np.arange(INPUT * INPUT * 3, dtype=np.uint32).reshape(INPUT, INPUT, 3).astype(np.uint8)
-    np.testing.assert_array_equal(shipped.prepare(square).pixels, square)
+    np.testing.assert_array_equal(shipped.prepare(square)[0], square)
 
 
 def test_an_image_of_nothing_is_an_answer_too(shipped: tiny.TinyDetector) -> None:

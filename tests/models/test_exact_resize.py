@@ -86,7 +86,7 @@ def test_what_is_left_to_the_device() -> None:
 
 def test_a_model_says_the_same_of_decoded_frames(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from strobe.models.options import TorchSetup
-    from strobe.models.torch_classifier import TorchClassifier, plan_of
+    from strobe.models.torch_classifier import TorchClassifier
 
     monkeypatch.setattr(TorchClassifier, "resizes", True)  # as on a CUDA device
     torch.manual_seed(0)
@@ -96,7 +96,7 @@ def test_a_model_says_the_same_of_decoded_frames(monkeypatch: pytest.MonkeyPatch
     plan = ImagePlan(size_hw=(48, 40), resize=50)
     model = TorchClassifier(module, spec=spec, plan=plan, setup=TorchSetup("cpu", "float32"))
     frames = _frames([(60, 80), (48, 40), (60, 80), (90, 70), (1200, 1300)])
-    sent = plan_of(model)
+    sent = model.preparation
     assert sent is not None
     decoded = [sent.prepare(frame) for frame in frames]
     assert sum(one is frame for one, frame in zip(decoded, frames, strict=True)) == 3

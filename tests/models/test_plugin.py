@@ -9,8 +9,11 @@ import pytest
 
 from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Classifier
+from strobe.core.ports import Classifier, EncodedClassifier
+from strobe.models.cores import cpu_lanes
+from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions
+from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.models.registry import load_model
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog"])
@@ -140,12 +143,10 @@ def test_the_file_after_at_reaches_the_factory_or_is_refused(mine: Path, tmp_pat
         load_model("py:mine.py:deaf", LoadOptions(settings=tmp_path / "w.bin"))
 
 
-def test_a_torch_classifier_stays_one(mine: Path) -> None:
-    from strobe.models.torch_classifier import TorchClassifier, plan_of
-
+def test_a_torch_classifier_is_scheduled_as_one(mine: Path) -> None:
     mine.write_text(
         "import torch\n"
-        "from strobe.models.plan import ImagePlan\n"
+        "from strobe.models.plan import AsDecoded, ImagePlan\n"
         "from strobe.models.torch_classifier import classifier_of\n"
         "class Net(torch.nn.Module):\n"
         "    def __init__(self):\n"
@@ -158,8 +159,35 @@ def test_a_torch_classifier_stays_one(mine: Path) -> None:
         "                         label_space=options.label_space, options=options)\n"
     )
     model: Any = load_model("py:mine.py:make", OPTIONS)
-    assert isinstance(model, TorchClassifier)
     assert isinstance(model, Classifier)
-    assert plan_of(model) is not None
+    assert isinstance(model, EncodedClassifier)
+    assert model.preparation == SentPlan(ImagePlan(size_hw=(8, 8)))
+    assert (model.device, model.lanes) == ("cpu", cpu_lanes())
     with pytest.raises(Exception, match=r"no \(line 9 of mine.py\)"):
         model.forward([model.prepare(np.zeros((9, 9, 3), dtype=np.uint8))])
+
+
+def test_a_plain_object_is_filled_in_and_its_own_word_is_heard(mine: Path) -> None:
+    mine.write_text(
+        "from dataclasses import dataclass\n"
+        "from strobe.core.records import ModelSpec\n"
+        "from strobe.models.plan import AsDecoded\n"
+        "@dataclass(frozen=True)\n"
+        "class Own(AsDecoded):\n"
+        "    pass\n"
+        "class Plain:\n"
+        "    def __init__(self, options):\n"
+        "        self.spec = ModelSpec(name='o', provider='py', task='classification', weights='0' * 64,\n"
+        "                              label_space=options.label_space)\n"
+        "    def prepare(self, image): return image\n"
+        "    def forward(self, prepared): return [[0, 1]] * len(prepared)\n"
+        "class Said(Plain):\n"
+        "    device, lanes, preparation = 'cuda:1', 2, AsDecoded()\n"
+        "class OfItsOwn(Said):\n"
+        "    preparation = Own()\n"
+    )
+    plain = load_model("py:mine.py:Plain", OPTIONS)
+    assert (plain.device, plain.lanes, plain.preparation) == ("cpu", 1, None)
+    said = load_model("py:mine.py:Said", OPTIONS)
+    assert (said.device, said.lanes, said.preparation) == ("cuda:1", 2, AsDecoded())
+    assert load_model("py:mine.py:OfItsOwn", OPTIONS).preparation is None, "no other process knows its class"

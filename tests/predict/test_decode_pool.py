@@ -26,9 +26,10 @@ from strobe.core.ports import SendableSource, Silent
 from strobe.core.records import ModelSpec
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
+from strobe.models.detectors.boxes import Placing
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions
-from strobe.models.plan import ImagePlan
+from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.predict.decode_pool import DecodePool, can_start_workers
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.store import ModelStore
@@ -44,8 +45,11 @@ OTHER = SentPlan(ImagePlan(size_hw=(30, 30), fit="squash", interpolation="biline
 class Sums:
     """A classifier whose scores change with any one bit of its pixels."""
 
+    device, lanes = "cpu", 1
+
     def __init__(self, dataset: Dataset, plan: Any, *, batch_size: int = 4) -> None:
-        self.plan, self.prepare, self.before = plan, plan.prepare, lambda: None
+        self.plan = self.preparation = plan
+        self.prepare, self.before = plan.prepare, lambda: None
         self.spec = ModelSpec(
             name="sums", provider="test", task="classification", label_space=dataset.info.label_space,
             weights="0" * 64, batch_size=batch_size,
@@ -69,7 +73,7 @@ def _run(dataset: Dataset, out: Path, models: dict[str, Any], *, processes: int,
     }
     return run_models(
         [
-            Runner(name=name, model=model, projection=Projection.identity(space), plan=model.plan)
+            Runner(name=name, model=model, projection=Projection.identity(space))
             for name, model in models.items()
         ],
         stores, MediaSource(dataset), frame_names=[str(key) for key in dataset.frames.key], rows=np.arange(len(ids)),
@@ -260,6 +264,22 @@ def test_a_frame_as_it_is_is_sent_once_for_all(colours: Make, nothing_left: None
     np.testing.assert_array_equal(found[2], plans["m60"].plan.prepare(source.read(3)))
 
 
+def test_what_is_larger_than_its_room_or_comes_in_a_pair_arrives_whole(colours: Make, nothing_left: None) -> None:
+    source, placing = MediaSource(colours()), Placing(size_hw=(50, 40))
+    plans = {"whole": AsDecoded(), "large": AsDecoded(n_bytes=10), "turned": AsDecoded(bgr=True), "boxes": placing}
+    pool = DecodePool(source, plans, processes=1, chunk=4)
+    (found,) = pool.read([3], [list(plans)])
+    pool.close()
+    assert isinstance(found, list)
+    image = source.read(3)
+    np.testing.assert_array_equal(found[0], image)
+    np.testing.assert_array_equal(found[1], image)
+    np.testing.assert_array_equal(found[2], image[..., ::-1])
+    pixels, placement = placing.prepare(image)
+    np.testing.assert_array_equal(found[3][0], pixels)
+    assert found[3][1] == placement
+
+
 def test_no_python_to_start_is_one_line(colours: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     pool = DecodePool(MediaSource(colours()), {"m": SMALL}, processes=1, chunk=4)
@@ -272,7 +292,9 @@ def test_no_python_to_start_is_one_line(colours: Make, monkeypatch: pytest.Monke
 
 
 def test_a_worker_needs_no_torch() -> None:
-    ours = "strobe.predict.decode_pool, strobe.datasets.media, strobe.models.exact_resize"
+    ours = (
+        "strobe.predict.decode_pool, strobe.datasets.media, strobe.models.exact_resize, strobe.models.detectors.boxes"
+    )
     code = f"import {ours}, sys; print(sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for heavy in ("torch", "pyarrow", "scipy", "timm", "rich"):
@@ -288,11 +310,11 @@ def test_what_is_sent_does_not_grow_with_the_dataset(colours: Make) -> None:
 
 def test_when_processes_decode(colours: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     class Model:
-        device = "cuda"
+        device: str = "cuda"
+        preparation: Any = SMALL
 
     source, models = MediaSource(colours()), {"a": Model(), "b": Model()}
     monkeypatch.setattr(workflow, "cores", lambda: 16)
-    monkeypatch.setattr(workflow, "plan_of", lambda model: SMALL)
 
     def processes(source: Any = source, **options: Any) -> int:
         return workflow._processes(PredictOptions(**options), models, source)  # type: ignore[arg-type]
@@ -306,16 +328,16 @@ def test_when_processes_decode(colours: Make, monkeypatch: pytest.MonkeyPatch) -
     assert processes() == 0, "a model on the CPU needs the cores"
     models["b"].device = "cuda:1"
     assert processes() == 16
-    monkeypatch.setattr(workflow, "plan_of", lambda model: None)
+    models["b"].preparation = None
     assert processes() == 0
-    monkeypatch.setattr(workflow, "plan_of", lambda model: SMALL)
+    models["b"].preparation = SMALL
     monkeypatch.setattr(workflow, "cores", lambda: 2)
     assert processes(workers=8) == 0
 
 
-def test_only_a_plain_torch_classifier_is_its_plan(colours: Make) -> None:
+def test_only_a_plain_torch_classifier_is_its_plan() -> None:
     pytest.importorskip("torch")
-    from strobe.models.torch_classifier import TorchClassifier, plan_of
+    from strobe.models.torch_classifier import TorchClassifier
 
     class Blurred(TorchClassifier):
         def prepare(self, image: Any) -> Any:
@@ -328,8 +350,7 @@ def test_only_a_plain_torch_classifier_is_its_plan(colours: Make) -> None:
     ):
         model = kind.__new__(kind)
         model.plan, model._cuda = plan, False
-        assert plan_of(model) == want
-    assert plan_of(Sums(colours(), SMALL)) is None
+        assert model.preparation == want
 
 
 PLUGIN = """
@@ -337,10 +358,11 @@ import time
 import numpy as np
 from strobe.core.labels import LabelSpace
 from strobe.core.records import ModelSpec
+from strobe.models.exact_resize import SentPlan
 from strobe.models.plan import ImagePlan
 
 class Slow:
-    plan = ImagePlan(size_hw=(24, 24), resize=26)
+    preparation = SentPlan(ImagePlan(size_hw=(24, 24), resize=26))
     spec = ModelSpec(name="slow", provider="test", task="classification", weights="0" * 64, batch_size=1,
                      label_space=LabelSpace.of_names("colours", ["red", "green", "blue"]))
 
@@ -360,10 +382,8 @@ import sys
 from dataclasses import replace
 import strobe.workflows.predict as workflow
 from strobe.cli.main import main
-from strobe.models.exact_resize import SentPlan
 
 chosen, in_flight = workflow._engine_options, int(sys.argv[1])
-workflow.plan_of = lambda model: SentPlan(model.plan)
 workflow._processes = lambda options, models, source: 2
 workflow._engine_options = lambda *args, **named: replace(chosen(*args, **named), in_flight=in_flight, shard_size=8)
 main(sys.argv[2:])
@@ -412,7 +432,6 @@ def test_ctrl_c_in_a_terminal_ends_everything_within_a_second(
         assert word not in errors
     assert took < 1.0
     assert _gone(workers, within_s=1)
-    monkeypatch.setattr(workflow, "plan_of", lambda model: SentPlan(model.plan))
     monkeypatch.setattr(workflow, "_processes", lambda options, models, source: 2)
     data, model = folder.read(tmp_path / "data"), f"py:{tmp_path / 'slow.py'}:make"
     (run,) = predict(data, [model], tmp_path / "run", PredictOptions(load=LoadOptions(device="cpu")), Silent())

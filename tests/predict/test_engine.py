@@ -32,6 +32,8 @@ OPTIONS = PredictOptions(load=LoadOptions(device="cpu"), shard_size=7)
 class Brightness:
     """A classifier whose scores are the mean colour; counts what it is asked for."""
 
+    device, lanes, preparation = "cpu", 1, None
+
     def __init__(self, dataset: Dataset, *, batch_size: int = 4, stop_after: int | None = None) -> None:
         self.spec = ModelSpec(
             name="brightness", provider="test", task="classification", label_space=dataset.info.label_space,

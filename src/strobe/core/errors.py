@@ -16,6 +16,7 @@ __all__ = [
     "UnknownName",
     "expect",
     "install_line",
+    "out_of_memory",
     "printable",
     "without_name",
 ]
@@ -80,6 +81,13 @@ class CannotDownload(StrobeError):
 
 class ModelFailed(StrobeError):
     """A model or plugin raised, ran out of memory or returned what its port does not allow."""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this is some library's way of saying that memory ran out."""
+    text = str(error).lower()
+    named = type(error).__name__ in ("OutOfMemoryError", "MemoryError")
+    return named or "out of memory" in text or "can't allocate memory" in text or "bad_alloc" in text
 
 
 class UnknownName(StrobeError):

@@ -16,6 +16,7 @@ __all__ = [
     "Executor",
     "FrameSource",
     "Image",
+    "Model",
     "Preparation",
     "Progress",
     "SendableSource",
@@ -30,16 +31,44 @@ Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 
 
+class Preparation(Protocol):
+    """What a model does to an image first, as data: hashable, and carried out by any process it is sent to."""
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes of pixels usually come out of an image at most; room is made for so many."""
+
+    def prepare(self, image: Image) -> Any:
+        """What the model's `forward` takes: 8-bit pixels (height, width, 3), or a tuple of them and what is small."""
+
+
 @runtime_checkable
-class Classifier(Protocol):
-    """An image classifier. `prepare` runs on worker threads, `forward` on the model's device."""
+class Model(Protocol):
+    """What is the same of every model. `prepare` runs on worker threads, `forward` on the model's device."""
 
     @property
     def spec(self) -> ModelSpec:
         """What it is; everything that can change its predictions."""
 
+    @property
+    def device(self) -> str:
+        """Where `forward` runs: cpu, cuda, cuda:1, mps."""
+
+    @property
+    def lanes(self) -> int:
+        """How many forwards at once pay off, each in a thread of its own."""
+
+    @property
+    def preparation(self) -> Preparation | None:
+        """The whole of what `prepare` does as data another process can carry out; None where it is no such thing."""
+
     def prepare(self, image: Image) -> Any:
-        """One image through the model's own preprocessing, ready to be stacked. Thread-safe."""
+        """One image through the model's own preprocessing, ready for `forward`. Thread-safe."""
+
+
+@runtime_checkable
+class Classifier(Model, Protocol):
+    """An image classifier."""
 
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Scores (N, C) in the model's own label space; the same alone and in a batch."""
@@ -54,15 +83,8 @@ class EncodedClassifier(Protocol):
 
 
 @runtime_checkable
-class Detector(Protocol):
+class Detector(Model, Protocol):
     """An object detector. Boxes come back in pixels of the image that went in."""
-
-    @property
-    def spec(self) -> ModelSpec:
-        """What it is; everything that can change its predictions."""
-
-    def prepare(self, image: Image) -> Any:
-        """One image through the model's own preprocessing, with what is needed to scale boxes back. Thread-safe."""
 
     def forward(self, prepared: Sequence[Any]) -> list[Detections]:
         """What was found in each image, highest score first."""
@@ -84,17 +106,6 @@ class SendableSource(FrameSource, Protocol):
 
     def only(self, rows: Sequence[int]) -> FrameSource:
         """A source of these rows alone, small enough to be sent with every task."""
-
-
-class Preparation(Protocol):
-    """What a model does to an image first, as data: hashable, and carried out by any process it is sent to."""
-
-    @property
-    def n_bytes(self) -> int:
-        """The most bytes that come out of an image."""
-
-    def prepare(self, image: Image) -> Image:
-        """The image as the model's `forward` takes it, 8 bits, (height, width, 3)."""
 
 
 class Executor(Protocol):

@@ -21,6 +21,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Classifier, Detector, Image
 from strobe.core.records import ModelSpec
+from strobe.models.exact_resize import SentPlan
 from strobe.models.naming import labels_of
 from strobe.models.onnx_files import digest_of_onnx
 from strobe.models.options import LoadOptions, require_file
@@ -35,8 +36,13 @@ _PLAN = {"size_hw", "resize", "resize_hw", "fit", "fill", "interpolation", "divi
 class OnnxClassifier:
     """An onnxruntime session behind the Classifier port."""
 
-    def __init__(self, session: Any, *, spec: ModelSpec, plan: ImagePlan, layout: str, output: str) -> None:
-        self.spec, self.plan = spec, plan
+    lanes = 1  # the runtime spreads a forward over the cores itself
+
+    def __init__(
+        self, session: Any, *, spec: ModelSpec, plan: ImagePlan, layout: str, output: str, device: str
+    ) -> None:
+        self.spec, self.plan, self.device = spec, plan, device
+        self.preparation = SentPlan(plan)
         self._session, self._layout, self._output = session, layout, output
         given = session.get_inputs()[0]
         self._input = given.name
@@ -76,7 +82,7 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | 
     if settings.get("task") == "detection":
         detector: Detector = late.load("strobe.models.detectors.onnx:load")(name, weights, options)
         return detector
-    session = open_session(path, options)
+    session, device = open_session(path, options)
     layout = str(settings.get("layout", "nchw"))
     if layout not in ("nchw", "nhwc"):
         raise InvalidValue(f"onnx:{printable(name)}: layout: expected nchw or nhwc, got {printable(layout)!r}")
@@ -97,7 +103,7 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | 
         batch_size=fixed_batch or options.batch_size or 8,
     )
     _check_width(path, outputs[output].shape, spec.label_space)
-    return OnnxClassifier(session, spec=spec, plan=plan, layout=layout, output=output)
+    return OnnxClassifier(session, spec=spec, plan=plan, layout=layout, output=output, device=device)
 
 
 def read_settings(path: Path, options: LoadOptions) -> Mapping[str, Any]:
@@ -117,22 +123,31 @@ def read_settings(path: Path, options: LoadOptions) -> Mapping[str, Any]:
     return settings
 
 
-def open_session(path: Path, options: LoadOptions) -> Any:
-    """An onnxruntime session on the device asked for."""
+def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
+    """An onnxruntime session on the device asked for, and where it really runs."""
     runtime = require("onnxruntime", what=f"onnx:{path}", extra="onnx")
-    known = runtime.get_available_providers()
-    wanted = ["CPUExecutionProvider"]
-    if options.device == "auto" or options.device.startswith("cuda"):
-        if "CUDAExecutionProvider" in known:
-            wanted.insert(0, "CUDAExecutionProvider")
-        elif options.device != "auto":
+    cuda, asked = "CUDAExecutionProvider", options.device
+    device = "cuda" if asked == "auto" else asked if asked.startswith("cuda") else "cpu"
+    wanted: list[Any] = ["CPUExecutionProvider"]
+    if device != "cpu":
+        number = device.partition(":")[2]
+        if number and not number.isdecimal():
+            raise UnknownName("device", asked, ("cuda", "cuda:0", "cuda:1"))
+        if cuda in runtime.get_available_providers():
+            wanted.insert(0, (cuda, {"device_id": int(number or 0)}))
+        elif asked != "auto":
             raise StrobeError("this onnxruntime has no CUDA: pip install onnxruntime-gpu, or use --device cpu")
     settings = runtime.SessionOptions()
     settings.log_severity_level = 3
     try:
-        return runtime.InferenceSession(str(path), settings, providers=wanted)
+        session = runtime.InferenceSession(str(path), settings, providers=wanted)
     except Exception as error:  # onnxruntime raises its own classes, one per way a file can be wrong
         raise InvalidFile(path, f"not an ONNX file onnxruntime can run ({printable(error, limit=140)})") from error
+    if cuda in session.get_providers():
+        return session, device
+    if asked.startswith("cuda"):  # it only warns, and goes on without
+        raise StrobeError(f"onnxruntime could not start CUDA for {asked}; see strobe doctor, or use --device cpu")
+    return session, "cpu"
 
 
 def _plan(

@@ -64,20 +64,20 @@ def torch_setup(options: LoadOptions) -> TorchSetup:
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    kind = device.split(":")[0]
+    kind, _, number = device.partition(":")
     if kind not in ("cpu", "cuda", "mps"):
         raise UnknownName("device", device, ("cpu", "cuda", "cuda:0", "mps", "auto"))
     if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not torch.backends.mps.is_available()):
         raise StrobeError(f"no {kind} device here; use --device cpu, or see strobe doctor")
-    if kind == "cuda" and ":" in device and not device.split(":")[1].isdigit():
+    if ":" in device and not number.isdecimal():
         raise UnknownName("device", device, ("cuda", "cuda:0", "cuda:1"))
-    if kind == "cuda" and ":" in device and int(device.split(":")[1]) >= torch.cuda.device_count():
+    if kind == "cuda" and number and int(number) >= torch.cuda.device_count():
         raise StrobeError(f"no device {device}: there are {torch.cuda.device_count()}; see strobe doctor")
     # Half precision is faster on a GPU and gave other answers on one hard frame in twenty: only on request.
     dtype = "float32" if options.precision == "auto" else options.precision
     if options.deterministic:
         make_deterministic(torch)
-    return TorchSetup(device, dtype)
+    return TorchSetup(device if kind == "cuda" else kind, dtype)  # only of CUDA's there are several
 
 
 def make_deterministic(torch: Any) -> None:

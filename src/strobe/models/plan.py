@@ -11,7 +11,7 @@ from PIL import Image as PillowImage
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.ports import Image
 
-__all__ = ["ImagePlan"]
+__all__ = ["AsDecoded", "ImagePlan"]
 
 _FILTERS = {
     "nearest": PillowImage.Resampling.NEAREST,
@@ -26,6 +26,19 @@ _REACH = {"nearest": 0.5, "bilinear": 1.0, "bicubic": 2.0, "lanczos": 3.0, "box"
 """How far from a pixel's centre each filter looks, in pixels of the smaller image."""
 
 Triple = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AsDecoded:
+    """The preparation of a model that takes images as they are and does the rest itself."""
+
+    bgr: bool = False
+    n_bytes: int = 8 << 20
+    """Room for a frame of Full HD; larger ones go another way."""
+
+    def prepare(self, image: Image) -> Image:
+        """The image, its channels turned round where the model wants blue first."""
+        return image[..., ::-1].copy() if self.bgr else image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ The factory takes no argument, or the LoadOptions (with the file after @ as `wei
 
 - a pair `(function, classes)`: the function takes a list of RGB images (height, width, 3) of 8 bits and returns scores
   (N, len(classes)); or
-- an object that follows the Classifier or Detector port (`spec`, `prepare`, `forward`).
+- an object with `spec`, `prepare` and `forward` as the Classifier or Detector port has them. `device`, `lanes` and
+  `preparation` may be there too: without them it is taken to run on the CPU, once at a time, and to prepare by itself.
 
 The file runs with your rights, like any script you start. What it raises, or an exit it calls for, becomes this model's
 failure, with the line of the file; what it prints goes to stderr, because stdout is the command's own.
@@ -13,6 +14,7 @@ failure, with the line of the file; what it prints goes to stderr, because stdou
 import hashlib
 import importlib.util
 import inspect
+import pickle
 import sys
 import threading
 import traceback
@@ -29,18 +31,21 @@ from numpy.typing import NDArray
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace, space
-from strobe.core.ports import Classifier, Detector, EncodedClassifier, Image
+from strobe.core.ports import Classifier, Detector, EncodedClassifier, Image, Preparation
 from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions, require_file
-from strobe.models.torch_classifier import TorchClassifier
+from strobe.models.plan import AsDecoded
 
 __all__ = ["FunctionClassifier", "GuardedModel", "load"]
 
+_MODULE = "strobe_plugin_"  # how the module of a file is named, before a digest
 _LOADING = threading.RLock()  # stdout is one for all threads; a factory may load another plugin
 
 
 class FunctionClassifier:
     """A plain function over images, behind the Classifier port."""
+
+    device, lanes, preparation = "cpu", 1, AsDecoded()
 
     def __init__(self, function: Callable[[list[Image]], Any], spec: ModelSpec) -> None:
         self.spec = spec
@@ -59,16 +64,16 @@ class FunctionClassifier:
 
 
 class GuardedModel:
-    """A model from somebody's file: its errors carry the line of the file, and none of them ends the run."""
+    """A model from somebody's file behind the whole port: its errors carry the line of the file and end no run.
+
+    Here, and nowhere else, stands what is taken of a model that says neither device, lanes nor preparation.
+    """
 
     def __init__(self, model: Any, path: Path, spec: ModelSpec) -> None:
         self.spec = spec
+        self.device, self.lanes = str(getattr(model, "device", "cpu")), int(getattr(model, "lanes", 1))
+        self.preparation: Preparation | None = _sendable(getattr(model, "preparation", None))
         self._model, self._path = model, path
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._model, name)  # what a model may say besides: lanes, device
 
     def prepare(self, image: Image) -> Any:
         """The model's own."""
@@ -119,7 +124,7 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | 
     is_function = isinstance(made, tuple) and len(made) == 2 and callable(made[0])
     if is_function:
         made = FunctionClassifier(made[0], _spec(name, path, made[1], options))
-    elif not isinstance(made, Classifier | Detector):
+    elif not all(hasattr(made, part) for part in ("spec", "prepare", "forward")):
         raise ModelFailed(
             f"py:{printable(name)}: returned {type(made).__name__}, expected (function, classes) or an object with "
             "spec, prepare and forward; see docs/models.md"
@@ -128,23 +133,16 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | 
         raise ModelFailed(
             f"py:{printable(name)}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec"
         )
-    return _guarded(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
+    guard = _GuardedEncoded if isinstance(made, EncodedClassifier) else GuardedModel
+    return guard(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
 
 
-def _guarded(made: Classifier | Detector, path: Path, spec: ModelSpec) -> Classifier | Detector:
-    if isinstance(made, TorchClassifier):  # known as such to those who share cores and decode for it: it stays one
-        guard = GuardedModel(_Methods(made), path, spec)
-        made.spec = spec
-        made.prepare, made.forward = guard.prepare, guard.forward  # type: ignore[method-assign]  # of this object alone
-        return made
-    return (_GuardedEncoded if isinstance(made, EncodedClassifier) else GuardedModel)(made, path, spec)
-
-
-class _Methods:
-    """The methods of a model as they were before they were guarded."""
-
-    def __init__(self, model: Any) -> None:
-        self.prepare, self.forward = model.prepare, model.forward
+def _sendable(preparation: Preparation | None) -> Preparation | None:
+    """The preparation, unless another process could not make sense of it: one of a class of the file's own."""
+    try:
+        return None if _MODULE.encode() in pickle.dumps(preparation) else preparation
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return None
 
 
 def _keyed(spec: ModelSpec, path: Path, options: LoadOptions, *, hears: bool, is_function: bool) -> ModelSpec:
@@ -177,7 +175,7 @@ def _to_stderr() -> Iterator[None]:
 
 
 def _run(path: Path, name: str) -> ModuleType:
-    unique = "strobe_plugin_" + hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    unique = _MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:12]
     spec = importlib.util.spec_from_file_location(unique, path)
     if spec is None or spec.loader is None:
         raise ModelFailed(f"py:{printable(name)}: not a Python file")

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from strobe.core import late
-from strobe.core.errors import MissingExtra, ModelFailed, StrobeError, UnknownName, expect, printable
+from strobe.core.errors import MissingExtra, ModelFailed, StrobeError, UnknownName, expect, out_of_memory, printable
 from strobe.core.ports import Classifier, Detector
 from strobe.models.options import LoadOptions, no_settings
 
@@ -147,13 +147,6 @@ def explain(model: ModelName, error: BaseException) -> StrobeError:
     return ModelFailed(
         f"{printable(model.text)}: cannot be loaded ({type(error).__name__}: {printable(error, limit=200)})"
     )
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether this is some library's way of saying that memory ran out."""
-    text = str(error).lower()
-    named = type(error).__name__ in ("OutOfMemoryError", "MemoryError")
-    return named or "out of memory" in text or "can't allocate memory" in text or "bad_alloc" in text
 
 
 def available(pattern: str | None = None) -> list[str]:

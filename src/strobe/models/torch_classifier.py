@@ -1,12 +1,9 @@
 """A torch module behind the Classifier port: the part all torch-based adapters share."""
 
-import ctypes
-import os
-import platform
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import cache, cached_property
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,15 +12,16 @@ from numpy.typing import NDArray
 from strobe.core.errors import ModelFailed
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
-from strobe.core.ports import FrameSource, Image
+from strobe.core.ports import Image
 from strobe.core.records import ModelSpec
+from strobe.models.cores import cpu_lanes, keep_freed_memory
 from strobe.models.device_decode import DeviceDecoder
 from strobe.models.exact_resize import ExactResize, SentPlan
 from strobe.models.options import LoadOptions, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.models.weights import digest_of_state
 
-__all__ = ["TorchClassifier", "classifier_of", "cores", "cpu_lanes", "plan_of", "quick_source", "sharing_cores"]
+__all__ = ["TorchClassifier", "classifier_of"]
 
 
 class TorchClassifier:
@@ -61,6 +59,13 @@ class TorchClassifier:
         """Where the forward runs."""
         return self._setup.device
 
+    @cached_property
+    def preparation(self) -> SentPlan | None:
+        """The plan, where it is the whole of `prepare`; with the model on a CUDA device resizing is left to that."""
+        if type(self).prepare is not TorchClassifier.prepare or not isinstance(self.plan, ImagePlan):
+            return None
+        return SentPlan(self.plan, on_device=self.resizes)
+
     def prepare(self, image: Image) -> Any:
         """Resize and crop; or whatever the model's own library does, where that is no ImagePlan."""
         return self.plan.prepare(image) if isinstance(self.plan, ImagePlan) else self.plan(image)
@@ -71,7 +76,7 @@ class TorchClassifier:
             raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
         with self._torch.inference_mode(), self._stream():
             batch = self._decoder(files)
-            self._torch.cuda.current_stream().synchronize()
+            self._torch.cuda.current_stream(self._setup.device).synchronize()
         return batch
 
     @property
@@ -170,64 +175,3 @@ def classifier_of(
         batch_size=options.batch_size or default_batch(n_parameters, device=setup.device),
     )
     return TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def cpu_lanes() -> int:
-    """How many forwards run side by side on a CPU.
-
-    Several batches with few threads each beat one batch with all threads: nothing waits for the slowest thread of every
-    layer, so a core that decodes a frame, or is taken by somebody else's work, holds up only its own batch.
-    """
-    return max(1, min(4, cores()))
-
-
-def plan_of(model: object) -> SentPlan | None:
-    """The whole of the model's preparation as another process carries it out, where a plan is all it is."""
-    if not isinstance(model, TorchClassifier) or type(model).prepare is not TorchClassifier.prepare:
-        return None
-    return SentPlan(model.plan, on_device=model.resizes) if isinstance(model.plan, ImagePlan) else None
-
-
-def quick_source(source: FrameSource, models: Iterable[object]) -> FrameSource:
-    """The source, its JPEG frames decoded outside the interpreter's lock where torch is at hand anyway."""
-    from strobe.models.fast_jpeg import FastJpegSource
-
-    return FastJpegSource(source) if any(isinstance(model, TorchClassifier) for model in models) else source
-
-
-@contextmanager
-def sharing_cores(models: Iterable[object]) -> Iterator[None]:
-    """While open, torch uses few enough threads per call: forwards share the cores, and so do threads that prepare."""
-    lanes = [model.lanes for model in models if isinstance(model, TorchClassifier)]
-    if not lanes:
-        yield
-        return
-    torch = require("torch", what="running a model", extra="models")
-    before = torch.get_num_threads()
-    # With the model on another device the cores only prepare images, one image to a thread.
-    torch.set_num_threads(max(1, before // max(lanes)) if max(lanes) > 1 else 1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@cache
-def keep_freed_memory(*, one_arena: bool) -> bool:
-    """Ask glibc to keep large freed blocks for the next batch, once per process; True where that worked.
-
-    By default every activation of some megabytes is mapped and unmapped anew, and the page faults cost as much as the
-    arithmetic: a batch of 32 through efficientnet-lite0 took 32 ms an image so, and 11 ms with the blocks kept. Threads
-    other than the first have arenas too small for activations; with `one_arena` they share the first one's.
-    """
-    if platform.libc_ver()[0] != "glibc":
-        return False
-    mmap_threshold, trim_threshold, arena_max, limit = -3, -1, -8, 1 << 30
-    libc = ctypes.CDLL(None)
-    kept = libc.mallopt(mmap_threshold, limit) and libc.mallopt(trim_threshold, limit)
-    return bool(kept and (not one_arena or libc.mallopt(arena_max, 1)))

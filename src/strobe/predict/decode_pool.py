@@ -37,11 +37,12 @@ _START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.predict.decode_poo
 
 _WAY_OUT = "try fewer --workers (1: a thread instead)"
 
-_Answer = StrobeError | list[Image | Exception]
-"""What became of a frame: why it cannot be read, or for each preparation its pixels or what it raised."""
+_Answer = StrobeError | list[Any]
+"""What became of a frame: why it cannot be read, or for each preparation what it gave or the exception it raised."""
 
-_Found = tuple[int, tuple[int, ...]] | tuple[str, str]
-"""The same as a worker tells it: in which slot pixels of what shape lie, or the error's name and text."""
+_Found = tuple[int, tuple[int, ...], tuple[Any, ...]] | tuple[None, Image, tuple[Any, ...]] | tuple[str, str]
+"""The same as a worker tells it: in which slot pixels of what shape lie, and what was given beside them; the pixels
+themselves where they are larger than a slot; or the error's name and text."""
 
 
 def can_start_workers() -> bool:
@@ -161,16 +162,21 @@ class _Worker:
             for n, answer in enumerate(answers)
         ]
 
-    def _copied(self, slots: list[NDArray[np.uint8]], n: int, answer: list[_Found]) -> list[Image | Exception]:
+    def _copied(self, slots: list[NDArray[np.uint8]], n: int, answer: list[_Found]) -> list[Any]:
         """What the worker found of its n-th frame, copied, so that it may go on while a model has yet to see it."""
-        made: dict[_Found, Image | Exception] = {}
+        made: dict[int, Image] = {}
+        out: list[Any] = []
         for found in answer:
-            place, shape = found
-            if isinstance(place, str) or isinstance(shape, str):
-                made[found] = _rebuilt(str(place), str(shape))
-            elif found not in made:
-                made[found] = slots[place][n, : math.prod(shape)].reshape(shape).copy()
-        return [made[found] for found in answer]
+            if isinstance(found[0], str):
+                out.append(_rebuilt(*found))
+                continue
+            slot, pixels, beside = found
+            if slot is not None:
+                if slot not in made:
+                    made[slot] = slots[slot][n, : math.prod(pixels)].reshape(pixels).copy()
+                pixels = made[slot]
+            out.append((pixels, *beside) if beside else pixels)
+        return out
 
     def status(self) -> str:
         """How the process, whose socket is closed, ended."""
@@ -213,16 +219,19 @@ def _one(
     except Exception as error:
         return [(type(error).__name__, str(error))] * len(places)
     found: dict[int, _Found] = {}
-    whole: _Found | None = None  # where the decoded frame lies, once somebody wants it as it is
+    whole: int | None = None  # where the decoded frame lies, once somebody wants it as it is
     for place in dict.fromkeys(places):
         try:
-            pixels = plans[place].prepare(image)
+            made = plans[place].prepare(image)
+            pixels, *beside = made if isinstance(made, tuple) else (made,)
             if pixels is image and whole is not None:
-                found[place] = whole
-                continue
-            slots[place][n, : pixels.size].reshape(pixels.shape)[...] = pixels
-            found[place] = (place, pixels.shape)
-            whole = found[place] if pixels is image else whole
+                found[place] = (whole, pixels.shape, tuple(beside))
+            elif pixels.size > slots[place].shape[1]:  # no room was made for so many: they go through the socket
+                found[place] = (None, pixels, tuple(beside))
+            else:
+                slots[place][n, : pixels.size].reshape(pixels.shape)[...] = pixels
+                found[place] = (place, pixels.shape, tuple(beside))
+                whole = place if pixels is image else whole
         except Exception as error:
             found[place] = (type(error).__name__, str(error))
     return [found[place] for place in places]

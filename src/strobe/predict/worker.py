@@ -15,9 +15,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import ModelFailed, StrobeError, printable
+from strobe.core.errors import ModelFailed, StrobeError, out_of_memory, printable
 from strobe.core.labels import Projection
-from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Preparation, SendableSource
+from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, SendableSource
 from strobe.core.records import Detections
 from strobe.predict.decode_pool import DecodePool
 from strobe.predict.parts import Part, Shard, ShardResult
@@ -55,26 +55,17 @@ class DecodeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """A loaded model with the map to the dataset's classes.
-
-    `plan` is the whole of what the model's `prepare` does, where that is data another process can carry out.
-    """
+    """A loaded model with the map to the dataset's classes."""
 
     name: str
     model: Classifier | Detector
     projection: Projection
     merge: str = "max"
-    plan: Preparation | None = None
 
     @property
     def batch_size(self) -> int:
         """Images per forward."""
         return self.model.spec.batch_size
-
-    @property
-    def lanes(self) -> int:
-        """How many forwards at once pay off, where the model says so; each runs in a thread of its own."""
-        return int(getattr(self.model, "lanes", 1))
 
 
 class Interrupted(KeyboardInterrupt):
@@ -130,7 +121,7 @@ class ShardWorker:
         self._lanes = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
         self._readers = ThreadPoolExecutor(max(1, len(runners)), thread_name_prefix="read")
         self._closed = False
-        self._n_forwards = max([runner.lanes for runner in runners], default=1)
+        self._n_forwards = max([runner.model.lanes for runner in runners], default=1)
         self._forwards = ThreadPoolExecutor(self._n_forwards, thread_name_prefix="forward")
 
     def close(self) -> None:
@@ -178,7 +169,7 @@ class ShardWorker:
 
     def _start_batch(self, one: _Work, values: list[tuple[int, Any]], running: deque[Future[None]]) -> None:
         """Run the batch here, or in a lane where the model has several; never more waiting than there are lanes."""
-        if one.runner.lanes == 1:
+        if one.runner.model.lanes == 1:
             self._run_batch(one, values)
             return
         running.append(self._forwards.submit(self._run_batch, one, values))
@@ -364,7 +355,7 @@ class _Failed:
 
 def _decode_pool(runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions) -> DecodePool | None:
     """The processes that decode, where they were asked for and source and models can be sent to them."""
-    plans = {runner.name: runner.plan for runner in runners if runner.plan is not None}
+    plans = {runner.name: plan for runner in runners if (plan := runner.model.preparation) is not None}
     if not decode.processes or len(plans) < len(runners) or not isinstance(source, SendableSource):
         return None
     return DecodePool(source, plans, processes=decode.processes, chunk=decode.chunk)
@@ -438,10 +429,3 @@ def explain(runner: Runner, error: Exception, *, n: int, what: str) -> str:
         tip = f"try --batch-size {max(1, n // 2)}" if n > 1 else "use a smaller model, or --device cpu"
         return f"{runner.name}: out of memory with a batch of {n}; {tip} (finished work is kept)"
     return f"{runner.name}: raised {type(error).__name__} on {printable(what)}: {printable(error, limit=200)}"
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether this is some library's way of saying that memory ran out."""
-    text = str(error).lower()
-    named = type(error).__name__ in ("OutOfMemoryError", "MemoryError")
-    return named or "out of memory" in text or "can't allocate memory" in text or "bad_alloc" in text

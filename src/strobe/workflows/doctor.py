@@ -83,9 +83,9 @@ def _devices(*, speed: bool) -> list[dict[str, Any]]:
 def _speed(device: str) -> dict[str, Any]:
     """Images a second through a bundled model, or through a small network where none is installed."""
     from strobe.core.errors import StrobeError
+    from strobe.models.cores import sharing_cores
     from strobe.models.options import LoadOptions
     from strobe.models.registry import load_model
-    from strobe.models.torch_classifier import sharing_cores
 
     try:
         model: Any = load_model("efficientnet-lite0", LoadOptions(device=device))

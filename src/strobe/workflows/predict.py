@@ -10,13 +10,13 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable, without_name
 from strobe.core.labels import MERGES
-from strobe.core.ports import Classifier, Detector, FrameSource, Progress, SendableSource
+from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Progress, SendableSource
 from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
+from strobe.models.cores import cores, quick_source, sharing_cores
 from strobe.models.options import LoadOptions
 from strobe.models.registry import expand, load_model
 from strobe.models.testbed import entries, is_testbed, tags_of
-from strobe.models.torch_classifier import cores, plan_of, quick_source, sharing_cores
 from strobe.predict.decode_pool import can_start_workers
 from strobe.predict.engine import EngineOptions, Outcome, run_models
 from strobe.predict.store import ModelStore, lock, prediction_key
@@ -143,7 +143,6 @@ def _predict_group(
                 model=model,
                 projection=projection_between(model.spec.label_space, dataset.info.label_space),
                 merge=options.merge,
-                plan=plan_of(model),
             )
             stores[name] = _store(dataset, runner, out, options, frame_ids)
         except StrobeError as error:
@@ -160,14 +159,14 @@ def _predict_group(
         outcomes = run_models(
             runners,
             stores,
-            source if engine.decode.processes else quick_source(source, loaded.values()),
+            source if engine.decode.processes else quick_source(source),
             frame_names=[str(key) for key in dataset.frames.key],
             rows=rows,
             options=engine,
             progress=progress,
         )
     if options.decode == "cpu" and any(
-        str(getattr(model, "device", "")).startswith("cuda") for model in loaded.values()
+        model.device.startswith("cuda") and isinstance(model, EncodedClassifier) for model in loaded.values()
     ):
         progress.note("frames were decoded exactly, on the CPU; --decode device is much faster for JPEG frames")
     for name, outcome in outcomes.items():
@@ -226,7 +225,7 @@ def _store(dataset: Dataset, runner: Runner, out: Path, options: PredictOptions,
 def _processes(options: PredictOptions, models: dict[str, Classifier | Detector], source: FrameSource) -> int:
     """How many processes decode; 0 for threads. They pay where there are many cores and the models leave them free."""
     wanted = options.workers or cores()
-    free = all(getattr(model, "device", "cpu") != "cpu" and plan_of(model) is not None for model in models.values())
+    free = all(model.device != "cpu" and model.preparation is not None for model in models.values())
     able = free and isinstance(source, SendableSource) and can_start_workers()
     return wanted if able and options.decode == "cpu" and cores() >= 4 and wanted > 1 else 0
 
@@ -235,7 +234,7 @@ def _engine_options(
     options: PredictOptions, models: dict[str, Classifier | Detector], *, processes: int
 ) -> EngineOptions:
     largest = max(model.spec.batch_size for model in models.values())
-    on_gpu = any(getattr(model, "device", "cpu") != "cpu" for model in models.values())
+    on_gpu = any(model.device != "cpu" for model in models.values())
     chunk = 16 if on_gpu else 4
     decode = DecodeOptions(
         threads=options.workers or max(2, cores()),

@@ -1,6 +1,6 @@
 """Boxes on their way through a detector: into the input's frame and back, and non-maximum suppression. Plain numpy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from strobe.core.errors import expect
 from strobe.core.ports import Image
 from strobe.core.records import Detections
 
-__all__ = ["Fit", "Placement", "class_nms", "cxcywh_to_xyxy", "detections", "nms", "place"]
+__all__ = ["Fit", "Placement", "Placing", "class_nms", "cxcywh_to_xyxy", "detections", "nms", "place"]
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +38,33 @@ class Placement:
     def to_input(self, xyxy: Floats) -> Floats:
         """Boxes in pixels of the image as boxes in input pixels."""
         return np.asarray(xyxy * np.array([*self.scale_xy] * 2) + np.array([*self.pad_xy] * 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placing:
+    """`place` as a preparation: every image at one size, with where it lies there.
+
+    With `one_scale` boxes come back by the scale that was aimed at, not by those that whole pixels made of it.
+    """
+
+    size_hw: tuple[int, int]
+    fit: Fit = "letterbox"
+    fill: int = 114
+    bgr: bool = False
+    one_scale: bool = False
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of an image of that size."""
+        return 3 * self.size_hw[0] * self.size_hw[1]
+
+    def prepare(self, image: Image) -> tuple[Image, Placement]:
+        """The image in its place, and the way back for boxes."""
+        pixels, placement = place(image, self.size_hw, fit=self.fit, fill=self.fill)
+        if self.one_scale:
+            scale = min(self.size_hw[0] / image.shape[0], self.size_hw[1] / image.shape[1])
+            placement = replace(placement, scale_xy=(scale, scale))
+        return np.ascontiguousarray(pixels[..., ::-1]) if self.bgr else pixels, placement
 
 
 def place(

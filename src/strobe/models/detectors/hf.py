@@ -30,9 +30,11 @@ def is_detector(config: Any) -> bool:
 class HfDetector:
     """A model and its own image processor."""
 
+    lanes, preparation = 1, None  # transformers' own code prepares: no data a bare process could carry out
+
     def __init__(self, module: Any, processor: Any, spec: ModelSpec, *, device: str) -> None:
         self._module, self._processor, self.spec = module.eval().to(device), processor, spec
-        self._device = device
+        self.device = device
 
     def prepare(self, image: Image) -> dict[str, Any]:
         """The image through the model's own processor, alone: in a batch it would pad to the largest."""
@@ -47,7 +49,7 @@ class HfDetector:
         out: list[Detections | None] = [None] * len(prepared)
         for shape in dict.fromkeys(tuple(one["pixels"].shape) for one in prepared):
             places = [place for place, one in enumerate(prepared) if tuple(one["pixels"].shape) == shape]
-            pixels = torch.stack([prepared[place]["pixels"] for place in places]).to(self._device)
+            pixels = torch.stack([prepared[place]["pixels"] for place in places]).to(self.device)
             sizes = [tuple(prepared[place]["size_hw"]) for place in places]
             with torch.inference_mode():
                 answer = self._module(pixel_values=pixels)

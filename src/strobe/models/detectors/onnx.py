@@ -21,7 +21,7 @@ from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
-from strobe.models.detectors.boxes import Placement, detections, place
+from strobe.models.detectors.boxes import Placement, Placing, detections
 from strobe.models.detectors.onnx_layouts import LAYOUTS, decode, guess_layout, suppress
 from strobe.models.detectors.spaces import detector_space
 from strobe.models.onnx import open_session
@@ -51,35 +51,44 @@ _KEYS = {*_COMMON, "task", "layout", "labels", "size"}
 class OnnxDetector:
     """An ONNX session, its input's form and its layout."""
 
-    def __init__(self, session: Any, spec: ModelSpec) -> None:
-        self._session, self.spec = session, spec
+    lanes = 1  # the runtime spreads a forward over the cores itself
+
+    def __init__(self, session: Any, spec: ModelSpec, *, device: str) -> None:
+        self._session, self.spec, self.device = session, spec, device
         self._input = session.get_inputs()[0]
         self._facts = dict(spec.preprocessing)
         self._size_hw = (int(self._facts["size"][0]), int(self._facts["size"][1]))
         self._several = not isinstance(self._input.shape[0], int)
+        self.preparation = Placing(
+            size_hw=self._size_hw,
+            fit=self._facts["fit"],
+            fill=self._facts["fill"],
+            bgr=self._facts["channels"] == "BGR",
+        )
 
-    def prepare(self, image: Image) -> tuple[Any, Placement]:
-        """The image in the input's form, and the way back for boxes."""
-        facts = self._facts
-        pixels, placement = place(image, self._size_hw, fit=facts["fit"], fill=facts["fill"])
-        if facts["channels"] == "BGR":
-            pixels = pixels[..., ::-1]
+    def prepare(self, image: Image) -> tuple[Image, Placement]:
+        """The image at the input's size, and the way back for boxes."""
+        return self.preparation.prepare(image)
+
+    def _input_of(self, images: Sequence[Image]) -> Any:
+        """Prepared images in the input's form."""
+        facts, pixels = self._facts, np.stack(images)
         if self._input.type != "tensor(uint8)":
             kind = np.float16 if self._input.type == "tensor(float16)" else np.float32
             values = pixels.astype(np.float32) / facts["divide"]
             pixels = ((values - np.float32(facts["mean"])) / np.float32(facts["std"])).astype(kind)
         is_last = self._input.shape[-1] == 3
-        return np.ascontiguousarray(pixels if is_last else pixels.transpose(2, 0, 1)), placement
+        return np.ascontiguousarray(pixels if is_last else pixels.transpose(0, 3, 1, 2))
 
-    def forward(self, prepared: Sequence[tuple[Any, Placement]]) -> list[Detections]:
+    def forward(self, prepared: Sequence[tuple[Image, Placement]]) -> list[Detections]:
         """What was found in each image, highest score first."""
         if self._several:
             return self._run([one for one, _ in prepared], [placement for _, placement in prepared])
         return [self._run([one], [placement])[0] for one, placement in prepared]
 
-    def _run(self, pixels: Sequence[Any], placements: Sequence[Placement]) -> list[Detections]:
+    def _run(self, pixels: Sequence[Image], placements: Sequence[Placement]) -> list[Detections]:
         names = [output.name for output in self._session.get_outputs()]
-        arrays = dict(zip(names, self._session.run(None, {self._input.name: np.stack(pixels)}), strict=True))
+        arrays = dict(zip(names, self._session.run(None, {self._input.name: self._input_of(pixels)}), strict=True))
         facts, out = self._facts, []
         for image, placement in enumerate(placements):
             found = decode(
@@ -106,7 +115,7 @@ def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
 
 def is_detector(path: Path, options: LoadOptions) -> bool:
     """Whether a file without settings is a detector by its own word (ultralytics' exports say) or by its outputs."""
-    session = open_session(path, options)
+    session, _ = open_session(path, options)
     if session.get_modelmeta().custom_metadata_map.get("task") == "detect":
         return True
     return guess_layout([(output.name, output.shape) for output in session.get_outputs()]) is not None
@@ -123,7 +132,7 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> OnnxDetector:
     unknown = next((key for key in said if key not in _KEYS), None)
     if unknown is not None:
         raise UnknownName(f"setting of onnx:{printable(name)}", unknown, _KEYS)
-    session = open_session(path, options)
+    session, device = open_session(path, options)
     outputs = [(output.name, output.shape) for output in session.get_outputs()]
     layout = said.get("layout") or guess_layout(outputs)
     if layout not in LAYOUTS:
@@ -153,7 +162,7 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> OnnxDetector:
         preprocessing=facts,
         batch_size=options.batch_size or 8,
     )
-    return OnnxDetector(session, spec)
+    return OnnxDetector(session, spec, device=device)
 
 
 def _check(facts: Mapping[str, Any], name: str) -> None:

@@ -18,6 +18,7 @@ from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import detections
+from strobe.models.plan import AsDecoded
 
 __all__ = ["FunctionDetector", "detector"]
 
@@ -27,6 +28,8 @@ Answer = tuple[Any, Any, Any]
 
 class FunctionDetector:
     """A plain function over images, behind the Detector port."""
+
+    device, lanes, preparation = "cpu", 1, AsDecoded()
 
     def __init__(self, function: Callable[[list[Image]], Sequence[Answer]], spec: ModelSpec) -> None:
         self.spec = spec

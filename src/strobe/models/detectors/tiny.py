@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, ModelFailed, printable
 from strobe.core.files import replacing
@@ -16,54 +14,31 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
+from strobe.models.detectors.boxes import Placement, Placing
 from strobe.models.options import LoadOptions, torch_setup
 from strobe.models.weights import digest_of_state, load_into, read_state
 
 __all__ = ["TinyDetector", "load", "save"]
 
 _LOW_SCORE, _NMS_IOU, _MOST = 0.02, 0.6, 100
-_GREY = 114
 _SETTINGS = "strobe"
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """An image letterboxed to the input's size, and how to get back."""
-
-    pixels: NDArray[np.uint8]
-    scale: float
-    pad_xy: tuple[int, int]
-    size_wh: tuple[int, int]
 
 
 class TinyDetector:
     """The network behind the Detector port."""
 
+    lanes = 1
+
     def __init__(self, network: Any, spec: ModelSpec, *, device: str) -> None:
-        self._network, self._spec, self._device = network, spec, device
-        self._side = int(spec.preprocessing["size"])
+        self._network, self.spec, self.device = network, spec, device
+        side = int(spec.preprocessing["size"])
+        self.preparation = Placing(size_hw=(side, side), one_scale=True)
 
-    @property
-    def spec(self) -> ModelSpec:
-        """What it is; everything that can change its predictions."""
-        return self._spec
+    def prepare(self, image: Image) -> tuple[Image, Placement]:
+        """The image with its longer side at the input's size (bilinear), centred on grey, and the way back."""
+        return self.preparation.prepare(image)
 
-    def prepare(self, image: Image) -> _Prepared:
-        """The image with its longer side at the input's size (bilinear), centred on grey."""
-        height, width = image.shape[:2]
-        scale = self._side / max(height, width)
-        new_wh = (max(1, round(width * scale)), max(1, round(height * scale)))
-        if new_wh != (width, height):
-            from PIL import Image as PillowImage
-
-            resized = PillowImage.fromarray(image).resize(new_wh, PillowImage.Resampling.BILINEAR)
-            image = np.asarray(resized)
-        left, top = (self._side - new_wh[0]) // 2, (self._side - new_wh[1]) // 2
-        canvas = np.full((self._side, self._side, 3), _GREY, dtype=np.uint8)
-        canvas[top : top + new_wh[1], left : left + new_wh[0]] = image
-        return _Prepared(canvas, scale, (left, top), (width, height))
-
-    def forward(self, prepared: Sequence[_Prepared]) -> list[Detections]:
+    def forward(self, prepared: Sequence[tuple[Image, Placement]]) -> list[Detections]:
         """What was found in each image, highest score first."""
         if not prepared:
             return []
@@ -71,22 +46,20 @@ class TinyDetector:
 
         from strobe.models.detectors.tiny_net import decode, to_input
 
-        pixels = torch.from_numpy(np.stack([one.pixels for one in prepared])).to(self._device)
+        pixels = torch.from_numpy(np.stack([image for image, _ in prepared])).to(self.device)
         with torch.inference_mode():
             logits, distances = self._network(to_input(pixels))
             scores = logits.flatten(2).transpose(1, 2).sigmoid().float().cpu()
             corners = decode(distances.float()).cpu()
-        return [_found(scores[place], corners[place], one) for place, one in enumerate(prepared)]
+        return [_found(scores[n], corners[n], placement) for n, (_, placement) in enumerate(prepared)]
 
 
-def _found(scores: Any, corners: Any, image: _Prepared) -> Detections:
+def _found(scores: Any, corners: Any, placement: Placement) -> Detections:
     ops = require("torchvision.ops", what="strobe-tiny", extra="models")
     cell, label = (scores >= _LOW_SCORE).nonzero(as_tuple=True)
     score, boxes = scores[cell, label], corners[cell]
     kept = ops.batched_nms(boxes, score, label, _NMS_IOU)[:_MOST]
-    xyxy = boxes[kept].double().numpy()
-    xyxy = (xyxy - np.array([*image.pad_xy] * 2)) / image.scale
-    xyxy = np.clip(xyxy, 0, np.array([*image.size_wh] * 2))
+    xyxy = placement.to_image(boxes[kept].double().numpy())
     inside = (xyxy[:, 2] - xyxy[:, 0] > 0.5) & (xyxy[:, 3] - xyxy[:, 1] > 0.5)
     return Detections(
         xyxy=xyxy[inside],

@@ -13,6 +13,7 @@ from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.spaces import detector_space
 from strobe.models.options import LoadOptions, torch_setup
+from strobe.models.plan import AsDecoded
 from strobe.models.weights import digest_of_state, load_into, read_state
 
 __all__ = ["TorchvisionDetector", "load"]
@@ -21,8 +22,10 @@ __all__ = ["TorchvisionDetector", "load"]
 class TorchvisionDetector:
     """A torchvision detector, which resizes, normalises, suppresses and scales back by itself."""
 
+    lanes, preparation = 1, AsDecoded()
+
     def __init__(self, module: Any, spec: ModelSpec, *, device: str) -> None:
-        self._module, self.spec, self._device = module.eval().to(device), spec, device
+        self._module, self.spec, self.device = module.eval().to(device), spec, device
 
     def prepare(self, image: Image) -> Image:
         """The image as it is: the model owns its preprocessing."""
@@ -36,7 +39,7 @@ class TorchvisionDetector:
         # Images of one size at a time: in a mixed batch the smaller ones are padded, and padding changes boxes.
         for shape in dict.fromkeys(image.shape for image in prepared):
             places = [place for place, image in enumerate(prepared) if image.shape == shape]
-            pixels = torch.from_numpy(np.stack([prepared[place] for place in places])).to(self._device)
+            pixels = torch.from_numpy(np.stack([prepared[place] for place in places])).to(self.device)
             with torch.inference_mode():
                 found = self._module(list(pixels.permute(0, 3, 1, 2).float() / 255))
             for place, one in zip(places, found, strict=True):

@@ -1,6 +1,7 @@
 """ultralytics' YOLO detectors: `ultralytics:yolo11n.pt`, a local .pt or .yaml file. An optional extra (AGPL-3.0)."""
 
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.spaces import detector_space
 from strobe.models.options import LoadOptions, torch_setup
+from strobe.models.plan import AsDecoded
 from strobe.models.weights import digest_of_state
 
 __all__ = ["UltralyticsDetector", "load"]
@@ -22,19 +24,26 @@ _LOW_SCORE, _NMS_IOU, _MOST, _SIZE = 0.001, 0.7, 300, 640
 class UltralyticsDetector:
     """A YOLO model, which letterboxes, suppresses and scales back by itself."""
 
+    lanes, preparation = 1, AsDecoded(bgr=True)  # the library's order of channels
+
     def __init__(self, model: Any, spec: ModelSpec, *, device: str, size: int) -> None:
-        self._model, self.spec = model, spec
-        self._call = {"imgsz": size, "conf": _LOW_SCORE, "iou": _NMS_IOU, "max_det": _MOST, "device": device}
+        torch = require("torch", what=spec.name, extra="ultralytics")
+        self._model, self.spec, self.device = model, spec, device
+        self._alone = threading.Lock()  # the library keeps what it works on in the model
+        # Of a device written as text the library would set CUDA_VISIBLE_DEVICES, too late to matter.
+        where = torch.device(device)
+        self._call = {"imgsz": size, "conf": _LOW_SCORE, "iou": _NMS_IOU, "max_det": _MOST, "device": where}
 
     def prepare(self, image: Image) -> Image:
         """The image in the library's order of channels, BGR."""
-        return image[..., ::-1].copy()
+        return self.preparation.prepare(image)
 
     def forward(self, prepared: Sequence[Image]) -> list[Detections]:
         """What was found in each image, highest score first; one image at a time, as batches letterbox differently."""
         out = []
         for image in prepared:
-            boxes = self._model.predict(image, verbose=False, save=False, **self._call)[0].boxes
+            with self._alone:
+                boxes = self._model.predict(image, verbose=False, save=False, **self._call)[0].boxes
             values = [getattr(boxes, key).cpu().numpy() for key in ("xyxy", "cls", "conf")]
             out.append(detections(values[0], values[1].astype("int64"), values[2]))
         return out
