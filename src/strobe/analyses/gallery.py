@@ -141,14 +141,13 @@ class Classified:
 
     def _truth(self, place: slice) -> NDArray[np.float64]:
         """The probability of the right answer on each row, by the dataset's label rule; NaN where unknown."""
-        sets, probability = self._dataset.sets, self._predictions.probability
-        rows = sets.frame[place]
+        rows, probability = self._dataset.sets.frame[place], self._predictions.probability
         truth = np.full(len(rows), np.nan)
         if probability is None:
             return truth
-        anchor = int(rows[sets.is_anchor[place]][0])
+        judged = self._dataset.judged_frame[place]
         for i, row in enumerate(rows.tolist()):
-            labels = self._dataset.labels_of(row if self._dataset.info.label_source == "frame" else anchor)
+            labels = self._dataset.labels_of(int(judged[i]))
             if labels:
                 truth[i] = probability[row, list(labels)].max()
         return truth

@@ -92,7 +92,7 @@ def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> 
     can[dataset.labels.frame[reachable[dataset.labels.label]]] = True
     sets = dataset.sets
     anchors = can[sets.anchor_frame]
-    judged = sets.frame if dataset.info.label_source == "frame" else sets.anchor_frame[sets.set]
+    judged = dataset.judged_frame
     lost = np.bincount(sets.set[~can[judged]], minlength=dataset.n_sets) > 0
     n = dataset.n_sets
     present = set(dataset.labels.label[np.isin(dataset.labels.frame, judged)].tolist())

@@ -130,28 +130,9 @@ class Plan:
         """The plan for some of the sets, (S,) of the dataset."""
         return Plan(self.dataset, self.options, scored=scored)
 
-    # -- right and wrong -----------------------------------------------------------------------------------------
-
-    @cached_property
-    def _truth(self) -> NDArray[np.int64]:
-        """The labels each set row is judged by, (most labels of a frame, R), padded with −2 (no prediction is −2)."""
-        view = self.view
-        labels = view.labels
-        order = np.lexsort((labels.label, labels.frame))
-        frame, label = labels.frame[order], labels.label[order]
-        per_frame = np.bincount(frame, minlength=len(view.frames))
-        first = np.cumsum(per_frame) - per_frame
-        table = np.full((len(view.frames), max(1, int(per_frame.max(initial=0)))), -2, dtype=np.int64)
-        table[frame, np.arange(len(frame)) - first[frame]] = label
-        judged = self.frame if view.info.label_source == "frame" else view.sets.anchor_frame[self.set_row]
-        return np.ascontiguousarray(table[judged].T)
-
     def right(self, label_of_row: Ints) -> Bools:
         """Whether a class per set row (R,) is right by the dataset's label rule."""
-        right = self._truth[0] == label_of_row
-        for labels in self._truth[1:]:
-            right |= labels == label_of_row
-        return np.asarray(right)
+        return self.view.right(label_of_row)
 
     # -- groupings -----------------------------------------------------------------------------------------------
 

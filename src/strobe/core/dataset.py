@@ -5,6 +5,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -163,20 +164,33 @@ class Dataset:
         """The video row of each set, (S,)."""
         return self.frames.video[self.sets.anchor_frame]
 
-    def right_rows(self, predicted: Ints) -> Bools:
-        """Whether the prediction for each set row is right by the dataset's label rule.
+    @property
+    def judged_frame(self) -> Ints:
+        """The frame whose labels each set row is judged by, (R,): its own or its anchor's."""
+        sets = self.sets
+        return sets.frame if self.info.label_source == "frame" else sets.anchor_frame[sets.set]
 
-        `predicted` (F,) holds a class per frame, −1 where there is none (never right).
-        """
-        n_classes = len(self.info.label_space)
-        known = np.unique(self.labels.frame.astype(np.int64) * n_classes + self.labels.label)
-        judged = self.sets.frame if self.info.label_source == "frame" else self.sets.anchor_frame[self.sets.set]
-        guess = predicted[self.sets.frame].astype(np.int64)
-        key = judged.astype(np.int64) * n_classes + guess
-        if not len(known):
-            return np.zeros(len(key), dtype=bool)
-        place = np.minimum(np.searchsorted(known, key), len(known) - 1)
-        return np.asarray((known[place] == key) & (guess >= 0))
+    @cached_property
+    def _truth(self) -> NDArray[np.int64]:
+        """The labels each set row is judged by, (most labels of a frame, R), padded with −2 (no prediction is −2)."""
+        order = np.lexsort((self.labels.label, self.labels.frame))
+        frame, label = self.labels.frame[order], self.labels.label[order]
+        per_frame = np.bincount(frame, minlength=len(self.frames))
+        first = np.cumsum(per_frame) - per_frame
+        table = np.full((len(self.frames), max(1, int(per_frame.max(initial=0)))), -2, dtype=np.int64)
+        table[frame, np.arange(len(frame)) - first[frame]] = label
+        return np.ascontiguousarray(table[self.judged_frame].T)
+
+    def right(self, label_of_row: Ints) -> Bools:
+        """Whether a class per set row (R,) is right by the dataset's label rule; −1, no class, never is."""
+        right = self._truth[0] == label_of_row
+        for labels in self._truth[1:]:
+            right |= labels == label_of_row
+        return np.asarray(right)
+
+    def right_rows(self, predicted: Ints) -> Bools:
+        """Whether the class predicted for the frame of each set row is right; `predicted` (F,) holds one per frame."""
+        return self.right(predicted[self.sets.frame])
 
     def labels_of(self, row: int) -> tuple[int, ...]:
         """The labels of one frame, ascending."""
