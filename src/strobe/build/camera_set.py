@@ -1,7 +1,6 @@
 """From photos to perturbation sets: clips, each rendered on its own, and the dataset put together from them."""
 
 import hashlib
-import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,9 +21,10 @@ from strobe.core.dataset import Dataset, DatasetInfo, Hints
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import read_json, sha256_of_file, write_bytes, write_json
 from strobe.core.labels import LabelSpace
+from strobe.core.png import png_bytes
 from strobe.core.ports import Image
 
-__all__ = ["ClipJob", "ClipResult", "png_bytes", "put_together", "simulate_clip"]
+__all__ = ["ClipJob", "ClipResult", "put_together", "simulate_clip"]
 
 WORK = ".simulate"
 """The folder in the dataset's where finished clips are noted, so that the same command goes on after a stop."""
@@ -65,13 +65,6 @@ class ClipResult:
     note: dict[str, Any] | None = None
     problem: str = ""
     resumed: bool = False
-
-
-def png_bytes(pixels: NDArray[np.uint8]) -> bytes:
-    """The image as a PNG, lightly compressed: storing must not take longer than rendering."""
-    buffer = io.BytesIO()
-    PillowImage.fromarray(pixels).save(buffer, format="png", compress_level=3)
-    return buffer.getvalue()
 
 
 def simulate_clip(job: ClipJob) -> ClipResult:

@@ -2,11 +2,11 @@
 
 import hashlib
 import hmac
-import io
 import threading
 from dataclasses import dataclass
 
 from strobe.core.dataset import Dataset
+from strobe.core.png import png_bytes
 from strobe.core.ports import FrameSource
 
 __all__ = ["Picture", "Pictures"]
@@ -50,11 +50,7 @@ class Pictures:
             for magic, media_type in _MAGIC:
                 if encoded.startswith(magic):
                     return Picture(content=encoded, media_type=media_type)
-        from PIL import Image
-
         # One at a time: a source that decodes a video keeps its place in it.
         with self._decoding:
             pixels = self._source.read(row)
-        buffer = io.BytesIO()
-        Image.fromarray(pixels).save(buffer, "PNG", compress_level=1)
-        return Picture(content=buffer.getvalue(), media_type="image/png")
+        return Picture(content=png_bytes(pixels, compress_level=1), media_type="image/png")

@@ -1,7 +1,6 @@
 """Datasets from the synthetic world: perturbation sets with labels, boxes and masks nobody has to check."""
 
 import hashlib
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -11,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as PillowImage
 
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue, StrobeError, expect
 from strobe.core.files import write_bytes, write_text
+from strobe.core.png import png_bytes
 from strobe.core.ports import Image, Progress, Silent
 from strobe.core.records import Box
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
@@ -153,17 +152,11 @@ def synthetic_dataset(
 def _store(clip: Clip, folder: Path, name: str, *, masks: bool) -> None:
     tracks = np.arange(1, len(clip.labels) + 1, dtype=np.uint8)
     for place, pixels in enumerate(clip.frames):
-        write_bytes(folder / f"media/{name}/{place:06d}.png", _png(pixels))
+        write_bytes(folder / f"media/{name}/{place:06d}.png", png_bytes(pixels))
         if masks:
             # Visible masks do not overlap, so one picture holds them all: track + 1, and 0 for none.
             numbered = (clip.masks_visible[place] * tracks[:, None, None]).max(axis=0).astype(np.uint8)
-            write_bytes(folder / f"masks/{name}/{place:06d}.png", _png(numbered))
-
-
-def _png(pixels: NDArray[np.uint8]) -> bytes:
-    buffer = io.BytesIO()
-    PillowImage.fromarray(pixels).save(buffer, format="png", compress_level=3)
-    return buffer.getvalue()
+            write_bytes(folder / f"masks/{name}/{place:06d}.png", png_bytes(numbered))
 
 
 class _Rows:

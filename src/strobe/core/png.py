@@ -1,0 +1,17 @@
+"""The one PNG encoder of pictures made here. Frames of video have their own, as quick as the decoder (build.store)."""
+
+import io
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.late import load
+
+__all__ = ["png_bytes"]
+
+
+def png_bytes(pixels: NDArray[np.uint8], *, compress_level: int = 3) -> bytes:
+    """The picture as a PNG, lightly compressed: storing must not take longer than making it."""
+    buffer = io.BytesIO()
+    load("PIL.Image:fromarray")(pixels).save(buffer, format="png", compress_level=compress_level)
+    return buffer.getvalue()
