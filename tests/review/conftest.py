@@ -224,7 +224,7 @@ def helpers() -> SimpleNamespace:
 @pytest.fixture
 def store(database_url: str, small: Dataset, clock: Clock):
     """A store of the small dataset, on each kind of database, without control pairs."""
-    from strobe.review.plan import ReviewSettings
+    from strobe.review.conduct import ReviewSettings
     from strobe.review.store import Store
 
     made = Store(database_url, clock=clock)
@@ -315,7 +315,7 @@ def run_server(tmp_path: Path):
     """Starts servers; stops them after the test."""
     pytest.importorskip("fastapi")
     pytest.importorskip("httpx")
-    from strobe.review.plan import ReviewSettings
+    from strobe.review.conduct import ReviewSettings
 
     running = []
 

@@ -10,7 +10,7 @@ from strobe.core.dataset import Labels
 from strobe.core.protocol import derive
 from strobe.core.records import Verdict
 from strobe.review import queue
-from strobe.review.plan import ReviewSettings
+from strobe.review.conduct import ReviewSettings
 from strobe.review.store import Store
 
 _ids = count()

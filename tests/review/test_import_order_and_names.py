@@ -11,7 +11,7 @@ from strobe.core.errors import StrobeError
 from strobe.core.protocol import derive, latest_votes
 from strobe.datasets import folder as folders
 from strobe.review import queue
-from strobe.review.plan import ReviewSettings
+from strobe.review.conduct import ReviewSettings
 from strobe.review.store import Store
 from strobe.workflows import review
 

@@ -11,9 +11,9 @@ import time
 import pytest
 
 from strobe.core.errors import StrobeError
+from strobe.review.conduct import ReviewSettings
 from strobe.review.guard import ServerAddress
 from strobe.review.people import People
-from strobe.review.plan import ReviewSettings
 from strobe.review.store import Store
 from strobe.workflows import review
 
@@ -86,18 +86,18 @@ def test_joint_votes_go_to_the_person_whatever_the_spelling(small, run_server):
 def test_serve_prints_no_link_for_another_role(small, monkeypatch, first, second):
     monkeypatch.setattr("strobe.review.serve.run", lambda app, listener, on_ready: on_ready())
     shown = []
-    review.serve(small.root, review.ServeOptions(port=0, **first), on_ready=shown.append)
+    review.serve(small.root, review.ServeOptions(port=0, **first), ReviewSettings(), on_ready=shown.append)
     assert list(shown[0].personal) == ["Ann"]
     role = "annotator" if "invite" in first else "observer"
     with pytest.raises(StrobeError, match=f"Ann is already here as {role} and cannot be .* too; choose another name"):
-        review.serve(small.root, review.ServeOptions(port=0, **second), on_ready=shown.append)
+        review.serve(small.root, review.ServeOptions(port=0, **second), ReviewSettings(), on_ready=shown.append)
     shouted = review.ServeOptions(port=0, invite=("ANN",))
     with pytest.raises(StrobeError, match="differs from 'Ann'"):
-        review.serve(small.root, shouted, on_ready=shown.append)
+        review.serve(small.root, shouted, ReviewSettings(), on_ready=shown.append)
     assert len(shown) == 1
     both = review.ServeOptions(port=0, invite=("Bo",), observers=("Bo",))
     with pytest.raises(StrobeError, match="already here"):
-        review.serve(small.root, both, on_ready=shown.append)
+        review.serve(small.root, both, ReviewSettings(), on_ready=shown.append)
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------

@@ -13,9 +13,12 @@ from strobe.core.errors import StrobeError
 from strobe.core.ports import VerdictStore
 from strobe.core.protocol import derive, is_clean
 from strobe.core.records import Verdict
-from strobe.review import queue
-from strobe.review.plan import ReviewSettings, plan
-from strobe.review.store import Conflict, Store, timestamp
+from strobe.review import leases, queue
+from strobe.review.conduct import ReviewSettings
+from strobe.review.log import Conflict
+from strobe.review.moments import timestamp
+from strobe.review.plan import plan
+from strobe.review.store import Store
 
 _ids = count()
 
@@ -112,9 +115,9 @@ def test_leases_are_returned_after_the_time_out(store, clock):
 
 def test_released_leases_are_free_at_once(store):
     first = take(store, "ann", want=12)
-    queue.release(store, "ann", tab="other")
+    leases.release(store, "ann", tab="other")
     assert take(store, "bo") == []
-    queue.release(store, "ann", tab="tab")
+    leases.release(store, "ann", tab="tab")
     assert take(store, "bo", want=12) == first
 
 

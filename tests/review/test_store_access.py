@@ -6,9 +6,11 @@ import pytest
 from sqlalchemy import text
 
 from strobe.core.errors import InvalidValue, StrobeError
-from strobe.review.people import People, checked_name, checked_note
-from strobe.review.plan import ReviewSettings
-from strobe.review.schema import MIGRATIONS, Database, migrate
+from strobe.review.conduct import ReviewSettings
+from strobe.review.database import Database
+from strobe.review.names import checked_name, checked_note
+from strobe.review.people import People
+from strobe.review.schema import MIGRATIONS, migrate
 from strobe.review.store import Store
 
 

@@ -15,8 +15,9 @@ from strobe.cli.review import command
 from strobe.core.records import Verdict
 from strobe.datasets import folder as folders
 from strobe.review import queue
+from strobe.review.conduct import Conduct, ReviewSettings
 from strobe.review.people import People
-from strobe.review.plan import Conduct, ReviewSettings, plan
+from strobe.review.plan import plan
 from strobe.review.store import Store
 from strobe.review.summary import summarise
 from strobe.workflows import review

@@ -20,7 +20,7 @@ from strobe.core.protocol import derive, reviewed
 from strobe.core.records import Verdict
 from strobe.datasets import folder as folders
 from strobe.review import queue
-from strobe.review.plan import ReviewSettings
+from strobe.review.conduct import ReviewSettings
 from strobe.review.store import Store
 from strobe.workflows import review
 
@@ -235,7 +235,7 @@ def test_import_leaves_the_queue_of_a_running_review_as_it_is(small, tmp_path):
     file.write_text("set,frame,decision\nset0,vid0:1,similar\n")
     review.import_votes(small.root, file, annotator="imported")
     assert queue.claim(store, "Ann", tab="t", want=12) == before
-    assert store.last_settings() == ReviewSettings(votes=3, seed=7, controls=0.0, labels=True)
+    assert store.conduct().settings == ReviewSettings(votes=3, seed=7, controls=0.0, labels=True)
     store.close()
 
 
@@ -327,13 +327,12 @@ def test_status_and_export_on_the_command_line(small):
         ({"token": "short"}, "at least 12 characters"),
         ({"public_url": "ftp://x", "token": "long-enough-token"}, "--public-url: expected"),
         ({"public_url": "https://x/path", "token": "long-enough-token"}, "--public-url: expected"),
-        ({"votes": 0}, "votes: expected >= 1"),
         ({"invite": ("<b>",)}, "name: expected"),
     ],
 )
 def test_servers_that_do_not_start(small, options, says):
     with pytest.raises(StrobeError, match=re.escape(says)):
-        review.serve(small.root, review.ServeOptions(port=0, **options), on_ready=lambda links: None)
+        review.serve(small.root, review.ServeOptions(port=0, **options), ReviewSettings(), on_ready=lambda links: None)
 
 
 def test_a_taken_port_is_one_line(small):
@@ -342,7 +341,7 @@ def test_a_taken_port_is_one_line(small):
         taken.listen()
         options = review.ServeOptions(port=taken.getsockname()[1])
         with pytest.raises(StrobeError, match="is taken; choose another with --port"):
-            review.serve(small.root, options, on_ready=lambda links: None)
+            review.serve(small.root, options, ReviewSettings(), on_ready=lambda links: None)
 
 
 @pytest.mark.slow
@@ -366,3 +365,8 @@ def test_serve_on_the_command_line_prints_links_and_stops_on_a_signal(small):
     assert process.returncode in (0, 130, -signal.SIGINT)
     assert "Traceback" not in out + err
     assert links["admin"].split("#key=")[1] not in out + err, "secrets are printed once, for who started it"
+
+
+def test_settings_that_cannot_be():
+    with pytest.raises(StrobeError, match="votes: expected >= 1"):
+        ReviewSettings(votes=0)

@@ -1,5 +1,6 @@
 """What several commands share: options, progress on the terminal, and printing."""
 
+import functools
 import json
 import sys
 import time
@@ -11,13 +12,16 @@ from typing import Any
 import click
 
 from strobe.core.errors import printable
+from strobe.core.late import load
 from strobe.core.ports import Progress
 
 __all__ = [
+    "Grouped",
     "PlainProgress",
     "dataset_option",
     "folder",
     "json_option",
+    "options",
     "out_option",
     "print_json",
     "progress",
@@ -47,6 +51,47 @@ show_option = click.option(
     help="A model that figures and gallery show first, of the 8 they have room for; may be repeated.",
 )  # fmt: skip
 dataset_option = click.option("--dataset", type=folder(), help="Where the run's dataset lies now, if it was moved.")
+
+
+def options(
+    name: str, title: str, record: str | Callable[..., object], *flags: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """Options with a heading of their own in the help of a `Grouped` command, which gets them as one record, `name`.
+
+    The record is made of the flags' values by their names; one named as text ("module:Class") is imported only then.
+    """
+
+    def add(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **values: Any) -> Any:
+            make: Any = load(record) if isinstance(record, str) else record
+            return function(*args, **{name: make(**{flag: values.pop(flag) for flag in names})}, **values)
+
+        made: Any = wrapped
+        before = len(getattr(function, "__click_params__", ()))
+        for flag in reversed(flags):
+            flag(made)
+        names = [param.name for param in reversed(made.__click_params__[before:])]
+        made.option_groups = {title: names, **getattr(function, "option_groups", {})}
+        return made
+
+    return add
+
+
+class Grouped(click.Command):
+    """A command whose help shows each group of `options` under its title."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The options of its own first, then the groups in the order of their decorators."""
+        groups: dict[str, list[str]] = getattr(self.callback, "option_groups", {})
+        title_of = {name: title for title, names in groups.items() for name in names}
+        lines: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", *groups)}
+        for param in self.get_params(ctx):
+            if isinstance(param, click.Option) and (line := param.get_help_record(ctx)):
+                lines[title_of.get(param.name or "", "Options")].append(line)
+        for title, found in lines.items():
+            with formatter.section(title):
+                formatter.write_dl(found)
 
 
 def print_json(content: Any) -> None:

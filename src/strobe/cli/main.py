@@ -9,27 +9,45 @@ import click
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import installed_version, load
 
-__all__ = ["COMMANDS", "cli", "main"]
+__all__ = ["COMMANDS", "GROUPS", "cli", "main"]
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("strobe.cli.demo:command", "See it work: three real classifiers, a real clip, a report."),
-    "eval": ("strobe.cli.eval:command", "The main job: run models over a dataset, score them, write the report."),
-    "build": ("strobe.cli.build:command", "Make a dataset from videos: anchors and their neighbours."),
-    "simulate": ("strobe.cli.simulate:command", "Make a dataset from photos: a simulated hand-held camera."),
-    "synthesize": ("strobe.cli.synthesize:command", "Make a dataset of rendered moving objects, all answers known."),
-    "import": ("strobe.cli.import_:command", "Make a dataset from a public release or a foreign format."),
-    "export": ("strobe.cli.export:command", "Write a dataset in a foreign format."),
-    "inspect": ("strobe.cli.inspect:command", "What a dataset holds; contact sheets of its sets."),
-    "review": ("strobe.cli.review:command", "People decide what is similar: serve, status, export, import."),
-    "predict": ("strobe.cli.predict:command", "Run models over a dataset; resumable."),
-    "score": ("strobe.cli.score:command", "Score predictions on a dataset: pm-k accuracy with intervals."),
-    "report": ("strobe.cli.report:command", "Write the report of a scored run."),
-    "compare": ("strobe.cli.compare:command", "Compare models on the same sets: exact paired tests, a sentence each."),
-    "models": ("strobe.cli.models:command", "Which models can be named."),
-    "train-detector": ("strobe.cli.train_detector:command", "Train the small detector on the synthetic world."),
-    "doctor": ("strobe.cli.doctor:command", "What is installed, what is missing, how fast this machine is."),
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Measure": {
+        "eval": ("strobe.cli.eval:command", "The main job: run models over a dataset, score them, write the report."),
+        "predict": ("strobe.cli.predict:command", "Run models over a dataset; resumable."),
+        "score": ("strobe.cli.score:command", "Score predictions on a dataset: pm-k accuracy with intervals."),
+        "report": ("strobe.cli.report:command", "Write the report of a scored run."),
+        "compare": (
+            "strobe.cli.compare:command",
+            "Compare models on the same sets: exact paired tests, a sentence each.",
+        ),
+    },
+    "Make data": {
+        "build": ("strobe.cli.build:command", "Make a dataset from videos: anchors and their neighbours."),
+        "simulate": ("strobe.cli.simulate:command", "Make a dataset from photos: a simulated hand-held camera."),
+        "synthesize": (
+            "strobe.cli.synthesize:command",
+            "Make a dataset of rendered moving objects, all answers known.",
+        ),
+        "import": ("strobe.cli.import_:command", "Make a dataset from a public release or a foreign format."),
+        "export": ("strobe.cli.export:command", "Write a dataset in a foreign format."),
+        "inspect": ("strobe.cli.inspect:command", "What a dataset holds; contact sheets of its sets."),
+    },
+    "People": {
+        "review": ("strobe.cli.review:command", "People decide what is similar: serve, status, export, import."),
+    },
+    "Models": {
+        "models": ("strobe.cli.models:command", "Which models can be named."),
+        "train-detector": ("strobe.cli.train_detector:command", "Train the small detector on the synthetic world."),
+    },
+    "Help": {
+        "demo": ("strobe.cli.demo:command", "See it work: three real classifiers, a real clip, a report."),
+        "doctor": ("strobe.cli.doctor:command", "What is installed, what is missing, how fast this machine is."),
+    },
 }
-"""Every verb: where its click command lives, and its line in `strobe --help`. Nothing is imported to list them."""
+"""Every verb under its heading in `strobe --help`: where its click command lives, and its line. Nothing is imported."""
+
+COMMANDS = {name: found for group in GROUPS.values() for name, found in group.items()}
 
 _EPILOG = "Example: strobe eval DATASET -m preds:scores.json -o run/   ·   docs: docs/index.md"
 
@@ -60,8 +78,10 @@ class _LateGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
 
 
 def _say_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

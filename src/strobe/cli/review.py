@@ -2,13 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from strobe.cli.common import folder, json_option, seed_option
+from strobe.cli.common import Grouped, folder, json_option, options, seed_option
 from strobe.cli.said import counted
 from strobe.core.errors import printable
+
+if TYPE_CHECKING:
+    from strobe.review.conduct import ReviewSettings
+    from strobe.workflows.review import ServeOptions
 
 __all__ = ["command"]
 
@@ -25,34 +29,42 @@ def command() -> None:
     """People decide what is similar: the review page, its progress and its outcome."""
 
 
-@command.command(epilog="Example: strobe review serve data/clips --votes 2")
+_reach = options(
+    "where", "Where and for whom", "strobe.workflows.review:ServeOptions",
+    _db,
+    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+    click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True,
+                 help="Port; 0 for any free one."),
+    click.option("--public-url", metavar="URL", help="The address people type, where it differs from host and port."),
+    click.option("--token", envvar="STROBE_REVIEW_TOKEN",
+                 help="Shared secret people type to join (better by environment)."),
+    click.option("--invite", multiple=True, metavar="NAME",
+                 help="Print a personal link for this annotator (repeatable)."),
+    click.option("--observer", "observers", multiple=True, metavar="NAME", help="Print a read-only link (repeatable)."),
+)  # fmt: skip
+_conduct = options(
+    "settings", "How it is run", "strobe.review.conduct:ReviewSettings",
+    click.option("--votes", type=click.IntRange(1), default=1, show_default=True,
+                 help="Annotators per pair in round one."),
+    click.option("--labels", is_flag=True,
+                 help="Start with the label stage: each anchor alone, labels added or removed."),
+    click.option("--verify/--no-verify", default=True, show_default=True,
+                 help="Round two: doubtful pairs to everyone."),
+    click.option("--show-votes", is_flag=True, help="Show the earlier votes in round two."),
+    click.option("--controls", type=click.FloatRange(0, 0.5), default=0.04, show_default=True,
+                 help="Share of control pairs."),
+    click.option("--lease", "lease_s", type=click.FloatRange(0.1), default=10.0, show_default=True,
+                 callback=lambda _context, _option, minutes: minutes * 60, help="Minutes a pair is held."),
+    seed_option,
+)  # fmt: skip
+
+
+@command.command(cls=Grouped, epilog="Example: strobe review serve data/clips --votes 2")
 @click.argument("dataset", type=folder())
-@_db
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="Port; 0 for any free one."
-)
-@click.option(
-    "--token", envvar="STROBE_REVIEW_TOKEN", help="Shared secret people type to join (better by environment)."
-)
-@click.option("--invite", multiple=True, metavar="NAME", help="Print a personal link for this annotator (repeatable).")
-@click.option("--observer", "observers", multiple=True, metavar="NAME", help="Print a read-only link (repeatable).")
-@click.option("--public-url", metavar="URL", help="The address people type, where it differs from host and port.")
-@click.option("--votes", type=click.IntRange(1), default=1, show_default=True, help="Annotators per pair in round one.")
-@click.option("--labels", is_flag=True, help="Start with the label stage: each anchor alone, labels added or removed.")
-@click.option("--verify/--no-verify", default=True, show_default=True, help="Round two: doubtful pairs to everyone.")
-@click.option("--show-votes", is_flag=True, help="Show the earlier votes in round two.")
-@click.option(
-    "--controls", type=click.FloatRange(0, 0.5), default=0.04, show_default=True, help="Share of control pairs."
-)
-@click.option("--lease", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Minutes a pair is held.")
-@seed_option
+@_reach
+@_conduct
 @click.option("--open/--no-open", "open_browser", default=True, show_default=True, help="Open the page in a browser.")
-def serve(
-    dataset: Path, db: str | None, host: str, port: int, token: str | None, invite: tuple[str, ...],
-    observers: tuple[str, ...], public_url: str | None, votes: int, labels: bool, verify: bool, show_votes: bool,
-    controls: float, lease: float, seed: int, open_browser: bool,
-) -> None:  # fmt: skip
+def serve(dataset: Path, where: "ServeOptions", settings: "ReviewSettings", open_browser: bool) -> None:
     """Serve the review page of DATASET until Ctrl-C."""
     from strobe.workflows import review
 
@@ -67,12 +79,7 @@ def serve(
 
             webbrowser.open(links.url)
 
-    options = review.ServeOptions(
-        db=db, host=host, port=port, token=token, public_url=public_url, invite=invite, observers=observers,
-        votes=votes, seed=seed, lease_s=lease * 60, controls=controls, labels=labels, verify=verify,
-        show_votes=show_votes,
-    )  # fmt: skip
-    review.serve(dataset, options, on_ready=ready)
+    review.serve(dataset, where, settings, on_ready=ready)
 
 
 @command.command(epilog="Example: strobe review status data/clips --json")

@@ -15,12 +15,14 @@ from starlette.requests import ClientDisconnect
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
 from strobe.core.ports import FrameSource
-from strobe.review import queue
+from strobe.review import leases, queue
 from strobe.review.guard import Guard
-from strobe.review.people import Person, checked_name
+from strobe.review.log import Conflict
+from strobe.review.names import checked_name
+from strobe.review.people import Person
 from strobe.review.requests import Claim, Decision, Invite, JointClaim, JointDecision, Login, Pause, Release
 from strobe.review.service import TYPES, Access, Service
-from strobe.review.store import Conflict, Store
+from strobe.review.store import Store
 
 __all__ = ["Access", "make_app"]
 
@@ -186,7 +188,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
     @app.post("/api/release")
     async def release(body: Release, request: Request) -> dict[str, bool]:
         person = await server.who(request)
-        await server.call(partial(queue.release, store, person.name, tab=body.tab))
+        await server.call(partial(leases.release, store, person.name, tab=body.tab))
         return {"ok": True}
 
     @app.post("/api/decisions")
@@ -194,7 +196,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
         # A paused person's decisions are still taken: they were made before the pause reached the page.
         person = await server.who(request, expected=body.who)
         task = await server.task(body.task)
-        (saved,) = await server.save([server.verdict(body, task, person.name, body.stage)])
+        (saved,) = await server.save([server.deck.verdict(body, task, person.name, body.stage)])
         return {"saved": body.verdict_id, "fresh": saved.fresh}
 
     @app.get("/api/history")
@@ -219,7 +221,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
             member = await server.call(server.people.add, checked_name(vote.member))
             if member.role != "annotator":
                 raise InvalidValue(f"{member.name} is no annotator")
-            votes.append(server.verdict(vote, await server.task(vote.task), member.name, "joint"))
+            votes.append(server.deck.verdict(vote, await server.task(vote.task), member.name, "joint"))
         saved = await server.save(votes)
         return {"saved": [one.verdict.verdict_id for one in saved], "fresh": all(one.fresh for one in saved)}
 

@@ -1,20 +1,23 @@
-"""Tasks as the page shows them: pictures by opaque name, label names, and nothing that tells a control pair apart."""
+"""Pairs as the page shows them, and what it says of them: nothing tells a control pair apart."""
 
 from typing import Any
 
 from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue
 from strobe.core.protocol import latest_votes, majority_labels, relabelled
 from strobe.core.records import Verdict
+from strobe.review.names import checked_note
 from strobe.review.pictures import Pictures
 from strobe.review.plan import Task
 from strobe.review.queue import Claimed
+from strobe.review.requests import Decision
 from strobe.review.store import Store
 
 __all__ = ["Deck"]
 
 
 class Deck:
-    """Makes the cards of a dataset's tasks."""
+    """Makes the cards of a dataset's tasks, and votes of what comes back."""
 
     def __init__(self, dataset: Dataset, store: Store, pictures: Pictures) -> None:
         self._dataset, self._store, self._pictures = dataset, store, pictures
@@ -51,18 +54,7 @@ class Deck:
             card["neighbour_labels"] = self._named(self._labels_now(self._row[task.frame_id]))
         if claimed.stage == "verify" and self._store.settings.show_votes:
             votes = latest_votes(self._store.votes_on(task)).get((task.set_id, task.frame_id), {})
-            card["votes"] = [
-                {
-                    "name": vote.annotator,
-                    "decision": vote.decision,
-                    "reason": vote.reason,
-                    "label_right": vote.label_right,
-                    "bad_anchor": vote.bad_anchor,
-                    "note": vote.note,
-                }
-                for name, vote in sorted(votes.items())
-                if name != annotator
-            ]
+            card["votes"] = [{"name": name, **_said(vote)} for name, vote in sorted(votes.items()) if name != annotator]
         return card
 
     def past(self, seq: int, verdict: Verdict, task: Task) -> dict[str, Any]:
@@ -71,15 +63,26 @@ class Deck:
         return {
             "seq": seq,
             "card": self.card(Claimed(task=task, stage=stage), verdict.annotator),
-            "decision": {
-                "decision": verdict.decision,
-                "label_right": verdict.label_right,
-                "reason": verdict.reason,
-                "bad_anchor": verdict.bad_anchor,
-                "labels": list(verdict.labels),
-                "note": verdict.note,
-            },
+            "decision": {**_said(verdict), "labels": list(verdict.labels)},
         }
+
+    def verdict(self, body: Decision, task: Task, annotator: str, stage: str) -> Verdict:
+        """A checked decision as a vote."""
+        if (task.kind == "anchor") != (body.stage == "anchor"):
+            raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
+        if body.reason and body.decision != "dissimilar":
+            raise InvalidValue("reason: only a dissimilar pair has one")
+        space = self._dataset.info.label_space
+        return Verdict(
+            annotator=annotator,
+            at="",
+            stage=stage,  # type: ignore[arg-type]
+            set_id=task.set_id,
+            frame_id=task.frame_id,
+            labels=tuple(space.ids[space.index(label)] for label in body.labels),
+            note=checked_note(body.note),
+            **body.model_dump(exclude={"who", "task", "member", "stage", "labels", "note"}),
+        )
 
     def _labels_now(self, row: int) -> list[int]:
         """A frame's labels as an export would leave them now: with what the votes on its sets' anchors add or remove.
@@ -100,3 +103,7 @@ class Deck:
     def _named(self, labels: list[int]) -> list[dict[str, str]]:
         space = self._dataset.info.label_space
         return [{"id": space.ids[label], "name": space.names[label]} for label in labels]
+
+
+def _said(vote: Verdict) -> dict[str, Any]:
+    return {name: getattr(vote, name) for name in ("decision", "reason", "label_right", "bad_anchor", "note")}

@@ -7,7 +7,7 @@ from typing import Any
 from strobe.core.dataset import Dataset
 from strobe.core.protocol import Derivation, is_clean
 from strobe.core.records import Verdict
-from strobe.review.plan import Conduct
+from strobe.review.conduct import Conduct
 
 __all__ = ["pending"]
 

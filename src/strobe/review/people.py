@@ -3,15 +3,17 @@
 import hashlib
 import secrets
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
-from sqlalchemy import text
+from sqlalchemy import RowMapping
 
 from strobe.core.errors import InvalidValue, StrobeError, printable
-from strobe.review.names import Spellings, checked_name, checked_note
-from strobe.review.store import Store, timestamp
+from strobe.review.database import execute
+from strobe.review.moments import timestamp
+from strobe.review.names import Spellings, checked_name
+from strobe.review.store import Store
 
-__all__ = ["People", "Person", "Role", "checked_name", "checked_note"]
+__all__ = ["People", "Person", "Role"]
 
 Role = Literal["annotator", "observer", "admin"]
 
@@ -23,6 +25,10 @@ class Person:
     name: str
     role: Role
     paused: bool = False
+
+
+def _person(row: RowMapping) -> Person:
+    return Person(name=row["name"], role=row["role"], paused=bool(row["paused"]))
 
 
 def _hash(secret: str) -> str:
@@ -40,9 +46,8 @@ class People:
     def all(self) -> list[Person]:
         """Everyone, by name."""
         with self._database.read() as connection:
-            rows = connection.execute(text("SELECT name, role, paused FROM annotators")).all()
-        people = [Person(name=row[0], role=cast(Role, row[1]), paused=bool(row[2])) for row in rows]
-        return sorted(people, key=lambda person: person.name)
+            rows = execute(connection, "SELECT name, role, paused FROM annotators").mappings().all()
+        return sorted(map(_person, rows), key=lambda person: person.name)
 
     def find(self, name: str) -> Person | None:
         """A person by name."""
@@ -60,11 +65,10 @@ class People:
         if known is not None:
             return known
         with self._database.write() as connection:
-            connection.execute(
-                text(
-                    "INSERT INTO annotators (name, role, created_at) VALUES (:name, :role, :at) "
-                    "ON CONFLICT (name) DO NOTHING"
-                ),
+            execute(
+                connection,
+                "INSERT INTO annotators (name, role, created_at) VALUES (:name, :role, :at) "
+                "ON CONFLICT (name) DO NOTHING",
                 {"name": name, "role": role, "at": timestamp(self._store.clock())},
             )
         found = self.find(name)
@@ -84,12 +88,13 @@ class People:
     def pause(self, name: str, *, paused: bool) -> None:
         """Stop giving someone new pairs, or go on; decisions already made are still taken."""
         with self._database.write() as connection:
-            done = connection.execute(
-                text("UPDATE annotators SET paused = :paused WHERE name = :name"),
+            done = execute(
+                connection,
+                "UPDATE annotators SET paused = :paused WHERE name = :name",
                 {"paused": int(paused), "name": name},
             ).rowcount
             if paused:
-                connection.execute(text("DELETE FROM leases WHERE annotator = :name"), {"name": name})
+                execute(connection, "DELETE FROM leases WHERE annotator = :name", {"name": name})
         if not done:
             raise InvalidValue(f"nobody is called {printable(name)!r}")
         self._sessions.clear()
@@ -98,8 +103,9 @@ class People:
         """A personal key for someone; earlier ones stay good. Shown once: only its hash is kept."""
         key = secrets.token_urlsafe(24)
         with self._database.write() as connection:
-            connection.execute(
-                text("INSERT INTO access_keys (hash, name, created_at) VALUES (:hash, :name, :at)"),
+            execute(
+                connection,
+                "INSERT INTO access_keys (hash, name, created_at) VALUES (:hash, :name, :at)",
                 {"hash": _hash(key), "name": name, "at": timestamp(self._store.clock())},
             )
         return key
@@ -107,24 +113,23 @@ class People:
     def revoke(self, name: str) -> None:
         """Make every key and session of someone worthless."""
         with self._database.write() as connection:
-            connection.execute(text("DELETE FROM access_keys WHERE name = :name"), {"name": name})
-            connection.execute(text("DELETE FROM sessions WHERE name = :name"), {"name": name})
+            execute(connection, "DELETE FROM access_keys WHERE name = :name", {"name": name})
+            execute(connection, "DELETE FROM sessions WHERE name = :name", {"name": name})
         self._sessions.clear()
 
     def by_key(self, key: str) -> Person | None:
         """Whose key this is."""
         with self._database.read() as connection:
-            name = connection.execute(
-                text("SELECT name FROM access_keys WHERE hash = :hash"), {"hash": _hash(key)}
-            ).scalar()
+            name = execute(connection, "SELECT name FROM access_keys WHERE hash = :hash", {"hash": _hash(key)}).scalar()
         return None if name is None else self.find(name)
 
     def open_session(self, person: Person, *, role: Role | None = None) -> str:
         """A new session; the secret for the cookie comes back."""
         secret = secrets.token_urlsafe(32)
         with self._database.write(durable=False) as connection:
-            connection.execute(
-                text("INSERT INTO sessions (hash, name, role, created_at) VALUES (:hash, :name, :role, :at)"),
+            execute(
+                connection,
+                "INSERT INTO sessions (hash, name, role, created_at) VALUES (:hash, :name, :role, :at)",
                 {
                     "hash": _hash(secret),
                     "name": person.name,
@@ -143,22 +148,22 @@ class People:
         key = _hash(secret)
         if key not in self._sessions:
             with self._database.read() as connection:
-                row = connection.execute(
-                    text(
-                        "SELECT s.name, s.role, a.paused FROM sessions s JOIN annotators a ON a.name = s.name "
-                        "WHERE s.hash = :hash"
-                    ),
+                found = execute(
+                    connection,
+                    "SELECT s.name, s.role, a.paused FROM sessions s JOIN annotators a ON a.name = s.name "
+                    "WHERE s.hash = :hash",
                     {"hash": key},
-                ).first()
+                )
+                row = found.mappings().first()
             if row is None:
                 return None
             if len(self._sessions) > 10_000:
                 self._sessions.clear()
-            self._sessions[key] = Person(name=row[0], role=cast(Role, row[1]), paused=bool(row[2]))
+            self._sessions[key] = _person(row)
         return self._sessions[key]
 
     def close_session(self, secret: str) -> None:
         """End a session."""
         with self._database.write() as connection:
-            connection.execute(text("DELETE FROM sessions WHERE hash = :hash"), {"hash": _hash(secret)})
+            execute(connection, "DELETE FROM sessions WHERE hash = :hash", {"hash": _hash(secret)})
         self._sessions.pop(_hash(secret), None)

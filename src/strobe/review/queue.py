@@ -1,20 +1,21 @@
 """Who gets which pair next: leased, so that no two people get the same pair by accident, and returned after a time-out.
 
-A lease belongs to an annotator and one of their tabs. A second tab gets other pairs; when there are no others left it
-takes over the first tab's. A vote is never refused for want of a lease: leases keep people apart, votes are work done.
+A second tab gets other pairs; when there are no others left it takes over the first tab's.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
+from strobe.review import leases
+from strobe.review.database import execute
 from strobe.review.plan import Task
 from strobe.review.rows import task_of
 from strobe.review.store import Store
 
-__all__ = ["Claimed", "Progress", "claim", "claim_joint", "own_progress", "progress", "release", "whole_progress"]
+__all__ = ["Claimed", "Progress", "claim", "claim_joint", "own_progress", "progress", "whole_progress"]
 
 Stage = Literal["anchor", "pair", "verify"]
 
@@ -50,47 +51,28 @@ class Progress:
 def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]:
     """Up to `want` tasks for this tab, those it already holds first; their leases start anew."""
     now = store.clock()
-    values = {"who": annotator, "tab": tab, "now": now, "expires": now + store.settings.lease_s}
+    values = {"who": annotator, "tab": tab, "expires": now + store.settings.lease_s}
     with store.database.write(durable=False) as connection:
-        connection.execute(text("DELETE FROM leases WHERE expires <= :now"), values)
-        held = _held(connection, values, "l.tab = :tab")
-        out = held[:want]
+        leases.expire(connection, now)
+        tasks = leases.held(connection, values, here=True)[:want]
         for kind, wanted in (("anchor", 1), ("pair", store.settings.votes)):
-            if len(out) < want:
-                out += _fresh(connection, values, kind, wanted, want - len(out))
-        if len(out) < want:
+            if len(tasks) < want:
+                tasks += _fresh(connection, values, kind, wanted, want - len(tasks))
+        if len(tasks) < want:
             # Nothing new: what this annotator's other tabs hold is better finished here than waited for.
-            out += _held(connection, values, "l.tab <> :tab")[: want - len(out)]
-        out = _with_control(connection, store, values, out)
-        if out:
-            connection.execute(text(_UPSERT_LEASE), [{**values, "task": claimed.task.task_id} for claimed in out])
+            tasks += leases.held(connection, values, here=False)[: want - len(tasks)]
+        tasks = _with_control(connection, store, values, tasks)
+        leases.hold(connection, values, tasks)
+        out = [Claimed(task=task, stage="anchor" if task.kind == "anchor" else "pair") for task in tasks]
         if len(out) < want:
-            out += _verify(connection, values, want - len(out))
+            out += _verify(connection, [annotator], want - len(out))
     return out
-
-
-def release(store: Store, annotator: str, *, tab: str) -> None:
-    """Give back what this tab holds: its person left."""
-    with store.database.write(durable=False) as connection:
-        connection.execute(
-            text("DELETE FROM leases WHERE annotator = :who AND tab = :tab"), {"who": annotator, "tab": tab}
-        )
 
 
 def claim_joint(store: Store, members: Sequence[str], *, want: int) -> list[Claimed]:
     """Round-two pairs that not every member of a group has decided yet."""
-    names = {f"m{place}": name for place, name in enumerate(members)}
-    listed = ", ".join(f":{key}" for key in names)
     with store.database.read() as connection:
-        rows = connection.execute(
-            text(
-                f"SELECT t.* FROM tasks t WHERE t.open2 = 1 AND (SELECT count(*) FROM latest l WHERE "  # noqa: S608
-                f"l.task_id = t.task_id AND l.round = 2 AND l.annotator IN ({listed})) < :n "
-                "ORDER BY t.position LIMIT :want"
-            ),
-            {**names, "n": len(names), "want": want},
-        ).mappings()
-        return [Claimed(task=task_of(row), stage="verify") for row in rows]
+        return _verify(connection, members, want)
 
 
 def progress(store: Store, annotator: str) -> Progress:
@@ -103,12 +85,8 @@ def whole_progress(store: Store) -> Progress:
     with store.database.read() as connection:
 
         def count(where: str) -> int:
-            return int(
-                connection.execute(
-                    text(f"SELECT count(*) FROM tasks WHERE {where}"),  # noqa: S608
-                    {"wanted": store.settings.votes} if ":wanted" in where else {},
-                ).scalar_one()
-            )
+            values = {"wanted": store.settings.votes} if ":wanted" in where else {}
+            return int(execute(connection, f"SELECT count(*) FROM tasks WHERE {where}", values).scalar_one())  # noqa: S608
 
         labels = store.settings.labels
         waiting = count("kind = 'pair' AND held = 2 AND position >= 0 AND votes < :wanted") if labels else 0
@@ -124,103 +102,73 @@ def whole_progress(store: Store) -> Progress:
 
 def own_progress(store: Store, annotator: str, whole: Progress) -> Progress:
     """The counts of the whole with one annotator's part."""
+    values = {"who": annotator, "labels": int(store.settings.labels), "wanted": store.settings.votes}
     with store.database.read() as connection:
-        mine = connection.execute(
-            text("SELECT count(*) FROM latest WHERE annotator = :who"), {"who": annotator}
-        ).scalar_one()
-        verify_mine = connection.execute(
-            text(
-                "SELECT count(*) FROM tasks t WHERE t.open2 = 1 AND EXISTS (SELECT 1 FROM latest l WHERE "
-                "l.task_id = t.task_id AND l.annotator = :who AND l.round = 2)"
-            ),
-            {"who": annotator},
+        mine = execute(connection, "SELECT count(*) FROM latest WHERE annotator = :who", values).scalar_one()
+        verify_mine = execute(
+            connection,
+            "SELECT count(*) FROM tasks t WHERE t.open2 = 1 AND EXISTS (SELECT 1 FROM latest l WHERE "
+            "l.task_id = t.task_id AND l.annotator = :who AND l.round = 2)",
+            values,
         ).scalar_one()
         # Counted fresh, unlike the whole: among the last pairs a second is long.
-        values = {"who": annotator, "labels": int(store.settings.labels), "wanted": store.settings.votes}
-        at_hand = connection.execute(text(_OPEN_FOR_ME), values).scalar_one()
+        at_hand = execute(connection, _OPEN_FOR_ME, values).scalar_one()
     open_for_me = max(0, int(at_hand) + whole.pairs_waiting - int(verify_mine))
     return replace(whole, mine=int(mine), verify_mine=int(verify_mine), open_for_me=open_for_me)
 
 
-def _held(connection: Connection, values: dict[str, Any], where: str) -> list[Claimed]:
-    rows = connection.execute(
-        text(
-            f"SELECT t.* FROM leases l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who AND {where} "  # noqa: S608
-            "AND t.open1 = 1 ORDER BY t.kind = 'pair', t.position"
-        ),
-        values,
-    ).mappings()
-    return [_claimed(task_of(row)) for row in rows]
-
-
-def _fresh(connection: Connection, values: dict[str, Any], kind: str, wanted: int, want: int) -> list[Claimed]:
-    rows = connection.execute(
-        text(
-            "SELECT t.* FROM tasks t WHERE t.kind = :kind AND t.open1 = 1 AND NOT EXISTS (SELECT 1 FROM latest l "
-            "WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1) AND NOT EXISTS (SELECT 1 FROM "
-            "leases l WHERE l.task_id = t.task_id AND l.annotator = :who) AND t.votes + (SELECT count(*) FROM leases l "
-            "WHERE l.task_id = t.task_id) < :wanted ORDER BY t.position LIMIT :want"
-        ),
+def _fresh(connection: Connection, values: dict[str, Any], kind: str, wanted: int, want: int) -> list[Task]:
+    rows = execute(
+        connection,
+        "SELECT t.* FROM tasks t WHERE t.kind = :kind AND t.open1 = 1 AND NOT EXISTS (SELECT 1 FROM latest l "
+        "WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1) AND NOT EXISTS (SELECT 1 FROM "
+        "leases l WHERE l.task_id = t.task_id AND l.annotator = :who) AND t.votes + (SELECT count(*) FROM leases l "
+        "WHERE l.task_id = t.task_id) < :wanted ORDER BY t.position LIMIT :want",
         {**values, "kind": kind, "wanted": wanted, "want": want},
     ).mappings()
-    return [_claimed(task_of(row)) for row in rows]
+    return [task_of(row) for row in rows]
 
 
-def _verify(connection: Connection, values: dict[str, Any], want: int) -> list[Claimed]:
-    rows = connection.execute(
-        text(
-            "SELECT t.* FROM tasks t WHERE t.open2 = 1 AND NOT EXISTS (SELECT 1 FROM latest l WHERE "
-            "l.task_id = t.task_id AND l.annotator = :who AND l.round = 2) ORDER BY t.position LIMIT :want"
-        ),
-        {**values, "want": want},
+def _verify(connection: Connection, members: Sequence[str], want: int) -> list[Claimed]:
+    rows = execute(
+        connection,
+        "SELECT t.* FROM tasks t WHERE t.open2 = 1 AND (SELECT count(*) FROM latest l WHERE l.task_id = t.task_id "
+        "AND l.round = 2 AND l.annotator IN :members) < :n ORDER BY t.position LIMIT :want",
+        {"members": list(members), "n": len(members), "want": want},
     ).mappings()
     return [Claimed(task=task_of(row), stage="verify") for row in rows]
 
 
-def _with_control(
-    connection: Connection, store: Store, values: dict[str, Any], claimed: list[Claimed]
-) -> list[Claimed]:
+def _with_control(connection: Connection, store: Store, values: dict[str, Any], tasks: list[Task]) -> list[Task]:
     """The claimed pairs with a control among them where one is due; never the first, never two at once."""
-    pairs = [one for one in claimed if one.task.kind == "pair"]
+    pairs = sum(task.kind == "pair" for task in tasks)
     share = store.settings.controls
-    if not share or len(pairs) < 2 or any(one.task.kind in ("same", "different") for one in claimed):
-        return claimed
-    rows = connection.execute(
-        text(
-            "SELECT t.kind = 'pair' AS real, count(*) AS n FROM latest l JOIN tasks t ON t.task_id = l.task_id "
-            "WHERE l.annotator = :who AND l.round = 1 AND t.kind <> 'anchor' GROUP BY t.kind = 'pair'"
-        ),
+    if not share or pairs < 2 or any(task.kind in ("same", "different") for task in tasks):
+        return tasks
+    rows = execute(
+        connection,
+        "SELECT t.kind = 'pair' AS real, count(*) AS n FROM latest l JOIN tasks t ON t.task_id = l.task_id "
+        "WHERE l.annotator = :who AND l.round = 1 AND t.kind <> 'anchor' GROUP BY t.kind = 'pair'",
         values,
     ).mappings()
     done = {bool(row["real"]): int(row["n"]) for row in rows}
-    if done.get(False, 0) >= share * (done.get(True, 0) + len(pairs)):
-        return claimed
-    row = (
-        connection.execute(
-            text(
-                "SELECT t.* FROM tasks t WHERE t.kind IN ('same', 'different') AND t.open1 = 1 AND NOT EXISTS "
-                "(SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who) "
-                "ORDER BY t.position, t.kind LIMIT 1"
-            ),
-            values,
-        )
-        .mappings()
-        .first()
+    if done.get(False, 0) >= share * (done.get(True, 0) + pairs):
+        return tasks
+    found = execute(
+        connection,
+        "SELECT t.* FROM tasks t WHERE t.kind IN ('same', 'different') AND t.open1 = 1 AND NOT EXISTS "
+        "(SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who) "
+        "ORDER BY t.position, t.kind LIMIT 1",
+        values,
     )
+    row = found.mappings().first()
     if row is None:
-        return claimed
+        return tasks
     control = task_of(row)
     # A place that looks like chance and needs no state: the control's own opaque name decides it.
-    place = 1 + int(control.task_id[:8], 16) % (len(claimed) - 1)
-    return [*claimed[:place], _claimed(control), *claimed[place:-1]]
+    place = 1 + int(control.task_id[:8], 16) % (len(tasks) - 1)
+    return [*tasks[:place], control, *tasks[place:-1]]
 
-
-def _claimed(task: Task) -> Claimed:
-    return Claimed(task=task, stage="anchor" if task.kind == "anchor" else "pair")
-
-
-_UPSERT_LEASE = """INSERT INTO leases (task_id, annotator, tab, expires) VALUES (:task, :who, :tab, :expires)
-    ON CONFLICT (task_id, annotator) DO UPDATE SET tab = excluded.tab, expires = excluded.expires"""
 
 _OPEN_FOR_ME = """SELECT (SELECT count(*) FROM tasks WHERE open2 = 1)
     + (SELECT count(*) FROM tasks WHERE kind = 'anchor' AND open1 = 1)

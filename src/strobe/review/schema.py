@@ -1,20 +1,12 @@
-"""The database: one schema for SQLite and PostgreSQL, reached by numbered migrations from the first version on."""
+"""The tables: one schema for SQLite and PostgreSQL, reached by numbered migrations from the first version on."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy import Connection, text
 
-from strobe.core.errors import StrobeError, printable
-from strobe.core.late import require
+from strobe.core.errors import StrobeError
 
-__all__ = ["MIGRATIONS", "Database", "migrate"]
-
-_LOCK = 7_263_551_902
-"""The PostgreSQL advisory lock every writer takes, so that the queue has one writer there as SQLite has by itself."""
+__all__ = ["MIGRATIONS", "migrate"]
 
 MIGRATIONS: Mapping[int, tuple[str, ...]] = {
     1: (
@@ -73,97 +65,3 @@ def migrate(connection: Connection, migrations: Mapping[int, tuple[str, ...]] = 
             connection.execute(text(statement.replace("{serial}", _SERIAL[connection.dialect.name])))
         connection.execute(text("INSERT INTO schema_version (version) VALUES (:version)"), {"version": version})
     return newest
-
-
-class Database:
-    """Connections to one database: `write` transactions one at a time, `read` transactions beside them."""
-
-    def __init__(self, url: str) -> None:
-        self._url = _checked(url)
-        self.shown = self._url.render_as_string(hide_password=True)
-        """The address without its password, for messages."""
-        if self._url.get_backend_name() == "sqlite":
-            self._writer = _sqlite(self._url, "BEGIN IMMEDIATE", "FULL")
-            self._passing = _sqlite(self._url, "BEGIN IMMEDIATE", "NORMAL")
-            self._reader = _sqlite(self._url, "BEGIN", "FULL")
-        else:
-            require("psycopg", what="a PostgreSQL store", extra="postgres")
-            self._writer = create_engine(self._url, pool_pre_ping=True, pool_size=2)
-            self._reader = self._passing = self._writer
-        try:
-            with self.write() as connection:
-                migrate(connection)
-        except StrobeError:
-            self.close()
-            raise
-
-    @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[Connection]:
-        """A transaction that may write: committed on leaving, rolled back on an error. Writers queue up.
-
-        What is not `durable` (a lease) survives a crash of the server but perhaps not a power cut; votes always are.
-        """
-        with _worded(self.shown), (self._writer if durable else self._passing).begin() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-                if not durable:
-                    connection.execute(text("SET LOCAL synchronous_commit = off"))
-            yield connection
-
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """A transaction that only reads."""
-        with _worded(self.shown), self._reader.begin() as connection:
-            yield connection
-
-    def close(self) -> None:
-        """Give the connections back."""
-        for engine in (self._writer, self._passing, self._reader):
-            engine.dispose()
-
-
-def _checked(url: str) -> URL:
-    try:
-        parsed = make_url(url)
-        backend = parsed.get_backend_name()
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        # The text may hold a password, so it is not repeated.
-        raise StrobeError("--db: expected postgresql://user@host/name or sqlite:///file") from error
-    if backend in ("postgresql", "postgres"):
-        return parsed.set(drivername="postgresql+psycopg")
-    if backend != "sqlite":
-        raise StrobeError(f"--db: {printable(backend)} is not supported; use postgresql:// or sqlite:///")
-    if not parsed.database or parsed.database == ":memory:":
-        raise StrobeError("--db: an SQLite store needs a file, e.g. sqlite:///review.sqlite")
-    if not Path(parsed.database).absolute().parent.is_dir():
-        raise StrobeError(f"--db: the folder of {printable(parsed.database)} does not exist")
-    return parsed
-
-
-def _sqlite(url: URL, begin: str, synchronous: str) -> Engine:
-    engine = create_engine(url, connect_args={"timeout": 20.0, "check_same_thread": False})
-
-    @event.listens_for(engine, "connect")
-    def _connected(connection: object, _record: object) -> None:
-        # The driver's own transactions start too late for us; from here on BEGIN is ours (see below).
-        connection.isolation_level = None  # type: ignore[attr-defined]
-        cursor = connection.cursor()  # type: ignore[attr-defined]
-        # WAL: readers never wait. FULL: what was acknowledged survives a power cut, not only a crash.
-        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "busy_timeout=20000", "foreign_keys=ON"):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def _begun(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
-
-    return engine
-
-
-@contextmanager
-def _worded(shown: str) -> Iterator[None]:
-    try:
-        yield
-    except SQLAlchemyError as error:
-        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise StrobeError(f"the review database {printable(shown)} cannot be used: {printable(cause)}") from error

@@ -14,17 +14,16 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue
 from strobe.core.ports import FrameSource
 from strobe.core.records import Verdict
 from strobe.review import queue
 from strobe.review.deck import Deck
 from strobe.review.guard import ServerAddress
-from strobe.review.people import People, Person, checked_note
+from strobe.review.log import Conflict
+from strobe.review.people import People, Person
 from strobe.review.pictures import Pictures
 from strobe.review.plan import Task
-from strobe.review.requests import Decision
-from strobe.review.store import Conflict, Saved, Store
+from strobe.review.store import Saved, Store
 from strobe.review.summary import summarise
 
 __all__ = ["TYPES", "Access", "Service", "page_files"]
@@ -158,30 +157,6 @@ class Service:
 
     def _summarised(self) -> dict[str, Any]:
         return summarise(self.dataset, list(self.store.all()), conduct=self.store.conduct())
-
-    def verdict(self, body: Decision, task: Task, annotator: str, stage: str) -> Verdict:
-        """A checked decision as a vote."""
-        if (task.kind == "anchor") != (body.stage == "anchor"):
-            raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
-        if body.reason and body.decision != "dissimilar":
-            raise InvalidValue("reason: only a dissimilar pair has one")
-        space = self.dataset.info.label_space
-        return Verdict(
-            verdict_id=body.verdict_id,
-            annotator=annotator,
-            at="",
-            stage=stage,  # type: ignore[arg-type]
-            set_id=task.set_id,
-            frame_id=task.frame_id,
-            decision=body.decision,
-            label_right=body.label_right,
-            reason=body.reason,
-            bad_anchor=body.bad_anchor,
-            labels=tuple(space.ids[space.index(label)] for label in body.labels),
-            note=checked_note(body.note),
-            seconds=body.seconds,
-            page_version=body.page_version,
-        )
 
     async def task(self, name: str) -> Task:
         """A task by its opaque name; what a task is never changes, so it is asked of the store once."""

@@ -14,8 +14,8 @@ from strobe.core.protocol import Derivation, derive, latest_votes
 from strobe.core.records import DECISIONS, REASONS, Verdict
 from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, rating_counts, raw_agreement
 from strobe.metrics.intervals import clopper_pearson
+from strobe.review.conduct import Conduct
 from strobe.review.pending import pending
-from strobe.review.plan import Conduct
 
 __all__ = ["summarise"]
 

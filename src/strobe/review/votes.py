@@ -15,8 +15,8 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.records import DECISIONS, Verdict
+from strobe.review.moments import NO_TIME, moment_text
 from strobe.review.names import Spellings, checked_note
-from strobe.review.rows import NO_TIME
 
 __all__ = ["ImportedVotes", "read_votes"]
 
@@ -149,7 +149,7 @@ class _Turns:
             self._at[*pair, verdict.at] = before + 1
             if before:
                 moment = datetime.fromisoformat(verdict.at) + timedelta(microseconds=before)
-                verdict = replace(verdict, at=_text(moment))
+                verdict = replace(verdict, at=moment_text(moment))
         self.all.append(verdict)
 
 
@@ -274,8 +274,4 @@ def _moment(value: str) -> str:
         raise InvalidValue(f"at: {printable(value)} lies in the future")
     if parsed.year < 1970:
         raise InvalidValue(f"at: {printable(value)} lies before 1970; leave it empty where the time is not known")
-    return _text(parsed)
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment_text(parsed)

@@ -4,6 +4,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,9 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.files import make_folder, read_json, write_json
 from strobe.core.late import require
 from strobe.core.records import Verdict
+from strobe.review.conduct import Conduct, ReviewSettings
 
 if TYPE_CHECKING:
-    from strobe.review.plan import Conduct
     from strobe.review.store import Store
 
 __all__ = ["Links", "ServeOptions", "export", "import_votes", "serve", "status"]
@@ -26,7 +27,7 @@ MIN_TOKEN = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """Where and how to serve. Without a token or invited names only this machine can be served."""
+    """Where and for whom to serve. Without a token or invited names only this machine can be served."""
 
     db: str | None = None
     host: str = "127.0.0.1"
@@ -35,13 +36,6 @@ class ServeOptions:
     public_url: str | None = None
     invite: tuple[str, ...] = ()
     observers: tuple[str, ...] = ()
-    votes: int = 1
-    seed: int = 0
-    lease_s: float = 600.0
-    controls: float = 0.04
-    labels: bool = False
-    verify: bool = True
-    show_votes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +47,13 @@ class Links:
     personal: dict[str, str] = field(default_factory=dict)
 
 
-def serve(folder: Path, options: ServeOptions, *, on_ready: Callable[[Links], None]) -> None:
+def serve(folder: Path, options: ServeOptions, settings: ReviewSettings, *, on_ready: Callable[[Links], None]) -> None:
     """Serve the review page of a dataset until interrupted; `on_ready` is told the links once it listens."""
-    require("fastapi", what="the review page", extra="review")
-    require("uvicorn", what="the review page", extra="review")
-    require("sqlalchemy", what="the review page", extra="review")
+    for package in ("fastapi", "uvicorn", "sqlalchemy"):
+        require(package, what="the review page", extra="review")
     from strobe.review.app import Access, make_app
     from strobe.review.guard import ServerAddress, is_loopback
     from strobe.review.people import People
-    from strobe.review.plan import ReviewSettings
     from strobe.review.serve import bind, run
     from strobe.workflows.sources import frame_source
 
@@ -75,22 +67,14 @@ def serve(folder: Path, options: ServeOptions, *, on_ready: Callable[[Links], No
     if options.token is not None and len(options.token) < MIN_TOKEN:
         raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
     dataset = _read(folder)
-    settings = ReviewSettings(
-        votes=options.votes, seed=options.seed, lease_s=options.lease_s, controls=options.controls,
-        labels=options.labels, verify=options.verify, show_votes=options.show_votes,
-    )  # fmt: skip
-    listener = bind(options.host, options.port)
-    store = _open(folder, options.db)
-    try:
+    with closing(bind(options.host, options.port)) as listener, _open(folder, options.db) as store:
         store.prepare(dataset, settings)
         port = int(listener.getsockname()[1])
         address = ServerAddress.of(options.host, port, options.public_url)
         people = People(store)
-        personal = {}
         invited = [people.invite(name, "annotator") for name in options.invite]
         invited += [people.invite(name, "observer") for name in options.observers]
-        for person in invited:
-            personal[person.name] = f"{address.url}/#key={people.new_key(person.name)}"
+        personal = {person.name: f"{address.url}/#key={people.new_key(person.name)}" for person in invited}
         admin_key = secrets.token_urlsafe(24)
         access = Access(
             address=address, token=options.token, admin_key=admin_key, invited_only=guarded and options.token is None
@@ -102,9 +86,6 @@ def serve(folder: Path, options: ServeOptions, *, on_ready: Callable[[Links], No
             personal=personal,
         )
         run(app, listener, on_ready=lambda: on_ready(links))
-    finally:
-        listener.close()
-        store.close()
 
 
 def status(folder: Path, *, db: str | None = None) -> dict[str, Any]:
@@ -145,25 +126,20 @@ def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> d
 
 def import_votes(folder: Path, file: Path, *, annotator: str, db: str | None = None) -> dict[str, Any]:
     """Take votes made elsewhere into the store; reading the same file again adds nothing."""
-    from strobe.review.plan import ReviewSettings
     from strobe.review.votes import read_votes
 
     dataset = _read(folder)
     known = {verdict.annotator for verdict in dataset.verdicts}
     if _has_store(folder, db):
-        store = _open(folder, db)
-        try:
+        with _open(folder, db) as store:
             known |= set(store.names())
-        finally:
-            store.close()
     found = read_votes(file, dataset, annotator=annotator, known=sorted(known))
-    store = _open(folder, db)
-    try:
-        settings = store.last_settings()
-        store.prepare(dataset, settings or ReviewSettings(), remember=settings is not None)
+    with _open(folder, db) as store:
+        # As it is run already: an import leaves the queue of others as it is.
+        conduct = store.conduct()
+        settings = ReviewSettings() if conduct is None else conduct.settings
+        store.prepare(dataset, settings, remember=conduct is not None)
         added = store.extend(found.verdicts)
-    finally:
-        store.close()
     return {"read": len(found.verdicts), "added": added, "elsewhere": found.elsewhere}
 
 
@@ -191,11 +167,11 @@ def _read(folder: Path) -> Dataset:
     return read(folder)
 
 
-def _open(folder: Path, db: str | None) -> "Store":
+def _open(folder: Path, db: str | None) -> "AbstractContextManager[Store]":
     require("sqlalchemy", what="the review store", extra="review")
     from strobe.review.store import Store
 
-    return Store(db or _default_db(folder))
+    return closing(Store(db or f"sqlite:///{(folder / 'review.sqlite').absolute()}"))
 
 
 def _has_store(folder: Path, db: str | None) -> bool:
@@ -203,27 +179,18 @@ def _has_store(folder: Path, db: str | None) -> bool:
     return db is not None or (folder / "review.sqlite").exists()
 
 
-def _default_db(folder: Path) -> str:
-    return f"sqlite:///{(folder / 'review.sqlite').absolute()}"
-
-
-def _all_votes(folder: Path, dataset: Dataset, db: str | None) -> tuple[Sequence[Verdict], "Conduct | None"]:
+def _all_votes(folder: Path, dataset: Dataset, db: str | None) -> tuple[Sequence[Verdict], Conduct | None]:
     """The votes in the folder and those in the store, each once, oldest first, and how the review was run.
 
     Where there is no store, the last export may have said how.
     """
-    from strobe.review.plan import Conduct
-
     conduct = None
     found = {verdict.verdict_id: verdict for verdict in dataset.verdicts}
     if _has_store(folder, db):
-        store = _open(folder, db)
-        try:
+        with _open(folder, db) as store:
             store.check(dataset)
             found |= {verdict.verdict_id: verdict for verdict in store.all()}
             conduct = store.conduct()
-        finally:
-            store.close()
     exported = folder / "review.json"
     if conduct is None and exported.is_file():
         figures = read_json(exported)

@@ -1,0 +1,72 @@
+"""How a review is run: its settings, and what its store knows of them later."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from strobe.core.errors import InvalidValue, expect
+
+__all__ = ["Conduct", "ReviewSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewSettings:
+    """How a review is run. Changing them between two starts of the server loses nothing.
+
+    `votes` is how many annotators see each pair in round one; `controls` the share of hidden control pairs; `labels`
+    puts the label stage before the pairs; `verify` adds round two, with earlier votes shown or hidden.
+    """
+
+    votes: int = 1
+    seed: int = 0
+    lease_s: float = 600.0
+    controls: float = 0.04
+    labels: bool = False
+    verify: bool = True
+    show_votes: bool = False
+
+    def __post_init__(self) -> None:
+        expect(self.votes >= 1, "votes", ">= 1", self.votes)
+        expect(self.lease_s > 0, "lease", "more than 0 seconds", self.lease_s)
+        expect(0 <= self.controls <= 0.5, "controls", "a share from 0 to 0.5", self.controls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """How a review is run, as far as its store knows: what the votes alone do not tell.
+
+    `people` are the annotators round two waits for. `shown` says from when on (compared with a vote's `at`) the earlier
+    votes were shown in round two or hidden, oldest first.
+    """
+
+    settings: ReviewSettings
+    people: tuple[str, ...] = ()
+    shown: tuple[tuple[str, bool], ...] = ()
+
+    def showed_votes(self, at: str) -> bool:
+        """Whether the earlier votes were shown in round two at that moment.
+
+        >>> conduct = Conduct(settings=ReviewSettings(), shown=(("", True), ("2026-02", False)))
+        >>> conduct.showed_votes("2026-01-31"), conduct.showed_votes("2026-02-01")
+        (True, False)
+        """
+        return next((on for since, on in reversed(self.shown) if since <= at), self.settings.show_votes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The dict kept in review.json, for folders that travel without their store."""
+        return {
+            "settings": asdict(self.settings),
+            "people": list(self.people),
+            "shown": [[since, on] for since, on in self.shown],
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Conduct | None":
+        """The conduct that to_json wrote; None where there is none or it is not understood."""
+        try:
+            return cls(
+                settings=ReviewSettings(**data["settings"]),
+                people=tuple(str(name) for name in data["people"]),
+                shown=tuple((str(since), bool(on)) for since, on in data["shown"]),
+            )
+        except (KeyError, TypeError, ValueError, InvalidValue):
+            return None

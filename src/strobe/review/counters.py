@@ -1,0 +1,128 @@
+"""What follows from votes on pairs for the queue: the latest words, the counts of each task, what is open or held.
+
+The counters only ever repeat what the votes say (`rebuild` makes them anew), so the votes alone are the truth.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from strobe.core.protocol import is_clean
+from strobe.core.records import Verdict
+from strobe.review.conduct import ReviewSettings
+from strobe.review.database import execute
+from strobe.review.rows import row_of_verdict, verdict_of
+
+__all__ = ["OWN_TASK", "follow", "rebuild"]
+
+OWN_TASK = "set_id = :set_id AND frame_id = :frame_id AND (kind = 'anchor') = (:stage = 'anchor')"
+"""The task a vote is about."""
+
+
+def follow(connection: Connection, verdict: Verdict, settings: ReviewSettings) -> None:
+    """Bring the counters up to one new vote."""
+    found = execute(connection, f"SELECT * FROM tasks WHERE {OWN_TASK}", row_of_verdict(verdict))  # noqa: S608
+    task = found.mappings().first()
+    if task is None:
+        return
+    name = {"task": task["task_id"]}
+    execute(connection, _UPSERT_LATEST, _latest_row(task["task_id"], verdict))
+    whose = {**name, "who": verdict.annotator}
+    execute(connection, "DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose)
+    _recount(connection, name, "task_id = :task")
+    after = execute(connection, "SELECT bads FROM tasks WHERE task_id = :task", name).scalar_one()
+    if task["kind"] == "anchor" or after or task["bads"]:
+        _reopen(connection, settings, {"set": verdict.set_id}, "set_id = :set")
+    else:
+        _reopen(connection, settings, name, "task_id = :task", hold=False)
+
+
+def rebuild(connection: Connection, settings: ReviewSettings) -> None:
+    """Make every counter anew from the votes."""
+    execute(connection, "DELETE FROM latest")
+    tasks = {
+        (row["set_id"], row["frame_id"], row["kind"] == "anchor"): row["task_id"]
+        for row in execute(connection, "SELECT task_id, kind, set_id, frame_id FROM tasks").mappings()
+    }
+    latest: dict[tuple[str, str, int], dict[str, Any]] = {}
+    rows = execute(connection, "SELECT * FROM verdicts ORDER BY at, verdict_id").mappings().all()
+    for verdict in map(verdict_of, rows):
+        task = tasks.get((verdict.set_id, verdict.frame_id, verdict.stage == "anchor"))
+        if task is not None:
+            row = _latest_row(task, verdict)
+            latest[task, verdict.annotator, row["round"]] = row
+    if latest:
+        execute(connection, _UPSERT_LATEST, list(latest.values()))
+    # A vote may have come before its task was laid out (an import into an empty store).
+    execute(
+        connection,
+        "UPDATE verdicts SET task_id = coalesce((SELECT t.task_id FROM tasks t WHERE t.set_id = verdicts.set_id "
+        "AND t.frame_id = verdicts.frame_id AND (t.kind = 'anchor') = (verdicts.stage = 'anchor')), '') "
+        "WHERE task_id = ''",
+    )
+    _recount(connection, {}, "1 = 1")
+    _reopen(connection, settings, {}, "1 = 1")
+
+
+def _latest_row(task_id: str, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "task_id": task_id,
+        "annotator": verdict.annotator,
+        "round": 2 if verdict.stage in ("verify", "joint") else 1,
+        "at": verdict.at,
+        "verdict_id": verdict.verdict_id,
+        "clean": int(is_clean(verdict)),
+        "bad": int(verdict.bad_anchor),
+    }
+
+
+def _recount(connection: Connection, values: dict[str, Any], where: str) -> None:
+    execute(
+        connection,
+        f"""UPDATE tasks SET
+        votes = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id AND l.round = 1),
+        flags = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id AND l.round = 1 AND l.clean = 0),
+        voters = (SELECT count(DISTINCT l.annotator) FROM latest l WHERE l.task_id = tasks.task_id),
+        bads = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id AND l.bad = 1 AND NOT EXISTS (
+            SELECT 1 FROM latest m WHERE m.task_id = l.task_id AND m.annotator = l.annotator
+            AND m.round <> l.round AND (m.at, m.verdict_id) > (l.at, l.verdict_id)))
+        WHERE {where}""",  # noqa: S608
+        values,
+    )
+
+
+def _reopen(
+    connection: Connection, settings: ReviewSettings, values: dict[str, Any], where: str, *, hold: bool = True
+) -> None:
+    """Say anew which tasks are open in round one and in round two; `hold` also which sets are held back."""
+    values = {**values, "labels": int(settings.labels)}
+    if hold:
+        execute(connection, f"UPDATE tasks SET held = {_HELD} WHERE {where}", values)  # noqa: S608
+    execute(
+        connection,
+        f"""UPDATE tasks SET
+        open1 = CASE WHEN position < 0 THEN 0
+            WHEN kind = 'pair' AND votes < :wanted AND held = 0 THEN 1
+            WHEN kind = 'anchor' AND :labels = 1 AND votes < 1 AND held IN (0, 2) THEN 1
+            WHEN kind IN ('same', 'different') THEN 1 ELSE 0 END,
+        open2 = CASE WHEN kind = 'pair' AND position >= 0 AND :verify = 1 AND votes >= :wanted AND flags > 0
+            AND (held = 0 OR bads > 0) THEN 1 ELSE 0 END
+        WHERE {where}""",  # noqa: S608
+        {**values, "wanted": settings.votes, "verify": int(settings.verify)},
+    )
+
+
+_HELD = """
+    (CASE WHEN EXISTS (SELECT 1 FROM tasks o WHERE o.set_id = tasks.set_id AND (
+        (o.kind = 'pair' AND o.bads > 0 AND 2 * (o.voters - o.bads) <= o.voters)
+        OR (o.kind = 'anchor' AND o.votes > 0 AND 2 * (o.votes - o.flags) <= o.votes)))
+        THEN 1 ELSE 0 END)
+    + (CASE WHEN :labels = 1 AND EXISTS (SELECT 1 FROM tasks o WHERE o.set_id = tasks.set_id AND o.kind = 'anchor'
+        AND o.votes = 0) THEN 2 ELSE 0 END)"""
+"""Why a task is held back: 1 the set has a bad anchor, 2 its anchor waits for its labels."""
+
+_UPSERT_LATEST = """INSERT INTO latest (task_id, annotator, round, at, verdict_id, clean, bad)
+    VALUES (:task_id, :annotator, :round, :at, :verdict_id, :clean, :bad)
+    ON CONFLICT (task_id, annotator, round) DO UPDATE SET
+    at = excluded.at, verdict_id = excluded.verdict_id, clean = excluded.clean, bad = excluded.bad
+    WHERE (latest.at, latest.verdict_id) < (excluded.at, excluded.verdict_id)"""

@@ -1,0 +1,139 @@
+"""Connections to the database of a review, SQLite or PostgreSQL: writers one at a time, readers beside them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, CursorResult, Engine, bindparam, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.late import require
+from strobe.review.schema import migrate
+
+__all__ = ["Database", "execute", "meta", "set_meta"]
+
+_LOCK = 7_263_551_902
+"""The PostgreSQL advisory lock every writer takes, so that the queue has one writer there as SQLite has by itself."""
+
+
+class Database:
+    """Connections to one database: `write` transactions one at a time, `read` transactions beside them."""
+
+    def __init__(self, url: str) -> None:
+        self._url = _checked(url)
+        self.shown = self._url.render_as_string(hide_password=True)
+        """The address without its password, for messages."""
+        if self._url.get_backend_name() == "sqlite":
+            self._writer = _sqlite(self._url, "BEGIN IMMEDIATE", "FULL")
+            self._passing = _sqlite(self._url, "BEGIN IMMEDIATE", "NORMAL")
+            self._reader = _sqlite(self._url, "BEGIN", "FULL")
+        else:
+            require("psycopg", what="a PostgreSQL store", extra="postgres")
+            self._writer = create_engine(self._url, pool_pre_ping=True, pool_size=2)
+            self._reader = self._passing = self._writer
+        try:
+            with self.write() as connection:
+                migrate(connection)
+        except StrobeError:
+            self.close()
+            raise
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[Connection]:
+        """A transaction that may write: committed on leaving, rolled back on an error. Writers queue up.
+
+        What is not `durable` (a lease) survives a crash of the server but perhaps not a power cut; votes always are.
+        """
+        with _worded(self.shown), (self._writer if durable else self._passing).begin() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+                if not durable:
+                    connection.execute(text("SET LOCAL synchronous_commit = off"))
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with _worded(self.shown), self._reader.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Give the connections back."""
+        for engine in (self._writer, self._passing, self._reader):
+            engine.dispose()
+
+
+def _checked(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        # The text may hold a password, so it is not repeated.
+        raise StrobeError("--db: expected postgresql://user@host/name or sqlite:///file") from error
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise StrobeError(f"--db: {printable(backend)} is not supported; use postgresql:// or sqlite:///")
+    if not parsed.database or parsed.database == ":memory:":
+        raise StrobeError("--db: an SQLite store needs a file, e.g. sqlite:///review.sqlite")
+    if not Path(parsed.database).absolute().parent.is_dir():
+        raise StrobeError(f"--db: the folder of {printable(parsed.database)} does not exist")
+    return parsed
+
+
+def _sqlite(url: URL, begin: str, synchronous: str) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": 20.0, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: object, _record: object) -> None:
+        # The driver's own transactions start too late for us; from here on BEGIN is ours (see below).
+        connection.isolation_level = None  # type: ignore[attr-defined]
+        cursor = connection.cursor()  # type: ignore[attr-defined]
+        # WAL: readers never wait. FULL: what was acknowledged survives a power cut, not only a crash.
+        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "busy_timeout=20000", "foreign_keys=ON"):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+@contextmanager
+def _worded(shown: str) -> Iterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as error:
+        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise StrobeError(f"the review database {printable(shown)} cannot be used: {printable(cause)}") from error
+
+
+def execute(
+    connection: Connection, statement: str, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] = ()
+) -> CursorResult[Any]:
+    """Run one statement; of several rows of values, once for each. A value that is a list stands for `IN :name`."""
+    listed = values if isinstance(values, Mapping) else {}
+    expanding: list[Any] = [
+        bindparam(name, value, expanding=True) for name, value in listed.items() if isinstance(value, list)
+    ]
+    return connection.execute(text(statement).bindparams(*expanding), values or None)
+
+
+def meta(connection: Connection, name: str) -> str | None:
+    """A setting kept in the database."""
+    value = execute(connection, "SELECT value FROM meta WHERE name = :name", {"name": name}).scalar()
+    return None if value is None else str(value)
+
+
+def set_meta(connection: Connection, name: str, value: str) -> None:
+    """Keep a setting in the database."""
+    execute(
+        connection,
+        "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value",
+        {"name": name, "value": value},
+    )

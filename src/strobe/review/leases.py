@@ -1,0 +1,52 @@
+"""Leases: a task given to someone is nobody else's for a while.
+
+A lease belongs to an annotator and one of their tabs. A vote is never refused for want of a lease: leases keep people
+apart, votes are work done.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from strobe.review.database import execute
+from strobe.review.plan import Task
+from strobe.review.rows import task_of
+from strobe.review.store import Store
+
+__all__ = ["expire", "held", "hold", "release"]
+
+
+def expire(connection: Connection, now: float) -> None:
+    """Take back what was held too long."""
+    execute(connection, "DELETE FROM leases WHERE expires <= :now", {"now": now})
+
+
+def held(connection: Connection, values: Mapping[str, Any], *, here: bool) -> list[Task]:
+    """What `who` holds in this `tab`, or in their others, and can still be decided."""
+    rows = execute(
+        connection,
+        "SELECT t.* FROM leases l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who "  # noqa: S608
+        f"AND l.tab {'=' if here else '<>'} :tab AND t.open1 = 1 ORDER BY t.kind = 'pair', t.position",
+        values,
+    ).mappings()
+    return [task_of(row) for row in rows]
+
+
+def hold(connection: Connection, values: Mapping[str, Any], tasks: Iterable[Task]) -> None:
+    """Give these tasks to `who` in this `tab` until they expire."""
+    rows = [{**values, "task": task.task_id} for task in tasks]
+    if rows:
+        execute(
+            connection,
+            "INSERT INTO leases (task_id, annotator, tab, expires) VALUES (:task, :who, :tab, :expires) "
+            "ON CONFLICT (task_id, annotator) DO UPDATE SET tab = excluded.tab, expires = excluded.expires",
+            rows,
+        )
+
+
+def release(store: Store, annotator: str, *, tab: str) -> None:
+    """Give back what this tab holds: its person left."""
+    with store.database.write(durable=False) as connection:
+        values = {"who": annotator, "tab": tab}
+        execute(connection, "DELETE FROM leases WHERE annotator = :who AND tab = :tab", values)
