@@ -79,7 +79,9 @@ CELLS = [
     ("frames", "width", 1), ("frames", "height", 1), ("frames", "sha256", "x"), ("sets", "distance", -0.5),
     ("sets", "set_id", "sc"), ("labels", "label", 2), ("boxes", "label", 1), ("boxes", "xyxy", (0, 0, 5, 5.5)),
     ("boxes", "track", 8), ("boxes", "crowd", True), ("hints", "cut", 0.5), ("hints", "blur", 0.5),
-    ("hints", "motion", 0.5), ("hints", "exposure", 0.5), ("hints", "duplicate", True),
+    ("hints", "motion", 0.5), ("hints", "exposure", 0.5), ("hints", "duplicate", True), ("videos", "kind", "photo"),
+    ("frames", "as_input", True), ("frames", "recipe", '{"kind": "fog"}'), ("sets", "group", "g"),
+    ("sets", "status", "failed"), ("sets", "reach", 0.5), ("sets", "margin", 0.5),
 ]  # fmt: skip
 
 
@@ -92,7 +94,7 @@ def test_every_value_changes_the_digest(table: str, column: str, value: object) 
 def test_every_column_is_either_in_the_digest_or_says_only_where_things_lie() -> None:
     covered = {(table, column) for table, column, _ in CELLS}
     rows_by_place = {("frames", "video"), ("sets", "set"), ("sets", "frame"), ("sets", "is_anchor"),
-                     ("labels", "frame"), ("boxes", "frame")}  # fmt: skip
+                     ("sets", "variant"), ("labels", "frame"), ("boxes", "frame")}  # fmt: skip
     paths = {("videos", "path"), ("frames", "media")}
     data = small()
     for table in ("videos", "frames", "sets", "labels", "boxes", "hints"):
@@ -152,8 +154,16 @@ def test_no_text_can_pass_for_another(a: str, b: str, c: str, d: str) -> None:
     assert (one.digest() == two.digest()) == ((a, b) == (c, d))
 
 
+def test_the_digest_is_that_of_the_code_before_variants() -> None:
+    """Old runs name these; what schema 2 added must not move them."""
+    assert small().digest() == "7eb21e6749b85a44e3feeb48112eb8e42527d0940c86e6b696db9f1012b01d92"
+    assert small().frames_digest() == "aaf1b4724cca9efd18be16f76f9d9cc06962e8b543d8c60aa65ed8d8aafe9714"
+
+
 def test_predictions_survive_votes_and_labels_but_not_pixels() -> None:
     data = small()
+    assert changed(data, "frames", "as_input", 0, True).frames_digest() != data.frames_digest()
+    assert changed(data, "frames", "recipe", 0, "{}").frames_digest() != data.frames_digest()
     kept = replace(changed(data, "labels", "label", 0, 2), verdicts=())
     assert kept.frames_digest() == data.frames_digest()
     assert changed(data, "frames", "sha256", 0, "x").frames_digest() != data.frames_digest()
@@ -181,6 +191,16 @@ def test_predictions_survive_votes_and_labels_but_not_pixels() -> None:
         ("labels", "label", 0, 3, "0–2"),
         ("labels", "label", 2, 0, "each label once per frame"),
         ("boxes", "frame", 0, 6, "a row of frames"),
+        ("videos", "kind", 0, "film", "one of video, photo, image, generated"),
+        ("frames", "recipe", 0, "fog", "expected JSON"),
+        ("frames", "recipe", 0, "[1]", "a JSON object"),
+        ("sets", "status", 0, "lost", "one of complete, found"),
+        ("sets", "status", 0, "censored", "set sa is censored and has no reach"),
+        ("sets", "reach", 0, np.inf, "finite and >= 0"),
+        ("sets", "reach", 0, -1.0, "finite and >= 0"),
+        ("sets", "margin", 0, np.inf, "finite"),
+        ("sets", "variant", 0, 1, "a variant"),
+        ("sets", "variant", 0, -1, "a row of variants"),
     ],
 )
 def test_a_broken_dataset_is_refused(table: str, column: str, place: int, value: object, rule: str) -> None:

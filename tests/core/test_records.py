@@ -41,7 +41,7 @@ def test_a_set_holds_each_frame_once_and_its_anchor_apart() -> None:
     with pytest.raises(InvalidValue, match="without the anchor"):
         PerturbationSet(set_id="s", anchor=frame(1), members=(near,))
     with pytest.raises(InvalidValue, match="axis"):
-        PerturbationSet(set_id="s", anchor=frame(0), members=(), axis="time")
+        PerturbationSet(set_id="s", anchor=frame(0), members=(), axis="")
 
 
 @pytest.mark.parametrize("xyxy", [(0, 0, 0, 1), (0, 2, 1, 1), (0, 0, np.nan, 1), (0, 0, np.inf, 1)])

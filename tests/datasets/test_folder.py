@@ -16,11 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strobe.core.builder import DatasetBuilder
-from strobe.core.dataset import Dataset, DatasetInfo, Hints
+from strobe.core.dataset import Dataset, DatasetInfo, Hints, Variants, texts
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.records import DECISIONS, REASONS, Verdict
+from strobe.core.variants import Target, Variant
 from strobe.datasets import folder
+from strobe.datasets.export_coco import export_coco
+from strobe.datasets.export_csv import export_csv
 
 SPACE = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
 ints = st.integers(-(2**62), 2**62)
@@ -197,12 +200,13 @@ def test_a_broken_cell_is_named_by_file_row_and_rule(place: Path, table, column,
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"schema": 2}, r"dataset\.json: schema: format 2 is newer than this strobe reads \(1\); upgrade strobe"),
+        ({"schema": 3}, r"dataset\.json: schema: format 3 is newer than this strobe reads \(2\); upgrade strobe"),
         ({"schema": None}, "no schema number"),
         ({"k": -1}, r"dataset\.json: dataset\.k: expected >= 0, got -1"),
         ({"k": "many"}, r"dataset\.json: "),
         ({"label_source": "both"}, "frame or anchor"),
-        ({"axis": "time"}, "dataset.axis"),
+        ({"axis": ""}, "dataset.axis"),
+        ({"axis": 3}, "dataset.axis"),
         ({"name": ""}, "dataset.name"),
         ({"reviewed": "yes"}, "none, release or votes"),
         ({"label_space": {"name": "x", "ids": [], "names": []}}, "at least one class"),
@@ -362,3 +366,208 @@ def test_a_broken_vote_on_disk_is_named(place: Path) -> None:
     edit(place, "verdicts", "decision", 1, "perhaps")
     with pytest.raises(InvalidFile, match=r"verdicts\.parquet: row 1: Verdict\.decision"):
         folder.read(place)
+
+
+# -- format 2 ----------------------------------------------------------------------------------------------------
+
+
+def searched() -> Dataset:
+    """A picture under one norm against two targets: a finding, and a search that found nothing."""
+    data = example()
+    target = Target(name="net", weights="3f", preprocessing={"resize": 8})
+    variants = [
+        Variant(variant="linf/net", axis="epsilon", unit="of 255", levels=(1.0, 2.0), fields={"norm": "linf"}, target=t)
+        for t in (target,)
+    ] + [Variant(variant="linf/other", axis="epsilon", unit="of 255", levels=(1.0, 2.0), target=Target(name="other"))]
+    sets = data.sets
+    return replace(
+        data,
+        info=replace(data.info, k=2, axis="epsilon", combine="each"),
+        videos=replace(data.videos, kind=texts(["photo", "generated"])),
+        frames=replace(
+            data.frames, as_input=np.arange(6) % 2 == 0, recipe=texts(["", '{"kind": "fog", "seed": 3}', *[""] * 4])
+        ),
+        sets=replace(
+            sets, variant=np.array([0, 1]), group=texts(["p", "p"]), status=texts(["found", "censored"]),
+            reach=np.array([1.0, 2.0]), margin=np.array([0.5, np.nan]),
+        ),
+        variants=Variants.of(variants),
+    )  # fmt: skip
+
+
+def test_format_2_comes_back_as_it_was(tmp_path: Path) -> None:
+    data = searched()
+    folder.write(data, tmp_path / "set")
+    back = folder.read(tmp_path / "set")
+    same(data, back)
+    assert list(back.variants) == list(data.variants)
+    assert back.digest() == data.digest()
+    assert back.frames_digest() == data.frames_digest()
+    assert json.loads((tmp_path / "set/dataset.json").read_text())["schema"] == 2
+    folder.write(back, tmp_path / "again")
+    for path in (tmp_path / "set").iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+
+
+def test_a_photo_needs_format_2_but_no_variants(tmp_path: Path) -> None:
+    data = replace(example(), videos=replace(example().videos, kind=texts(["photo"] * 2)))
+    folder.write(data, tmp_path / "set")
+    assert not (tmp_path / "set/variants.parquet").exists()
+    same(data, folder.read(tmp_path / "set"))
+    lone = replace(example(), sets=replace(example().sets, reach=np.array([np.nan, 3.0])))
+    folder.write(lone, tmp_path / "reach")
+    same(lone, folder.read(tmp_path / "reach"))
+
+
+def test_format_1_is_written_where_it_suffices(tmp_path: Path) -> None:
+    folder.write(searched(), tmp_path / "set")
+    folder.write(example(), tmp_path / "set", overwrite=True)
+    assert sorted(path.name for path in (tmp_path / "set").iterdir()) == [
+        "boxes.parquet", "dataset.json", "frames.parquet", "labels.parquet", "sets.parquet", "videos.parquet"
+    ]  # fmt: skip
+    description = json.loads((tmp_path / "set/dataset.json").read_text())
+    assert description["schema"] == 1
+    assert "combine" not in description
+    assert pq.read_schema(tmp_path / "set/videos.parquet").names[-1] == "codec"
+    assert pq.read_schema(tmp_path / "set/frames.parquet").names[-1] == "media"
+
+
+def test_what_format_1_does_not_know_is_not_read_there(tmp_path: Path) -> None:
+    folder.write(searched(), tmp_path / "new")
+    folder.write(example(), tmp_path / "set")
+    (tmp_path / "set/variants.parquet").write_bytes((tmp_path / "new/variants.parquet").read_bytes())
+    same(example(), folder.read(tmp_path / "set"))
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "row", "value", "problem"),
+    [
+        ("videos", "kind", 1, "film", r"videos\.parquet: row 1: kind 'film' is none of video, photo, image, generated"),
+        ("videos", "kind", 1, None, r"videos\.parquet: row 1: the column kind is null"),
+        ("frames", "recipe", 4, "fog", r"frames\.parquet: row 4: frames\.recipe: expected JSON, got fog"),
+        ("frames", "as_input", 4, None, r"frames\.parquet: row 4: the column as_input is null"),
+        ("variants", "variant", 1, "linf/net", r"variants\.parquet: row 1: variant 'linf/net' stands twice"),
+        ("variants", "role", 1, "sham", r"variants\.parquet: row 1: variants\.role: expected same or control"),
+        ("variants", "levels", 0, [2.0, 1.0], r"variants\.parquet: row 0: variants\.levels: expected ascending"),
+        ("variants", "levels", 0, [1.0, None], r"variants\.parquet: row 0: "),
+        ("variants", "fields", 0, "[1]", r"variants\.parquet: row 0: expected a JSON object, got \[1\]"),
+        ("variants", "axis", 0, "", r"variants\.parquet: row 0: variants\.axis"),
+        ("set_info", "set_id", 1, "clip9@1", r"set_info\.parquet: row 1: set_id 'clip9@1' is not in sets\.parquet"),
+        ("set_info", "set_id", 1, "clip0@1", r"set_info\.parquet: row 1: set_id 'clip0@1' stands twice"),
+        ("set_info", "variant", 1, "l2", r"set_info\.parquet: row 1: variant 'l2' is not in variants\.parquet"),
+        ("set_info", "variant", 1, "linf/net", "sets.group: expected each variant once per group"),
+        ("set_info", "status", 0, "lost", r"set_info\.parquet: row 0: status 'lost' is none of complete, found"),
+        ("set_info", "reach", 1, None, r"set_info\.parquet: row 1: found or censored, and no reach"),
+        ("set_info", "reach", 1, -2.0, r"set_info\.parquet: row 1: reach is negative"),
+        ("sets", "distance", 2, 5.0, "set clip0@1 has a member at 5, beyond every level of variant linf/net"),
+    ],
+)
+def test_a_broken_cell_of_format_2(tmp_path: Path, table, column, row, value, problem) -> None:
+    place = tmp_path / "set"
+    folder.write(searched(), place)
+    edit_info(place, files={})
+    edit(place, table, column, row, value)
+    with pytest.raises(InvalidFile, match=problem) as caught:
+        folder.read(place)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"combine": "best"}, "each or worst"),
+        ({"axis": "frame-offset"}, "that of the variants"),
+        ({"k": 1}, "most levels"),
+    ],
+)
+def test_a_broken_description_of_format_2(tmp_path: Path, changes, problem: str) -> None:
+    folder.write(searched(), tmp_path / "set")
+    edit_info(tmp_path / "set", **changes)
+    with pytest.raises(InvalidFile, match=problem):
+        folder.read(tmp_path / "set")
+
+
+def test_a_missing_table_of_format_2(tmp_path: Path) -> None:
+    folder.write(searched(), tmp_path / "set")
+    edit_info(tmp_path / "set", files={})
+    rows = pq.read_table(tmp_path / "set/set_info.parquet")
+    pq.write_table(rows.slice(0, 1), tmp_path / "set/set_info.parquet")
+    with pytest.raises(InvalidFile, match=r"set_info\.parquet: set 'clip1@1' of sets\.parquet has no row"):
+        folder.read(tmp_path / "set")
+    (tmp_path / "set/set_info.parquet").unlink()
+    with pytest.raises(InvalidFile, match=r"set_info\.parquet: the file is missing; it says which variant"):
+        folder.read(tmp_path / "set")
+
+
+# -- killed while it is written ----------------------------------------------------------------------------------
+
+KILLED = """
+import os, sys
+from dataclasses import replace
+from pathlib import Path
+from strobe.datasets import folder
+
+def swap(place, at):
+    data = folder.read(place)
+    wider = replace(data.frames, width=data.frames.width + 1)
+    data = replace(data, info=replace(data.info, name="new"), boxes=None, frames=wider)
+    calls = 0
+
+    def deadly(real):
+        def call(*args, **options):
+            nonlocal calls
+            calls += 1
+            if calls > at:
+                os._exit(9)
+            return real(*args, **options)
+        return call
+
+    for name in ("rename", "replace", "unlink", "rmdir"):
+        setattr(os, name, deadly(getattr(os, name)))
+    folder.write(data, place, overwrite=True)
+    os._exit(0)
+
+old = folder.read(Path(sys.argv[1]) / "old")
+for at in range(1000):
+    place = Path(sys.argv[1]) / str(at)
+    folder.write(old, place)
+    child = os.fork()
+    if not child:
+        swap(place, at)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+"""
+
+
+def test_a_dataset_killed_inside_every_rename_is_the_old_or_the_new_and_goes_on(tmp_path: Path) -> None:
+    old = example()
+    folder.write(old, tmp_path / "old")
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=True)
+    found = []
+    places = sorted((path for path in tmp_path.iterdir() if path.name != "old"), key=lambda path: int(path.name))
+    for place in places:
+        assert folder.is_dataset(place)
+        back = folder.read(place)
+        found.append(back.name)
+        assert back.digest() == old.digest() if back.name == "example" else back.boxes is None
+        folder.write(replace(old, info=replace(old.info, name="resumed")), place, overwrite=True)
+        assert folder.read(place).name == "resumed"
+        assert not [path.name for path in place.iterdir() if path.name.startswith(".")]
+    assert len(places) > 8
+    assert found == sorted(found)  # "example" until one call decides, "new" from then on
+    assert {*found} == {"example", "new"}
+
+
+def test_exports_carry_what_format_2_says(tmp_path: Path) -> None:
+    data = searched()
+    export_csv(data, tmp_path / "csv", media="none", progress=lambda *_: None)
+    assert (tmp_path / "csv/set_info.csv").read_text().splitlines()[1:] == [
+        "clip0@1,linf/net,p,found,1.0,0.5", "clip1@1,linf/other,p,censored,2.0,"
+    ]  # fmt: skip
+    assert "1.0|2.0" in (tmp_path / "csv/variants.csv").read_text()
+    export_coco(data, tmp_path / "coco", media="none", progress=lambda *_: None)
+    document = json.loads((tmp_path / "coco/annotations.json").read_text())
+    assert [(one["variant"], one["status"], one["reach"]) for one in document["sets"]] == [
+        ("linf/net", "found", 1.0), ("linf/other", "censored", 2.0)
+    ]  # fmt: skip
+    assert [one["levels"] for one in document["variants"]] == [[1.0, 2.0]] * 2

@@ -1,7 +1,8 @@
 """Tables grown row by row: what every importer and maker of datasets uses."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,8 +10,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import expect
 from strobe.core.records import Verdict
-from strobe.core.tables import NO_PTS, Bools, Boxes, Floats, Frames, Hints, Ints, Labels, Sets, Texts, Videos, texts
+from strobe.core.tables import (
+    NO_PTS,
+    SET_COLUMNS,
+    Bools,
+    Boxes,
+    Floats,
+    Frames,
+    Hints,
+    Ints,
+    Labels,
+    Sets,
+    Texts,
+    Videos,
+)
+from strobe.core.variants import NO_VARIANT, Variant, Variants
 
 __all__ = ["DatasetBuilder", "frame_list_digest"]
 
@@ -35,7 +51,8 @@ class DatasetBuilder:
         # One row per line of a table, its values in the order of the table's columns.
         self._videos: list[tuple[Any, ...]] = []
         self._frames: list[tuple[Any, ...]] = []
-        self._set_ids: list[str] = []
+        self._sets: list[tuple[Any, ...]] = []
+        self._variants: dict[str, Variant] = {}
         self._members: list[tuple[int, int, float, bool]] = []
         self._labels: list[tuple[int, int]] = []
         self._boxes: list[tuple[Any, ...]] = []
@@ -50,10 +67,11 @@ class DatasetBuilder:
         n_frames: int | None = None,
         path: str = "",
         codec: str = "",
+        kind: str = "video",
     ) -> int:
-        """Add a video; its row comes back."""
+        """Add a video, or another source of frames (`kind`); its row comes back."""
         num, den = fps.as_integer_ratio() if fps else (0, 0)
-        self._videos.append((video_id, name, num, den, -1 if n_frames is None else n_frames, path, codec))
+        self._videos.append((video_id, name, num, den, -1 if n_frames is None else n_frames, path, codec, kind))
         return len(self._videos) - 1
 
     def frame(
@@ -68,14 +86,16 @@ class DatasetBuilder:
         size_wh: tuple[int, int] = (0, 0),
         sha256: str = "",
         media: str = "",
+        as_input: bool = False,
+        recipe: Mapping[str, Any] | None = None,
         labels: Iterable[int] = (),
     ) -> int:
         """Add a frame with its labels; its row comes back. `time_s` as two numbers is kept unreduced."""
+        cooked = "" if recipe is None else json.dumps(dict(recipe), sort_keys=True, allow_nan=False)
         num, den = time_s.as_integer_ratio() if isinstance(time_s, Fraction) else time_s or (0, 0)
         row = len(self._frames)
-        self._frames.append(
-            (video, index, key, NO_PTS if pts is None else pts, num, den, pict_type, *size_wh, sha256, media)
-        )
+        shown = (NO_PTS if pts is None else pts, num, den, pict_type, *size_wh)
+        self._frames.append((video, index, key, *shown, sha256, media, as_input, cooked))
         self._labels += [(row, label) for label in dict.fromkeys(labels)]
         return row
 
@@ -83,10 +103,31 @@ class DatasetBuilder:
         """Add a box to a frame."""
         self._boxes.append((frame, label, xyxy, track, crowd))
 
-    def set(self, *, set_id: str, anchor: int, members: Iterable[tuple[int, float]]) -> None:
-        """Add a set: the anchor's frame row and (frame row, distance) of each member, the anchor not among them."""
-        place = len(self._set_ids)
-        self._set_ids.append(set_id)
+    def variant(self, variant: Variant) -> None:
+        """Add a variant; the sets of it name it."""
+        self._variants[variant.variant] = variant
+
+    def set(
+        self,
+        *,
+        set_id: str,
+        anchor: int,
+        members: Iterable[tuple[int, float]],
+        variant: str = NO_VARIANT,
+        group: str | None = None,
+        status: str = "complete",
+        reach: float | None = None,
+        margin: float | None = None,
+    ) -> None:
+        """Add a set: the anchor's frame row and (frame row, distance) of each member, the anchor not among them.
+
+        `group` joins the sets of one picture; `status`, `reach` and `margin` are a search's.
+        """
+        place = len(self._sets)
+        expect(variant == NO_VARIANT or variant in self._variants, "sets.variant", "a variant added before", variant)
+        row = 0 if variant == NO_VARIANT else list(self._variants).index(variant)
+        far = [np.nan if value is None else value for value in (reach, margin)]
+        self._sets.append((set_id, row, set_id if group is None else group, status, *far))
         rows = [(place, row, float(distance), False) for row, distance in members]
         self._members += sorted([(place, anchor, 0.0, True), *rows], key=lambda row: row[2])
 
@@ -103,21 +144,25 @@ class DatasetBuilder:
             info=info,
             videos=_table(Videos, self._videos),
             frames=_table(Frames, self._frames),
-            sets=_table(Sets, self._members, set_id=texts(self._set_ids)),
+            sets=_table(Sets, self._members, **_columns(Sets, SET_COLUMNS, self._sets)),
             labels=_table(Labels, self._labels),
             boxes=_table(Boxes, self._boxes) if self._boxes or with_boxes else None,
             hints=hints,
             verdicts=tuple(self._verdicts),
+            variants=Variants.of(list(self._variants.values())) if self._variants else None,
             root=root,
         )
 
 
-def _table(cls: type[Table], rows: Sequence[tuple[Any, ...]], **others: Texts) -> Table:
+def _table(cls: type[Table], rows: Sequence[tuple[Any, ...]], **others: Any) -> Table:
     """The table of these rows, whose values stand in the order of its columns; `others` are columns given whole."""
-    names = [name for name in cls.__slots__ if name not in others]
-    columns: dict[str, Any] = dict(others)
-    for name, values in zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True):
-        columns[name] = np.array(values, dtype=_DTYPES[cls.__annotations__[name]])
+    columns = others | _columns(cls, [name for name in cls.__slots__ if name not in others], rows)
     if cls is Boxes:
         columns["xyxy"] = columns["xyxy"].reshape(-1, 4)
     return cls(**columns)
+
+
+def _columns(cls: type[Any], names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """The values of the rows as columns of these names, each of the type the table says."""
+    found = zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)
+    return {name: np.array(values, dtype=_DTYPES[cls.__annotations__[name]]) for name, values in found}

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.records import AXES, Frame, Member, PerturbationSet, PictType, Verdict, frame_id
+from strobe.core.records import Frame, Member, PerturbationSet, PictType, Verdict, frame_id
 from strobe.core.tables import (
     NO_PTS,
+    SET_COLUMNS,
     Bools,
     Boxes,
     Floats,
@@ -28,8 +29,10 @@ from strobe.core.tables import (
     Texts,
     Videos,
     pairs_differ,
+    recipe_of,
     texts,
 )
+from strobe.core.variants import NO_VARIANT, Variants, level_numbers
 
 __all__ = [
     "NO_PTS",
@@ -44,6 +47,7 @@ __all__ = [
     "Labels",
     "Sets",
     "Texts",
+    "Variants",
     "Videos",
     "joined",
     "texts",
@@ -56,7 +60,8 @@ class DatasetInfo:
 
     `label_source` says whose labels a member is scored with: its own (`frame`) or its anchor's (`anchor`).
     `reviewed` is `release` where the sets were reviewed before they came here, `votes` where verdicts in the folder
-    decide, `none` where nobody has looked.
+    decide, `none` where nobody has looked. With variants, `k` is the most levels one of them has, `axis` the one they
+    share (or `mixed`), and `combine` says whether a worst over them means anything (`worst`) or each stands by itself.
     """
 
     name: str
@@ -68,10 +73,12 @@ class DatasetInfo:
     reviewed: Literal["none", "release", "votes"] = "none"
     licence: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    combine: Literal["each", "worst"] = "each"
 
     def __post_init__(self) -> None:
         expect(bool(self.name), "dataset.name", "not empty", self.name)
-        expect(self.axis in AXES, "dataset.axis", f"one of {', '.join(AXES)}", self.axis)
+        expect(isinstance(self.axis, str) and bool(self.axis), "dataset.axis", "a name", self.axis)
+        expect(self.combine in ("each", "worst"), "dataset.combine", "each or worst", self.combine)
         expect(self.k >= 0, "dataset.k", ">= 0", self.k)
         expect(self.label_source in ("frame", "anchor"), "dataset.label_source", "frame or anchor", self.label_source)
         expect(
@@ -81,7 +88,11 @@ class DatasetInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Candidate or reviewed sets with everything known of their frames. `root` is the folder it was read from."""
+    """Candidate or reviewed sets with everything known of their frames. `root` is the folder it was read from.
+
+    `variants` is None where all sets are of one kind that needs no name, as those of a video are: their levels are the
+    whole numbers up to k.
+    """
 
     info: DatasetInfo
     videos: Videos
@@ -91,6 +102,7 @@ class Dataset:
     boxes: Boxes | None = None
     hints: Hints | None = None
     verdicts: tuple[Verdict, ...] = ()
+    variants: Variants | None = None
     root: Path | None = None
 
     def __post_init__(self) -> None:
@@ -106,6 +118,34 @@ class Dataset:
                 expect(int(table.label.min()) >= 0 and top < n_classes, f"{name}.label", f"0–{n_classes - 1}", top)
         if self.hints is not None:
             expect(len(self.hints.cut) == len(self.sets.set), "hints", "one row per set row", len(self.hints.cut))
+        self._check_variants()
+
+    def _check_variants(self) -> None:
+        variants, sets, info = self.variants, self.sets, self.info
+        expect(int(sets.variant.max()) < (1 if variants is None else len(variants)), "sets.variant", "a variant", None)
+        if variants is None:
+            expect(info.combine == "each", "dataset.combine", "each where there are no variants", info.combine)
+            return
+        expect(
+            info.axis == variants.common_axis,
+            "dataset.axis",
+            f"that of the variants, {variants.common_axis}",
+            info.axis,
+        )
+        expect(info.k == variants.k, "dataset.k", f"the most levels of a variant, {variants.k}", info.k)
+        if info.combine == "worst":
+            rule = "each where variants differ in axis, unit or levels"
+            expect(variants.have_one_scale, "dataset.combine", rule, info.combine)
+        _, place = np.unique(sets.group.astype(str), return_inverse=True)
+        expect(pairs_differ(place, sets.variant), "sets.group", "each variant once per group", None)
+        beyond = self.row_levels() > np.array([len(levels) for levels in variants.levels])[sets.variant[sets.set]]
+        if beyond.any():
+            row = int(np.flatnonzero(beyond)[0])
+            name = variants.variant[sets.variant[sets.set[row]]]
+            raise InvalidValue(
+                f"sets: set {printable(sets.set_id[sets.set[row]])} has a member at {sets.distance[row]:g}, "
+                f"beyond every level of variant {printable(name)}"
+            )
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -138,6 +178,8 @@ class Dataset:
             pict_type=cast(PictType, str(table.pict_type[row])),
             size_wh=(width, height) if width else None,
             sha256=str(table.sha256[row]),
+            as_input=bool(table.as_input[row]),
+            recipe=recipe_of(str(table.recipe[row])),
         )
 
     def __iter__(self) -> Iterator[PerturbationSet]:
@@ -146,6 +188,8 @@ class Dataset:
         for place in range(self.n_sets):
             rows = range(int(bounds[place]), int(bounds[place + 1]))
             anchor = next(row for row in rows if self.sets.is_anchor[row])
+            variant = self.variants and self.variants[int(self.sets.variant[place])]
+            reach, margin = float(self.sets.reach[place]), float(self.sets.margin[place])
             yield PerturbationSet(
                 set_id=str(self.sets.set_id[place]),
                 anchor=self.frame(int(self.sets.frame[anchor])),
@@ -154,7 +198,12 @@ class Dataset:
                     for row in rows
                     if row != anchor
                 ),
-                axis=self.info.axis,
+                axis=variant.axis if variant else self.info.axis,
+                variant=variant.variant if variant else NO_VARIANT,
+                group=str(self.sets.group[place]),
+                status=str(self.sets.status[place]),
+                reach=None if np.isnan(reach) else reach,
+                margin=None if np.isnan(margin) else margin,
             )
 
     # -- questions -----------------------------------------------------------------------------------------------
@@ -169,6 +218,20 @@ class Dataset:
         """The frame whose labels each set row is judged by, (R,): its own or its anchor's."""
         sets = self.sets
         return sets.frame if self.info.label_source == "frame" else sets.anchor_frame[sets.set]
+
+    def row_levels(self) -> NDArray[np.int64]:
+        """The level of each set row, (R,): the smallest k at which it counts, 0 for anchors.
+
+        Without variants it is ⌈|distance|⌉; with them, the number of the smallest level of its variant that holds it.
+        """
+        sets = self.sets
+        if self.variants is None:
+            return np.ceil(np.abs(sets.distance)).astype(np.int64)
+        level = np.zeros(len(sets.set), dtype=np.int64)
+        variant = sets.variant[sets.set]
+        for row, levels in enumerate(self.variants.levels):
+            level[variant == row] = level_numbers(sets.distance[variant == row], levels)
+        return level
 
     @cached_property
     def _truth(self) -> NDArray[np.int64]:
@@ -206,11 +269,11 @@ class Dataset:
         expect(bool(keep.any()), "dataset", "at least one set left", "none")
         new_place = np.cumsum(anchored) - 1
         sets = Sets(
-            set_id=self.sets.set_id[anchored],
             set=new_place[self.sets.set[keep]].astype(np.int32),
             frame=self.sets.frame[keep],
             distance=self.sets.distance[keep],
             is_anchor=self.sets.is_anchor[keep],
+            **{name: getattr(self.sets, name)[anchored] for name in SET_COLUMNS},
         )
         hints = self.hints
         if hints is not None:
@@ -233,17 +296,24 @@ class Dataset:
     def frames_digest(self) -> str:
         """Changes exactly when the frames' identity or pixels do: what cached predictions depend on."""
         hasher = hashlib.sha256()
-        for line in _lines(self.frame_ids(), self.frames.sha256):
+        for line in _lines(self.frame_ids(), self.frames.sha256) + self._how_read():
             hasher.update(line.encode())
         return hasher.hexdigest()
+
+    def _how_read(self) -> list[str]:
+        """The marks that change what a model sees of a frame; nothing where no frame has one."""
+        frames = self.frames
+        rows = np.flatnonzero(frames.as_input.astype(bool) | (frames.recipe != ""))
+        recipes = [json.dumps(recipe_of(text), sort_keys=True) for text in frames.recipe[rows].tolist()]
+        return _lines(texts(self.frame_ids())[rows], frames.as_input[rows], recipes) if len(rows) else []
 
     def digest(self) -> str:
         """Changes exactly when content does: not with file order, encoding, compression or where the folder lies."""
         info = self.info
-        whole = {name: getattr(info, name) for name in DatasetInfo.__slots__ if name != "label_space"}
+        whole = {name: getattr(info, name) for name in DatasetInfo.__slots__ if name not in ("label_space", "combine")}
         whole["label_space"] = [info.label_space.name, info.label_space.digest]
         hasher = hashlib.sha256(json.dumps(whole, sort_keys=True, default=_plain).encode())
-        for name, lines in self._content():
+        for name, lines in (*self._content(), *self._later_content()):
             hasher.update(f"\0{name}\0".encode())
             for line in lines:
                 hasher.update(line.encode())
@@ -252,8 +322,11 @@ class Dataset:
     def _content(self) -> Iterator[tuple[str, list[str]]]:
         """Every table as lines; paths are no content, they say only where it lies."""
         frames, sets, ids = self.frames, self.sets, texts(self.frame_ids())
-        yield "videos", _lines(*(getattr(self.videos, name) for name in Videos.__slots__ if name != "path"))
-        own = [name for name in Frames.__slots__ if name not in ("video", "index", "media")]
+        yield (
+            "videos",
+            _lines(*(getattr(self.videos, name) for name in Videos.__slots__ if name not in ("path", "kind"))),
+        )
+        own = [name for name in Frames.__slots__ if name not in ("video", "index", "media", "as_input", "recipe")]
         yield "frames", _lines(ids, *(getattr(frames, name) for name in own))
         members = (sets.set_id[sets.set], ids[sets.frame])
         yield "sets", _lines(*members, sets.distance, sets.is_anchor)
@@ -267,6 +340,27 @@ class Dataset:
             "verdicts",
             sorted(json.dumps([getattr(vote, name) for name in Verdict.__slots__]) + "\n" for vote in self.verdicts),
         )
+
+    def _later_content(self) -> Iterator[tuple[str, list[str]]]:
+        """What schema 2 added, only where it is used: a dataset that uses nothing of it keeps its digest."""
+        videos, sets = self.videos, self.sets
+        if (videos.kind != "video").any():
+            yield "kinds", _lines(videos.video_id, videos.kind)
+        if found := self._how_read():
+            yield "how read", found
+        if self.variants is not None:
+            yield "variants", sorted(variant.described() + "\n" for variant in self.variants)
+            yield "combine", [self.info.combine]
+        if not sets.is_plain or self.variants is not None:
+            names = NO_VARIANT if self.variants is None else self.variants.variant[sets.variant]
+            said = texts([names] * len(sets)) if isinstance(names, str) else names
+            yield "set info", _lines(sets.set_id, said, sets.group, sets.status, sets.reach, sets.margin)
+
+    @property
+    def schema(self) -> int:
+        """The folder format it needs: 1, or 2 where anything is used that format 1 cannot say."""
+        marked = self.frames.as_input.any() or (self.frames.recipe != "").any() or (self.videos.kind != "video").any()
+        return 2 if marked or self.variants is not None or not self.sets.is_plain else 1
 
 
 def _plain(value: object) -> Any:
@@ -288,6 +382,8 @@ def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = N
     frame0 = np.cumsum([0, *(len(part.frames) for part in parts)])
     set0 = np.cumsum([0, *(part.n_sets for part in parts)])
 
+    variants, variant_rows = _joined_variants(parts)
+
     def stack(table: str, cls: type[Any], **shifts: NDArray[np.int64]) -> Any:
         tables = [getattr(part, table) for part in parts]
         if any(one is None for one in tables):
@@ -304,10 +400,27 @@ def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = N
         info=info,
         videos=stack("videos", Videos),
         frames=stack("frames", Frames, video=video0),
-        sets=stack("sets", Sets, set=set0, frame=frame0),
+        sets=replace(stack("sets", Sets, set=set0, frame=frame0), variant=variant_rows),
         labels=stack("labels", Labels, frame=frame0),
         boxes=stack("boxes", Boxes, frame=frame0),
         hints=stack("hints", Hints),
         verdicts=tuple(verdict for part in parts for verdict in part.verdicts),
+        variants=variants,
         root=root,
     )
+
+
+def _joined_variants(parts: Sequence[Dataset]) -> tuple[Variants | None, Ints]:
+    """The variants of all parts, each once, and the row of every set among them."""
+    tables = [part.variants for part in parts if part.variants is not None]
+    if not tables:
+        return None, np.concatenate([part.sets.variant for part in parts])
+    expect(len(tables) == len(parts), "joined", "variants in all parts or in none", len(tables))
+    known = {variant.variant: variant for table in tables for variant in table}
+    place = {name: row for row, name in enumerate(known)}
+    for variant in (variant for table in tables for variant in table):
+        same = known[variant.variant].described() == variant.described()
+        expect(same, "joined", "one meaning for each variant", variant.variant)
+    rows = [np.array([place[name] for name in table.variant]) for table in tables]
+    where = [row[part.sets.variant] for row, part in zip(rows, parts, strict=True)]
+    return Variants.of(list(known.values())), np.concatenate(where)

@@ -1,24 +1,35 @@
-"""Writing so that a reader sees the old file or the new one, never half of either."""
+"""Writing so that a reader sees the old file or the new one, never half of either; the same for files that go together.
+
+One file is replaced by renaming (`replacing`). Several take their places together (`swapping`): they are written to a
+hidden folder with a list of what goes where; renaming that folder to `.committed` decides, and what a kill leaves to be
+moved after that is moved by the next one who opens the folder (`settle`).
+"""
 
 import errno
 import hashlib
 import json
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
 
 __all__ = [
+    "Staged",
     "cache_folder",
     "cannot_write",
     "make_folder",
     "read_json",
     "replacing",
+    "settle",
     "sha256_of_file",
+    "swapping",
     "write_bytes",
     "write_json",
     "write_text",
@@ -74,16 +85,15 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     make_folder(path.parent)
     temporary: Path | None = None
+    handle: int | None = None
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
         temporary = Path(name)
+        if not _lock(handle):  # held while this process lives: what nobody holds was left behind
+            os.close(handle)
+            handle = None
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        _make_lasting(temporary)
         temporary.replace(path)
         temporary = None
     except OSError as error:
@@ -91,6 +101,226 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def _make_lasting(path: Path) -> None:
+    """Sync the file to the disk, and give it the permissions a new file has."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(0o666 & ~umask)
+
+
+def _lock(handle: int, *, wait: bool = False) -> bool:
+    """Whether this process now holds the lock of an open file or folder; never where the system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:  # not Linux or macOS
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:  # another holds it, or the file system has no locks
+        return False
+    return True
+
+
+# -- several files at once ---------------------------------------------------------------------------------------
+
+_STAGING = ".staging-"
+_COMMITTED = ".committed"
+_LIST = "these.json"
+_LEFT = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # what `replacing` calls its temporary files
+
+
+@dataclass(slots=True)
+class Staged:
+    """Files of a folder written aside: `path(name)` is where to write one, `remove(name)` takes one away."""
+
+    folder: Path
+    aside: Path
+    _put: list[str] = field(default_factory=list)
+    _gone: list[str] = field(default_factory=list)
+
+    def path(self, name: str) -> Path:
+        """Where to write the file that is to become `folder/name`; a name may lie in sub-folders."""
+        if name not in self._put:
+            self._put.append(name)
+        place = self.aside / "put" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return place
+
+    def remove(self, name: str) -> None:
+        """Take `folder/name` away, where it is."""
+        self._gone.append(name)
+
+    def commit(self) -> None:
+        """Put everything in place; `swapping` does this on leaving."""
+        for name in self._put:
+            _make_lasting(self.aside / "put" / name)
+        listing = self.aside / _LIST
+        listing.write_text(json.dumps({"put": self._put, "gone": self._gone}), encoding="utf-8")
+        _make_lasting(listing)
+        with _alone(self.folder):
+            _finish(self.folder)
+            self.aside.rename(self.folder / _COMMITTED)
+            _sync_folder(self.folder)
+            _finish(self.folder)
+
+
+@contextmanager
+def swapping(folder: Path) -> Iterator[Staged]:
+    """Files that take their places together on leaving: a kill at any moment leaves all the old or all the new.
+
+    On an error nothing is changed. Whoever reads the folder calls `settle` first.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     with swapping(Path(name)) as staged:
+    ...         for letter in "ab":
+    ...             _ = staged.path(letter).write_text(letter)
+    ...     sorted(path.name for path in Path(name).iterdir())
+    ['a', 'b']
+    """
+    make_folder(folder)
+    settle(folder, sweep=True)
+    aside: Path | None = None
+    handle: int | None = None
+    try:
+        aside = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
+        handle = _open_folder(aside)
+        staged = Staged(folder, aside)
+        yield staged
+        staged.commit()
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    finally:
+        if aside is not None:
+            shutil.rmtree(aside, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def settle(folder: Path, *, sweep: bool = False) -> None:
+    """Finish what a killed process had decided to swap in this folder; `sweep` also takes away what it had not.
+
+    Only leftovers that no living process holds are swept. Where nothing was left this is one look.
+    """
+    try:
+        names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(".")]
+    except OSError:
+        return
+    if _COMMITTED in names:
+        with _alone(folder):
+            _finish(folder)
+    for name in names if sweep else ():
+        if name.startswith(_STAGING) or _LEFT.fullmatch(name):
+            _sweep(folder / name)
+
+
+def _sweep(path: Path) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        if _lock(handle):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError:
+        return  # a folder that may only be read
+    finally:
+        os.close(handle)
+
+
+def _open_folder(folder: Path) -> int | None:
+    """An open, locked folder, where the system has such a thing."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    _lock(handle, wait=True)
+    return handle
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other process swaps files in the folder meanwhile."""
+    handle = _open_folder(folder)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _finish(folder: Path) -> None:
+    """Move what a commit lists to its place; done twice it comes to the same."""
+    committed = folder / _COMMITTED
+    listing = committed / _LIST
+    if not committed.is_dir():
+        return
+    try:
+        if listing.is_file():  # else all was moved, and only the empty folder is left
+            _move(folder, *_listed(listing))
+            _sync_folder(folder)
+            listing.unlink()
+        shutil.rmtree(committed)
+    except OSError as error:
+        raise StrobeError(
+            f"{printable(folder)}: a write was interrupted and has to be finished first, but cannot be: "
+            f"{_REASONS.get(error.errno or 0, error.strerror)}"
+        ) from error
+
+
+def _listed(listing: Path) -> tuple[list[str], list[str]]:
+    """What is to be put and what removed; a list that points out of the folder is none of ours."""
+    content = read_json(listing)
+    try:
+        put, gone = list(content["put"]), list(content["gone"])
+    except (KeyError, TypeError) as error:
+        raise InvalidFile(listing, "not a list of files to swap", hint="remove the folder it lies in") from error
+    for name in (*put, *gone):
+        if not isinstance(name, str) or not _is_inside(listing.parent.parent, name):
+            raise InvalidFile(
+                listing, f"{printable(name)} is no file of this folder", hint="remove the folder it lies in"
+            )
+    return put, gone
+
+
+def _is_inside(folder: Path, name: str) -> bool:
+    parts = Path(name).parts
+    if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
+        return False
+    return (folder / name).parent.resolve().is_relative_to(folder.resolve())
+
+
+def _move(folder: Path, put: list[str], gone: list[str]) -> None:
+    for name in put:
+        staged, place = folder / _COMMITTED / "put" / name, folder / name
+        if staged.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            staged.replace(place)
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make renames in the folder last through a power cut, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        return
+    finally:
+        os.close(handle)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

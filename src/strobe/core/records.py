@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import expect
 from strobe.core.labels import LabelSpace
+from strobe.core.variants import NO_VARIANT, STATUSES
 
 __all__ = [
-    "AXES",
     "DECISIONS",
     "REASONS",
     "Box",
@@ -24,9 +24,6 @@ __all__ = [
     "Verdict",
     "frame_id",
 ]
-
-AXES = ("frame-offset", "severity", "magnitude", "context-factor")
-"""What the distance of a member can mean. Video and simulated camera use `frame-offset`."""
 
 DECISIONS = ("similar", "dissimilar", "unsure")
 """What an annotator can say of a pair."""
@@ -51,7 +48,8 @@ class Frame:
     """One frame of one video, named by what it is and not by where it lies.
 
     `video_id` is the digest of the video or of its frame list; `key` is the frame's name in its source (what
-    prediction files use); `time_s` is exact.
+    prediction files use); `time_s` is exact. `as_input`: its pixels are a model's own input, neither to be resized nor
+    cropped. `recipe` says how it is rendered where it is not stored.
     """
 
     video_id: str
@@ -62,6 +60,8 @@ class Frame:
     pict_type: PictType = ""
     size_wh: tuple[int, int] | None = None
     sha256: str = ""
+    as_input: bool = False
+    recipe: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         expect(bool(self.video_id), "Frame.video_id", "not empty", self.video_id)
@@ -85,15 +85,25 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerturbationSet:
-    """An anchor and the images a person would call the same. The anchor is not among `members`."""
+    """An anchor and the images a person would call the same. The anchor is not among `members`.
+
+    `axis` says what their distance is; `variant` what was done to the anchor (empty in a dataset without variants);
+    `group` joins the sets of one picture; `status`, `reach` and `margin` are a search's (strobe.core.variants).
+    """
 
     set_id: str
     anchor: Frame
     members: tuple[Member, ...]
     axis: str = "frame-offset"
+    variant: str = NO_VARIANT
+    group: str = ""
+    status: str = "complete"
+    reach: float | None = None
+    margin: float | None = None
 
     def __post_init__(self) -> None:
-        expect(self.axis in AXES, "PerturbationSet.axis", f"one of {', '.join(AXES)}", self.axis)
+        expect(bool(self.axis), "PerturbationSet.axis", "not empty", self.axis)
+        expect(self.status in STATUSES, "PerturbationSet.status", f"one of {', '.join(STATUSES)}", self.status)
         ids = [member.frame.id for member in self.members]
         expect(len(set(ids)) == len(ids), "PerturbationSet.members", "each frame once", self.set_id)
         expect(self.anchor.id not in ids, "PerturbationSet.members", "without the anchor", self.anchor.id)

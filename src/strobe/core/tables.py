@@ -3,8 +3,9 @@
 What a column holds where a value is unknown is said beside it: unknown is never zero where zero could be a value.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, cast
 
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.records import Box
+from strobe.core.variants import STATUSES
 
 __all__ = [
+    "KINDS",
     "NO_PTS",
+    "SET_COLUMNS",
     "Bools",
     "Boxes",
     "Floats",
@@ -27,6 +31,7 @@ __all__ = [
     "Texts",
     "Videos",
     "pairs_differ",
+    "recipe_of",
     "texts",
 ]
 
@@ -38,10 +43,32 @@ Texts = NDArray[np.object_]
 NO_PTS = int(np.iinfo(np.int64).min)
 """The pts of a frame that has none."""
 
+KINDS = ("video", "photo", "image", "generated")
+"""What a source is: a video, a photo taken as it is, an image made from something else, one out of a generator."""
+
 
 def _same_length(table: object, **columns: NDArray[Any]) -> None:
     lengths = {name: len(column) for name, column in columns.items()}
     expect(len(set(lengths.values())) <= 1, type(table).__name__, "columns of one length", lengths)
+
+
+def _absent() -> Any:
+    """A column nobody gave; at birth it takes its default in every row."""
+    return np.empty(0, dtype=object)
+
+
+def _fill(table: object, n: int, **defaults: Any) -> None:
+    """Give the columns nobody gave their defaults (a value for all rows, or a column)."""
+    for name, default in defaults.items():
+        if not len(getattr(table, name)):
+            kind = object if isinstance(default, str) else None
+            column = default if isinstance(default, np.ndarray) else np.full(n, default, dtype=kind)
+            object.__setattr__(table, name, column)
+
+
+def _one_of(column: Texts, names: tuple[str, ...], what: str) -> None:
+    other = sorted(set(column) - set(names), key=str)
+    expect(not other, what, f"one of {', '.join(names)}", other[:1])
 
 
 def pairs_differ(a: Ints, b: Ints) -> bool:
@@ -60,9 +87,10 @@ def texts(values: Collection[str]) -> Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Videos:
-    """One row per video. Unknown: fps_den 0, n_frames −1, path and codec empty.
+    """One row per source of frames, a video or not. Unknown: fps_den 0, n_frames −1, path and codec empty.
 
-    `path` is the video file where frames are decoded from it (relative to the dataset folder or absolute).
+    `path` is the video file where frames are decoded from it (relative to the dataset folder or absolute). `kind` is
+    one of KINDS, a video where nothing is said. Sources are what intervals resample.
     """
 
     video_id: Texts
@@ -72,10 +100,13 @@ class Videos:
     n_frames: Ints
     path: Texts
     codec: Texts
+    kind: Texts = field(default_factory=_absent)
 
     def __post_init__(self) -> None:
+        _fill(self, len(self.video_id), kind="video")
         _same_length(self, **{name: getattr(self, name) for name in self.__slots__})
         expect(len(set(self.video_id)) == len(self.video_id), "videos.video_id", "each video once", None)
+        _one_of(self.kind, KINDS, "videos.kind")
 
     def __len__(self) -> int:
         return len(self.video_id)
@@ -98,6 +129,8 @@ class Frames:
 
     `video` is a row of Videos. `key` is the frame's name in its source, unique. `sha256` is of the frame's pixels
     (RGB bytes) or, for imported files, of the file's bytes. `media` is the stored image, relative to the folder.
+    `as_input` marks images stored as a model's own input, to be neither resized nor cropped. `recipe` is a JSON object
+    (kind, severity, seed …) for a frame that is rendered when it is read, else empty.
     """
 
     video: Ints
@@ -111,10 +144,15 @@ class Frames:
     height: Ints
     sha256: Texts
     media: Texts
+    as_input: Bools = field(default_factory=_absent)
+    recipe: Texts = field(default_factory=_absent)
 
     def __post_init__(self) -> None:
+        _fill(self, len(self.video), as_input=False, recipe="")
         _same_length(self, **{name: getattr(self, name) for name in self.__slots__})
         expect(bool((self.index >= 0).all()), "frames.index", ">= 0", None)
+        for text in sorted(set(self.recipe) - {""}):
+            recipe_of(text)
 
     def __len__(self) -> int:
         return len(self.video)
@@ -126,11 +164,30 @@ class Frames:
         return np.where(known, self.time_num / np.where(known, self.time_den, 1), np.nan)
 
 
+def recipe_of(text: str) -> Mapping[str, Any] | None:
+    """The recipe in a cell of Frames, None where the frame is stored.
+
+    >>> recipe_of('{"kind": "fog", "severity": 3}')["severity"], recipe_of("")
+    (3, None)
+    """
+    if not text:
+        return None
+    try:
+        recipe = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue(f"frames.recipe: expected JSON, got {printable(text, limit=60)}") from error
+    expect(isinstance(recipe, dict), "frames.recipe", "a JSON object", printable(text, limit=60))
+    return dict(recipe)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sets:
     """One row per (set, member), the anchor among them at distance 0, sorted by set and then by distance.
 
-    `set` is a row of `set_id`; `frame` a row of Frames.
+    `set` is a row of `set_id`; `frame` a row of Frames. Besides `set_id`, these have one entry per set: `variant` is a
+    row of the dataset's Variants (0 where it has none), `group` joins the sets of one picture (a set's own name where
+    nothing is said), `status` is one of STATUSES, `reach` how far the set or search went (NaN: as far as its members)
+    and `margin` by how much a finding holds (NaN: unknown).
     """
 
     set_id: Texts
@@ -138,10 +195,17 @@ class Sets:
     frame: Ints
     distance: Floats
     is_anchor: Bools
+    variant: Ints = field(default_factory=_absent)
+    group: Texts = field(default_factory=_absent)
+    status: Texts = field(default_factory=_absent)
+    reach: Floats = field(default_factory=_absent)
+    margin: Floats = field(default_factory=_absent)
 
     def __post_init__(self) -> None:
         _same_length(self, set=self.set, frame=self.frame, distance=self.distance, is_anchor=self.is_anchor)
         n_sets = len(self.set_id)
+        _fill(self, n_sets, variant=0, group=self.set_id, status="complete", reach=np.nan, margin=np.nan)
+        _same_length(self, **{name: getattr(self, name) for name in SET_COLUMNS})
         expect(n_sets > 0, "sets", "at least one set", n_sets)
         expect(len(set(self.set_id)) == n_sets, "sets.set_id", "each set once", None)
         anchors = np.bincount(self.set[self.is_anchor], minlength=n_sets)
@@ -155,14 +219,37 @@ class Sets:
         order = np.lexsort((self.distance, self.set))
         expect(bool((order == np.arange(len(order))).all()), "sets", "rows sorted by set, then distance", None)
         expect(pairs_differ(self.set, self.frame), "sets", "each frame once per set", None)
+        _one_of(self.status, STATUSES, "sets.status")
+        expect(bool((self.variant >= 0).all()), "sets.variant", "a row of variants", None)
+        expect(not (np.isinf(self.reach) | (self.reach < 0)).any(), "sets.reach", "finite and >= 0, or unknown", None)
+        expect(not np.isinf(self.margin).any(), "sets.margin", "finite, or unknown", None)
+        lost = self.is_searched & np.isnan(self.reach)
+        if lost.any():
+            row = int(np.flatnonzero(lost)[0])
+            raise InvalidValue(f"sets: set {printable(self.set_id[row])} is {self.status[row]} and has no reach")
 
     def __len__(self) -> int:
         return len(self.set_id)
 
     @property
+    def is_searched(self) -> Bools:
+        """Which sets are a search that found something, or did not up to its reach, (S,)."""
+        return np.asarray((self.status == "found") | (self.status == "censored"), dtype=bool)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every column of the sets but their names holds its default."""
+        searched = (self.status != "complete").any() or np.isfinite(self.reach).any() or np.isfinite(self.margin).any()
+        return not (searched or self.variant.any() or (self.group != self.set_id).any())
+
+    @property
     def anchor_frame(self) -> Ints:
         """The frame row of each set's anchor, (S,)."""
         return self.frame[self.is_anchor]
+
+
+SET_COLUMNS = ("set_id", "variant", "group", "status", "reach", "margin")
+"""The columns of Sets with one entry per set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,20 @@
 """From the columns of the files to a Dataset, every rule checked: the error names file, row and rule."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Videos, texts
+from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Variants, Videos, texts
 from strobe.core.errors import InvalidFile, InvalidValue, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
-from strobe.datasets.tables import SCHEMAS, Column
+from strobe.core.tables import KINDS, recipe_of
+from strobe.core.variants import NO_VARIANT, STATUSES, Target, Variant
+from strobe.datasets.tables import Column
 
 __all__ = ["assemble"]
 
@@ -22,7 +27,8 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
     if not len(tables["sets"]["set_id"]):
         raise InvalidFile(folder / "sets.parquet", "no sets", hint="an empty dataset cannot be scored")
     _unique(folder / "videos.parquet", "video_id", raw_videos["video_id"])
-    videos = Videos(**{name: raw_videos[name] for name in SCHEMAS["videos"].names})
+    _known(folder / "videos.parquet", "kind", raw_videos.get("kind"), KINDS)
+    videos = Videos(**raw_videos)
     video = _places(folder, "frames", "video_id", raw_frames["video_id"], videos.video_id, "videos.parquet")
     ids = raw_frames["frame_id"]
     _unique(folder / "frames.parquet", "frame_id", ids)
@@ -37,9 +43,14 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
     _check_frames(folder / "frames.parquet", raw_frames)
     frames = Frames(
         video=video,
-        **{name: raw_frames[name] for name in SCHEMAS["frames"].names if name not in ("frame_id", "video_id")},
+        **{name: column for name, column in raw_frames.items() if name not in ("frame_id", "video_id")},
     )
+    variants = _variants(folder / "variants.parquet", tables["variants"]) if "variants" in tables else None
     sets = _sets(folder, tables["sets"], ids)
+    if "set_info" in tables:
+        sets = _with_info(folder, sets, tables["set_info"], variants)
+    elif variants is not None:
+        raise InvalidFile(folder / "set_info.parquet", "the file is missing", hint="it says which variant a set is of")
     hints = _hints(folder, tables["hints"], sets, ids) if "hints" in tables else None
     raw = tables["labels"]
     _unique(folder / "labels.parquet", "the label", list(zip(raw["frame_id"], raw["label"], strict=True)))
@@ -51,7 +62,7 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
     verdicts = _verdicts(folder, tables["verdicts"]) if "verdicts" in tables else ()
     return Dataset(
         info=info, videos=videos, frames=frames, sets=sets, labels=labels, boxes=boxes, hints=hints, verdicts=verdicts,
-        root=folder,
+        variants=variants, root=folder,
     )  # fmt: skip
 
 
@@ -69,6 +80,17 @@ def _check_frames(path: Path, raw: dict[str, Column]) -> None:
     for problem, bad in rules:
         if bad.any():
             raise InvalidFile(path, problem, where=_first(bad))
+    for row, text in enumerate(raw.get("recipe", ())):
+        try:
+            recipe_of(text)
+        except InvalidValue as error:
+            raise InvalidFile(path, str(error), where=f"row {row}") from error
+
+
+def _known(path: Path, column: str, values: Column | None, names: tuple[str, ...]) -> None:
+    for row, value in enumerate(() if values is None else values):
+        if value not in names:
+            raise InvalidFile(path, f"{column} {printable(value)!r} is none of {', '.join(names)}", where=f"row {row}")
 
 
 def _unique(path: Path, column: str, values: Column | list[tuple[str, str]]) -> None:
@@ -138,6 +160,71 @@ def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
         distance=raw["distance"][order],
         is_anchor=raw["is_anchor"][order],
     )
+
+
+def _variants(path: Path, raw: dict[str, Column]) -> Variants:
+    rows = []
+    for row in range(len(raw["variant"])):
+        try:
+            target = str(raw["target"][row])
+            rows.append(
+                Variant(
+                    **{
+                        name: raw[name].item(row)
+                        for name in ("variant", "axis", "unit", "ordered", "role", "estimated")
+                    },
+                    fields=_object(raw["fields"][row]),
+                    levels=tuple(raw["levels"][row]),
+                    target=Target(
+                        name=target,
+                        weights=str(raw["target_weights"][row]),
+                        preprocessing=_object(raw["target_preprocessing"][row]),
+                    )
+                    if target
+                    else None,
+                )
+            )
+        except (InvalidValue, TypeError) as error:
+            raise InvalidFile(path, str(error), where=f"row {row}") from error
+    _unique(path, "variant", raw["variant"])
+    if not rows:
+        raise InvalidFile(path, "no variants")
+    return Variants.of(rows)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidValue(f"expected JSON, got {printable(text, limit=60)}") from error
+    if not isinstance(found, dict):
+        raise InvalidValue(f"expected a JSON object, got {printable(text, limit=60)}")
+    return found
+
+
+def _with_info(folder: Path, sets: Sets, raw: dict[str, Column], variants: Variants | None) -> Sets:
+    """The sets with what set_info.parquet says of each."""
+    path = folder / "set_info.parquet"
+    _unique(path, "set_id", raw["set_id"])
+    place = _places(folder, "set_info", "set_id", raw["set_id"], sets.set_id, "sets.parquet")
+    if len(place) < len(sets):
+        missing = next(name for name in sets.set_id if name not in set(raw["set_id"]))
+        raise InvalidFile(path, f"set {printable(missing)!r} of sets.parquet has no row")
+    _known(path, "status", raw["status"], STATUSES)
+    names = texts([NO_VARIANT]) if variants is None else variants.variant
+    variant = _places(folder, "set_info", "variant", raw["variant"], names, "variants.parquet")
+    searched = np.isin(raw["status"].astype(str), ("found", "censored"))
+    rules = (
+        ("reach is negative or infinite", np.isinf(raw["reach"]) | (raw["reach"] < 0)),
+        ("margin is infinite", np.isinf(raw["margin"])),
+        ("found or censored, and no reach", searched & np.isnan(raw["reach"])),
+    )
+    for problem, bad in rules:
+        if bad.any():
+            raise InvalidFile(path, problem, where=_first(bad))
+    order = np.argsort(place)
+    own = {name: raw[name][order] for name in ("group", "status", "reach", "margin")}
+    return replace(sets, variant=variant[order], **own)
 
 
 def _hints(folder: Path, raw: dict[str, Column], sets: Sets, ids: Column) -> Hints:

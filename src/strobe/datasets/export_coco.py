@@ -14,6 +14,7 @@ from strobe.core.files import write_json
 from strobe.core.ports import Progress
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.export_media import export_media
+from strobe.datasets.folder import variant_columns
 
 __all__ = ["export_coco"]
 
@@ -40,6 +41,7 @@ def _document(dataset: Dataset, used: list[int], names: dict[int, str]) -> dict[
         if row in labels:
             labels[row].append(label + 1)
     kept = sorted({int(frames.video[row]) for row in used})
+    more = variant_columns(dataset)
     return {
         "info": {
             "description": info.name,
@@ -75,10 +77,17 @@ def _document(dataset: Dataset, used: list[int], names: dict[int, str]) -> dict[
                     {"image_id": int(sets.frame[row]) + 1, "distance": float(sets.distance[row])}
                     for row in np.flatnonzero((sets.set == place) & ~sets.is_anchor)
                 ],
+                **{name: values[place] for name, values in more.get("set_info", {}).items() if name != "set_id"},
             }
             for place, anchor in enumerate(sets.anchor_frame)
         ],
+        **({"variants": _rows(more["variants"])} if "variants" in more else {}),
     }
+
+
+def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    plain = {name: np.asarray(values, dtype=object).tolist() for name, values in columns.items()}
+    return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
 
 
 def _video(dataset: Dataset, row: int) -> dict[str, Any]:

@@ -43,4 +43,4 @@ def _cell(value: object) -> object:
         return "true" if value else "false"
     if isinstance(value, float):
         return repr(value)  # the shortest text that reads back as the same number
-    return "|".join(value) if isinstance(value, list) else value
+    return "|".join(str(_cell(one)) for one in value) if isinstance(value, list) else value

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,35 +13,40 @@ from numpy.typing import NDArray
 
 from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Hints, texts
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
-from strobe.core.files import make_folder, read_json, replacing, sha256_of_file
+from strobe.core.files import cannot_write, read_json, replacing, settle, sha256_of_file, swapping
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
+from strobe.core.variants import NO_VARIANT
 from strobe.datasets.assemble import assemble
-from strobe.datasets.tables import SCHEMAS, Column, read_table
+from strobe.datasets.tables import Column, read_table, schemas
 
-__all__ = ["SCHEMA", "append_verdicts", "columns_of", "is_dataset", "read", "write"]
+__all__ = ["SCHEMA", "append_verdicts", "columns_of", "is_dataset", "read", "variant_columns", "write"]
 
-SCHEMA = 1
-"""The folder format this version writes; a folder with a higher number is refused."""
+SCHEMA = 2
+"""The newest folder format this version reads; it writes format 1 where that suffices."""
 
 _REQUIRED = ("videos", "frames", "sets", "labels")
-_OPTIONAL = ("boxes", "hints", "verdicts")
+_OPTIONAL = ("boxes", "hints", "verdicts", "variants", "set_info")
 
 
 def is_dataset(folder: Path) -> bool:
     """Whether the folder holds a dataset."""
+    settle(folder)
     return (folder / "dataset.json").is_file()
 
 
 def read(folder: Path) -> Dataset:
     """The dataset in a folder; an InvalidFile line names file, row and rule where one is broken."""
-    info, files = _read_info(folder)
+    settle(folder)
+    info, files, schema = _read_info(folder)
     tables: dict[str, dict[str, Column]] = {}
     for name in (*_REQUIRED, *_OPTIONAL):
         path = folder / f"{name}.parquet"
+        if name not in schemas(schema):
+            continue
         if path.is_file():
             _check_whole(path, files)
-            tables[name] = read_table(path, SCHEMAS[name])
+            tables[name] = read_table(path, schemas(schema)[name])
         elif name in _REQUIRED or f"{name}.parquet" in files:
             raise InvalidFile(path, "the file is missing", hint="copy the whole dataset folder, or make it again")
     try:
@@ -51,7 +55,7 @@ def read(folder: Path) -> Dataset:
         raise InvalidFile(folder, str(error)) from error
 
 
-def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str]]:
+def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int]:
     path = folder / "dataset.json"
     if folder.is_file():
         raise StrobeError(
@@ -89,12 +93,13 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str]]:
             reviewed=data.get("reviewed", "none"),
             licence=data.get("licence", ""),
             provenance=data.get("provenance", {}),
+            combine=data.get("combine", "each") if schema > 1 else "each",
         )
     except KeyError as error:
         raise InvalidFile(path, f"the field {error} is missing") from error
     except (InvalidValue, TypeError, ValueError) as error:
         raise InvalidFile(path, str(error)) from error
-    return info, dict(data.get("files", {}))
+    return info, dict(data.get("files", {})), schema
 
 
 def _check_whole(path: Path, files: Mapping[str, str]) -> None:
@@ -126,26 +131,26 @@ def refuse_other_content(folder: Path, *, leftovers: Collection[str]) -> None:
 def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
     """Write the tables and dataset.json. Media are not touched: who makes the dataset puts them there.
 
-    Everything is written aside first and takes its place at the end, dataset.json last, so that an error (a full disk)
-    leaves the folder as it was.
+    Everything is written aside first and takes its place in one step, so that an error (a full disk) leaves the folder
+    as it was, and a kill leaves the old dataset or the new.
     """
     if is_dataset(folder) and not overwrite:
         raise StrobeError(f"{printable(folder)} already holds a dataset; choose another folder or remove it first")
     if folder.exists() and not folder.is_dir():
         raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
-    make_folder(folder)
-    columns = columns_of(dataset)
-    with ExitStack() as stack:
-        # Left in reverse order: entered first, dataset.json takes its place last.
-        info = stack.enter_context(replacing(folder / "dataset.json"))
+    columns, number = columns_of(dataset), dataset.schema
+    with swapping(folder) as staged:
         files = {}
         for name, table in columns.items():
-            temporary = stack.enter_context(replacing(folder / f"{name}.parquet"))
-            files[f"{name}.parquet"] = _write_table(temporary, table, SCHEMAS[name].arrow)
-        _write_info(info, dataset.info, files)
-    for name in _OPTIONAL:
-        if name not in columns:
-            (folder / f"{name}.parquet").unlink(missing_ok=True)
+            try:
+                path = staged.path(f"{name}.parquet")
+                files[path.name] = _write_table(path, table, schemas(number)[name].arrow)
+            except OSError as error:
+                raise cannot_write(folder / f"{name}.parquet", error) from error
+        _write_info(staged.path("dataset.json"), dataset.info, files, number)
+        for name in _OPTIONAL:
+            if name not in columns:
+                staged.remove(f"{name}.parquet")
     return folder
 
 
@@ -162,24 +167,25 @@ def append_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> Dataset:
         return dataset
     info = replace(dataset.info, reviewed="votes")
     changed = replace(dataset, info=info, verdicts=(*dataset.verdicts, *fresh))
-    _, files = _read_info(folder)
+    _, files, schema = _read_info(folder)
     # Votes are replaced in one step of their own: dying between the two files leaves a dataset that can be read.
     if fresh:
         with replacing(folder / "verdicts.parquet") as temporary:
-            _write_table(temporary, columns_of(changed)["verdicts"], SCHEMAS["verdicts"].arrow)
+            _write_table(temporary, columns_of(changed)["verdicts"], schemas(schema)["verdicts"].arrow)
     if dataset.info.reviewed != "votes":
         with replacing(folder / "dataset.json") as temporary:
-            _write_info(temporary, info, files)
+            _write_info(temporary, info, files, schema)
     return changed
 
 
-def _write_info(path: Path, info: DatasetInfo, files: Mapping[str, str]) -> None:
+def _write_info(path: Path, info: DatasetInfo, files: Mapping[str, str], schema: int) -> None:
     content = {
-        "schema": SCHEMA,
+        "schema": schema,
         "name": info.name,
         "version": info.version,
         "axis": info.axis,
         "k": info.k,
+        **({"combine": info.combine} if schema > 1 else {}),
         "label_source": info.label_source,
         "reviewed": info.reviewed,
         "licence": info.licence,
@@ -209,7 +215,7 @@ def columns_of(dataset: Dataset) -> dict[str, dict[str, Any]]:
     videos, frames, sets = dataset.videos, dataset.frames, dataset.sets
     ids = texts(dataset.frame_ids())
     label_ids = texts(dataset.info.label_space.ids)
-    known_time = frames.time_den > 0
+    known_time, later = frames.time_den > 0, dataset.schema > 1
     out: dict[str, dict[str, Any]] = {
         "videos": {
             "video_id": videos.video_id,
@@ -219,6 +225,7 @@ def columns_of(dataset: Dataset) -> dict[str, dict[str, Any]]:
             "n_frames": _nullable(videos.n_frames, -1),
             "path": _nullable(videos.path, ""),
             "codec": _nullable(videos.codec, ""),
+            **({"kind": videos.kind} if later else {}),
         },
         "frames": {
             "frame_id": ids,
@@ -233,6 +240,7 @@ def columns_of(dataset: Dataset) -> dict[str, dict[str, Any]]:
             "height": _nullable(frames.height, 0),
             "sha256": _nullable(frames.sha256, ""),
             "media": _nullable(frames.media, ""),
+            **({"as_input": frames.as_input, "recipe": _nullable(frames.recipe, "")} if later else {}),
         },
         "sets": {
             "set_id": sets.set_id[sets.set],
@@ -256,7 +264,38 @@ def columns_of(dataset: Dataset) -> dict[str, dict[str, Any]]:
         out["hints"] = {"set_id": sets.set_id[sets.set], "frame_id": ids[sets.frame], **hints}
     if dataset.verdicts:
         out["verdicts"] = {
-            name: [getattr(verdict, name) for verdict in dataset.verdicts] for name in SCHEMAS["verdicts"].names
+            name: [getattr(verdict, name) for verdict in dataset.verdicts] for name in schemas(1)["verdicts"].names
         }
         out["verdicts"]["labels"] = [list(verdict.labels) for verdict in dataset.verdicts]
+    return out | variant_columns(dataset)
+
+
+def variant_columns(dataset: Dataset) -> dict[str, dict[str, Any]]:
+    """The tables of variants and of what each set says beside its members, where there is anything to say."""
+    sets, variants = dataset.sets, dataset.variants
+    out: dict[str, dict[str, Any]] = {}
+    if variants is not None:
+        targets = variants.target.tolist()
+        out["variants"] = {
+            **{name: getattr(variants, name) for name in ("variant", "axis", "unit", "ordered", "role", "estimated")},
+            "fields": [_json(fields) for fields in variants.fields],
+            "levels": [list(levels) for levels in variants.levels],
+            "target": [target and target.name for target in targets],
+            "target_weights": [target and (target.weights or None) for target in targets],
+            "target_preprocessing": [target and _json(target.preprocessing) for target in targets],
+        }
+    if variants is not None or not sets.is_plain:
+        name = texts([NO_VARIANT] * len(sets)) if variants is None else variants.variant[sets.variant]
+        out["set_info"] = {
+            "set_id": sets.set_id,
+            "variant": _nullable(name, NO_VARIANT),
+            "group": sets.group,
+            "status": sets.status,
+            "reach": np.ma.masked_invalid(sets.reach).tolist(),
+            "margin": np.ma.masked_invalid(sets.margin).tolist(),
+        }
     return out
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(dict(value), sort_keys=True, ensure_ascii=False, allow_nan=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from strobe.core.dataset import NO_PTS
 from strobe.core.errors import InvalidFile, printable
 
-__all__ = ["SCHEMAS", "Column", "TableSchema", "read_table"]
+__all__ = ["Column", "TableSchema", "read_table", "schemas"]
 
 Column = NDArray[Any]
 
@@ -36,7 +36,7 @@ def _schema(**types: pa.DataType) -> pa.Schema:
 
 _TEXT, _INT, _FLOAT, _BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
-SCHEMAS: dict[str, TableSchema] = {
+_FIRST: dict[str, TableSchema] = {
     "videos": TableSchema(
         _schema(
             video_id=_TEXT, name=_TEXT, fps_num=_INT, fps_den=_INT, n_frames=_INT, path=_TEXT, codec=_TEXT
@@ -73,6 +73,34 @@ SCHEMAS: dict[str, TableSchema] = {
         {"label_right": -1, "seconds": float("nan"), "reason": "", "note": "", "page_version": ""},
     ),
 }  # fmt: skip
+
+
+def _wider(name: str, **types: pa.DataType) -> TableSchema:
+    first = _FIRST[name]
+    return TableSchema(_schema(**{one.name: one.type for one in first.arrow}, **types), {**first.nulls, "recipe": ""})
+
+
+_SECOND: dict[str, TableSchema] = {
+    **_FIRST,
+    "videos": _wider("videos", kind=_TEXT),
+    "frames": _wider("frames", as_input=_BOOL, recipe=_TEXT),
+    "variants": TableSchema(
+        _schema(
+            variant=_TEXT, fields=_TEXT, target=_TEXT, target_weights=_TEXT, target_preprocessing=_TEXT, axis=_TEXT,
+            unit=_TEXT, ordered=_BOOL, levels=pa.list_(_FLOAT), role=_TEXT, estimated=_BOOL,
+        ),
+        {"target": "", "target_weights": "", "target_preprocessing": "{}"},
+    ),
+    "set_info": TableSchema(
+        _schema(set_id=_TEXT, variant=_TEXT, group=_TEXT, status=_TEXT, reach=_FLOAT, margin=_FLOAT),
+        {"variant": "", "reach": float("nan"), "margin": float("nan")},
+    ),
+}  # fmt: skip
+
+
+def schemas(number: int) -> dict[str, TableSchema]:
+    """The tables of a folder format, 1 or 2."""
+    return _SECOND if number > 1 else _FIRST
 
 
 def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:

@@ -64,7 +64,7 @@ def _into(target: Path, make: Callable[[], Imported], *, media: MediaMode, hints
         raise StrobeError(f"{printable(target)} already holds a dataset; choose another folder or remove it first")
     if target.exists() and not target.is_dir():
         raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
-    if target.is_dir() and any(path.name != "media" and not path.name.endswith(".tmp") for path in target.iterdir()):
+    if target.is_dir() and any(path.name != "media" and not path.name.startswith(".") for path in target.iterdir()):
         raise StrobeError(f"{printable(target)} is not empty and holds no dataset; choose another folder")
     for half in target.rglob(".*.tmp") if target.is_dir() else ():  # what a killed import was writing
         half.unlink(missing_ok=True)

@@ -1,0 +1,144 @@
+"""Files that go together: killed at any system call, the next one who looks finds all the old or all the new."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from strobe.core.errors import CannotWrite, InvalidFile, StrobeError
+from strobe.core.files import replacing, settle, swapping, write_text
+
+OLD = {"a.txt": "old a", "sub/b.txt": "old b", "gone.txt": "to go"}
+NEW = {"a.txt": "new a", "sub/b.txt": "new b", "c.txt": "new c"}
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from strobe.core import files
+
+def swap(folder, at):
+    calls = 0
+
+    def deadly(real):
+        def call(*args, **options):
+            nonlocal calls
+            calls += 1
+            if calls > at:
+                os._exit(9)
+            return real(*args, **options)
+        return call
+
+    for name in ("rename", "replace", "unlink", "rmdir", "mkdir", "fsync", "open"):
+        setattr(os, name, deadly(getattr(os, name)))
+    with files.swapping(folder) as staged:
+        for name, content in (("a.txt", "new a"), ("sub/b.txt", "new b"), ("c.txt", "new c")):
+            staged.path(name).write_text(content)
+        staged.remove("gone.txt")
+    os._exit(0)
+
+# One child for each number of calls it may make; the first to get through is the last.
+for at in range(1000):
+    folder = Path(sys.argv[1]) / str(at)
+    for name, text in (("a.txt", "old a"), ("sub/b.txt", "old b"), ("gone.txt", "to go")):
+        files.write_text(folder / name, text)
+    child = os.fork()
+    if not child:
+        swap(folder, at)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+"""
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Every file of the folder, hidden ones and those of sub-folders too."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in files}
+
+
+def put(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        write_text(folder / name, text)
+
+
+def test_killed_before_every_call(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=True)
+    kills = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    outcomes = []
+    for folder in kills:
+        settle(folder)
+        shown = {name: text for name, text in content(folder).items() if not name.startswith(".")}
+        assert shown in (OLD, NEW), f"killed before call {folder.name}"
+        outcomes.append(shown == NEW)
+        with swapping(folder) as staged:  # the next start goes on, and leaves nothing of the killed one behind
+            staged.path("d.txt").write_text("d")
+        assert content(folder) == {**shown, "d.txt": "d"}
+        assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+    assert len(kills) > 20
+    assert outcomes == sorted(outcomes)  # one call decides
+    assert {*outcomes} == {False, True}
+
+
+def test_an_error_changes_nothing(tmp_path: Path) -> None:
+    put(tmp_path, OLD)
+    with pytest.raises(RuntimeError), swapping(tmp_path) as staged:  # noqa: PT012 (the body is what breaks)
+        staged.path("a.txt").write_text("half")
+        raise RuntimeError
+    assert content(tmp_path) == OLD
+    with pytest.raises(CannotWrite, match="the disk is full"), swapping(tmp_path) as staged:  # noqa: PT012
+        staged.path("a.txt").write_text("half")
+        raise OSError(28, "No space left on device")
+    assert content(tmp_path) == OLD
+
+
+def test_one_who_writes_is_not_swept_away(tmp_path: Path) -> None:
+    with replacing(tmp_path / "x.txt") as temporary, swapping(tmp_path) as one:
+        temporary.write_text("x")
+        one.path("a").write_text("1")
+        with swapping(tmp_path) as two:
+            two.path("b").write_text("2")
+        settle(tmp_path, sweep=True)
+    assert content(tmp_path) == {"x.txt": "x", "a": "1", "b": "2"}
+
+
+def test_what_nobody_holds_is_swept(tmp_path: Path) -> None:
+    (tmp_path / ".a.parquet.abcd1234.tmp").write_text("half")
+    (tmp_path / ".staging-abc").mkdir()
+    (tmp_path / ".staging-abc/put").write_text("half")
+    (tmp_path / ".mine.tmp").write_text("not ours")
+    settle(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+    settle(tmp_path, sweep=True)
+    assert content(tmp_path) == {".mine.tmp": "not ours"}
+
+
+@pytest.mark.parametrize("name", ["../out.txt", "/etc/out.txt", "link/out.txt", "", "a\0b", 7])
+@pytest.mark.parametrize("part", ["put", "gone"])
+def test_a_strangers_list_moves_nothing_outside(tmp_path: Path, name: object, part: str) -> None:
+    folder = tmp_path / "set"
+    (folder / ".committed/put").mkdir(parents=True)
+    (tmp_path / "out.txt").write_text("mine")
+    (folder / "link").symlink_to(tmp_path)
+    listing = {"put": [], "gone": [], part: [name]}
+    (folder / ".committed/these.json").write_text(json.dumps(listing))
+    with pytest.raises(InvalidFile, match="is no file of this folder"):
+        settle(folder)
+    assert (tmp_path / "out.txt").read_text() == "mine"
+    (folder / ".committed/these.json").write_text('{"put": 3}')
+    with pytest.raises(InvalidFile, match="not a list of files to swap"):
+        settle(folder)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_only_be_read(tmp_path: Path) -> None:
+    (tmp_path / ".committed/put").mkdir(parents=True)
+    (tmp_path / ".committed/put/a").write_text("new")
+    (tmp_path / ".committed/these.json").write_text('{"put": ["a"], "gone": []}')
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(StrobeError, match="a write was interrupted and has to be finished first"):
+            settle(tmp_path)
+    finally:
+        tmp_path.chmod(0o755)
