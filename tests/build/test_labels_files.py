@@ -89,11 +89,11 @@ def test_rows_outside_the_video(tmp_path: Path) -> None:
 
 
 def test_rows_find_their_video(tmp_path: Path) -> None:
-    rows = read_labels(write(tmp_path, "video,label\na.mp4,dog\na,cat\n/x/a.mp4,bird\nb,dog\n"))
-    grouped = by_video(rows, {"a": Path("/x/a.mp4"), "b": Path("/x/b.mov")}, source=Path("rows.csv"))
+    path = write(tmp_path, "video,label\na.mp4,dog\na,cat\n/x/a.mp4,bird\nb,dog\n")
+    grouped = by_video(path, {"a": Path("/x/a.mp4"), "b": Path("/x/b.mov")}, read=read_labels)
     assert [row.label for row in grouped["a"]] == ["dog", "cat", "bird"]
     with pytest.raises(InvalidFile, match=r"names 1 video\(s\) that were not given: b"):
-        by_video(rows, {"a": Path("/x/a.mp4")}, source=Path("rows.csv"))
+        by_video(path, {"a": Path("/x/a.mp4")}, read=read_labels)
 
 
 def test_anchors_by_frame_and_by_time(tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo, texts
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Silent
-from strobe.datasets.bring_media import bring_media, image_size_and_hash
+from strobe.datasets.bring_media import Bring, image_size_and_hash
 from strobe.datasets.media import MediaSource, decode_image, has_media
 
 
@@ -233,7 +232,7 @@ def test_frames_come_from_the_folder_and_nowhere_else(tmp_path: Path) -> None:
 
 
 def bring(source: Path, target: Path, names: list[str], mode: str = "copy"):
-    return bring_media(source, target, names, mode=mode, progress=Silent(), total=len(names))
+    return Bring(media=mode).files(source, target, names)
 
 
 def test_copy_link_and_resume(tmp_path: Path) -> None:

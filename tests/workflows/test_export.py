@@ -22,7 +22,7 @@ from strobe.core.records import Verdict
 from strobe.datasets import folder
 from strobe.datasets.sampled import Draw
 from strobe.workflows.export import export
-from strobe.workflows.import_dataset import FrameFiles, from_coco_vid, from_frames, from_vid_robust
+from strobe.workflows.import_dataset import Bring, FrameFiles, from_coco_vid, from_frames, from_vid_robust
 
 REFERENCE = Path(__file__).parents[2] / "../shared/reference/imagenet-vid-robust"
 
@@ -57,7 +57,7 @@ def made(root: Path, *, label_space: LabelSpace | None = None, keys: str = "clip
 
 @pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference folder is not at hand")
 def test_the_real_release_comes_back_byte_for_byte(tmp_path: Path) -> None:
-    from_vid_robust(REFERENCE, tmp_path / "set", media="none")
+    from_vid_robust(REFERENCE, tmp_path / "set", how=Bring(media="none"))
     export(tmp_path / "set", "imagenet-vid-robust", tmp_path / "out")
     for name in ("pmsets.json", "labels.json"):
         assert (tmp_path / "out/metadata" / name).read_bytes() == (REFERENCE / name).read_bytes()
@@ -84,7 +84,7 @@ def test_any_release_comes_back_byte_for_byte(made_up, tmp_path_factory: pytest.
     (root / "src/metadata").mkdir(parents=True)
     for name, content in zip(("pmsets", "labels"), made_up, strict=True):
         (root / f"src/metadata/{name}.json").write_text(json.dumps(content, indent=1))
-    from_vid_robust(root / "src", root / "set", media="none")
+    from_vid_robust(root / "src", root / "set", how=Bring(media="none"))
     export(root / "set", "imagenet-vid-robust", root / "out")
     for name in ("pmsets.json", "labels.json"):
         assert (root / "out/metadata" / name).read_bytes() == (root / "src/metadata" / name).read_bytes()

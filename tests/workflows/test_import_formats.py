@@ -17,6 +17,7 @@ from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.datasets.sampled import Draw
 from strobe.workflows.import_dataset import (
+    Bring,
     FrameFiles,
     from_coco_vid,
     from_frames,
@@ -91,7 +92,7 @@ def test_imagenet_vid_is_seeded_per_video(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
 
     def anchors(name: str, seed: int) -> dict[str, int]:
-        done = from_imagenet_vid(source, tmp_path / name, draw=Draw(seed=seed, k=2), media="none")
+        done = from_imagenet_vid(source, tmp_path / name, draw=Draw(seed=seed, k=2), how=Bring(media="none"))
         return {one.set_id.split("@")[0]: one.anchor.index for one in done.dataset}
 
     one = anchors("a", 1)
@@ -106,8 +107,8 @@ def test_imagenet_vid_is_seeded_per_video(tmp_path: Path) -> None:
 
 def test_imagenet_vid_with_and_without_media_has_the_same_frames(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src")
-    with_media = from_imagenet_vid(source, tmp_path / "a", media="link").dataset
-    without = from_imagenet_vid(source, tmp_path / "b", media="none").dataset
+    with_media = from_imagenet_vid(source, tmp_path / "a", how=Bring(media="link")).dataset
+    without = from_imagenet_vid(source, tmp_path / "b", how=Bring(media="none")).dataset
     assert with_media.frame_ids() == without.frame_ids()
     assert without.frames.width.tolist() == with_media.frames.width.tolist()
 
@@ -135,7 +136,7 @@ def test_broken_xml(tmp_path: Path, text: str, problem: str) -> None:
     for path in (source / "Annotations/VID/val/ILSVRC2015_val_00001000").iterdir():
         path.write_text(text)
     with pytest.raises(InvalidFile, match=problem) as caught:
-        from_imagenet_vid(source, tmp_path / "dst", media="none")
+        from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none"))
     assert "\n" not in str(caught.value)
     assert ".xml" in str(caught.value)
     assert not (tmp_path / "dst").exists()
@@ -145,7 +146,7 @@ def test_a_flat_box_keeps_its_label(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
     for path in (source / "Annotations/VID/val/ILSVRC2015_val_00001000").iterdir():
         path.write_text(xml([(TURTLE, 0, (3, 0, 3, 5))]))
-    data = from_imagenet_vid(source, tmp_path / "dst", media="none").dataset
+    data = from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none")).dataset
     mine = np.flatnonzero(data.frames.video == 1)
     assert all(data.labels_of(int(row)) for row in mine)
     assert not np.isin(data.boxes.frame, mine).any()
@@ -233,8 +234,8 @@ def test_youtube_vis_json_says_the_same(tmp_path: Path) -> None:
         ],
     }  # fmt: skip
     (tmp_path / "vis.json").write_text(json.dumps(vis))
-    one = from_coco_vid(tmp_path / "src/ann.json", tmp_path / "a", media="none").dataset
-    two = from_coco_vid(tmp_path / "vis.json", tmp_path / "b", media="none").dataset
+    one = from_coco_vid(tmp_path / "src/ann.json", tmp_path / "a", how=Bring(media="none")).dataset
+    two = from_coco_vid(tmp_path / "vis.json", tmp_path / "b", how=Bring(media="none")).dataset
     assert one.frame_ids() == two.frame_ids()
     assert one.labels.label.tolist() == two.labels.label.tolist()
     assert one.boxes.xyxy.tolist() == two.boxes.xyxy.tolist()
@@ -245,12 +246,14 @@ def test_coco_names_of_a_shipped_space_become_it(tmp_path: Path) -> None:
     youtube = space("youtube-bb")
     data["categories"] = [{"id": place, "name": name} for place, name in enumerate(reversed(youtube.names))]
     (tmp_path / "a.json").write_text(json.dumps(data))
-    done = from_coco_vid(tmp_path / "a.json", tmp_path / "a", media="none").dataset
+    done = from_coco_vid(tmp_path / "a.json", tmp_path / "a", how=Bring(media="none")).dataset
     assert done.info.label_space == youtube
-    named = from_coco_vid(tmp_path / "src/ann.json", tmp_path / "b", media="none", label_space="youtube-bb").dataset
+    named = from_coco_vid(
+        tmp_path / "src/ann.json", tmp_path / "b", how=Bring(media="none"), label_space="youtube-bb"
+    ).dataset
     assert named.info.label_space == youtube
     with pytest.raises(StrobeError, match="unknown class of imagenet-vid 'person'"):
-        from_coco_vid(tmp_path / "src/ann.json", tmp_path / "c", media="none", label_space="imagenet-vid")
+        from_coco_vid(tmp_path / "src/ann.json", tmp_path / "c", how=Bring(media="none"), label_space="imagenet-vid")
 
 
 @pytest.mark.parametrize(
@@ -278,7 +281,7 @@ def test_broken_coco(tmp_path: Path, change, problem: str) -> None:
     change(data)
     source.write_text(json.dumps(data))
     with pytest.raises(StrobeError, match=problem) as caught:
-        from_coco_vid(source, tmp_path / "dst", media="none")
+        from_coco_vid(source, tmp_path / "dst", how=Bring(media="none"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "dst").exists()
 
@@ -288,7 +291,7 @@ def test_boxes_without_area_are_counted(tmp_path: Path) -> None:
     data = json.loads(source.read_text())
     data["annotations"][0]["bbox"] = [1, 2, 0, 5]
     source.write_text(json.dumps(data))
-    assert "1 box(es) without an area" in from_coco_vid(source, tmp_path / "dst", media="none").notes[-1]
+    assert "1 box(es) without an area" in from_coco_vid(source, tmp_path / "dst", how=Bring(media="none")).notes[-1]
 
 
 def test_coco_wants_the_file_and_the_images(tmp_path: Path) -> None:
@@ -405,14 +408,14 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
 
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
-    from_imagenet_vid(source, tmp_path / "dst", media="none")
+    from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none"))
     with pytest.raises(StrobeError, match="already holds a dataset"):
-        from_imagenet_vid(source, tmp_path / "dst", media="none")
+        from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none"))
     (tmp_path / "file").write_text("")
     with pytest.raises(StrobeError, match="is a file"):
-        from_imagenet_vid(source, tmp_path / "file", media="none")
+        from_imagenet_vid(source, tmp_path / "file", how=Bring(media="none"))
     with pytest.raises(StrobeError, match="is not empty and holds no dataset"):
-        from_imagenet_vid(source, tmp_path / "src", media="none")
+        from_imagenet_vid(source, tmp_path / "src", how=Bring(media="none"))
 
 
 def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,4 +475,4 @@ def test_hints_of_images_that_cannot_be_read_are_unknown(tmp_path: Path) -> None
     assert (np.isnan(hints.motion) == (dataset.sets.frame == broken)).all()
     assert first.dataset.hints is None
     with pytest.raises(StrobeError, match="--hints are computed from the images"):
-        from_frames(source, tmp_path / "x", files=FrameFiles(label=("dog",)), media="none", hints=True)
+        from_frames(source, tmp_path / "x", files=FrameFiles(label=("dog",)), how=Bring(media="none", hints=True))

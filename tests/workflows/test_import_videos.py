@@ -13,6 +13,7 @@ from strobe.datasets import folder
 from strobe.datasets.sampled import Draw
 from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.import_dataset import (
+    Bring,
     FrameFiles,
     from_frames,
     from_youtube_bb,
@@ -127,7 +128,7 @@ def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:
     args = {"files": files, "draw": Draw(k=4)}
     plain = from_frames(tmp_path / "built/media", tmp_path / "plain", **args).dataset
     assert plain.hints is None
-    hinted = from_frames(tmp_path / "built/media", tmp_path / "hinted", hints=True, **args)
+    hinted = from_frames(tmp_path / "built/media", tmp_path / "hinted", how=Bring(hints=True), **args)
     assert hinted.notes == ()
     assert hinted.dataset.frame_ids() == plain.frame_ids()
     kept = folder.read(tmp_path / "hinted").hints

@@ -5,7 +5,7 @@ A row names its video by file name, with or without its ending. Times are second
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -221,14 +221,16 @@ class _Row(Protocol):
 AnyRow = TypeVar("AnyRow", bound=_Row)
 
 
-def by_video(rows: Iterable[AnyRow], videos: Mapping[str, Path], *, source: Path) -> dict[str, list[AnyRow]]:
-    """The rows of each video by the video's name; an error where rows name a video that was not given."""
+def by_video(
+    source: Path | Sequence[AnyRow], videos: Mapping[str, Path], *, read: Callable[[Path], Sequence[AnyRow]]
+) -> dict[str, list[AnyRow]]:
+    """The rows (of a file, or as they are) of each video by its name; an error where they name one not given."""
     known = {name: name for name in videos}
     known |= {path.name: name for name, path in videos.items()}
     known |= {str(path): name for name, path in videos.items()}
     grouped: dict[str, list[AnyRow]] = {name: [] for name in videos}
     strangers: dict[str, None] = {}
-    for row in rows:
+    for row in read(source) if isinstance(source, Path) else source:
         name = known.get(row.video)
         if name is None:
             strangers[row.video] = None
@@ -237,7 +239,7 @@ def by_video(rows: Iterable[AnyRow], videos: Mapping[str, Path], *, source: Path
     if strangers:
         names = ", ".join(printable(name) for name in list(strangers)[:3])
         raise InvalidFile(
-            source,
+            source if isinstance(source, Path) else "rows given",
             f"names {len(strangers)} video(s) that were not given: {names}{', …' if len(strangers) > 3 else ''}",
             hint="give those videos too, or remove the rows",
         )

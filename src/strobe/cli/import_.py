@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from fractions import Fraction
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,8 @@ from strobe.cli.said import counted
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
-    from strobe.datasets.sampled import Imported
+    from strobe.core.ports import Progress
+    from strobe.workflows.import_dataset import Bring, Draw, Imported
 
 __all__ = ["command"]
 
@@ -28,9 +30,38 @@ _k = click.option("--k", type=int, default=10, show_default=True, help="Frames b
 _space = click.option("--label-space", help="A shipped label space to find the classes in, e.g. imagenet-vid.")
 
 
-def _two_places(function: Callable[..., Any]) -> Callable[..., Any]:
-    function = click.argument("dst", type=folder(exists=False))(function)
-    return click.argument("src", type=_FILE)(function)
+_Answer = Callable[..., "Imported"]
+
+
+def _format(*, media: bool = True, drawn: bool = False) -> Callable[[_Answer], Callable[..., None]]:
+    """The two places and the options formats share; what the function brings is said.
+
+    It is handed `how` (or `say`, where `media` is off and frames are decoded) and, where anchors are `drawn`, `draw`.
+    """
+
+    def shared(function: _Answer) -> Callable[..., None]:
+        @wraps(function)
+        def run(src: Path, dst: Path, quiet: bool, as_json: bool, **given: Any) -> None:
+            from strobe.workflows.import_dataset import Bring, Draw
+
+            say = progress(quiet=quiet or as_json)
+            if media:
+                mode, hints = given.pop("media"), given.pop("hints")
+                given["how"] = Bring(media="none" if given.pop("no_media") else mode, hints=hints, progress=say)
+            else:
+                given["say"] = say
+            if drawn:
+                given["draw"] = Draw(k=given.pop("k"), seed=given.pop("seed"))
+            _say(function(src, dst, **given), dst, as_json=as_json)
+
+        places = (click.argument("src", type=_FILE), click.argument("dst", type=folder(exists=False)))
+        brought = (_media, _no_media, _hints) if media else ()
+        before, after = ((_k,), (seed_option,)) if drawn else ((), ())
+        for add in reversed((*places, *before, *brought, *after, quiet_option, json_option)):
+            run = add(run)
+        return run
+
+    return shared
 
 
 def _say(done: "Imported", dst: Path, *, as_json: bool) -> None:
@@ -48,10 +79,6 @@ def _say(done: "Imported", dst: Path, *, as_json: bool) -> None:
         f"{counted(len(dataset.frames), 'frame')}, {counted(len(dataset.info.label_space), 'class')}{boxes}, "
         f"labels by {dataset.info.label_source}"
     )
-
-
-def _mode(media: str, *, no_media: bool) -> Any:
-    return "none" if no_media else cast(Any, media)
 
 
 class _Formats(click.Group):
@@ -82,20 +109,12 @@ def command() -> None:
     short_help="The public release of ImageNet-Vid-Robust.",
     epilog="Example: strobe import imagenet-vid-robust imagenet-vid-robust/ data/vid --no-media",
 )
-@_two_places
-@_media
-@_no_media
-@_hints
-@quiet_option
-@json_option
-def vid_robust(src: Path, dst: Path, media: str, no_media: bool, hints: bool, quiet: bool, as_json: bool) -> None:
+@_format()
+def vid_robust(src: Path, dst: Path, how: "Bring") -> "Imported":
     """ImageNet-Vid-Robust as released: SRC has metadata/{pmsets,labels}.json and val/<video>/<frame>.JPEG."""
     from strobe.workflows.import_dataset import from_vid_robust
 
-    done = from_vid_robust(
-        src, dst, media=_mode(media, no_media=no_media), hints=hints, progress=progress(quiet=quiet or as_json)
-    )  # fmt: skip
-    _say(done, dst, as_json=as_json)
+    return from_vid_robust(src, dst, how=how)
 
 
 @command.command(
@@ -103,25 +122,17 @@ def vid_robust(src: Path, dst: Path, media: str, no_media: bool, hints: bool, qu
     short_help="The public release of YTBB-Robust; its annotations become votes.",
     epilog="Example: strobe import ytbb-robust ytbb-robust/ data/ytbb --pairs pair_labels.json",
 )
-@_two_places
 @click.option("--anchors", type=_FILE, help="Anchor annotations (JSON); default: anchor_labels.json below SRC.")
 @click.option("--pairs", type=_FILE, help="Pair annotations (JSON); default: pair_labels.json below SRC.")
 @click.option("--listed", type=_FILE, help="CSV ytid,time_ms,label of the listed anchors; default: looked for.")
-@_media
-@_no_media
-@_hints
-@quiet_option
-@json_option
+@_format()
 def ytbb_robust(
-    src: Path, dst: Path, anchors: Path | None, pairs: Path | None, listed: Path | None, media: str, no_media: bool,
-    hints: bool, quiet: bool, as_json: bool,
-) -> None:  # fmt: skip
+    src: Path, dst: Path, anchors: Path | None, pairs: Path | None, listed: Path | None, how: "Bring"
+) -> "Imported":
     """YTBB-Robust as released: frames in ytbb_videos/<id>_<ms>/, anchor and pair annotations become votes."""
     from strobe.workflows.import_dataset import YtbbFiles, from_ytbb_robust
 
-    files = YtbbFiles(anchors=anchors, pairs=pairs, listed=listed)
-    mode, say = _mode(media, no_media=no_media), progress(quiet=quiet or as_json)
-    _say(from_ytbb_robust(src, dst, files=files, media=mode, hints=hints, progress=say), dst, as_json=as_json)
+    return from_ytbb_robust(src, dst, files=YtbbFiles(anchors=anchors, pairs=pairs, listed=listed), how=how)
 
 
 @command.command(
@@ -129,36 +140,13 @@ def ytbb_robust(
     short_help="ILSVRC 2015/2017 ImageNet-Vid with boxes and tracks.",
     epilog="Example: strobe import imagenet-vid ILSVRC2015/ data/vid --split val",
 )
-@_two_places
 @click.option("--split", default="val", show_default=True, help="The folder below Data/VID and Annotations/VID.")
-@_k
-@_media
-@_no_media
-@_hints
-@seed_option
-@quiet_option
-@json_option
-def imagenet_vid(
-    src: Path,
-    dst: Path,
-    split: str,
-    k: int,
-    media: str,
-    no_media: bool,
-    hints: bool,
-    seed: int,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+@_format(drawn=True)
+def imagenet_vid(src: Path, dst: Path, split: str, draw: "Draw", how: "Bring") -> "Imported":
     """ILSVRC 2015/2017 ImageNet-Vid: labels, boxes and tracks from the XML; one drawn anchor per video."""
-    from strobe.datasets.sampled import Draw
     from strobe.workflows.import_dataset import from_imagenet_vid
 
-    done = from_imagenet_vid(
-        src, dst, split=split, draw=Draw(k=k, seed=seed), media=_mode(media, no_media=no_media), hints=hints,
-        progress=progress(quiet=quiet or as_json),
-    )  # fmt: skip
-    _say(done, dst, as_json=as_json)
+    return from_imagenet_vid(src, dst, split=split, draw=draw, how=how)
 
 
 @command.command(
@@ -166,27 +154,23 @@ def imagenet_vid(
     short_help="Youtube-BB's CSV and a folder of videos.",
     epilog="Example: strobe import youtube-bb yt_bb_detection_validation.csv data/ytbb --videos videos/",
 )
-@_two_places
 @click.option("--videos", type=_FILE, help="Folder of videos named by YouTube id; default: where the CSV lies.")
 @click.option("--anchors", type=_FILE, help="CSV ytid,time_ms,label of given anchors; default: one drawn per video.")
 @_k
 @click.option("--reference", is_flag=True, help="Store no frames; decode them from the videos when predicting.")
 @click.option("--workers", type=int, default=1, show_default=True, help="Processes that decode.")
 @seed_option
-@quiet_option
-@json_option
+@_format(media=False)
 def youtube_bb(
     src: Path, dst: Path, videos: Path | None, anchors: Path | None, k: int, reference: bool, workers: int, seed: int,
-    quiet: bool, as_json: bool,
-) -> None:  # fmt: skip
+    say: "Progress",
+) -> "Imported":  # fmt: skip
     """Youtube-BB: its CSV (or .csv.gz) and a folder of videos; members are scored with their anchor's labels."""
     from strobe.workflows.import_dataset import from_youtube_bb
 
-    done = from_youtube_bb(
-        src, dst, videos=videos, anchors=anchors, k=k, seed=seed, reference=reference, workers=workers,
-        progress=progress(quiet=quiet or as_json),
-    )  # fmt: skip
-    _say(done, dst, as_json=as_json)
+    return from_youtube_bb(
+        src, dst, videos=videos, anchors=anchors, k=k, seed=seed, reference=reference, workers=workers, progress=say
+    )
 
 
 @command.command(
@@ -194,33 +178,20 @@ def youtube_bb(
     short_help="COCO video JSON or YouTube-VIS JSON.",
     epilog="Example: strobe import coco-vid annotations.json data/mine --images images/",
 )
-@_two_places
 @click.option(
     "--images",
     type=_FILE,
     help="The folder file names are relative to; default: where the JSON lies, or images/ there.",
 )
 @_space
-@_k
-@_media
-@_no_media
-@_hints
-@seed_option
-@quiet_option
-@json_option
+@_format(drawn=True)
 def coco_vid(
-    src: Path, dst: Path, images: Path | None, label_space: str | None, k: int, media: str, no_media: bool,
-    hints: bool, seed: int, quiet: bool, as_json: bool,
-) -> None:  # fmt: skip
+    src: Path, dst: Path, images: Path | None, label_space: str | None, draw: "Draw", how: "Bring"
+) -> "Imported":
     """COCO video JSON (videos, images with frame_id, annotations with instance_id), or YouTube-VIS JSON."""
-    from strobe.datasets.sampled import Draw
     from strobe.workflows.import_dataset import from_coco_vid
 
-    done = from_coco_vid(
-        src, dst, images=images, label_space=label_space, draw=Draw(k=k, seed=seed),
-        media=_mode(media, no_media=no_media), hints=hints, progress=progress(quiet=quiet or as_json),
-    )  # fmt: skip
-    _say(done, dst, as_json=as_json)
+    return from_coco_vid(src, dst, images=images, label_space=label_space, draw=draw, how=how)
 
 
 @command.command(
@@ -228,7 +199,6 @@ def coco_vid(
     short_help="A folder of frames per video and a CSV of labels.",
     epilog="Example: strobe import frames clips/ data/mine --labels labels.csv --fps 30",
 )
-@_two_places
 @click.option("--labels", type=_FILE, help="CSV video,label and, for a part, frame or start_s,end_s; default: "
                                            "SRC/labels.csv.")  # fmt: skip
 @click.option("--label", multiple=True, help="A class every frame shows; may be given several times.")
@@ -238,32 +208,19 @@ def coco_vid(
 @click.option("--label-source", type=click.Choice(["frame", "anchor"]), default="frame", show_default=True,
               help="Whose labels score a member.")  # fmt: skip
 @click.option("--fps", help="Frames per second, e.g. 25 or 30000/1001; needed for times.")
-@_k
-@_media
-@_no_media
-@_hints
-@seed_option
-@quiet_option
-@json_option
+@_format(drawn=True)
 def frames(
     src: Path, dst: Path, labels: Path | None, label: tuple[str, ...], boxes: Path | None, anchors: Path | None,
-    label_space: str | None, label_source: str, fps: str | None, k: int, media: str, no_media: bool, hints: bool,
-    seed: int, quiet: bool, as_json: bool,
-) -> None:  # fmt: skip
+    label_space: str | None, label_source: str, fps: str | None, draw: "Draw", how: "Bring",
+) -> "Imported":  # fmt: skip
     """A folder of frames per video: SRC/<video>/<frame>.jpg, labels by CSV."""
-    from strobe.datasets.sampled import Draw
     from strobe.workflows.import_dataset import FrameFiles, from_frames
 
     files = FrameFiles(
         labels=labels, label=label, boxes=boxes, anchors=anchors, label_space=label_space,
         label_source=cast(Any, label_source), fps=_fraction(fps),
     )  # fmt: skip
-    mode, say = _mode(media, no_media=no_media), progress(quiet=quiet or as_json)
-    _say(
-        from_frames(src, dst, files=files, draw=Draw(k=k, seed=seed), media=mode, hints=hints, progress=say),
-        dst,
-        as_json=as_json,
-    )
+    return from_frames(src, dst, files=files, draw=draw, how=how)
 
 
 def _fraction(text: str | None) -> Fraction | None:

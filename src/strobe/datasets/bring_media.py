@@ -4,15 +4,16 @@ import hashlib
 import io
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.files import make_folder, write_bytes
-from strobe.core.ports import Progress
+from strobe.core.ports import Progress, Silent
 
-__all__ = ["MediaMode", "bring_media", "image_size_and_hash"]
+__all__ = ["Bring", "MediaMode", "image_size_and_hash", "linked"]
 
 _ORIENTATION = 0x0112
 
@@ -20,48 +21,63 @@ MediaMode = Literal["copy", "link", "none"]
 """`copy` the files, hard-`link` them (the same bytes, no second copy; copied where the disk cannot), or `none`."""
 
 
-def bring_media(
-    source: Path, target: Path, names: Iterable[str], *, mode: MediaMode, progress: Progress, total: int
-) -> dict[str, tuple[str, tuple[int, int]]]:
-    """Put source/NAME at target/media/NAME for every name; sha256 and (width, height) of each come back.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bring:
+    """How an import goes: what becomes of the images, whether hints are made from them, where progress is said."""
 
-    Files already there with the same size are not copied again, so the same command resumes.
-    """
-    wanted = list(names)
-    for name in wanted:
-        if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute() or "\\" in name:
-            raise StrobeError(f"the frame name {printable(name)!r} leaves the release's folder; it is refused")
-    missing = [name for name in wanted if not (source / name).is_file()]
-    if missing:
-        raise StrobeError(
-            f"{len(missing)} of {total} images are missing under {printable(source)}, first {printable(missing[0])}; "
-            "complete the download, or use --no-media"
-        )
-    found = {}
-    with progress.task("images", total) as advance:
-        for name in wanted:
-            origin, place = source / name, target / "media" / name
-            if not (place.is_file() and place.stat().st_size == origin.stat().st_size):
-                make_folder(place.parent)
-                _place(origin, place, mode)
-            found[name] = image_size_and_hash(place)
-            advance(1)
-    return found
+    media: MediaMode = "copy"
+    hints: bool = False
+    progress: Progress = field(default_factory=Silent)
+
+    def __post_init__(self) -> None:
+        if self.hints and self.media == "none":
+            raise InvalidValue("--hints are computed from the images; leave --no-media away")
+
+    def files(self, source: Path, target: Path, names: Collection[str]) -> dict[str, tuple[str, tuple[int, int]]]:
+        """Put source/NAME at target/media/NAME for every name; sha256 and (width, height) of each come back.
+
+        Files already there with the same size are not copied again, so the same command resumes. Nothing comes back
+        where media stay behind.
+        """
+        if self.media == "none":
+            return {}
+        for name in names:
+            if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute() or "\\" in name:
+                raise StrobeError(f"the frame name {printable(name)!r} leaves the release's folder; it is refused")
+        missing = [name for name in names if not (source / name).is_file()]
+        if missing:
+            raise StrobeError(
+                f"{len(missing)} of {len(names)} images are missing under {printable(source)}, first "
+                f"{printable(missing[0])}; complete the download, or use --no-media"
+            )
+        found = {}
+        with self.progress.task("images", len(names)) as advance:
+            for name in names:
+                origin, place = source / name, target / "media" / name
+                if not (place.is_file() and place.stat().st_size == origin.stat().st_size):
+                    make_folder(place.parent)
+                    if self.media != "link" or not linked(origin.resolve(), place):
+                        write_bytes(place, _content(origin))
+                found[name] = image_size_and_hash(place)
+                advance(1)
+        return found
 
 
-def _place(origin: Path, place: Path, mode: MediaMode) -> None:
-    if mode == "link":
-        try:
-            place.unlink(missing_ok=True)
-            os.link(origin.resolve(), place)
-            return
-        except OSError:
-            pass  # another disk, or a file system without links: a copy serves
+def linked(origin: Path, place: Path) -> bool:
+    """Hard-link the file; False where the disk cannot, and a copy serves."""
     try:
-        content = origin.read_bytes()
+        place.unlink(missing_ok=True)
+        os.link(origin, place)
+    except OSError:  # another disk, or a file system without links
+        return False
+    return True
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except OSError as error:
-        raise StrobeError(f"cannot read {printable(origin)}: {error.strerror}") from error
-    write_bytes(place, content)
+        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
 
 
 def image_size_and_hash(path: Path) -> tuple[str, tuple[int, int]]:

@@ -1,6 +1,5 @@
 """Putting a dataset's stored frames at the places another format wants them."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.files import make_folder, write_bytes
 from strobe.core.ports import Progress
-from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.bring_media import MediaMode, linked
 from strobe.datasets.media import MediaSource
 
 __all__ = ["export_media"]
@@ -32,15 +31,6 @@ def export_media(
             origin, place = source.path(row), target / name
             if not (place.is_file() and origin.is_file() and place.stat().st_size == origin.stat().st_size):
                 make_folder(place.parent)
-                if mode != "link" or not _linked(origin, place):
+                if mode != "link" or not linked(origin, place):
                     write_bytes(place, source.read_encoded(row))
             advance(1)
-
-
-def _linked(origin: Path, place: Path) -> bool:
-    try:
-        place.unlink(missing_ok=True)
-        os.link(origin, place)
-    except OSError:  # another disk, or a file system without links: a copy serves
-        return False
-    return True

@@ -14,8 +14,7 @@ from typing import Any
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Progress
-from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.bring_media import Bring
 from strobe.datasets.sampled import (
     Draw,
     Imported,
@@ -46,14 +45,7 @@ class _Clip:
 
 
 def import_coco_vid(
-    source: Path,
-    target: Path,
-    *,
-    images: Path | None,
-    label_space: str | None,
-    draw: Draw,
-    media: MediaMode,
-    progress: Progress,
+    source: Path, target: Path, *, images: Path | None, label_space: str | None, draw: Draw, how: Bring
 ) -> Imported:
     """Candidate sets with labels, boxes and tracks; `images` is the folder file names are relative to."""
     if source.is_dir():
@@ -75,14 +67,14 @@ def import_coco_vid(
         if clip.keys
     ]
     root = images or _image_folder(source, clips)
-    if media != "none" and not root.is_dir():
+    if how.media != "none" and not root.is_dir():
         raise StrobeError(f"no such folder: {printable(root)}; name the folder of the images with --images")
     # Labels alone (category_ids) make no detection dataset.
-    boxed = bool(data["annotations"])
-    origin = Origin(name=source.stem, format="coco-vid", label_space=chosen, facts={"source": source.name})
-    done = import_sampled(
-        videos, origin, draw, media_root=root, target=target, media=media, progress=progress, with_boxes=boxed
-    )
+    origin = Origin(
+        name=source.stem, format="coco-vid", label_space=chosen, media_root=root, with_boxes=bool(data["annotations"]),
+        facts={"source": source.name},
+    )  # fmt: skip
+    done = import_sampled(videos, target, origin=origin, draw=draw, how=how)
     flat = (f"{n_flat} box(es) without an area were left out; their labels stay",) if n_flat else ()
     return Imported(dataset=done.dataset, notes=(*done.notes, *flat))
 

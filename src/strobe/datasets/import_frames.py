@@ -13,8 +13,7 @@ from typing import Literal
 
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Progress
-from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.bring_media import Bring
 from strobe.datasets.sampled import Draw, Imported, Origin, Seen, SeenBox, SourceVideo, import_sampled
 
 __all__ = ["IMAGE_ENDINGS", "NamesAt", "find_frames", "import_frames"]
@@ -68,8 +67,7 @@ def import_frames(
     fps: Fraction | None,
     name: str,
     draw: Draw,
-    media: MediaMode,
-    progress: Progress,
+    how: Bring,
 ) -> Imported:
     """Candidate sets; a frame's boxes name its classes too."""
     videos = [
@@ -81,11 +79,11 @@ def import_frames(
         )
         for video, keys in sorted(frames.items())
     ]
-    origin = Origin(name=name, format="frames", label_space=label_space)
-    return import_sampled(
-        videos, origin, draw, media_root=source, target=target, media=media, progress=progress,
-        label_source=label_source, with_boxes=any(boxes.values()),
+    origin = Origin(
+        name=name, format="frames", label_space=label_space, media_root=source, label_source=label_source,
+        with_boxes=any(boxes.values()),
     )  # fmt: skip
+    return import_sampled(videos, target, origin=origin, draw=draw, how=how)
 
 
 def _see(

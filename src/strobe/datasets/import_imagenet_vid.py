@@ -12,16 +12,13 @@ from typing import Any
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
-from strobe.core.ports import Progress
-from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.bring_media import Bring
 from strobe.datasets.sampled import Draw, Imported, Origin, Seen, SeenBox, SourceVideo, import_sampled
 
 __all__ = ["import_imagenet_vid", "read_annotation"]
 
 
-def import_imagenet_vid(
-    source: Path, target: Path, *, split: str, draw: Draw, media: MediaMode, progress: Progress
-) -> Imported:
+def import_imagenet_vid(source: Path, target: Path, *, split: str, draw: Draw, how: Bring) -> Imported:
     """Candidate sets with labels, boxes and tracks. Frames are listed by their annotations, so images may be away."""
     root = _root(source)
     annotations, images = root / "Annotations/VID" / split, root / "Data/VID"
@@ -29,7 +26,7 @@ def import_imagenet_vid(
         there = sorted(path.name for path in (root / "Annotations/VID").iterdir() if path.is_dir())
         choice = f"--split can be {', '.join(there)}" if there else "it is empty"
         raise StrobeError(f"{printable(root)} has no Annotations/VID/{printable(split)}; {choice}")
-    if media != "none" and not (images / split).is_dir():
+    if how.media != "none" and not (images / split).is_dir():
         raise StrobeError(f"{printable(root)} has no Data/VID/{printable(split)}; get the images, or use --no-media")
     videos = [_video(folder, annotations.parent) for folder in _video_folders(annotations)]
     if not videos:
@@ -38,12 +35,12 @@ def import_imagenet_vid(
         name=f"imagenet-vid-{split}",
         format="imagenet-vid",
         label_space=space("imagenet-vid"),
+        media_root=images,
+        with_boxes=True,
         licence="ImageNet terms of access (non-commercial research); not distributed with strobe",
         facts={"split": split},
     )
-    return import_sampled(
-        videos, origin, draw, media_root=images, target=target, media=media, progress=progress, with_boxes=True
-    )
+    return import_sampled(videos, target, origin=origin, draw=draw, how=how)
 
 
 def _root(source: Path) -> Path:

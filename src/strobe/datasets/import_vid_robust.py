@@ -4,28 +4,26 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.builder import DatasetBuilder, frame_list_digest
-from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import space
-from strobe.core.ports import Progress
-from strobe.datasets.bring_media import MediaMode, bring_media
+from strobe.datasets.bring_media import Bring
+from strobe.datasets.sampled import Imported
 
 __all__ = ["import_vid_robust"]
 
 _K = 10
 
 
-def import_vid_robust(source: Path, target: Path, *, media: MediaMode, progress: Progress) -> Dataset:
+def import_vid_robust(source: Path, target: Path, *, how: Bring) -> Imported:
     """The released sets; members carry their own labels. Media go to target/media, tables are the caller's to write."""
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the release's folder (with metadata/ and val/)")
     pmsets_path, labels_path = _find(source, "pmsets.json"), _find(source, "labels.json")
     pmsets, labels = read_json(pmsets_path), read_json(labels_path)
     _check(pmsets_path, pmsets, labels_path, labels)
-    files = {}
-    if media != "none":
-        files = bring_media(source, target, labels, mode=media, progress=progress, total=len(labels))
+    files = how.files(source, target, labels)
 
     by_video: dict[str, list[str]] = {}
     for key in labels:
@@ -58,9 +56,9 @@ def import_vid_robust(source: Path, target: Path, *, media: MediaMode, progress:
         label_source="frame",
         reviewed="release",
         licence="ImageNet terms of access (non-commercial research); not distributed with strobe",
-        provenance={"format": "imagenet-vid-robust", "media": media != "none"},
+        provenance={"format": "imagenet-vid-robust", "media": how.media != "none"},
     )
-    return grown.build(info, root=target)
+    return Imported(dataset=grown.build(info, root=target))
 
 
 def _find(source: Path, name: str) -> Path:

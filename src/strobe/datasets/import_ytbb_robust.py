@@ -15,9 +15,9 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import space
-from strobe.core.ports import Progress
 from strobe.core.records import frame_id
-from strobe.datasets.bring_media import MediaMode, bring_media
+from strobe.datasets.bring_media import Bring
+from strobe.datasets.sampled import Imported
 
 __all__ = ["YtbbFiles", "import_ytbb_robust"]
 
@@ -36,9 +36,7 @@ class YtbbFiles:
     listed: Path | None = None
 
 
-def import_ytbb_robust(
-    source: Path, target: Path, *, files: YtbbFiles, media: MediaMode, progress: Progress
-) -> Dataset:
+def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Bring) -> Imported:
     """Candidate sets and the release's votes; the reviewed sets follow from them. Members carry the anchor's labels."""
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of the ytbb-robust release")
@@ -62,10 +60,9 @@ def import_ytbb_robust(
         notes.append(f"no pair annotations found (--pairs): sets hold {what}")
 
     keys = sorted({key for anchor, members in pairs.items() for key in (anchor, *members)} | set(anchors))
-    found = {}
-    if media != "none":
-        found = bring_media(root, target, keys, mode=media, progress=progress, total=len(keys))
-    return _assemble(anchors_path, target, given, anchors, pairs, found, notes)
+    found = how.files(root, target, keys)
+    dataset = _assemble(anchors_path, target, given, anchors, pairs, found, notes)
+    return Imported(dataset=dataset, notes=tuple(notes))
 
 
 def _assemble(

@@ -15,8 +15,7 @@ from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.labels import LabelSpace, space
-from strobe.core.ports import Progress
-from strobe.datasets.bring_media import MediaMode, bring_media
+from strobe.datasets.bring_media import Bring
 
 __all__ = ["Draw", "Imported", "Origin", "Seen", "SeenBox", "SourceVideo", "import_sampled", "label_space_for"]
 
@@ -70,11 +69,14 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a dataset comes from, for dataset.json."""
+    """Where a dataset comes from: the folder of its images, and what goes into dataset.json."""
 
     name: str
     format: str
     label_space: LabelSpace
+    media_root: Path
+    label_source: Literal["frame", "anchor"] = "frame"
+    with_boxes: bool = False
     licence: str = ""
     facts: Mapping[str, object] = field(default_factory=dict)
 
@@ -94,18 +96,7 @@ class _Drawn:
     seen: Mapping[int, Seen]
 
 
-def import_sampled(
-    videos: Sequence[SourceVideo],
-    origin: Origin,
-    draw: Draw,
-    *,
-    media_root: Path,
-    target: Path,
-    media: MediaMode,
-    progress: Progress,
-    label_source: Literal["frame", "anchor"] = "frame",
-    with_boxes: bool = False,
-) -> Imported:
+def import_sampled(videos: Sequence[SourceVideo], target: Path, *, origin: Origin, draw: Draw, how: Bring) -> Imported:
     """Draw the sets, bring their frames to target/media, and make the dataset.
 
     An anchor is drawn among a video's labelled frames with a seed of its own per video, so that other videos do not
@@ -115,9 +106,9 @@ def import_sampled(
     drawn: list[_Drawn] = []
     bare: list[str] = []
     left_out = 0
-    with progress.task("videos", len(videos)) as advance:
+    with how.progress.task("videos", len(videos)) as advance:
         for video in videos:
-            sets, missed = _draw(video, draw, label_source)
+            sets, missed = _draw(video, draw, origin.label_source)
             left_out += missed
             drawn += sets
             if not sets:
@@ -130,8 +121,7 @@ def import_sampled(
         notes.append(f"{len(bare)} video(s) without a labelled frame were left out, first {printable(bare[0])}")
     if left_out:
         notes.append(f"{left_out} unlabelled frame(s) near an anchor were left out")
-    dataset = _build(drawn, origin, draw, media_root, target, media, progress, label_source, with_boxes, notes)
-    return Imported(dataset=dataset, notes=tuple(notes))
+    return Imported(dataset=_build(drawn, target, origin, draw, how, notes), notes=tuple(notes))
 
 
 def _draw(video: SourceVideo, draw: Draw, label_source: str) -> tuple[list[_Drawn], int]:
@@ -170,21 +160,10 @@ def _video_id(video: SourceVideo) -> str:
 
 
 def _build(
-    drawn: Sequence[_Drawn],
-    origin: Origin,
-    draw: Draw,
-    media_root: Path,
-    target: Path,
-    media: MediaMode,
-    progress: Progress,
-    label_source: Literal["frame", "anchor"],
-    with_boxes: bool,
-    notes: Sequence[str],
+    drawn: Sequence[_Drawn], target: Path, origin: Origin, draw: Draw, how: Bring, notes: Sequence[str]
 ) -> Dataset:
     keys = list(dict.fromkeys(one.video.keys[index] for one in drawn for index in one.seen))
-    files = {}
-    if media != "none":
-        files = bring_media(media_root, target, keys, mode=media, progress=progress, total=len(keys))
+    files = how.files(origin.media_root, target, keys)
     grown = DatasetBuilder()
     videos: dict[str, int] = {}
     rows: dict[str, int] = {}
@@ -214,18 +193,18 @@ def _build(
         name=origin.name,
         label_space=origin.label_space,
         k=draw.k,
-        label_source=label_source,
+        label_source=origin.label_source,
         licence=origin.licence,
         provenance={
             "format": origin.format,
-            "media": media != "none",
+            "media": how.media != "none",
             "anchors": "drawn" if draw.anchors is None else "given",
             "seed": draw.seed,
             "notes": list(notes),
             **origin.facts,
         },
     )
-    return grown.build(info, with_boxes=with_boxes, root=target)
+    return grown.build(info, with_boxes=origin.with_boxes, root=target)
 
 
 def label_space_for(names: Sequence[str], *, requested: str | None, own_name: str) -> LabelSpace:

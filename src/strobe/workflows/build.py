@@ -30,17 +30,17 @@ __all__ = ["BuildOptions", "Built", "build"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """What to build. `labels`, `boxes` and `anchors` are files; `label` names classes of every video.
+    """What to build. `labels`, `boxes` and `anchors` are files or rows; `label` names classes of every video.
 
     `label_space` is a shipped one or None for the classes named. `label_source` None lets the labels decide.
     `unlabelled` allows videos nobody has labelled yet; `strict` writes nothing where a video cannot be used.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
-    labels: Path | None = None
+    labels: Path | Sequence[LabelRow] | None = None
     label: tuple[str, ...] = ()
     boxes: Path | None = None
-    anchors: Path | None = None
+    anchors: Path | Sequence[AnchorRow] | None = None
     label_space: str | None = None
     label_source: Literal["frame", "anchor"] | None = None
     unlabelled: bool = False
@@ -171,11 +171,11 @@ def _annotations(
     boxes: dict[str, list[BoxRow]] = {name: [] for name in named}
     anchors: dict[str, list[AnchorRow]] = {name: [] for name in named}
     if options.labels is not None:
-        labels = by_video(read_labels(options.labels), named, source=options.labels)
+        labels = by_video(options.labels, named, read=read_labels)
     if options.boxes is not None:
-        boxes = by_video(read_boxes(options.boxes), named, source=options.boxes)
+        boxes = by_video(options.boxes, named, read=read_boxes)
     if options.anchors is not None:
-        anchors = by_video(read_anchors(options.anchors), named, source=options.anchors)
+        anchors = by_video(options.anchors, named, read=read_anchors)
         _each_has_some(anchors, named, what="anchor", source=options.anchors, hint="add one, or leave the video out")
     if not options.unlabelled:
         if not any(labels.values()) and not any(boxes.values()):
@@ -190,12 +190,12 @@ def _annotations(
 
 
 def _each_has_some(
-    rows: Mapping[str, Sequence[object]], named: Mapping[str, Path], *, what: str, source: Path | None, hint: str
+    rows: Mapping[str, Sequence[object]], named: Mapping[str, Path], *, what: str, source: object, hint: str
 ) -> None:
     bare = [named[name].name for name in named if not rows[name]]
     if bare:
         some = ", ".join(printable(name) for name in bare[:3]) + (", …" if len(bare) > 3 else "")
-        place = f"{printable(source)}: " if source else ""
+        place = f"{printable(source)}: " if isinstance(source, Path) else ""
         raise StrobeError(f"{place}no {what} for {len(bare)} of {len(named)} video(s): {some}; {hint}")
 
 

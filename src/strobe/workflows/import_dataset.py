@@ -1,8 +1,5 @@
 """`strobe import`: foreign formats in, a dataset folder out. One function per format."""
 
-import csv
-import io
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
+from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
-from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.bring_media import Bring
 from strobe.datasets.import_coco_vid import import_coco_vid
 from strobe.datasets.import_frames import NamesAt, find_frames, import_frames
 from strobe.datasets.import_imagenet_vid import import_imagenet_vid
@@ -31,7 +28,10 @@ if TYPE_CHECKING:
     from strobe.build.labels import AnchorRow, BoxRow, LabelRow
 
 __all__ = [
+    "Bring",
+    "Draw",
     "FrameFiles",
+    "Imported",
     "YtbbFiles",
     "from_coco_vid",
     "from_frames",
@@ -56,10 +56,12 @@ class FrameFiles:
     fps: Fraction | None = None
 
 
-def _into(target: Path, make: Callable[[], Imported], *, media: MediaMode, hints: bool, say: Progress) -> Imported:
+_AS_USUAL = Bring()
+_ONE_PER_VIDEO = Draw()
+
+
+def _into(target: Path, how: Bring, make: Callable[[], Imported]) -> Imported:
     """Make the dataset and write its tables. What an interrupted import left under media/ is used again."""
-    if hints and media == "none":
-        raise InvalidValue("--hints are computed from the images; leave --no-media away")
     if folder.is_dataset(target):
         raise StrobeError(f"{printable(target)} already holds a dataset; choose another folder or remove it first")
     if target.exists() and not target.is_dir():
@@ -69,8 +71,8 @@ def _into(target: Path, make: Callable[[], Imported], *, media: MediaMode, hints
     for half in target.rglob(".*.tmp") if target.is_dir() else ():  # what a killed import was writing
         half.unlink(missing_ok=True)
     done = make()
-    if hints:
-        done = _with_hints(done, target, say)
+    if how.hints:
+        done = _with_hints(done, target, how.progress)
     folder.write(done.dataset, target)
     return done
 
@@ -83,63 +85,21 @@ def _with_hints(done: Imported, target: Path, say: Progress) -> Imported:
     return Imported(dataset=replace(done.dataset, hints=hints), notes=(*done.notes, *unread))
 
 
-def from_vid_robust(
-    source: Path,
-    target: Path,
-    *,
-    media: MediaMode = "copy",
-    hints: bool = False,
-    progress: Progress | None = None,
-) -> Imported:
+def from_vid_robust(source: Path, target: Path, *, how: Bring = _AS_USUAL) -> Imported:
     """ImageNet-Vid-Robust as it was released."""
-    say = progress or Silent()
-    return _into(
-        target,
-        lambda: Imported(dataset=import_vid_robust(source, target, media=media, progress=say)),
-        media=media,
-        hints=hints,
-        say=say,
-    )
+    return _into(target, how, lambda: import_vid_robust(source, target, how=how))
 
 
-def from_ytbb_robust(
-    source: Path,
-    target: Path,
-    *,
-    files: YtbbFiles | None = None,
-    media: MediaMode = "copy",
-    hints: bool = False,
-    progress: Progress | None = None,
-) -> Imported:
+def from_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Bring = _AS_USUAL) -> Imported:
     """YTBB-Robust as it was released, with the release's annotations as votes."""
-    say, parts = progress or Silent(), files or YtbbFiles()
-
-    def make() -> Imported:
-        dataset = import_ytbb_robust(source, target, files=parts, media=media, progress=say)
-        return Imported(dataset=dataset, notes=tuple(dataset.info.provenance["notes"]))
-
-    return _into(target, make, media=media, hints=hints, say=say)
+    return _into(target, how, lambda: import_ytbb_robust(source, target, files=files, how=how))
 
 
 def from_imagenet_vid(
-    source: Path,
-    target: Path,
-    *,
-    split: str = "val",
-    draw: Draw | None = None,
-    media: MediaMode = "copy",
-    hints: bool = False,
-    progress: Progress | None = None,
+    source: Path, target: Path, *, split: str = "val", draw: Draw = _ONE_PER_VIDEO, how: Bring = _AS_USUAL
 ) -> Imported:
     """ILSVRC's Data/VID and Annotations/VID."""
-    say, how = progress or Silent(), draw or Draw()
-    return _into(
-        target,
-        lambda: import_imagenet_vid(source, target, split=split, draw=how, media=media, progress=say),
-        media=media,
-        hints=hints,
-        say=say,
-    )
+    return _into(target, how, lambda: import_imagenet_vid(source, target, split=split, draw=draw, how=how))
 
 
 def from_coco_vid(
@@ -148,21 +108,14 @@ def from_coco_vid(
     *,
     images: Path | None = None,
     label_space: str | None = None,
-    draw: Draw | None = None,
-    media: MediaMode = "copy",
-    hints: bool = False,
-    progress: Progress | None = None,
+    draw: Draw = _ONE_PER_VIDEO,
+    how: Bring = _AS_USUAL,
 ) -> Imported:
     """COCO video JSON and the folder of its images."""
-    say, how = progress or Silent(), draw or Draw()
     return _into(
         target,
-        lambda: import_coco_vid(
-            source, target, images=images, label_space=label_space, draw=how, media=media, progress=say
-        ),
-        media=media,
-        hints=hints,
-        say=say,
+        how,
+        lambda: import_coco_vid(source, target, images=images, label_space=label_space, draw=draw, how=how),
     )
 
 
@@ -170,21 +123,13 @@ def from_coco_vid(
 
 
 def from_frames(
-    source: Path,
-    target: Path,
-    *,
-    files: FrameFiles,
-    draw: Draw | None = None,
-    media: MediaMode = "copy",
-    hints: bool = False,
-    progress: Progress | None = None,
+    source: Path, target: Path, *, files: FrameFiles, draw: Draw = _ONE_PER_VIDEO, how: Bring = _AS_USUAL
 ) -> Imported:
     """A folder of frames per video, with labels, boxes and anchors in the same files `strobe build` reads."""
-    say, how = progress or Silent(), draw or Draw()
-    return _into(target, lambda: _frames(source, target, files, how, media, say), media=media, hints=hints, say=say)
+    return _into(target, how, lambda: _frames(source, target, files, draw, how))
 
 
-def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, media: MediaMode, say: Progress) -> Imported:
+def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, how: Bring) -> Imported:
     from strobe.build.labels import by_video, read_anchors, read_boxes, read_labels
 
     if target.resolve().is_relative_to(source.resolve()):
@@ -196,10 +141,10 @@ def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, media: Me
         labels_path = source / "labels.csv"
     boxes: dict[str, list[BoxRow]] = {name: [] for name in frames}
     if files.boxes is not None:
-        boxes = by_video(read_boxes(files.boxes), places, source=files.boxes)
+        boxes = by_video(files.boxes, places, read=read_boxes)
     labels: dict[str, list[LabelRow]] = {name: [] for name in frames}
     if labels_path is not None:
-        labels = by_video(read_labels(labels_path), places, source=labels_path)
+        labels = by_video(labels_path, places, read=read_labels)
     said = {row.label for rows in labels.values() for row in rows} | {b.label for rows in boxes.values() for b in rows}
     names = sorted(said | set(files.label))
     if not names:
@@ -217,14 +162,14 @@ def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, media: Me
     for name, rows in labels.items():
         _check_labels(rows, frames[name], fps=files.fps)
     if files.anchors is not None:
-        given = by_video(read_anchors(files.anchors), places, source=files.anchors)
+        given = by_video(files.anchors, places, read=read_anchors)
         anchors = {name: [_anchor(row, files.anchors, files.fps) for row in rows] for name, rows in given.items()}
         draw = Draw(k=draw.k, seed=draw.seed, anchors=anchors)
     return import_frames(
         source, target, frames=frames, label_space=chosen, label_source=files.label_source, fps=files.fps,
         names_at={name: _names_at(labels[name], files.label) for name in frames},
         boxes={name: _boxes_by_frame(rows, chosen) for name, rows in boxes.items()},
-        name=printable(target.resolve().name) or "frames", draw=draw, media=media, progress=say,
+        name=printable(target.resolve().name) or "frames", draw=draw, how=how,
     )  # fmt: skip
 
 
@@ -282,6 +227,7 @@ def from_youtube_bb(
     progress: Progress | None = None,
 ) -> Imported:
     """Youtube-BB's CSV and a folder of videos. Frames are decoded and stored as `strobe build` does it."""
+    from strobe.build.labels import AnchorRow, LabelRow
     from strobe.build.sample import Sampling
     from strobe.workflows.build import BuildOptions, build
 
@@ -291,17 +237,19 @@ def from_youtube_bb(
     for note in found.notes:
         say.note(note)
     rows, problems = _frame_rows(found.videos, found.anchors, say)
-    with tempfile.TemporaryDirectory(prefix="strobe-ytbb-") as work:
-        labels_csv, anchors_csv = Path(work) / "youtube-bb-labels.csv", Path(work) / "youtube-bb-anchors.csv"
-        labels_csv.write_text(_csv("video,frame,label", [(v, f, "|".join(names)) for v, f, names in rows]))
-        anchors_csv.write_text(_csv("video,frame", [(v, f) for v, f, _ in rows]))
-        options = BuildOptions(
-            sampling=Sampling(k=k, seed=seed), labels=labels_csv, anchors=anchors_csv, label_space="youtube-bb",
-            label_source="anchor", reference=reference, workers=workers,
-            licence="frames belong to their authors on Youtube; not distributed with strobe",
-        )  # fmt: skip
-        used = {video for video, _, _ in rows}
-        built = build([path for name, path in found.videos.items() if name in used], target, options, progress=say)
+    options = BuildOptions(
+        sampling=Sampling(k=k, seed=seed), label_space="youtube-bb", label_source="anchor",
+        labels=[
+            LabelRow(video=video, frame=frame, label=name, where=table.name)
+            for video, frame, names in rows
+            for name in names
+        ],
+        anchors=[AnchorRow(video=video, frame=frame, where=table.name) for video, frame, _ in rows],
+        reference=reference,
+        licence="frames belong to their authors on Youtube; not distributed with strobe", workers=workers,
+    )  # fmt: skip
+    used = {video for video, _, _ in rows}
+    built = build([path for name, path in found.videos.items() if name in used], target, options, progress=say)
     return Imported(dataset=built.dataset, notes=(*found.notes, *problems, *built.problems, *built.notes))
 
 
@@ -335,13 +283,6 @@ def _frame_rows(
     if not rows:
         raise StrobeError(f"no anchor could be found in the videos: {problems[0] if problems else 'no anchors'}")
     return [(video, frame, labels) for (video, frame), labels in rows.items()], problems
-
-
-def _csv(header: str, rows: Sequence[tuple[object, ...]]) -> str:
-    out = io.StringIO()
-    out.write(header + "\n")
-    csv.writer(out, lineterminator="\n").writerows(rows)
-    return out.getvalue()
 
 
 def summary(dataset: Dataset) -> dict[str, object]:
