@@ -11,7 +11,7 @@ help:
 	@echo "make test   all tests, doctests and the ring contracts"
 	@echo "make quick  the tests that take a second or less each"
 	@echo "make check  format, lint, types, contracts, tests"
-	@echo "make docs   regenerate the CLI reference"
+	@echo "make docs   regenerate the CLI reference and results.schema.json"
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +48,7 @@ check: lint test
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/make_cli_reference.py
+	$(BIN)/python scripts/make_results_schema.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info

@@ -17,6 +17,7 @@ import numpy as np
 from plain_score import PlainData, plain_score
 from strobe.analyses.classification import Prepared, ScoreOptions, score
 from strobe.analyses.offsets import OffsetPool
+from strobe.core.estimate import Missing
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 
 TARGET = 50.0
@@ -70,7 +71,7 @@ def main() -> int:
     data = PlainData(world)
     found = data.time_cohort(list(range(len(world.sets))))
     once = time.process_time() - start
-    ms = [] if prepared.time is None else [int(t) for t in prepared.time.ms]
+    ms = [] if isinstance(prepared.time, Missing) else [int(t) for t in prepared.time.ms]
     slow = 0.0
     for place, predictions in enumerate(references):
         probability = None if predictions.probability is None else predictions.probability.tolist()
@@ -81,9 +82,9 @@ def main() -> int:
             windows=options.windows, alphas=options.alphas,
         )  # fmt: skip
         slow += time.process_time() - start
-        for (_, acc, _), (expected, _) in zip(kept[place].curve, plain["curve"], strict=True):
-            if acc.count != expected["count"]:
-                print(f"the figures differ: {acc.count} sets right, the reference says {expected['count']}")
+        for point, (expected, _) in zip(kept[place].curve, plain["curve"], strict=True):
+            if point.acc.count != expected["count"]:
+                print(f"the figures differ: {point.acc.count} sets right, the reference says {expected['count']}")
                 return 1
     scaled = once + slow / len(references) * arguments.models
     ratio = scaled / fast

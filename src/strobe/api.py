@@ -98,8 +98,9 @@ def results(
     from strobe.analyses.classification import score as score_one
     from strobe.analyses.comparison import compare
     from strobe.analyses.offsets import OffsetPool
-    from strobe.analyses.results import results_json
+    from strobe.analyses.results import Results, Settings, dataset_facts
     from strobe.analyses.trend import fit
+    from strobe.core.codec import encode
 
     expect(len(predictions) > 0, "predictions", "at least one model", 0)
     prepared = Prepared(dataset, ScoreOptions(k=k, interval=interval, seed=seed))
@@ -107,15 +108,18 @@ def results(
     scores = [
         score_one(dataset, one, prepared=prepared, pool=pool, standard=one.model in standard) for one in predictions
     ]
-    missing = any(one.unscored_sets for one in scores)
-    return results_json(
-        dataset,
-        scores,
-        settings={"interval": interval, "seed": seed, "merge": "max", "subset": None, "allow_missing": missing},
-        pool=pool,
-        comparison=compare(dataset, scores, seed=seed),
-        trend=fit(dataset, scores, seed=seed),
+    missing = any(one.unscored.sets for one in scores)
+    found: dict[str, Any] = encode(
+        Results(
+            dataset=dataset_facts(dataset, k=prepared.plan.k),
+            settings=Settings(interval=interval, seed=seed, allow_missing=missing),
+            models={one.model: one for one in scores},
+            offset_error_all_models=pool.estimates(),
+            comparison=compare(dataset, scores, seed=seed),
+            trend=fit(dataset, scores, seed=seed),
+        )
     )
+    return found
 
 
 def example_dataset(*, n_videos: int = 8, k: int = 3, seed: int = 0) -> Dataset:

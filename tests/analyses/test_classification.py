@@ -16,10 +16,11 @@ from plain_score import PlainData, plain_score
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.offsets import OffsetPool
-from strobe.analyses.results import results_json, results_schema
+from strobe.analyses.results import Results, dataset_facts, results_schema
 from strobe.analyses.trend import fit
+from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, StrobeError
-from strobe.core.estimate import Estimate
+from strobe.core.estimate import Estimate, Missing
 from strobe.core.predictions import Predictions
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
@@ -85,8 +86,8 @@ def reference(world: World, found: ClassificationScore, predictions: Predictions
     data = PlainData(world)
     sets = [n for n, rows in enumerate(data.rows) if all(predictions.scored[frame] for frame, _, _ in rows)]
     cohort = data.time_cohort(sets)
-    points = [ms for ms, _ in found.time_curve.points]
-    assert (cohort is None) == (found.time_curve.reason is not None)
+    assert (cohort is None) == isinstance(found.time_curve, Missing)
+    points = [] if isinstance(found.time_curve, Missing) else [point.ms for point in found.time_curve.points]
     if cohort is not None:
         assert (found.time_curve.t_max_ms, found.time_curve.n_sets) == (cohort[0], len(cohort[1]))
     probability = None if predictions.probability is None else predictions.probability.tolist()
@@ -102,20 +103,21 @@ def check_everything(world: World, found: ClassificationScore, predictions: Pred
     same(found.acc_pmk, expected["acc_pmk"])
     same(found.drop, expected["drop"])
     assert len(found.curve) == world.k + 1
-    for (_, acc, drop), (acc_expected, drop_expected) in zip(found.curve, expected["curve"], strict=True):
-        same(acc, acc_expected)
-        same(drop, drop_expected)
+    for point, (acc_expected, drop_expected) in zip(found.curve, expected["curve"], strict=True):
+        same(point.acc, acc_expected)
+        same(point.drop, drop_expected)
     assert [part.label for part in found.per_class] == [f"c{label}" for label in expected["per_class"]]
     for part, figures in zip(found.per_class, expected["per_class"].values(), strict=True):
         for estimate, figure in zip((part.acc_orig, part.acc_pmk, part.drop), figures, strict=True):
             same(estimate, figure)
-    assert [e.value for e in found.per_class_median] == pytest.approx(expected["median"])
-    assert [offset for offset, _ in found.per_offset] == list(expected["per_offset"])
-    for (_, estimate), figure in zip(found.per_offset, expected["per_offset"].values(), strict=True):
-        same(estimate, figure)
+    median = found.per_class_median
+    assert [e.value for e in (median.acc_orig, median.acc_pmk, median.drop)] == pytest.approx(expected["median"])
+    assert [row.offset for row in found.per_offset] == list(expected["per_offset"])
+    for row, figure in zip(found.per_offset, expected["per_offset"].values(), strict=True):
+        same(row.error, figure)
     same(found.mean_frame, expected["mean_frame"])
-    same(found.given_sets, expected["given_sets"])
-    same(found.given_members, expected["given_members"])
+    same(found.given_right_anchor.sets, expected["given_sets"])
+    same(found.given_right_anchor.members, expected["given_members"])
     same_mean(found.flip_rate, expected["flip"])
     same_mean(found.right_wrong_flip_rate, expected["rw_flip"])
     if predictions.probability is not None:
@@ -123,10 +125,12 @@ def check_everything(world: World, found: ClassificationScore, predictions: Pred
     survival = found.first_failure
     assert (survival.n, survival.median) == (expected["survival"]["n"], expected["survival"]["median"])
     for place, (t, risk, events, alive) in enumerate(expected["survival"]["curve"]):
-        assert (survival.distance[place], survival.at_risk[place], survival.events[place]) == (t, risk, events)
-        assert survival.alive[place].value == pytest.approx(alive, abs=1e-12)
-    for (_, estimate), figure in zip(found.time_curve.points, expected.get("time", []), strict=True):
-        same(estimate, figure)
+        row = survival.survival[place]
+        assert (row.distance, row.at_risk, row.events) == (t, risk, events)
+        assert row.alive.value == pytest.approx(alive, abs=1e-12)
+    if not isinstance(found.time_curve, Missing):
+        for point, figure in zip(found.time_curve.points, expected["time"], strict=True):
+            same(point.acc, figure)
     assert len(found.smoothing) == len(expected["smoothing"]) + 1
     for part in found.smoothing[1:]:
         *figures, short = expected["smoothing"][part.method.removesuffix(" vote"), part.parameter]
@@ -152,15 +156,16 @@ def test_every_figure_equals_the_plain_reference(case: tuple[World, np.ndarray, 
     found = score(dataset, predictions, options=QUICK)
     check_everything(world, found, predictions)
     used = {frame for rows in data.rows for frame, _, _ in rows}
-    assert found.unscored_frames == sum(not scored[frame] for frame in used)
-    assert found.unscored_sets == whole.count(False)
+    assert found.unscored.frames == sum(not scored[frame] for frame in used)
+    assert found.unscored.sets == whole.count(False)
     assert found.scored.tolist() == whole
     n = len(whole)
     if all(whole):
         assert found.bounds is None
     else:
         assert found.bounds is not None
-        for (low, high), estimate in zip(found.bounds, (found.acc_orig, found.acc_pmk), strict=True):
+        bounds = found.bounds
+        for (low, high), estimate in ((bounds.acc_orig, found.acc_orig), (bounds.acc_pmk, found.acc_pmk)):
             assert low == pytest.approx(estimate.count / n)
             assert high == pytest.approx((estimate.count + whole.count(False)) / n)
 
@@ -171,10 +176,10 @@ def test_invariants(case: tuple[World, np.ndarray, np.ndarray, bool]) -> None:
     world, scores, _, _ = case
     dataset = dataset_of(world)
     found = score(dataset, predictions_of("m", scores), options=QUICK)
-    counts = [acc.count for _, acc, _ in found.curve]
+    counts = [point.acc.count for point in found.curve]
     assert counts[0] == found.acc_orig.count  # pm-0 is acc_orig
     assert counts == sorted(counts, reverse=True)  # the curve never rises
-    assert [drop.count for _, _, drop in found.curve] == [counts[0] - c for c in counts]
+    assert [point.drop.count for point in found.curve] == [counts[0] - c for c in counts]
     constant = np.arange(len(scores), dtype=float)[:, None] * 8.0  # exact in floating point: moves no rank
     shifted = score(dataset, predictions_of("m", scores + constant), options=QUICK)
     assert shifted.curve == found.curve
@@ -218,15 +223,16 @@ def test_whatever_the_data_results_are_valid(case: tuple[World, np.ndarray, np.n
             found.append(score(dataset, each, prepared=prepared, pool=pool, standard=True))
         except StrobeError:
             continue
-    results = results_json(
-        dataset,
-        found,
-        settings={},
-        pool=pool,
+    results = Results(
+        dataset=dataset_facts(dataset),
+        models={one.model: one for one in found},
+        offset_error_all_models=pool.estimates(),
         comparison=compare(dataset, found, replicates=20),
         trend=fit(dataset, found, replicates=20),
     )
-    jsonschema.validate(json.loads(json.dumps(results, allow_nan=False)), results_schema())
+    written = json.loads(json.dumps(encode(results), allow_nan=False))
+    jsonschema.validate(written, results_schema())
+    assert encode(decode(Results, written)) == written
 
 
 def test_a_childless_class_never_wins() -> None:
@@ -261,7 +267,7 @@ def test_a_smaller_k_is_the_curve_cut_short() -> None:
     whole = score(dataset_of(world), predictions, options=QUICK)
     cut = score(dataset_of(world), predictions, options=replace(QUICK, k=2))
     assert cut.curve == whole.curve[:3]
-    assert cut.acc_pmk == whole.curve[2][1]
+    assert cut.acc_pmk == whole.curve[2].acc
     with pytest.raises(InvalidValue, match="at most 4"):
         score(dataset_of(world), predictions, options=replace(QUICK, k=5))
 
@@ -276,7 +282,9 @@ def test_one_matrix_of_draws_for_every_model_and_seeded() -> None:
     assert one.to_json() == score(dataset, predictions, options=prepared.plan.options).to_json()
     other = score(dataset, predictions, options=replace(prepared.plan.options, seed=9))
     assert one.flip_rate.low != other.flip_rate.low
-    for estimate in (one.flip_rate, one.right_wrong_flip_rate, one.confidence_swing, *one.per_class_median):
+    median = one.per_class_median
+    means = (one.flip_rate, one.right_wrong_flip_rate, one.confidence_swing)
+    for estimate in (*means, median.acc_orig, median.acc_pmk, median.drop):
         assert estimate.low is not None
         assert estimate.low <= estimate.value <= estimate.high
         assert estimate.method == "video-cluster bootstrap"
@@ -300,7 +308,7 @@ def test_offsets_over_all_models_use_common_members_only(world: World, seed: int
         score(dataset, Predictions.from_labels(f"m{number}", label, scored=scored), prepared=prepared, pool=pool)
         common &= whole
         models.append(label)
-    for offset, estimate in pool.estimates():
+    for offset, estimate in ((row.offset, row.error) for row in pool.estimates()):
         rows = [(n, f) for n in common for f, d, _ in data.rows[n] if d == offset]
         if not models or not rows:
             assert estimate.value is None
@@ -358,7 +366,7 @@ def test_real_metadata_with_random_predictions(accuracy: float) -> None:
     rng = np.random.default_rng(int(accuracy * 100))
     guess = [int(rng.choice(sorted(f.labels))) if rng.random() < accuracy else int(rng.integers(30)) for f in frames]
     found = score(dataset, Predictions.from_labels("m", np.array(guess)), options=QUICK)
-    for k, acc, drop in found.curve:
+    for k, acc, drop in ((point.k, point.acc, point.drop) for point in found.curve):
         right = sum(
             all(guess[f] in frames[f].labels for f, d in [(part.anchor, 0.0), *part.members] if abs(d) <= k)
             for part in sets
@@ -367,6 +375,6 @@ def test_real_metadata_with_random_predictions(accuracy: float) -> None:
         assert acc.n == 1109
         assert drop.count == found.acc_orig.count - right
     assert sum(part.acc_orig.n for part in found.per_class) == 1191
-    at = {offset: error.n for offset, error in found.per_offset}
+    at = {row.offset: row.error.n for row in found.per_offset}
     assert (at[-10], at[0], at[10]) == (1009, 1109, 996)
     assert found.mean_frame.n == 22179

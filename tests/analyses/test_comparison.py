@@ -100,7 +100,7 @@ def test_models_of_different_data_are_refused() -> None:
         compare(dataset, [scores[0], replace(scores[1], k=2)])
     with pytest.raises(InvalidValue, match="same dataset"):
         compare(dataset, [scores[0], replace(scores[1], first_wrong=np.zeros(3, np.int32))])
-    assert compare(dataset, scores[:1]) == []
+    assert compare(dataset, scores[:1]) == ()
 
 
 def test_few_videos_decide_nothing_about_the_drop() -> None:

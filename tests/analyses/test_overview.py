@@ -107,9 +107,9 @@ def test_ceiling_is_the_score_of_a_perfect_model_of_the_other_space(data: Datase
         n_orig += right
         n_pmk += right and all(label_of[m.frame.id if own else one.anchor.id] for m in one.members)
     top = ceiling(data)
-    assert top["acc_orig"] == pytest.approx(n_orig / data.n_sets)
-    assert top["acc_pmk"] == pytest.approx(n_pmk / data.n_sets)
-    assert top["anchors_out_of_reach"] == data.n_sets - n_orig
+    assert top.acc_orig == pytest.approx(n_orig / data.n_sets)
+    assert top.acc_pmk == pytest.approx(n_pmk / data.n_sets)
+    assert top.anchors_out_of_reach == data.n_sets - n_orig
 
 
 @pytest.mark.skipif(not LISTED.is_file(), reason="the reference folder is not at hand")
@@ -125,9 +125,9 @@ def test_the_listed_anchors_of_ytbb() -> None:
             row = made.frame(video=videos[line["ytid"]], index=number, key=str(number), labels=[label])
             made.set(set_id=str(number), anchor=row, members=[])
     top = ceiling(made.build(DatasetInfo(name="listed", label_space=youtube, k=10, label_source="anchor")))
-    assert (top["n"], top["anchors_out_of_reach"]) == (2529, 286)
+    assert (top.n, top.anchors_out_of_reach) == (2529, 286)
     # `none` has no ILSVRC class either, but no anchor has it.
-    assert set(top["childless"]) == {"cow", "giraffe", "skateboard", "toilet"}
+    assert set(top.childless) == {"cow", "giraffe", "skateboard", "toilet"}
 
 
 def test_figures_are_plain_json() -> None:

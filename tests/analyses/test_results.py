@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from importlib import resources
 from typing import Any
 
 import jsonschema
@@ -8,11 +9,15 @@ import pytest
 
 from strobe.analyses.classification import Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
+from strobe.analyses.model_results import ClassificationResult
 from strobe.analyses.offsets import OffsetPool
-from strobe.analyses.results import results_json, results_schema
+from strobe.analyses.results import Results, Settings, dataset_facts, results_schema
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.trend import fit
+from strobe.core.codec import decode, encode
+from strobe.core.errors import InvalidValue
 from strobe.core.predictions import Predictions
+from strobe.core.tasks import Task
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 
 
@@ -36,15 +41,17 @@ def results() -> dict[str, Any]:
         found = score(dataset, predictions, prepared=prepared, pool=pool, standard=place < 6, model_type="plain")
         if place == 0:
             stages = ReviewStages.of(dataset, dataset, dataset)
-            found = replace(found, review_impact=impact(stages, predictions, replicates=20).to_json())
+            found = replace(found, review_impact=impact(stages, predictions, replicates=20))
         scores.append(found)
-    return results_json(
-        dataset,
-        scores,
-        settings={"interval": "auto", "seed": 0, "merge": "max", "subset": None, "allow_missing": True},
-        pool=pool,
-        comparison=compare(dataset, scores, replicates=50),
-        trend=fit(dataset, scores, replicates=50),
+    return encode(
+        Results(
+            dataset=dataset_facts(dataset),
+            settings=Settings(allow_missing=True),
+            models={one.model: one for one in scores},
+            offset_error_all_models=pool.estimates(),
+            comparison=compare(dataset, scores, replicates=50),
+            trend=fit(dataset, scores, replicates=50),
+        )
     )
 
 
@@ -94,6 +101,54 @@ def test_results_without_trend_or_pairs() -> None:
     world = vid_world(rng, n_sets=3, k=1, n_classes=2, n_frames=None)
     dataset = dataset_of(world)
     found = score(dataset, predictions_of("m", random_scores(rng, world, 0.5)))
-    results = results_json(dataset, [found], settings={}, digest="abc")
+    results = encode(Results(dataset=dataset_facts(dataset, digest="abc"), models={"m": found}))
     jsonschema.validate(results, results_schema())
     assert results["dataset"]["digest"] == "abc"
+    assert results["trend"] == {"reason": "no trend was asked for"}
+
+
+def test_what_is_written_is_read_back_to_the_last_key(results: dict[str, Any]) -> None:
+    again = decode(Results, json.loads(json.dumps(results)))
+    assert json.dumps(encode(again)) == json.dumps(results)
+    model = again.models["m0"]
+    assert isinstance(model, ClassificationResult)
+    assert model.task is Task.CLASSIFICATION
+    assert model.acc_orig.value == results["models"]["m0"]["acc_orig"]["value"]
+
+
+def test_keys_of_newer_writers_are_passed_over_and_younger_keys_may_be_absent(results: dict[str, Any]) -> None:
+    newer = json.loads(json.dumps(results))
+    newer["mood"] = newer["models"]["m0"]["mood"] = newer["models"]["m0"]["acc_orig"]["mood"] = "fine"
+    for model in newer["models"].values():  # results written before there were ceilings
+        del model["ceiling"]
+    assert decode(Results, newer) == decode(Results, results)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "says"),
+    [
+        (
+            lambda r: r["models"]["m0"]["curve"][3].update(acc=1),
+            r"models\.m0\.curve\[3\]\.acc: expected an object, got 1",
+        ),
+        (lambda r: r["models"]["m0"]["drop"].pop("n"), r"models\.m0\.drop\.n: expected this key"),
+        (
+            lambda r: r["models"]["m0"].update(task="taste"),
+            r"models\.m0\.task: expected classification or detection, got",
+        ),
+        (lambda r: r["models"]["m0"]["drop"].update(low=None), r"models\.m0\.drop: Estimate bounds: expected both"),
+        (lambda r: r["dataset"].update(k=2.5), r"dataset\.k: expected a whole number, got 2\.5"),
+        (lambda r: r.update(schema=9), "schema: expected 1, got 9"),
+        (lambda r: r.update(trend=[]), "trend: expected an object, got"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(results: dict[str, Any], breaks: Any, says: str) -> None:
+    broken = json.loads(json.dumps(results))
+    breaks(broken)
+    with pytest.raises(InvalidValue, match=f"^{says}"):
+        decode(Results, broken)
+
+
+def test_the_committed_schema_is_the_generated_one() -> None:
+    text = (resources.files("strobe.core") / "data" / "results.schema.json").read_text(encoding="utf-8")
+    assert text == json.dumps(results_schema(), indent=1) + "\n", "out of date: run make docs"

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from strobe.analyses.classification import score
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.core.dataset import Dataset, Labels
 from strobe.core.errors import InvalidValue
@@ -38,9 +39,8 @@ def test_three_stages_by_hand(stages: tuple[Dataset, Dataset, Dataset, Predictio
     assert found.b.acc_orig == found.c.acc_orig  # the same anchors
     assert found.drop_difference.value == pytest.approx(found.a.drop.value - found.c.drop.value)
     assert found.drop_difference.low < found.drop_difference.value < found.drop_difference.high
-    found_json = found.to_json()
-    assert [row["offset"] for row in found_json["A"]["per_offset"]] == [-3, -2, -1, 0, 1, 2, 3]
-    assert [row["offset"] for row in found_json["C"]["per_offset"]] == [-1, 0, 1]
+    assert [row.offset for row in found.a.per_offset] == [-3, -2, -1, 0, 1, 2, 3]
+    assert [row.offset for row in found.c.per_offset] == [-1, 0, 1]
 
 
 def test_nothing_reviewed_away_changes_nothing(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
@@ -52,8 +52,10 @@ def test_nothing_reviewed_away_changes_nothing(stages: tuple[Dataset, Dataset, D
 
 def test_the_bootstrap_by_hand(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
     a, b, c, predictions = stages
-    found = impact(ReviewStages.of(a, b, c), predictions, replicates=100, seed=2)
-    lost = [part.right_at(0) & ~part.right_at(3) for part in (found.a, found.c)]
+    views = ReviewStages.of(a, b, c)
+    found = impact(views, predictions, replicates=100, seed=2)
+    parts = [score(stage.plan.dataset, predictions, prepared=stage) for stage in (views.a, views.c)]
+    lost = [part.right_at(0) & ~part.right_at(3) for part in parts]
     videos = [a.video_of_set, c.video_of_set]
     draws = []
     for index in np.random.Generator(np.random.PCG64(2)).integers(0, 60, size=(100, 60)):

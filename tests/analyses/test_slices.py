@@ -31,8 +31,8 @@ def typed(draw: st.DrawFn) -> tuple[World, list[bool]]:
 def test_without_a_type_equals_the_plain_rule(case: tuple[World, list[bool]]) -> None:
     world, wrong = case
     label = np.array([int(bad) for bad in wrong])
-    found = score(dataset_of(world), Predictions.from_labels("m", label), options=QUICK).slices.frame_types
-    names = [part.part.name for part in found]
+    found = score(dataset_of(world), Predictions.from_labels("m", label), options=QUICK).frame_types
+    names = [part.without for part in found]
     assert names[0] == "none"
     for kind in "IPB":
         sets = [part for part in world.sets if world.frames[part.anchor].pict != kind]
@@ -43,9 +43,9 @@ def test_without_a_type_equals_the_plain_rule(case: tuple[World, list[bool]]) ->
         orig = [not wrong[s.anchor] for s in sets]
         kept = [[f for f, _ in s.members if world.frames[f].pict != kind] for s in sets]
         right = [ok and not any(wrong[f] for f in members) for ok, members in zip(orig, kept, strict=True)]
-        assert (part.part.n_sets, part.part.acc_orig.count) == (len(sets), sum(orig))
-        assert part.part.acc_pmk.count == sum(right)
-        assert part.part.drop.count == sum(orig) - sum(right)
+        assert (part.n_sets, part.acc_orig.count) == (len(sets), sum(orig))
+        assert part.acc_pmk.count == sum(right)
+        assert part.drop.count == sum(orig) - sum(right)
         dropped = sum(len(s.members) for s in sets) - sum(map(len, kept))
         assert part.members_dropped == dropped
         assert part.control is not None
@@ -61,9 +61,9 @@ def test_the_control_deletes_as_many_members_from_the_same_sets() -> None:
     world = World(4, 2, [None], frames, [PlainSet(0, [(i, float(i)) for i in range(1, 5)])])
     label = np.array([0, 0, 0, 1, 0])
     options = replace(QUICK, control_seeds=2000)
-    found = score(dataset_of(world), Predictions.from_labels("m", label), options=options).slices.frame_types
-    without_b = next(part for part in found if part.part.name == "B")
-    assert without_b.part.drop.count == 1
+    found = score(dataset_of(world), Predictions.from_labels("m", label), options=options).frame_types
+    without_b = next(part for part in found if part.without == "B")
+    assert without_b.drop.count == 1
     assert without_b.control is not None
     assert without_b.control.drop_mean == pytest.approx(0.75, abs=0.03)
     assert without_b.control.seeds == 2000
@@ -84,9 +84,9 @@ def test_frame_rates_part_the_sets() -> None:
     world.rates[0] = Fraction(12)
     world.rates[1] = None
     found = score(dataset_of(world), predictions_of("m", random_scores(rng, world, 0.9)), options=QUICK)
-    by_fps = {part.name: part.n_sets for part in found.slices.by_fps}
+    by_fps = {part.range: part.n_sets for part in found.by_fps}
     assert by_fps == {"< 20": 1, "20 to < 27": 9, "27 to < 40": 19}
-    assert sum(part.acc_orig.count or 0 for part in found.slices.by_fps) <= (found.acc_orig.count or 0)
+    assert sum(part.acc_orig.count or 0 for part in found.by_fps) <= (found.acc_orig.count or 0)
 
 
 def test_hints_part_the_members_by_quartiles() -> None:
@@ -101,9 +101,9 @@ def test_hints_part_the_members_by_quartiles() -> None:
     for frame in last:
         world.frames[frame].labels -= {int(label[frame])}
     found = score(dataset_of(world), Predictions.from_labels("m", label), options=QUICK)
-    hints = dict(found.slices.by_hint)
-    assert sum(error.n for _, error in hints["blur"]) == 100
-    assert hints["blur"][-1][1].count == 25  # the blurriest members are the wrong ones
-    assert hints["blur"][0][1].count == 0
-    assert [error.n for _, error in hints["motion"]] == pytest.approx([25] * 4, abs=1)  # edges have three digits
+    hints = found.by_hint
+    assert sum(bin_.error.n for bin_ in hints["blur"]) == 100
+    assert hints["blur"][-1].error.count == 25  # the blurriest members are the wrong ones
+    assert hints["blur"][0].error.count == 0
+    assert [bin_.error.n for bin_ in hints["motion"]] == pytest.approx([25] * 4, abs=1)  # edges have three digits
     assert len(hints["cut"]) == 1  # one value, one bin

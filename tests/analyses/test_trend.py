@@ -5,6 +5,7 @@ import pytest
 
 from strobe.analyses.classification import ClassificationScore, ScoreOptions, score
 from strobe.analyses.trend import fit
+from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
@@ -50,20 +51,22 @@ def test_effective_robustness_leaves_the_model_out(scored: tuple[Dataset, list[C
     for m, model in enumerate(found.models):
         rest = [i for i in range(7) if i != m]
         slope, intercept = np.polyfit(x[rest], y[rest], 1)
-        assert model.linear.estimate.value == pytest.approx(y[m] - intercept - slope * x[m])
+        assert model.effective_robustness.linear.value == pytest.approx(y[m] - intercept - slope * x[m])
         lx, ly = (np.log((v * N + 0.5) / (N + 0.5 - v * N)) for v in (x, y))
         slope, intercept = np.polyfit(lx[rest], ly[rest], 1)
-        assert model.logit.estimate.value == pytest.approx(y[m] - 1 / (1 + np.exp(-intercept - slope * lx[m])))
+        assert model.effective_robustness.logit.value == pytest.approx(
+            y[m] - 1 / (1 + np.exp(-intercept - slope * lx[m]))
+        )
         outside = x[m] < x[rest].min() or x[m] > x[rest].max()
-        assert model.linear.extrapolated == outside
+        assert model.effective_robustness.linear.extrapolated == outside
         if outside:
-            assert model.linear.verdict is None
+            assert model.effective_robustness.linear.verdict is None
             assert "extrapolated" in model.sentence
 
 
 def test_the_interval_resamples_sets_jointly_and_refits(scored: tuple[Dataset, list[ClassificationScore]]) -> None:
     dataset, scores = scored
-    found = fit(dataset, scores, replicates=60, seed=4).models[7].linear.estimate
+    found = fit(dataset, scores, replicates=60, seed=4).models[7].effective_robustness.linear
     index = np.random.Generator(np.random.PCG64(4)).integers(0, N, size=(60, N))
     right = [(s.right_at(0), s.right_at(2)) for s in scores]
     draws = []
@@ -82,7 +85,9 @@ def test_duplicates_count_once(scored: tuple[Dataset, list[ClassificationScore]]
     alone = fit(dataset, scores, replicates=20)
     assert found.linear == alone.linear
     assert [m.in_fit for m in found.models] == [True] * 7 + [False, False]
-    assert found.models[-1].linear.estimate.value == pytest.approx(alone.models[2].linear.estimate.value)
+    assert found.models[-1].effective_robustness.linear.value == pytest.approx(
+        alone.models[2].effective_robustness.linear.value
+    )
 
 
 def test_too_few_models_give_a_reason(scored: tuple[Dataset, list[ClassificationScore]]) -> None:
@@ -90,18 +95,18 @@ def test_too_few_models_give_a_reason(scored: tuple[Dataset, list[Classification
     found = fit(dataset, scores[:4], replicates=20)
     assert found.linear is None
     assert "at least 5" in (found.reason or "")
-    assert found.models[0].linear.estimate.value is None
-    assert found.to_json()["linear"] is None
+    assert found.models[0].effective_robustness.linear.value is None
+    assert encode(found)["linear"] is None
     five = fit(dataset, scores[:5], replicates=20)  # a line, but not for its own models
     assert five.linear is not None
-    assert five.models[0].linear.estimate.value is None
+    assert five.models[0].effective_robustness.linear.value is None
     none = fit(dataset, scores[7:], replicates=20)
-    assert none.models[0].logit.estimate.value is None
+    assert none.models[0].effective_robustness.logit.value is None
 
 
 def test_median_drop_per_type(scored: tuple[Dataset, list[ClassificationScore]]) -> None:
     dataset, scores = scored
-    found = {part.model_type: part.median_drop for part in fit(dataset, scores, replicates=200).types}
+    found = {part.model_type: part.median_drop for part in fit(dataset, scores, replicates=200).median_drop}
     assert found["plain"].value == pytest.approx(np.median([s.drop.value for s in scores[:7]]))
     assert (found["plain"].n, found["other"].n) == (7, 1)
     assert found["other"].low <= found["other"].value <= found["other"].high

@@ -111,7 +111,7 @@ def test_released_metadata_equals_a_plain_count(tmp_path: Path, accuracy: float)
     matrix[dataset.labels.frame, dataset.labels.label] += np.where(right, 9.0, -9.0)[dataset.labels.frame]
     scores = {key: row.tolist() for key, row in zip(dataset.frames.key, matrix, strict=True)}
     found = strobe.score(dataset, strobe.Predictions.from_scores("m", matrix, kind="logits"))
-    assert [acc.count for _, acc, _ in found.curve] == plain_counts(dataset, scores)
+    assert [point.acc.count for point in found.curve] == plain_counts(dataset, scores)
 
 
 @pytest.mark.timing

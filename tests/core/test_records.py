@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, MissingExtra, UnknownName, expect, printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
@@ -77,10 +78,10 @@ def test_a_broken_vote_is_refused(changes) -> None:
 
 def test_an_estimate_travels_with_its_interval_or_the_reason() -> None:
     whole = Estimate(value=0.5, low=0.4, high=0.6, n=100, count=50, method="clopper-pearson")
-    assert Estimate.from_json(whole.to_json()) == whole
+    assert decode(Estimate, encode(whole)) == whole
     empty = Estimate(value=None, low=None, high=None, n=0, reason="no sets")
     assert empty.text() == "—"
-    assert Estimate.from_json(empty.to_json()) == empty
+    assert decode(Estimate, encode(empty)) == empty
     for broken in (
         {"value": 0.5, "low": 0.4, "high": None, "n": 1},
         {"value": 0.5, "low": None, "high": None, "n": 1},

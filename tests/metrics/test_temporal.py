@@ -27,8 +27,9 @@ def test_kaplan_meier_equals_the_product_by_hand(rows: list[tuple[int, bool, int
         risk = sum(time >= t for time, _, _ in rows)
         events = sum(time == t and event for time, event, _ in rows)
         alive *= 1 - events / risk
-        assert (curve.distance[place], curve.at_risk[place], curve.events[place]) == (t, risk, events)
-        assert curve.alive[place].value == pytest.approx(alive, abs=1e-12)
+        row = curve.survival[place]
+        assert (row.distance, row.at_risk, row.events) == (t, risk, events)
+        assert row.alive.value == pytest.approx(alive, abs=1e-12)
         if median is None and alive <= 0.5 + 1e-12:
             median = t
     assert curve.median == median
@@ -38,7 +39,7 @@ def test_kaplan_meier_equals_the_product_by_hand(rows: list[tuple[int, bool, int
 def test_without_censoring_it_is_the_plain_share_with_its_interval(rows: list[tuple[int, bool, int]]) -> None:
     time, _, video = columns(rows)
     curve = kaplan_meier(time, np.ones(len(time), bool), video)
-    for distance, alive in zip(curve.distance[:-1], curve.alive[:-1], strict=True):
+    for distance, alive in ((row.distance, row.alive) for row in curve.survival[:-1]):
         share = proportion(time > distance, video)
         assert alive.value == pytest.approx(share.value, abs=1e-12)
         assert (alive.low is None) == (share.low is None)
@@ -52,7 +53,7 @@ def test_greenwoods_variance_by_hand(rows: list[tuple[int, bool, int]]) -> None:
     time, event, _ = columns(rows)
     curve = kaplan_meier(time, event, np.arange(len(time)))
     total = 0.0
-    for risk, failed, alive in zip(curve.at_risk, curve.events, curve.alive, strict=True):
+    for risk, failed, alive in ((row.at_risk, row.events, row.alive) for row in curve.survival):
         if failed == risk:
             assert alive.value == 0
             assert alive.low == 0
@@ -69,13 +70,13 @@ def test_greenwoods_variance_by_hand(rows: list[tuple[int, bool, int]]) -> None:
 
 def test_nothing_to_follow() -> None:
     empty = kaplan_meier(np.zeros(0), np.zeros(0, bool), np.zeros(0, int))
-    assert (empty.n, empty.median, empty.alive) == (0, None, ())
+    assert (empty.n, empty.median, empty.survival) == (0, None, ())
 
 
 def test_one_video_with_several_sets_has_no_interval() -> None:
     curve = kaplan_meier(np.array([1.0, 2.0]), np.array([True, False]), np.zeros(2, int))
-    assert curve.alive[0].low is None
-    assert curve.alive[0].reason
+    assert curve.survival[0].alive.low is None
+    assert curve.survival[0].alive.reason
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=5))

@@ -12,8 +12,9 @@ from strobe.analyses.comparison import compare
 from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.detection import score as detection_score
 from strobe.analyses.offsets import OffsetPool
-from strobe.analyses.results import dataset_json, results_json
+from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.trend import fit
+from strobe.core.codec import encode
 from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
 from strobe.core.labels import LabelSpace
 from strobe.core.predictions import Predictions
@@ -183,13 +184,10 @@ def score_detectors(dataset: Dataset, detections: dict[str, list[Detections | No
     models = {
         name: detection_score(
             dataset, DetectionTable.of_frames(found, n_classes=n_classes), model=name, options=options
-        ).to_json()
+        )
         for name, found in detections.items()
     }
-    return {
-        "schema": 1, "dataset": dataset_json(dataset), "settings": {"interval": "auto", "seed": 0}, "models": models,
-        "comparison": [], "offset_error_all_models": [], "trend": {"reason": "detectors have no trend"},
-    }  # fmt: skip
+    return encode(Results(dataset=dataset_facts(dataset), models=models))
 
 
 def score_all(dataset: Dataset, predictions: dict[str, Predictions]) -> dict[str, Any]:
@@ -198,13 +196,14 @@ def score_all(dataset: Dataset, predictions: dict[str, Predictions]) -> dict[str
     prepared = Prepared(dataset, options)
     pool = OffsetPool(prepared.plan)
     scores = [score(dataset, one, prepared=prepared, pool=pool, standard=True) for one in predictions.values()]
-    return results_json(
-        dataset,
-        scores,
-        settings={"interval": "auto", "seed": 0, "merge": "max", "subset": None, "allow_missing": False},
-        pool=pool,
-        comparison=compare(dataset, scores, replicates=200),
-        trend=fit(dataset, scores, replicates=200),
+    return encode(
+        Results(
+            dataset=dataset_facts(dataset),
+            models={one.model: one for one in scores},
+            offset_error_all_models=pool.estimates(),
+            comparison=compare(dataset, scores, replicates=200),
+            trend=fit(dataset, scores, replicates=200),
+        )
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from strobe.analyses.classification import ScoreOptions
 from strobe.analyses.review_impact import ReviewStages, impact
+from strobe.core.codec import encode
 from strobe.core.dataset import Hints
 from strobe.core.predictions import Predictions
 from strobe.report import figures_accuracy, figures_detection, figures_more, figures_review
@@ -157,7 +158,7 @@ def test_hints_and_review_are_drawn_from_real_analyses(painted, make_results):
     anchors = dataset.keep_rows(dataset.sets.set < 20)
     members = anchors.keep_rows((np.abs(anchors.sets.distance) <= 3) | anchors.sets.is_anchor)
     stages = ReviewStages.of(dataset, anchors, members, options=ScoreOptions(replicates=100))
-    results["models"][name]["review_impact"] = impact(stages, one, replicates=100).to_json()
+    results["models"][name]["review_impact"] = encode(impact(stages, one, replicates=100))
     change = figures_review.review_impact(results)
     found = results["models"][name]["review_impact"]
     for stage in ("A", "B", "C"):

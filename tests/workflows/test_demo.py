@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from strobe.analyses.model_results import Unscored
 from strobe.core.errors import CannotDownload, InvalidFile
 from strobe.core.labels import space
 from strobe.core.ports import Silent
@@ -59,11 +60,11 @@ def test_bundled_models_know_the_photos(name):
 def test_demo_ends_in_a_report_and_resumes(tmp_path):
     options = DemoOptions(models=("efficientnet-lite0",), every=70, sets_per_photo=1, workers=1)
     found = demo(tmp_path, options, Silent())
-    model = found.results["models"]["efficientnet-lite0"]
-    assert found.results["dataset"]["n_sets"] >= 22
-    assert model["acc_orig"]["value"] > 0.7
-    assert model["drop"]["count"] >= 1, "a demo without flicker convinces nobody"
-    assert model["unscored"] == {"frames": 0, "sets": 0}
+    model = found.results.models["efficientnet-lite0"]
+    assert found.results.dataset.n_sets >= 22
+    assert model.acc_orig.value > 0.7
+    assert model.drop.count >= 1, "a demo without flicker convinces nobody"
+    assert model.unscored == Unscored(frames=0, sets=0)
     assert found.report is not None
     assert found.report.stat().st_size > 100_000
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "run/predictions").rglob("*.parquet")}

@@ -11,7 +11,9 @@ from PIL import Image
 
 import strobe
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.results import Results
 from strobe.core.builder import DatasetBuilder, frame_list_digest
+from strobe.core.codec import encode
 from strobe.core.dataset import DatasetInfo, texts
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
@@ -95,9 +97,9 @@ def go(data: Path, *models: str, request: ScoreRequest = QUICK, report: bool = F
     )  # fmt: skip
 
 
-def counts(found: dict[str, Any], model: str) -> tuple[int, int, int]:
-    one = found["models"][model]
-    return one["acc_orig"]["count"], one["acc_pmk"]["count"], one["acc_orig"]["n"]
+def counts(found: Results, model: str) -> tuple[int, int, int]:
+    one = found.models[model]
+    return one.acc_orig.count, one.acc_pmk.count, one.acc_orig.n
 
 
 def test_a_model_and_a_file_in_one_command(data: Path) -> None:
@@ -110,7 +112,7 @@ def test_a_model_and_a_file_in_one_command(data: Path) -> None:
     assert found.report.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert not found.failed
     assert json.loads((data.parent / "run/results.json").read_text())["models"] == json.loads(
-        json.dumps(found.results["models"])
+        json.dumps(encode(found.results.models))
     )
 
 
@@ -129,10 +131,10 @@ def test_a_model_that_stops_half_way_sinks_nobody_and_resumes(data: Path) -> Non
     found = go(data, bad, good, f"preds:{data.parent}/theirs.json")
     assert [one.name for one in found.failed] == [bad]
     assert "the power is out" in str(found.failed[0].error)
-    assert set(found.results["models"]) == {good, "theirs"}
+    assert set(found.results.models) == {good, "theirs"}
     # A later command for another model still works, and says what it left out.
     later = go(data, good)
-    assert set(later.results["models"]) == {good, "theirs"}
+    assert set(later.results.models) == {good, "theirs"}
     assert len(later.left_out) == 1
     assert "frames have no prediction yet" in later.left_out[0]
     with pytest.raises(StrobeError, match="run the same predict command again"):

@@ -12,8 +12,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import strobe
+from strobe.analyses.comparison import Comparison
+from strobe.analyses.model_results import Unscored
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import results_schema
+from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
@@ -76,8 +79,8 @@ def test_review_impact_ceiling_and_space_end_to_end(ytbb: Path, tmp_path: Path) 
         score_dataset(ytbb, [f"preds:{path}"], None, QUICK, Silent())
     request = replace(QUICK, space="ilsvrc-2012", compare_review=True)
     results = score_dataset(ytbb, [f"preds:{path}"], tmp_path / "run", request, Silent())
-    Draft202012Validator(results_schema()).validate(json.loads(json.dumps(results)))
-    model = results["models"]["tabby"]
+    Draft202012Validator(results_schema()).validate(json.loads(json.dumps(encode(results))))
+    model = encode(results)["models"]["tabby"]
     # Reviewed: 11 anchors, the cow wrong; the dog at +2 was rejected, so nothing else fails.
     assert (model["acc_orig"]["count"], model["acc_pmk"]["count"], model["acc_orig"]["n"]) == (10, 10, 11)
     assert model["acc_orig"]["method"] == "korn-graubard"
@@ -94,7 +97,7 @@ def test_review_impact_ceiling_and_space_end_to_end(ytbb: Path, tmp_path: Path) 
     assert top["childless"] == ["cow"]  # not those that no frame of these sets shows
     assert (top["anchors_out_of_reach"], top["n"], top["source"]) == (1, 11, "ilsvrc-2012")
     assert top["acc_orig"] == pytest.approx(model["acc_orig"]["value"])
-    notes = headline_lines(results)[0][3]
+    notes = headline_lines(encode(results))[0][3]
     assert any("has no cow: 1 anchor out of reach" in note and "at most 90.9" in note for note in notes)
 
 
@@ -102,7 +105,7 @@ def test_a_model_in_the_datasets_own_classes_has_no_ceiling(ytbb: Path, tmp_path
     dataset = strobe.load_dataset(ytbb)
     (tmp_path / "own.json").write_text(json.dumps({str(key): "cat" for key in dataset.frames.key}))
     results = score_dataset(ytbb, [f"preds:{tmp_path}/own.json"], None, QUICK, Silent())
-    assert results["models"]["own"]["ceiling"] is None
+    assert results.models["own"].ceiling is None
 
 
 @pytest.fixture
@@ -127,8 +130,8 @@ def test_unscored_sets_stand_in_every_table(example: Dataset, tmp_path: Path) ->
         score_dataset(tmp_path / "data", specs, tmp_path / "run", QUICK, Silent())
     assert not (tmp_path / "run").exists()
     results = score_dataset(tmp_path / "data", specs, tmp_path / "run", replace(QUICK, allow_missing=True), Silent())
-    assert results["models"]["part"]["unscored"] == {"frames": 9, "sets": 2}
-    (_, columns, rows, notes), *_ = headline_lines(results)
+    assert results.models["part"].unscored == Unscored(frames=9, sets=2)
+    (_, columns, rows, notes), *_ = headline_lines(encode(results))
     assert [row[columns.index("unscored sets")] for row in sorted(rows)] == ["2", "0"]
     assert any("part: 2 sets unscored" in note for note in notes)
     for path in (tmp_path / "run/tables").glob("*.csv"):
@@ -180,8 +183,8 @@ def test_a_file_added_to_a_run_joins_the_others(example: Dataset, tmp_path: Path
     for name in ("a", "b"):
         spec = save(example, tmp_path / f"{name}.json", seed=ord(name))
         results = score_dataset(tmp_path / "data", [spec], tmp_path / "run", QUICK, Silent())
-    assert set(results["models"]) == {"a", "b"}
-    assert len(results["comparison"]) == 3
+    assert set(results.models) == {"a", "b"}
+    assert len(results.comparison) == 3
     with pytest.raises(StrobeError, match=r"to add a file give the dataset"):
         score_run(tmp_path / "run", replace(QUICK, models=("preds:c.json",)), Silent())
 
@@ -201,7 +204,7 @@ def test_a_dataset_that_was_moved_is_named(example: Dataset, tmp_path: Path) -> 
 def test_control_characters_in_a_name_go_nowhere(example: Dataset, tmp_path: Path) -> None:
     spec = save(example, tmp_path / "a.json")
     results = score_dataset(tmp_path / "data", [f"\x1b[31mred\u202e={spec}"], tmp_path / "run", QUICK, Silent())
-    assert list(results["models"]) == ["[31mred"]
+    assert list(results.models) == ["[31mred"]
     for path in (tmp_path / "run").rglob("*.csv"):
         assert "\x1b" not in path.read_text(encoding="utf-8")
         assert "\u202e" not in path.read_text(encoding="utf-8")
@@ -215,22 +218,22 @@ def test_a_run_remembers_the_types_it_was_told(example: Dataset, tmp_path: Path)
     (tmp_path / "types.csv").unlink()
     again = score_run(tmp_path / "run", QUICK, Silent()).results
     assert again == results
-    assert (again["models"]["a"]["model_type"], again["models"]["a"]["standard"]) == ("plain", True)
-    assert [part["model_type"] for part in again["trend"]["median_drop"]] == ["plain", "untyped"]
+    assert (again.models["a"].model_type, again.models["a"].standard) == ("plain", True)
+    assert [part.model_type for part in again.trend.median_drop] == ["plain", "untyped"]
 
 
 def test_without_bootstrap_no_interval_is_made_up(example: Dataset, tmp_path: Path) -> None:
     request = ScoreRequest(options=ScoreOptions(bootstrap=False, control_seeds=3))
     specs = [save(example, tmp_path / f"{name}.json", seed=seed) for seed, name in enumerate("ab")]
     results = score_dataset(tmp_path / "data", specs, None, request, Silent())
-    Draft202012Validator(results_schema()).validate(json.loads(json.dumps(results)))
-    for part in results["comparison"]:
-        assert part["difference"]["low"] is None
-        assert part["difference"]["reason"] == "the bootstrap was switched off"
-    assert results["trend"]["median_drop"][0]["median_drop"]["low"] is None
+    Draft202012Validator(results_schema()).validate(json.loads(json.dumps(encode(results))))
+    for part in results.comparison:
+        assert part.difference.low is None
+        assert part.difference.reason == "the bootstrap was switched off"
+    assert results.trend.median_drop[0].median_drop.low is None
 
 
-def compared(*runs: Path, **options: Any) -> list[dict[str, Any]]:
+def compared(*runs: Path, **options: Any) -> tuple[Comparison, ...]:
     settings: dict[str, Any] = {"models": (), "options": QUICK.options, "subset": None, "progress": Silent()}
     return compare_runs(runs, **settings | options)
 
@@ -240,14 +243,14 @@ def test_runs_are_compared_and_models_of_one_name_told_apart(example: Dataset, t
     for seed, run in enumerate(runs):
         spec = save(example, tmp_path / "m.json", seed=seed)
         score_dataset(tmp_path / "data", [spec], run, QUICK, Silent())
-    pairs = [(part["a"], part["b"]) for part in compared(*runs) if part["metric"] == "drop"]
+    pairs = [(part.a, part.b) for part in compared(*runs) if part.metric == "drop"]
     first, second = f"{tmp_path.resolve()}/x/run/m", f"{tmp_path.resolve()}/y/run/m"
     assert pairs == [(first, second), (first, "third/m"), (second, "third/m")]
     # The same figures as from one run that holds both.
     both = [f"a=preds:{save_again(tmp_path, example, 0)}", f"b=preds:{save_again(tmp_path, example, 1)}"]
     results = score_dataset(tmp_path / "data", both, tmp_path / "both", QUICK, Silent())
     apart = compared(*runs[:2])
-    assert [part["difference"] for part in apart] == [part["difference"] for part in results["comparison"]]
+    assert [part.difference for part in apart] == [part.difference for part in results.comparison]
     with pytest.raises(StrobeError, match="given twice"):
         compared(runs[0], runs[0])
     with pytest.raises(StrobeError, match="two classifiers, here 1"):

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.model_results import TimeCurve, TimePoint
 from strobe.analyses.plan import Plan
 from strobe.core.dataset import Dataset
-from strobe.core.estimate import Estimate
+from strobe.core.estimate import Missing
 from strobe.metrics.intervals import Grouping
 
 __all__ = ["TimePlan", "millisecond_levels", "time_plan"]
@@ -61,33 +62,34 @@ class TimePlan:
     ms: Ints
     grouping: Grouping
 
-    def curve(self, plan: Plan, wrong: Bools) -> list[tuple[int, Estimate]]:
+    def curve(self, plan: Plan, wrong: Bools) -> TimeCurve:
         """The share of the cohort's sets without a wrong frame within each t."""
         never = int(self.ms[-1]) + 1
         rows = wrong & self.cohort[plan.set_row] & (self.level < never)
         first = np.full(plan.n_sets, never, dtype=np.int64)
         np.minimum.at(first, plan.set_row[rows], self.level[rows])
         right = first[self.cohort][:, None] > self.ms[None, :]
-        return list(zip(self.ms.tolist(), self.grouping.estimates(right.ravel()), strict=True))
+        points = tuple(map(TimePoint, self.ms.tolist(), self.grouping.estimates(right.ravel())))
+        return TimeCurve(t_max_ms=self.t_max_ms, n_sets=int(self.cohort.sum()), points=points)
 
 
-def time_plan(plan: Plan) -> TimePlan | str:
+def time_plan(plan: Plan) -> TimePlan | Missing:
     """The cohort and points of the curve against time, or the reason why there is none.
 
     A set's reach is the largest |Δ| of its members; t_max is the 5th percentile of the reach (the lower neighbour),
     and the sets that reach it are the one cohort for every t.
     """
     if not plan.is_video:
-        return "the axis is not frame-offset"
+        return Missing("the axis is not frame-offset")
     level = millisecond_levels(plan.view)
     known = np.minimum.reduceat(level, plan.start) >= 0
     if not known.any():
-        return "neither presentation times nor frame rates are known"
+        return Missing("neither presentation times nor frame rates are known")
     reach = np.maximum.reduceat(level, plan.start)
     ordered = np.sort(reach[known])
     t_max = int(ordered[int(0.05 * (len(ordered) - 1))])
     if t_max <= 0:
-        return "more than 5 % of the sets have no member but the anchor"
+        return Missing("more than 5 % of the sets have no member but the anchor")
     cohort = known & (reach >= t_max)
     step = _round_step(t_max / POINTS)
     ms = np.unique(np.append(np.arange(0, t_max, step), t_max))

@@ -1,27 +1,37 @@
 """The score of one classifier on one dataset: every figure of results.json, from predictions alone."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.against_time import TimePlan, time_plan
+from strobe.analyses.model_results import (
+    Bounds,
+    ClassificationResult,
+    ClassMedians,
+    ClassScore,
+    CurvePoint,
+    GivenRightAnchor,
+    OffsetError,
+    Unscored,
+)
 from strobe.analyses.offsets import OffsetPool, plain
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
-from strobe.analyses.slices import SlicePlan, Slices
-from strobe.analyses.smoothed import Smoothed, smoothed
+from strobe.analyses.slices import SlicePlan
+from strobe.analyses.smoothed import smoothed
+from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
-from strobe.core.estimate import Estimate
+from strobe.core.estimate import Estimate, Missing
 from strobe.core.predictions import Predictions
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 from strobe.metrics.temporal import Survival, flip_shares, kaplan_meier, swings
 
-__all__ = ["ClassScore", "ClassificationScore", "Prepared", "ScoreOptions", "TimeCurve", "score"]
+__all__ = ["ClassificationScore", "Prepared", "ScoreOptions", "score", "whole"]
 
 Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
@@ -31,81 +41,17 @@ SMALL_CLASS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimeCurve:
-    """Accuracy against milliseconds on the sets that reach `t_max_ms`; without points, `reason` says why."""
+class ClassificationScore(ClassificationResult):
+    """A model's result and what comparison and trend need of it, small enough to keep for many models.
 
-    t_max_ms: int | None = None
-    n_sets: int = 0
-    points: tuple[tuple[int, Estimate], ...] = ()
-    reason: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        if self.reason is not None:
-            return {"reason": self.reason}
-        points = [{"ms": ms, "acc": acc.to_json()} for ms, acc in self.points]
-        return {"t_max_ms": self.t_max_ms, "n_sets": self.n_sets, "points": points}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassScore:
-    """The figures of one class: sets whose anchor has it among its labels. `small` flags fewer than ten sets."""
-
-    label: str
-    name: str
-    acc_orig: Estimate
-    acc_pmk: Estimate
-    drop: Estimate
-
-    @property
-    def small(self) -> bool:
-        """Whether the class has fewer than ten sets."""
-        return self.acc_orig.n < SMALL_CLASS
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        figures = {part: getattr(self, part).to_json() for part in ("acc_orig", "acc_pmk", "drop")}
-        return {"label": self.label, "name": self.name, **figures, "small": self.small}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassificationScore:
-    """Everything measured of one model on one dataset, as in methods §5.
-
-    `first_wrong` (S,) holds each set's first wrong level (k + 1 where none, −1 where the set is unscored) and is all
-    that comparison and trend need, so that scores of many models stay small. `fingerprint` is equal for models that
-    predict the same classes.
+    `first_wrong` (S,) holds each set's first wrong level (k + 1 where none, −1 where the set is unscored).
+    `fingerprint` is equal for models that predict the same classes.
     """
 
-    model: str
-    kind: str
-    model_type: str | None
-    standard: bool
-    k: int
-    acc_orig: Estimate
-    acc_pmk: Estimate
-    drop: Estimate
-    curve: tuple[tuple[int, Estimate, Estimate], ...]
-    time_curve: TimeCurve
-    per_class: tuple[ClassScore, ...]
-    per_class_median: tuple[Estimate, Estimate, Estimate]
-    per_offset: tuple[tuple[float, Estimate], ...]
-    mean_frame: Estimate
-    given_sets: Estimate
-    given_members: Estimate
-    flip_rate: Estimate
-    right_wrong_flip_rate: Estimate
-    confidence_swing: Estimate
-    first_failure: Survival
-    smoothing: tuple[Smoothed, ...]
-    slices: Slices
-    unscored_frames: int
-    unscored_sets: int
-    bounds: tuple[tuple[float, float], tuple[float, float]] | None
-    first_wrong: NDArray[np.int32]
-    fingerprint: str
-    review_impact: Mapping[str, Any] | None = None
-    ceiling: Mapping[str, Any] | None = None
+    model: str = field(metadata=UNWRITTEN)
+    k: int = field(metadata=UNWRITTEN)
+    first_wrong: NDArray[np.int32] = field(repr=False, compare=False, metadata=UNWRITTEN)
+    fingerprint: str = field(metadata=UNWRITTEN)
 
     @property
     def scored(self) -> Bools:
@@ -115,50 +61,6 @@ class ClassificationScore:
     def right_at(self, k: int) -> Bools:
         """Which sets are right at k, (S,); False where unscored."""
         return np.asarray(self.first_wrong > k)
-
-    def to_json(self) -> dict[str, Any]:
-        """The model's object of results.json."""
-        medians = {
-            name: estimate.to_json()
-            for name, estimate in zip(("acc_orig", "acc_pmk", "drop"), self.per_class_median, strict=True)
-        }
-        reasons = dict(self.slices.reasons)
-        if not self.smoothing:
-            reasons["smoothing"] = "sets are not stretches of one video"
-        return {
-            "task": "classification",
-            "kind": self.kind,
-            "model_type": self.model_type,
-            "standard": self.standard,
-            "acc_orig": self.acc_orig.to_json(),
-            "acc_pmk": self.acc_pmk.to_json(),
-            "drop": self.drop.to_json(),
-            "curve": [{"k": k, "acc": acc.to_json(), "drop": drop.to_json()} for k, acc, drop in self.curve],
-            "time_curve": self.time_curve.to_json(),
-            "per_class": [part.to_json() for part in self.per_class],
-            "per_class_median": medians | {"n_classes": len(self.per_class)},
-            "per_offset": [{"offset": whole(offset), "error": error.to_json()} for offset, error in self.per_offset],
-            "mean_frame": self.mean_frame.to_json(),
-            "given_right_anchor": {"sets": self.given_sets.to_json(), "members": self.given_members.to_json()},
-            "flip_rate": self.flip_rate.to_json(),
-            "right_wrong_flip_rate": self.right_wrong_flip_rate.to_json(),
-            "confidence_swing": self.confidence_swing.to_json(),
-            "first_failure": self.first_failure.to_json(),
-            "smoothing": [part.to_json() for part in self.smoothing],
-            "frame_types": [part.to_json() for part in self.slices.frame_types],
-            "by_fps": [part.to_json("range") for part in self.slices.by_fps],
-            "by_hint": {
-                name: [{"range": range_, "error": error.to_json()} for range_, error in bins]
-                for name, bins in self.slices.by_hint
-            },
-            "reasons": reasons,
-            "review_impact": None if self.review_impact is None else dict(self.review_impact),
-            "ceiling": None if self.ceiling is None else dict(self.ceiling),
-            "unscored": {"frames": self.unscored_frames, "sets": self.unscored_sets},
-            "bounds": None
-            if self.bounds is None
-            else {"acc_orig": list(self.bounds[0]), "acc_pmk": list(self.bounds[1])},
-        }
 
 
 def whole(number: float) -> float | int:
@@ -175,9 +77,7 @@ class Prepared:
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, plan: Plan | None = None) -> None:
         self.plan = plan or Plan(dataset, options)
-        found = time_plan(self.plan)
-        self.time: TimePlan | None = None if isinstance(found, str) else found
-        self.no_time: str | None = found if isinstance(found, str) else None
+        self.time: TimePlan | Missing = time_plan(self.plan)
         self.slices = SlicePlan(self.plan)
         self._last: tuple[bytes, Prepared] | None = None
 
@@ -234,6 +134,8 @@ def score(
     headline = plan.headline.estimates(orig, perturbed)
     in_right = orig[plan.set_row] & ~plan.is_anchor
     interval = plan.options.interval
+    slices, smoothing = part.slices.apply(wrong, first), smoothed(plan, predictions, headline)
+    reasons = slices.reasons if smoothing else {**slices.reasons, "smoothing": "sets are not stretches of one video"}
     flips, rw_flips, swing = _flicker(plan, label, right, predictions)
     all_first = np.full(whole_plan.n_sets, -1, dtype=np.int32)
     all_first[scored] = first
@@ -247,30 +149,32 @@ def score(
         acc_pmk=headline[1],
         drop=headline[2],
         curve=tuple(
-            (k, acc, drop)
-            for k, (acc, drop) in enumerate(
-                zip(
-                    plan.by_k.estimates(at_k.ravel()),
-                    plan.by_k.estimates((orig[:, None] & ~at_k).ravel()),
-                    strict=True,
-                )
+            map(
+                CurvePoint,
+                range(plan.k + 1),
+                plan.by_k.estimates(at_k.ravel()),
+                plan.by_k.estimates((orig[:, None] & ~at_k).ravel()),
             )
         ),
-        time_curve=_time_curve(part, wrong),
+        time_curve=part.time if isinstance(part.time, Missing) else part.time.curve(plan, wrong),
         per_class=(classes := _per_class(plan, orig, perturbed, lost)),
         per_class_median=_class_medians(plan, classes, orig, perturbed, lost),
-        per_offset=tuple(zip(plan.offsets.tolist(), plan.by_offset.estimates(wrong), strict=True)),
+        per_offset=tuple(map(OffsetError, map(whole, plan.offsets.tolist()), plan.by_offset.estimates(wrong))),
         mean_frame=plan.all_rows.estimates(right)[0],
-        given_sets=_given(perturbed[orig], plan.cluster[orig], "no anchor is right", interval),
-        given_members=_given(right[in_right], plan.row_cluster[in_right], "no right anchor has a member", interval),
+        given_right_anchor=GivenRightAnchor(
+            sets=_given(perturbed[orig], plan.cluster[orig], "no anchor is right", interval),
+            members=_given(right[in_right], plan.row_cluster[in_right], "no right anchor has a member", interval),
+        ),
         flip_rate=flips,
         right_wrong_flip_rate=rw_flips,
         confidence_swing=swing,
         first_failure=_first_failure(plan, wrong, orig),
-        smoothing=smoothed(plan, predictions, headline),
-        slices=part.slices.apply(wrong, first),
-        unscored_frames=len(np.unique(whole_plan.frame[~seen])),
-        unscored_sets=unscored,
+        smoothing=smoothing,
+        frame_types=slices.frame_types,
+        by_fps=slices.by_fps,
+        by_hint=slices.by_hint,
+        reasons=reasons,
+        unscored=Unscored(frames=len(np.unique(whole_plan.frame[~seen])), sets=unscored),
         bounds=_bounds(int(orig.sum()), int(perturbed.sum()), unscored, whole_plan.n_sets),
         first_wrong=all_first,
         fingerprint=_fingerprint(predictions, whole_plan.frames_used),
@@ -281,11 +185,10 @@ def _given(right: Bools, cluster: Ints, empty: str, interval: Any) -> Estimate:
     return proportion(right, cluster, interval=interval) if right.size else nothing(empty)
 
 
-def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Accuracies over all sets if every unscored set were wrong, and if every one were right."""
+def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> Bounds | None:
     if unscored == 0:
         return None
-    return (orig / n, (orig + unscored) / n), (perturbed / n, (perturbed + unscored) / n)
+    return Bounds(acc_orig=(orig / n, (orig + unscored) / n), acc_pmk=(perturbed / n, (perturbed + unscored) / n))
 
 
 def _fingerprint(predictions: Predictions, used: Ints) -> str:
@@ -294,18 +197,13 @@ def _fingerprint(predictions: Predictions, used: Ints) -> str:
     return hasher.hexdigest()[:16]
 
 
-def _time_curve(part: Prepared, wrong: Bools) -> TimeCurve:
-    if part.time is None:
-        return TimeCurve(reason=part.no_time)
-    points = tuple(part.time.curve(part.plan, wrong))
-    return TimeCurve(t_max_ms=part.time.t_max_ms, n_sets=int(part.time.cohort.sum()), points=points)
-
-
 def _per_class(plan: Plan, orig: Bools, perturbed: Bools, lost: Bools) -> tuple[ClassScore, ...]:
     space, where = plan.view.info.label_space, plan.class_sets
     columns = [plan.by_class.estimates(values[where]) for values in (orig, perturbed, lost)]
     return tuple(
-        ClassScore(label=space.ids[place], name=space.names[place], acc_orig=a, acc_pmk=b, drop=c)
+        ClassScore(
+            label=space.ids[place], name=space.names[place], acc_orig=a, acc_pmk=b, drop=c, small=a.n < SMALL_CLASS
+        )
         for place, (a, b, c) in enumerate(zip(*columns, strict=True))
         if a.n
     )
@@ -313,17 +211,18 @@ def _per_class(plan: Plan, orig: Bools, perturbed: Bools, lost: Bools) -> tuple[
 
 def _class_medians(
     plan: Plan, classes: tuple[ClassScore, ...], orig: Bools, perturbed: Bools, lost: Bools
-) -> tuple[Estimate, Estimate, Estimate]:
-    """Medians over classes with a set; in a draw, classes without a set are skipped. n counts classes."""
+) -> ClassMedians:
+    """Medians over classes with a set; in a draw, classes without a set are skipped."""
+    n = len(classes)
     if not classes:
         none = nothing("no anchor has a label")
-        return none, none, none
+        return ClassMedians(acc_orig=none, acc_pmk=none, drop=none, n_classes=0)
     values = [
         float(np.median([getattr(part, name).value for part in classes])) for name in ("acc_orig", "acc_pmk", "drop")
     ]
-    n = len(classes)
     if not plan.options.bootstrap:
-        return plain(values[0], n), plain(values[1], n), plain(values[2], n)
+        a, b, c = (plain(value, n) for value in values)
+        return ClassMedians(acc_orig=a, acc_pmk=b, drop=c, n_classes=n)
     member = np.zeros((plan.n_sets, plan.by_class.n_groups))
     member[plan.class_sets, plan.by_class.group] = 1.0
     member = member[:, plan.by_class.n > 0]
@@ -334,7 +233,7 @@ def _class_medians(
         share = np.divide(draws.sums(member * right[:, None]), size, out=np.full(size.shape, np.nan), where=size > 0)
         drawn = share[~np.isnan(share).all(axis=1)]
         out.append(draws.estimate(value, np.nanmedian(drawn, axis=1), n=n))
-    return out[0], out[1], out[2]
+    return ClassMedians(acc_orig=out[0], acc_pmk=out[1], drop=out[2], n_classes=n)
 
 
 def _flicker(plan: Plan, label: Ints, right: Bools, predictions: Predictions) -> tuple[Estimate, Estimate, Estimate]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.classification import ClassificationScore
+from strobe.core.codec import Count, Share
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.estimate import Estimate
@@ -43,37 +44,20 @@ class Comparison:
     a: str
     b: str
     metric: Metric
-    n_sets: int
-    only_a: int | None
-    only_b: int | None
+    n_sets: Count
+    only_a: Count | None
+    only_b: Count | None
     test: str
-    p: float | None
-    p_mcnemar: float | None
-    p_holm: float | None
+    p: Share | None
+    p_mcnemar: Share | None
+    p_holm: Share | None
     difference: Estimate
     sentence: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "metric": self.metric,
-            "n_sets": self.n_sets,
-            "only_a": self.only_a,
-            "only_b": self.only_b,
-            "test": self.test,
-            "p": self.p,
-            "p_mcnemar": self.p_mcnemar,
-            "p_holm": self.p_holm,
-            "difference": self.difference.to_json(),
-            "sentence": self.sentence,
-        }
 
 
 def compare(
     dataset: Dataset, scores: Sequence[ClassificationScore], *, seed: int = 0, replicates: int = REPLICATES
-) -> list[Comparison]:
+) -> tuple[Comparison, ...]:
     """Every pair of models on accuracy, pm-k accuracy and drop.
 
     Tests are exact; p-values are corrected by Holm over the pairs of each metric; differences come with the video-
@@ -90,7 +74,7 @@ def compare(
             )
     pairs = list(combinations(scores, 2))
     if not pairs:
-        return []
+        return ()
     draws = _Draws(Bootstrap(dataset.video_of_set, replicates=replicates, seed=seed))
     video = dataset.video_of_set
     out: list[Comparison] = []
@@ -100,7 +84,7 @@ def compare(
         p_values = [c.p for c in part if c.p is not None]
         corrected = iter(holm(p_values))
         out += [replace(c, p_holm=next(corrected) if c.p is not None else None) for c in part]
-    return [replace(c, sentence=_sentence(c)) for c in out]
+    return tuple(replace(c, sentence=_sentence(c)) for c in out)
 
 
 class _Draws:

@@ -4,18 +4,24 @@ Definitions are those of docs/detection.md (methods §6): pm-k mAP replaces each
 lowest AP and computes mAP once over the chosen frames.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.detection_parts import AsClassifier, Curve, as_classifier, curve_of, temporal
+from strobe.analyses.detection_parts import as_classifier, curve_of, figures_of, temporal
+from strobe.analyses.model_results import (
+    ChosenFrame,
+    ClassAp,
+    DetectionResult,
+    DetectionSettings,
+    DetectionUnscored,
+    ErrorCounts,
+)
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.dataset import Boxes, Dataset
 from strobe.core.errors import StrobeError, expect, printable
-from strobe.core.estimate import Estimate
 from strobe.metrics.detection.average import Interpolation, frame_ap, frame_class_ap
 from strobe.metrics.detection.diagnose import KINDS, diagnose
 from strobe.metrics.detection.match import Matches, Overlap, ilsvrc_vid_iou, match
@@ -23,7 +29,7 @@ from strobe.metrics.detection.tables import DetectionTable, TruthTable
 from strobe.metrics.detection.worst import Worst, worst_frames
 from strobe.metrics.intervals import Interval
 
-__all__ = ["DetectionOptions", "DetectionScore", "score"]
+__all__ = ["DetectionOptions", "score"]
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -60,91 +66,26 @@ class DetectionOptions:
         expect(self.frame_ap in ("pooled", "mean"), "frame_ap", "pooled or mean", self.frame_ap)
         expect(self.max_dets >= 1, "max_dets", ">= 1", self.max_dets)
 
-    def to_json(self) -> dict[str, Any]:
-        """The settings as they stand in results.json."""
-        return {
-            "k": self.k,
-            "iou": self.iou if isinstance(self.iou, str) else list(self.iou),
-            "interpolation": self.interpolation,
-            "max_dets": self.max_dets,
-            "area_range": None if self.area_range is None else list(self.area_range),
-            "frame_ap": self.frame_ap,
-            "confidence": self.confidence,
-            "interval": self.interval,
-            "seed": self.seed,
-            "replicates": self.replicates if self.bootstrap else 0,
-        }
+    def settings(self, k: int) -> DetectionSettings:
+        """What results.json says of them; `k` is the one scored with."""
+        return DetectionSettings(
+            k=k,
+            iou=self.iou,
+            interpolation=self.interpolation,
+            max_dets=self.max_dets,
+            area_range=self.area_range,
+            frame_ap=self.frame_ap,
+            confidence=self.confidence,
+            interval=self.interval,
+            seed=self.seed,
+            replicates=self.replicates if self.bootstrap else 0,
+        )
 
     def plan(self) -> ScoreOptions:
         """The options a Plan is made with."""
         return ScoreOptions(
             k=self.k, interval=self.interval, seed=self.seed, bootstrap=self.bootstrap, replicates=self.replicates
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectionScore:
-    """Everything measured of one detector on one dataset.
-
-    Arrays are per set of the dataset, −1 or NaN where a set is unscored: `worst_frame` (a row of frames) at k,
-    `anchor_ap` and `worst_ap` its per-frame AP before and after, `cause` a place in KINDS (−1 where AP did not fall or
-    no kind of error explains it).
-    """
-
-    model: str
-    k: int
-    detection: Curve
-    localization: Curve
-    classifier: AsClassifier
-    per_class: tuple[Mapping[str, Any], ...]
-    errors: Mapping[str, Any]
-    temporal: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    unscored: Mapping[str, int]
-    set_id: NDArray[np.object_] = field(repr=False)
-    worst_frame: NDArray[np.int64] = field(repr=False)
-    worst_distance: Floats = field(repr=False)
-    anchor_ap: Floats = field(repr=False)
-    worst_ap: Floats = field(repr=False)
-    cause: NDArray[np.int64] = field(repr=False)
-    model_type: str | None = None
-
-    @property
-    def map_orig(self) -> Estimate:
-        """mAP on the anchors."""
-        return self.detection.orig
-
-    @property
-    def map_pmk(self) -> Estimate:
-        """mAP on the worst frames within k."""
-        return self.detection.pmk
-
-    def to_json(self) -> dict[str, Any]:
-        """The model's object of results.json."""
-        return {
-            "task": "detection",
-            "model_type": self.model_type,
-            **self.detection.to_json(),
-            "per_class": [dict(row) for row in self.per_class],
-            "localization": self.localization.to_json(),
-            "as_classifier": self.classifier.to_json(),
-            "errors": dict(self.errors),
-            "temporal": dict(self.temporal),
-            "settings": dict(self.settings),
-            "chosen_frames": [self._chosen(row) for row in np.flatnonzero(self.worst_frame >= 0).tolist()],
-            "unscored": dict(self.unscored),
-        }
-
-    def _chosen(self, row: int) -> dict[str, Any]:
-        cause = int(self.cause[row])
-        return {
-            "set": str(self.set_id[row]),
-            "frame": int(self.worst_frame[row]),
-            "distance": float(self.worst_distance[row]),
-            "ap_orig": _number(self.anchor_ap[row]),
-            "ap_worst": _number(self.worst_ap[row]),
-            "cause": KINDS[cause] if cause >= 0 else None,
-        }
 
 
 def _number(value: float) -> float | None:
@@ -158,7 +99,7 @@ def score(
     model: str,
     options: DetectionOptions | None = None,
     model_type: str | None = None,
-) -> DetectionScore:
+) -> DetectionResult:
     """Score one detector's boxes, which are in the dataset's classes and in the order of its frames.
 
     A set is scored if its anchor and all members within k were looked at; the rest are counted apart. Raises
@@ -169,7 +110,9 @@ def score(
     expect(found.n_frames == n_frames, "detections", f"one answer per frame ({n_frames})", found.n_frames)
     expect(found.n_classes == n_classes, "detections", f"the dataset's {n_classes} classes", found.n_classes)
     boxes = _boxes_of_members(dataset)
-    plan, scored, unscored = _cohort(dataset, found, options, model)
+    whole = Plan(dataset, options.plan())
+    scored = _scored(whole, found, model)
+    plan = whole if scored.all() else whole.only(scored)
     truth = TruthTable.of_boxes(boxes, n_frames=n_frames, n_classes=n_classes)
 
     matches = _match(truth, found, options)
@@ -185,31 +128,42 @@ def score(
     located = _worst(plan, frame_ap(*merged, merged_matches, interpolation=options.interpolation))
     localization, _, _ = curve_of(plan, *merged, merged_matches, located, options.interpolation)
 
-    places = np.flatnonzero(scored)
-
-    def spread(values: NDArray[Any], missing: float) -> NDArray[Any]:
-        out = np.full(len(scored), missing, dtype=values.dtype)
-        out[places] = values
-        return out
-
-    return DetectionScore(
-        model=model,
-        k=plan.k,
-        detection=detection,
+    return DetectionResult(
+        model_type=model_type,
+        map_orig=detection.map_orig,
+        map_pmk=detection.map_pmk,
+        drop=detection.drop,
+        curve=detection.curve,
         localization=localization,
-        classifier=as_classifier(plan, found),
+        as_classifier=as_classifier(plan, found),
         per_class=_per_class(plan, truth, worst, class_ap, class_draws),
         errors=errors,
         temporal=temporal(plan, truth, found, matches[0], confidence=options.confidence),
-        settings=options.to_json() | {"k": plan.k},
-        unscored=unscored | {"undefined_sets": int(worst.undefined[-1])},
-        set_id=dataset.sets.set_id,
-        worst_frame=spread(worst.frame[:, -1], -1),
-        worst_distance=spread(plan.distance[worst.row[:, -1]], np.nan),
-        anchor_ap=spread(worst.ap[:, 0], np.nan),
-        worst_ap=spread(worst.ap[:, -1], np.nan),
-        cause=spread(causes, -1),
-        model_type=model_type,
+        settings=options.settings(plan.k),
+        chosen_frames=_chosen(dataset.sets.set_id[scored], plan, worst, causes),
+        unscored=DetectionUnscored(
+            frames=len(np.unique(whole.frame[~found.scored[whole.frame]])),
+            sets=int((~scored).sum()),
+            undefined_sets=int(worst.undefined[-1]),
+        ),
+    )
+
+
+def _chosen(
+    set_id: NDArray[np.object_], plan: Plan, worst: Worst, causes: NDArray[np.int64]
+) -> tuple[ChosenFrame, ...]:
+    """Each scored set's worst frame at k; no cause where AP did not fall or no kind of error explains it."""
+    columns = (set_id, worst.frame[:, -1], plan.distance[worst.row[:, -1]], worst.ap[:, 0], worst.ap[:, -1], causes)
+    return tuple(
+        ChosenFrame(
+            set=str(name),
+            frame=frame,
+            distance=distance,
+            ap_orig=_number(before),
+            ap_worst=_number(after),
+            cause=KINDS[cause] if cause >= 0 else None,
+        )
+        for name, frame, distance, before, after, cause in zip(*(part.tolist() for part in columns), strict=True)
     )
 
 
@@ -236,20 +190,15 @@ def _boxes_of_members(dataset: Dataset) -> Boxes:
     return boxes
 
 
-def _cohort(
-    dataset: Dataset, found: DetectionTable, options: DetectionOptions, model: str
-) -> tuple[Plan, Bools, dict[str, int]]:
-    """The plan over the sets that were looked at whole, which those are (S,), and how many were not."""
-    plan = Plan(dataset, options.plan())
-    seen = found.scored[plan.frame]
-    scored = np.logical_and.reduceat(seen, plan.start)
+def _scored(plan: Plan, found: DetectionTable, model: str) -> Bools:
+    """Which sets were looked at whole, (S,)."""
+    scored = np.logical_and.reduceat(found.scored[plan.frame], plan.start)
     if not scored.any():
         raise StrobeError(
             f"{printable(model)}: none of the {plan.n_sets} sets is predicted whole (anchor and all members within "
             f"{plan.k}); nothing can be scored"
         )
-    unscored = {"frames": len(np.unique(plan.frame[~seen])), "sets": int((~scored).sum())}
-    return (plan if scored.all() else plan.only(scored)), scored, unscored
+    return np.asarray(scored)
 
 
 def _match(truth: TruthTable, found: DetectionTable, options: DetectionOptions) -> tuple[Matches, ...]:
@@ -262,7 +211,7 @@ def _worst(plan: Plan, per_frame: Floats) -> Worst:
 
 def _errors(
     truth: TruthTable, found: DetectionTable, matches: tuple[Matches, ...], worst: Worst, options: DetectionOptions
-) -> tuple[NDArray[np.int64], dict[str, Any]]:
+) -> tuple[NDArray[np.int64], ErrorCounts]:
     """The main kind of error on each set's worst frame, (S,), where its AP is below the anchor's, and the counts."""
     before, after = np.round(worst.ap[:, 0], 9), np.round(worst.ap[:, -1], 9)
     fails = np.flatnonzero((after < before) | (np.isnan(before) & (after < 1)))
@@ -272,16 +221,16 @@ def _errors(
     main, present = found_out.main[place], found_out.present[place]
     cause = np.full(len(worst.ap), -1, dtype=np.int64)
     cause[fails] = main
-    counts: dict[str, Any] = {"failing": len(fails)}
-    counts |= {kind: int((main == at).sum()) for at, kind in enumerate(KINDS)}
-    counts["unexplained"] = int((main < 0).sum())
-    counts["present"] = {kind: int(present[:, at].sum()) for at, kind in enumerate(KINDS)}
+    counts = ErrorCounts(
+        failing=len(fails),
+        **{kind: int((main == at).sum()) for at, kind in enumerate(KINDS)},
+        unexplained=int((main < 0).sum()),
+        present={kind: int(present[:, at].sum()) for at, kind in enumerate(KINDS)},
+    )
     return cause, counts
 
 
-def _per_class(
-    plan: Plan, truth: TruthTable, worst: Worst, ap: Floats, draws: Floats | None
-) -> tuple[dict[str, Any], ...]:
+def _per_class(plan: Plan, truth: TruthTable, worst: Worst, ap: Floats, draws: Floats | None) -> tuple[ClassAp, ...]:
     """AP of every class with something to be found on the anchors or the worst frames; n counts those sets."""
     space = plan.view.info.label_space
     there = np.zeros((truth.n_frames, truth.n_classes), dtype=bool)
@@ -291,17 +240,17 @@ def _per_class(
     for label in range(truth.n_classes):
         if np.isnan(ap[label, [0, -1]]).all():
             continue
-        figures = Curve.of_values(
+        figures = figures_of(
             plan, ap[label], None if draws is None else draws[:, label], n=(int(n[0][label]), int(n[1][label]))
         )
         rows.append(
-            {
-                "label": space.ids[label],
-                "name": space.names[label],
-                "ap_orig": figures.orig.to_json(),
-                "ap_pmk": figures.pmk.to_json(),
-                "drop": figures.drop.to_json(),
-                "small": bool(n[0][label] < SMALL_CLASS),
-            }
+            ClassAp(
+                label=space.ids[label],
+                name=space.names[label],
+                ap_orig=figures.map_orig,
+                ap_pmk=figures.map_pmk,
+                drop=figures.drop,
+                small=bool(n[0][label] < SMALL_CLASS),
+            )
         )
     return tuple(rows)

@@ -1,13 +1,13 @@
 """Parts of a detector's score: a curve against k with its draws, the detector as a classifier, tracks along sets."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.model_results import AccPoint, AsClassifier, MapFigures, MapPoint, Tracks
 from strobe.analyses.plan import Plan
-from strobe.core.estimate import Estimate
+from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.detection.average import Interpolation, mean_over_classes
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import DetectionTable, TruthTable
@@ -16,7 +16,7 @@ from strobe.metrics.detection.worst import Worst, class_ap, class_ap_draws
 from strobe.metrics.intervals import ONE_VIDEO, nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 
-__all__ = ["AsClassifier", "Curve", "as_classifier", "curve_of", "temporal"]
+__all__ = ["as_classifier", "curve_of", "figures_of", "temporal"]
 
 Floats = NDArray[np.float64]
 
@@ -25,41 +25,15 @@ NO_DRAWS = "the bootstrap was switched off"
 OUTSIDE = "the value lies outside its interval: with few videos per class, AP is higher in draws that repeat videos"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """mAP (or one class's AP) on the anchors and on the worst frames for every k; the drop from the same draws."""
-
-    points: tuple[Estimate, ...]
-    drop: Estimate
-
-    @property
-    def orig(self) -> Estimate:
-        """On the anchors."""
-        return self.points[0]
-
-    @property
-    def pmk(self) -> Estimate:
-        """On the worst frames within k."""
-        return self.points[-1]
-
-    def to_json(self) -> dict[str, Any]:
-        """The keys of results.json: map_orig, map_pmk, drop, curve."""
-        return {
-            "map_orig": self.orig.to_json(),
-            "map_pmk": self.pmk.to_json(),
-            "drop": self.drop.to_json(),
-            "curve": [{"k": k, "map": point.to_json()} for k, point in enumerate(self.points)],
-        }
-
-    @classmethod
-    def of_values(cls, plan: Plan, values: Floats, draws: Floats | None, *, n: tuple[int, int]) -> "Curve":
-        """From values (K,) and draws (K, B), None without bootstrap; `n` on the anchors and on the worst frames."""
-        points = [
-            _estimate(plan, float(value), None if draws is None else draws[k], n=n[0] if k == 0 else n[1])
-            for k, value in enumerate(values)
-        ]
-        drop = _estimate(plan, float(values[0] - values[-1]), None if draws is None else draws[0] - draws[-1], n=n[0])
-        return cls(points=tuple(points), drop=drop)
+def figures_of(plan: Plan, values: Floats, draws: Floats | None, *, n: tuple[int, int]) -> MapFigures:
+    """From values (K,) and draws (K, B), None without bootstrap; `n` on the anchors and on the worst frames."""
+    points = [
+        _estimate(plan, float(value), None if draws is None else draws[k], n=n[0] if k == 0 else n[1])
+        for k, value in enumerate(values)
+    ]
+    drop = _estimate(plan, float(values[0] - values[-1]), None if draws is None else draws[0] - draws[-1], n=n[0])
+    curve = tuple(MapPoint(k, point) for k, point in enumerate(points))
+    return MapFigures(map_orig=points[0], map_pmk=points[-1], drop=drop, curve=curve)
 
 
 def _estimate(plan: Plan, value: float, draws: Floats | None, *, n: int) -> Estimate:
@@ -83,7 +57,7 @@ def curve_of(
     matches: tuple[Matches, ...],
     worst: Worst,
     interpolation: Interpolation,
-) -> tuple[Curve, Floats, Floats | None]:
+) -> tuple[MapFigures, Floats, Floats | None]:
     """The curve of mAP against k, the AP per class (C, K) behind it and its draws (K, C, B)."""
     ap = class_ap(truth, found, matches, worst.frame, interpolation=interpolation)
     draws = None
@@ -94,24 +68,8 @@ def curve_of(
         )
     means = None if draws is None else mean_over_classes(draws)
     n = plan.n_sets
-    curve = Curve.of_values(plan, mean_over_classes(ap), means, n=(n, n))
+    curve = figures_of(plan, mean_over_classes(ap), means, n=(n, n))
     return curve, ap, draws
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsClassifier:
-    """The detector judged by the class of its most confident box; a frame without a box is wrong."""
-
-    acc_orig: Estimate
-    acc_pmk: Estimate
-    drop: Estimate
-    coverage: Estimate
-    curve: tuple[Estimate, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        figures = {name: getattr(self, name).to_json() for name in ("acc_orig", "acc_pmk", "drop", "coverage")}
-        return figures | {"curve": [{"k": k, "acc": point.to_json()} for k, point in enumerate(self.curve)]}
 
 
 def as_classifier(plan: Plan, found: DetectionTable) -> AsClassifier:
@@ -130,18 +88,18 @@ def as_classifier(plan: Plan, found: DetectionTable) -> AsClassifier:
         acc_pmk=headline[1],
         drop=headline[2],
         coverage=plan.all_rows.estimates(has_box[plan.frame])[0],
-        curve=tuple(plan.by_k.estimates(at_k.ravel())),
+        curve=tuple(AccPoint(k, acc) for k, acc in enumerate(plan.by_k.estimates(at_k.ravel()))),
     )
 
 
 def temporal(
     plan: Plan, truth: TruthTable, found: DetectionTable, one: Matches, *, confidence: float
-) -> dict[str, Any]:
+) -> Tracks | Missing:
     """Flicker, jitter and score swing of tracked objects; a reason where nothing is tracked."""
     if not (truth.track >= 0).any():
-        return {"reason": "the boxes carry no track ids"}
+        return Missing("the boxes carry no track ids")
     if not plan.is_video:
-        return {"reason": "the axis is not frame-offset: tracks exist only along a video"}
+        return Missing("the axis is not frame-offset: tracks exist only along a video")
     figures = track_figures(
         truth,
         found,
@@ -152,20 +110,18 @@ def temporal(
         confidence=confidence,
     )
     if not len(figures.set):
-        return {"reason": "no tracked object is in two frames of a set"}
+        return Missing("no tracked object is in two frames of a set")
     video = plan.cluster[figures.set]
     long = figures.can_flicker
-    return {
-        "n_tracks": len(figures.set),
-        "flicker": (
-            proportion(figures.flickers[long], video[long], interval=plan.options.interval)
-            if long.any()
-            else nothing("no tracked object is in three frames of a set")
-        ).to_json(),
-        "found_lost_rate": _mean(plan, figures.flips, figures.set).to_json(),
-        "box_jitter": _mean(plan, figures.jitter, figures.set).to_json(),
-        "score_swing": _mean(plan, figures.swing, figures.set).to_json(),
-    }
+    return Tracks(
+        n_tracks=len(figures.set),
+        flicker=proportion(figures.flickers[long], video[long], interval=plan.options.interval)
+        if long.any()
+        else nothing("no tracked object is in three frames of a set"),
+        found_lost_rate=_mean(plan, figures.flips, figures.set),
+        box_jitter=_mean(plan, figures.jitter, figures.set),
+        score_swing=_mean(plan, figures.swing, figures.set),
+    )
 
 
 def _mean(plan: Plan, values: Floats, of_set: NDArray[np.int64]) -> Estimate:

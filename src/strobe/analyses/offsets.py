@@ -1,10 +1,9 @@
 """Error by offset over many models, in memory that does not grow with their number."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.model_results import OffsetError
 from strobe.analyses.plan import Plan
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import SWITCHED_OFF
@@ -33,12 +32,13 @@ class OffsetPool:
         self._common &= scored
         self.n_models += 1
 
-    def estimates(self) -> list[tuple[float, Estimate]]:
-        """(offset, mean error) in ascending order; n counts members, intervals come from resampled videos."""
+    def estimates(self) -> tuple[OffsetError, ...]:
+        """The mean errors in ascending order of offset; n counts members, intervals come from resampled videos."""
         plan = self._plan
         use = self._common[plan.set_row]
         if self.n_models == 0 or not use.any():
-            return [(float(offset), nothing("no set is scored by every model")) for offset in plan.offsets]
+            none = nothing("no set is scored by every model")
+            return tuple(OffsetError(float(offset), none) for offset in plan.offsets)
         group = np.searchsorted(plan.offsets, plan.distance)
         shape = (plan.n_sets, len(plan.offsets))
         members = np.zeros(shape)
@@ -46,23 +46,16 @@ class OffsetPool:
         np.add.at(members, (plan.set_row[use], group[use]), 1.0)
         np.add.at(errors, (plan.set_row[use], group[use]), self._wrong[use] / self.n_models)
         draws = plan.bootstrap.ratio(errors, members) if plan.options.bootstrap else None
-        out: list[tuple[float, Estimate]] = []
+        out = []
         for place, offset in enumerate(plan.offsets.tolist()):
             n = int(members[:, place].sum())
             if n == 0:
-                out.append((offset, nothing("no common member at this offset")))
+                out.append(OffsetError(offset, nothing("no common member at this offset")))
                 continue
             value = float(errors[:, place].sum() / n)
-            out.append((offset, plain(value, n) if draws is None else _with(plan, value, draws[:, place], n)))
-        return out
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """The list of results.json."""
-        return [{"offset": offset, "error": estimate.to_json()} for offset, estimate in self.estimates()]
-
-
-def _with(plan: Plan, value: float, draws: NDArray[np.float64], n: int) -> Estimate:
-    return plan.bootstrap.estimate(value, draws, n=n)
+            found = plain(value, n) if draws is None else plan.bootstrap.estimate(value, draws[:, place], n=n)
+            out.append(OffsetError(offset, found))
+        return tuple(out)
 
 
 def plain(value: float, n: int) -> Estimate:

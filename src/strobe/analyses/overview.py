@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.model_results import Ceiling
+from strobe.core.codec import encode
 from strobe.core.dataset import Dataset, Hints
 from strobe.core.labels import space
 from strobe.core.projections import shipped_between
@@ -70,17 +72,17 @@ def overview(dataset: Dataset) -> dict[str, Any]:
         "media": _media(dataset, used),
         "hints": _hints(dataset, members),
         "review": _review(dataset, decided) if decided is not None else None,
-        "ceiling": ceiling(scored),
+        "ceiling": encode(ceiling(scored)),
     }
 
 
-def ceiling(dataset: Dataset, *, source: str = "ilsvrc-2012") -> dict[str, Any] | None:
+def ceiling(dataset: Dataset, *, source: str = "ilsvrc-2012") -> Ceiling | None:
     """The ceiling of a model of a shipped label space; None where no shipped map leads to the dataset's classes."""
     found = shipped_between(space(source), dataset.info.label_space)
     return None if found is None else ceiling_of(dataset, source=source, childless=found.childless)
 
 
-def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> dict[str, Any]:
+def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> Ceiling:
     """The best a model of another label space can do here: anchors and sets whose every right answer it cannot give.
 
     `childless` are the dataset's classes no class of `source` maps to; those that frames of its sets have are named.
@@ -94,17 +96,16 @@ def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> 
     anchors = can[sets.anchor_frame]
     judged = dataset.judged_frame
     lost = np.bincount(sets.set[~can[judged]], minlength=dataset.n_sets) > 0
-    n = dataset.n_sets
     present = set(dataset.labels.label[np.isin(dataset.labels.frame, judged)].tolist())
-    return {
-        "source": source,
-        "childless": [dataset.info.label_space.names[place] for place in childless if place in present],
-        "n": n,
-        "anchors_out_of_reach": int((~anchors).sum()),
-        "sets_out_of_reach": int(lost.sum()),
-        "acc_orig": float(anchors.mean()),
-        "acc_pmk": float(1 - lost.mean()),
-    }
+    return Ceiling(
+        source=source,
+        childless=tuple(dataset.info.label_space.names[place] for place in childless if place in present),
+        n=dataset.n_sets,
+        anchors_out_of_reach=int((~anchors).sum()),
+        sets_out_of_reach=int(lost.sum()),
+        acc_orig=float(anchors.mean()),
+        acc_pmk=float(1 - lost.mean()),
+    )
 
 
 def _n_tracks(dataset: Dataset, used: NDArray[Any]) -> int:

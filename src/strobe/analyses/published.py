@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 import numpy as np
 
+from strobe.core.codec import Count
 from strobe.metrics.fits import Line, fit_line, logit_of_counts
 
 __all__ = ["PublishedPoint", "PublishedTable", "tables", "text_of"]
@@ -42,11 +42,6 @@ class PublishedPoint:
     drop: float
     note: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        names = ("model", "model_type", "standard", "acc_orig", "acc_pmk", "drop", "note")
-        return {name: getattr(self, name) for name in names}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedTable:
@@ -54,8 +49,8 @@ class PublishedTable:
 
     name: str
     dataset: str
-    n: int
-    k: int
+    n: Count
+    k: Count
     points: tuple[PublishedPoint, ...]
 
     def fit(self, *, standard_only: bool = True) -> tuple[Line | None, Line | None]:
@@ -71,11 +66,6 @@ class PublishedTable:
         x, y = np.array([point.acc_orig for point in used]), np.array([point.acc_pmk for point in used])
         logit = fit_line(logit_of_counts(x / 100 * self.n, self.n), logit_of_counts(y / 100 * self.n, self.n))
         return fit_line(x, y), logit
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        points = [point.to_json() for point in self.points]
-        return {"name": self.name, "dataset": self.dataset, "n": self.n, "k": self.k, "points": points}
 
 
 def text_of(name: str) -> str:

@@ -1,73 +1,83 @@
-"""results.json: everything that was found, in one documented object."""
+"""results.json: everything that was found, in one documented record.
 
-import json
-from collections.abc import Mapping, Sequence
-from importlib import resources
-from typing import Any
+`encode` of strobe.core.codec writes it, `decode` reads it, and results.schema.json is made from it.
+"""
 
-from strobe.analyses.classification import ClassificationScore
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.offsets import OffsetPool
+from strobe.analyses.model_results import ModelResult, OffsetError
 from strobe.analyses.trend import Trend
+from strobe.core.codec import Count, Rule, json_schema
 from strobe.core.dataset import Dataset
+from strobe.core.estimate import Missing
 
-__all__ = ["SCHEMA", "dataset_json", "results_json", "results_schema"]
+__all__ = ["SCHEMA", "DatasetFacts", "Results", "Settings", "dataset_facts", "results_schema"]
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetFacts:
+    """What was scored; k is the one scored with."""
+
+    name: str
+    digest: str
+    n_sets: Annotated[int, Rule(minimum=1)]
+    n_frames: Count
+    n_videos: Count
+    k: Count
+    axis: str
+    label_source: Literal["frame", "anchor"]
+    reviewed: Literal["none", "release", "votes"]
+
+
+def dataset_facts(dataset: Dataset, *, k: int | None = None, digest: str | None = None) -> DatasetFacts:
+    """What results.json says of the dataset; `digest` where it is already known."""
+    info = dataset.info
+    return DatasetFacts(
+        name=dataset.name,
+        digest=digest or dataset.digest(),
+        n_sets=dataset.n_sets,
+        n_frames=len(set(dataset.sets.frame.tolist())),
+        n_videos=len(set(dataset.video_of_set.tolist())),
+        k=info.k if k is None else k,
+        axis=info.axis,
+        label_source=info.label_source,
+        reviewed=info.reviewed,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the figures were made."""
+
+    interval: str = "auto"
+    seed: int = 0
+    merge: str = "max"
+    subset: str | None = None
+    allow_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """strobe results.json: one dataset, every model scored on it, and what sets them apart."""
+
+    schema: Literal[1] = SCHEMA
+    dataset: DatasetFacts
+    settings: Settings = field(default_factory=Settings)
+    models: Mapping[str, ModelResult]
+    offset_error_all_models: tuple[OffsetError, ...] = ()
+    comparison: tuple[Comparison, ...] = ()
+    trend: Trend | Missing = field(default_factory=lambda: Missing("no trend was asked for"))
 
 
 def results_schema() -> dict[str, Any]:
-    """The JSON Schema of results.json.
+    """The JSON Schema of results.json, which also lies in core/data/results.schema.json (`make docs`).
 
     >>> results_schema()["title"]
     'strobe results.json'
     """
-    text = (resources.files("strobe.core") / "data" / "results.schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
-
-
-def dataset_json(dataset: Dataset, *, k: int | None = None, digest: str | None = None) -> dict[str, Any]:
-    """What results.json says of the dataset; `digest` where it is already known."""
-    info = dataset.info
-    return {
-        "name": dataset.name,
-        "digest": digest or dataset.digest(),
-        "n_sets": dataset.n_sets,
-        "n_frames": len(set(dataset.sets.frame.tolist())),
-        "n_videos": len(set(dataset.video_of_set.tolist())),
-        "k": info.k if k is None else k,
-        "axis": info.axis,
-        "label_source": info.label_source,
-        "reviewed": info.reviewed,
-    }
-
-
-def results_json(
-    dataset: Dataset,
-    scores: Sequence[ClassificationScore],
-    *,
-    settings: Mapping[str, Any],
-    digest: str | None = None,
-    pool: OffsetPool | None = None,
-    comparison: Sequence[Comparison] = (),
-    trend: Trend | None = None,
-    other_models: Mapping[str, Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """The whole of results.json.
-
-    `settings` says how it was made (interval, seed, merge, subset, allow_missing). `other_models` are objects of
-    models of another task, by name.
-    """
-    k = scores[0].k if scores else None
-    models: dict[str, Any] = {score.model: score.to_json() for score in scores}
-    models |= {name: dict(model) for name, model in (other_models or {}).items()}
-    return {
-        "schema": SCHEMA,
-        "dataset": dataset_json(dataset, k=k, digest=digest),
-        "settings": dict(settings),
-        "models": models,
-        "offset_error_all_models": [] if pool is None else pool.to_json(),
-        "comparison": [part.to_json() for part in comparison],
-        "trend": {"reason": "no trend was asked for"} if trend is None else trend.to_json(),
-    }
+    return json_schema(Results, title="strobe results.json")

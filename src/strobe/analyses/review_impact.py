@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score, whole
+from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
+from strobe.analyses.model_results import Impact, Stage
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
@@ -14,7 +15,7 @@ from strobe.core.predictions import Predictions
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.intervals import nothing
 
-__all__ = ["Impact", "ReviewStages", "impact"]
+__all__ = ["ReviewStages", "impact"]
 
 Ints = NDArray[np.integer[Any]]
 
@@ -49,35 +50,22 @@ class ReviewStages:
         return cls(a=Prepared(a, lean), b=Prepared(b, lean), c=Prepared(c, lean))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Impact:
-    """One model's figures at the three stages, and how much review changed the drop (A − C)."""
-
-    a: ClassificationScore
-    b: ClassificationScore
-    c: ClassificationScore
-    drop_difference: Estimate
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        stages = {}
-        for name, part in (("A", self.a), ("B", self.b), ("C", self.c)):
-            figures = {key: getattr(part, key).to_json() for key in ("acc_orig", "acc_pmk", "drop")}
-            errors = [{"offset": whole(offset), "error": error.to_json()} for offset, error in part.per_offset]
-            unscored = {"frames": part.unscored_frames, "sets": part.unscored_sets}
-            stages[name] = {"what": NAMES[name], **figures, "per_offset": errors, "unscored": unscored}
-        return {**stages, "drop_difference": self.drop_difference.to_json()}
-
-
 def impact(stages: ReviewStages, predictions: Predictions, *, seed: int = 0, replicates: int = 2000) -> Impact:
     """Score one model at the three stages; the difference of drops A − C comes with a video-cluster bootstrap."""
     parts = [score(stage.plan.dataset, predictions, prepared=stage) for stage in (stages.a, stages.b, stages.c)]
-    return Impact(
-        a=parts[0],
-        b=parts[1],
-        c=parts[2],
-        drop_difference=_difference(stages, parts[0], parts[2], seed=seed, replicates=replicates),
+    a, b, c = (
+        Stage(
+            what=NAMES[name],
+            acc_orig=part.acc_orig,
+            acc_pmk=part.acc_pmk,
+            drop=part.drop,
+            per_offset=part.per_offset,
+            unscored=part.unscored,
+        )
+        for name, part in zip("ABC", parts, strict=True)
     )
+    difference = _difference(stages, parts[0], parts[2], seed=seed, replicates=replicates)
+    return Impact(a=a, b=b, c=c, drop_difference=difference)
 
 
 def _difference(

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.model_results import Control, HintBin, RateSlice, TypeSlice
 from strobe.analyses.plan import Headline, Plan
-from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import Grouping
 
-__all__ = ["Control", "Slice", "SlicePlan", "Slices", "TypeSlice"]
+__all__ = ["SlicePlan", "Slices"]
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -20,54 +20,9 @@ Bools = NDArray[np.bool_]
 FPS_EDGES = (20.0, 27.0, 40.0)
 """Film and PAL (24, 25), NTSC and the web (30), and fast video (50, 60) fall into bins of their own."""
 
-TYPES = ("I", "P", "B")
+FrameType = Literal["none", "I", "P", "B"]
+TYPES: tuple[FrameType, ...] = ("I", "P", "B")
 HINTS = ("blur", "motion", "exposure", "cut")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
-    """Accuracy and drop on some of the sets."""
-
-    name: str
-    n_sets: int
-    acc_orig: Estimate
-    acc_pmk: Estimate
-    drop: Estimate
-
-    def to_json(self, key: str) -> dict[str, Any]:
-        """The object of results.json, the slice's name under `key`."""
-        out: dict[str, Any] = {key: self.name, "n_sets": self.n_sets}
-        return out | {part: getattr(self, part).to_json() for part in ("acc_orig", "acc_pmk", "drop")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Control:
-    """The drop after deleting as many random members from the same sets: mean and 95 % range over seeds."""
-
-    drop_mean: float
-    drop_low: float
-    drop_high: float
-    seeds: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        return {
-            "drop_mean": self.drop_mean, "drop_low": self.drop_low, "drop_high": self.drop_high, "seeds": self.seeds,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeSlice:
-    """The drop without the frames of one type, and its control (None for the slice without a deletion)."""
-
-    part: Slice
-    members_dropped: int
-    control: Control | None
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        out = self.part.to_json("without") | {"members_dropped": self.members_dropped}
-        return out | {"control": None if self.control is None else self.control.to_json()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +30,14 @@ class Slices:
     """All slices of one model; `reasons` says why one is missing."""
 
     frame_types: tuple[TypeSlice, ...]
-    by_fps: tuple[Slice, ...]
-    by_hint: tuple[tuple[str, tuple[tuple[str, Estimate], ...]], ...]
-    reasons: tuple[tuple[str, str], ...]
+    by_fps: tuple[RateSlice, ...]
+    by_hint: dict[str, tuple[HintBin, ...]]
+    reasons: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _TypePlan:
-    name: str
+    name: FrameType
     sets: Bools
     headline: Headline
     rows: Bools
@@ -112,12 +67,12 @@ class SlicePlan:
         """The slices of one model: `wrong` (R,) per set row, `first` (S,) the first wrong level."""
         return Slices(
             frame_types=tuple(self._type_slice(part, wrong, first) for part in self.types),
-            by_fps=tuple(_slice(name, headline, first > 0, first > self.plan.k) for name, headline in self.fps),
-            by_hint=tuple(
-                (hint.name, tuple(zip(hint.ranges, hint.grouping.estimates(wrong[hint.rows]), strict=True)))
+            by_fps=tuple(self._rate_slice(name, headline, first) for name, headline in self.fps),
+            by_hint={
+                hint.name: tuple(map(HintBin, hint.ranges, hint.grouping.estimates(wrong[hint.rows])))
                 for hint in self.hints
-            ),
-            reasons=tuple(self.reasons.items()),
+            },
+            reasons=dict(self.reasons),
         )
 
     # -- frame types ---------------------------------------------------------------------------------------------
@@ -178,8 +133,11 @@ class SlicePlan:
                 drop_high=float(high / n),
                 seeds=len(failures),
             )
-        piece = _slice(part.name, part.headline, orig, orig & ~failed)
-        return TypeSlice(part=piece, members_dropped=part.dropped, control=control)
+        acc_orig, acc_pmk, drop = part.headline.estimates(orig, orig & ~failed)
+        return TypeSlice(
+            without=part.name, n_sets=part.headline.n_sets, acc_orig=acc_orig, acc_pmk=acc_pmk, drop=drop,
+            members_dropped=part.dropped, control=control,
+        )  # fmt: skip
 
     def _control_failures(self, kept: Bools, wrong: Bools) -> Floats:
         """For every seed, how many right-anchor sets keep a wrong member."""
@@ -201,6 +159,10 @@ class SlicePlan:
         place = np.where(np.isnan(fps), -1, np.searchsorted(FPS_EDGES, fps, side="right"))
         names = enumerate(_ranges(FPS_EDGES))
         return [(name, plan.headline_of(place == bin_)) for bin_, name in names if (place == bin_).any()]
+
+    def _rate_slice(self, name: str, headline: Headline, first: Ints) -> RateSlice:
+        acc_orig, acc_pmk, drop = headline.estimates(first > 0, first > self.plan.k)
+        return RateSlice(range=name, n_sets=headline.n_sets, acc_orig=acc_orig, acc_pmk=acc_pmk, drop=drop)
 
     # -- hints ---------------------------------------------------------------------------------------------------
 
@@ -226,11 +188,6 @@ class SlicePlan:
         if not out:
             self.reasons["by_hint"] = "no member has a hint"
         return out
-
-
-def _slice(name: str, headline: Headline, orig: Bools, perturbed: Bools) -> Slice:
-    acc_orig, acc_pmk, drop = headline.estimates(orig, perturbed)
-    return Slice(name=name, n_sets=headline.n_sets, acc_orig=acc_orig, acc_pmk=acc_pmk, drop=drop)
 
 
 def _ranges(edges: tuple[float, ...]) -> list[str]:

@@ -1,49 +1,22 @@
 """How far smoothing over time cures the drop, offline and online, and at what delay."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.model_results import Smoothed
 from strobe.analyses.plan import Plan, Strips
 from strobe.core.estimate import Estimate
 from strobe.core.predictions import Predictions
 from strobe.metrics.pmk import first_wrong
 from strobe.metrics.smoothing import Method, Windowed, delay, smooth_labels, smooth_votes
 
-__all__ = ["Smoothed", "smoothed"]
+__all__ = ["smoothed"]
 
 Bools = NDArray[np.bool_]
 Labels = NDArray[np.int64]
 
 _BLOCK = 2**17
 """Probabilities held at once: sets are smoothed in blocks, so memory does not grow with the dataset."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Smoothed:
-    """Accuracy and drop after smoothing; `incomplete` is the share of evaluated frames with a truncated window."""
-
-    method: str
-    parameter: float
-    delay_frames: float
-    acc_orig: Estimate
-    acc_pmk: Estimate
-    drop: Estimate
-    incomplete: float
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        return {
-            "method": self.method,
-            "parameter": self.parameter,
-            "delay_frames": self.delay_frames,
-            "acc_orig": self.acc_orig.to_json(),
-            "acc_pmk": self.acc_pmk.to_json(),
-            "drop": self.drop.to_json(),
-            "incomplete": self.incomplete,
-        }
 
 
 def smoothed(

@@ -1,14 +1,15 @@
 """Perturbed accuracy against original accuracy over many models: the line, and who is off it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.published import PublishedTable, tables
+from strobe.core.codec import LEFT_OUT
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
 from strobe.core.estimate import Estimate
@@ -16,7 +17,7 @@ from strobe.metrics.bootstrap import REPLICATES, Bootstrap
 from strobe.metrics.fits import Line, expit, fit_line, leave_one_out, logit_of_counts
 from strobe.metrics.intervals import nothing
 
-__all__ = ["LEAST_X", "ModelTrend", "Robustness", "Trend", "TypeDrop", "fit"]
+__all__ = ["LEAST_X", "EffectiveRobustness", "ModelTrend", "Robustness", "Trend", "TrendLine", "TypeDrop", "fit"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -28,31 +29,43 @@ METHOD = "joint resampling of videos, refitted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Robustness:
+class TrendLine(Line):
+    """The line over the standard models, on both axes in points (0–100) or in log odds."""
+
+    unit: Literal["points", "log odds"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Robustness(Estimate):
     """Effective robustness on one axis: acc_pm-k − line(acc_orig), the model itself left out of the line.
 
     `extrapolated` where its acc_orig lies outside the line's models: then there is no verdict.
     """
 
-    estimate: Estimate
     extrapolated: bool
+    verdict: Literal["above", "below", "on"] | None
 
-    @property
-    def verdict(self) -> str | None:
-        """`above`, `below` or `on` the line; None where there is no interval or the line is extrapolated."""
-        low, high = self.estimate.low, self.estimate.high
-        if self.extrapolated or low is None or high is None:
-            return None
-        return "above" if low > 0 else "below" if high < 0 else "on"
+    @classmethod
+    def of(cls, estimate: Estimate, *, extrapolated: bool = False) -> "Robustness":
+        """With the verdict: None where there is no interval or the line is extrapolated."""
+        low, high = estimate.low, estimate.high
+        if extrapolated or low is None or high is None:
+            return cls(**asdict(estimate), extrapolated=extrapolated, verdict=None)
+        verdict: Literal["above", "below", "on"] = "above" if low > 0 else "below" if high < 0 else "on"
+        return cls(**asdict(estimate), extrapolated=extrapolated, verdict=verdict)
 
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        return self.estimate.to_json() | {"extrapolated": self.extrapolated, "verdict": self.verdict}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveRobustness:
+    """Effective robustness on both axes: the axis can flip the sign."""
+
+    linear: Robustness
+    logit: Robustness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTrend:
-    """One model's place: its accuracies and its effective robustness on both axes."""
+    """One model's place: its accuracies and its effective robustness."""
 
     model: str
     model_type: str | None
@@ -61,23 +74,8 @@ class ModelTrend:
     acc_orig: Estimate
     acc_pmk: Estimate
     drop: Estimate
-    linear: Robustness
-    logit: Robustness
+    effective_robustness: EffectiveRobustness
     sentence: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        return {
-            "model": self.model,
-            "model_type": self.model_type,
-            "standard": self.standard,
-            "in_fit": self.in_fit,
-            "acc_orig": self.acc_orig.to_json(),
-            "acc_pmk": self.acc_pmk.to_json(),
-            "drop": self.drop.to_json(),
-            "effective_robustness": {"linear": self.linear.to_json(), "logit": self.logit.to_json()},
-            "sentence": self.sentence,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,43 +85,20 @@ class TypeDrop:
     model_type: str
     median_drop: Estimate
 
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        return {"model_type": self.model_type, "median_drop": self.median_drop.to_json()}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
     """The lines over the standard models, every model's place, and the papers' tables beside them.
 
-    `linear` is in points (0–100) on both axes; `logit` in log odds. Both are None with a `reason` where fewer than
-    five distinct original accuracies are at hand.
+    Both lines are None with a `reason` where fewer than five distinct original accuracies are at hand.
     """
 
-    linear: Line | None
-    logit: Line | None
-    reason: str | None
+    linear: TrendLine | None
+    logit: TrendLine | None
+    reason: str | None = field(default=None, metadata=LEFT_OUT)
     models: tuple[ModelTrend, ...]
-    types: tuple[TypeDrop, ...]
+    median_drop: tuple[TypeDrop, ...]
     published: tuple[PublishedTable, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        out: dict[str, Any] = {"linear": _line_json(self.linear, "points"), "logit": _line_json(self.logit, "log odds")}
-        if self.reason is not None:
-            out["reason"] = self.reason
-        return out | {
-            "models": [model.to_json() for model in self.models],
-            "median_drop": [part.to_json() for part in self.types],
-            "published": [table.to_json() for table in self.published],
-        }
-
-
-def _line_json(line: Line | None, unit: str) -> dict[str, Any] | None:
-    if line is None:
-        return None
-    names = ("slope", "intercept", "r", "n", "x_min", "x_max")
-    return {name: getattr(line, name) for name in names} | {"unit": unit}
 
 
 def fit(
@@ -165,20 +140,24 @@ def fit(
             acc_orig=score.acc_orig,
             acc_pmk=score.acc_pmk,
             drop=score.drop,
-            linear=linear[m],
-            logit=logit[m],
+            effective_robustness=EffectiveRobustness(linear=linear[m], logit=logit[m]),
             sentence=_sentence(score.model, linear[m], logit[m]),
         )
         for m, score in enumerate(scores)
     )
     return Trend(
-        linear=None if reason else fit_line(100 * share[used, 0], 100 * share[used, 1]),
-        logit=None if reason else fit_line(axes[0][used], axes[1][used]),
+        linear=None if reason else _line(100 * share[used, 0], 100 * share[used, 1], "points"),
+        logit=None if reason else _line(axes[0][used], axes[1][used], "log odds"),
         reason=reason,
         models=models,
-        types=_types(scores, share[:, 0] - share[:, 1], shares[:, :, 0] - shares[:, :, 1], bootstrap),
+        median_drop=_types(scores, share[:, 0] - share[:, 1], shares[:, :, 0] - shares[:, :, 1], bootstrap),
         published=tables(),
     )
+
+
+def _line(x: Floats, y: Floats, unit: Literal["points", "log odds"]) -> TrendLine | None:
+    line = fit_line(x, y)
+    return None if line is None else TrendLine(**asdict(line), unit=unit)
 
 
 def _same(scores: Sequence[ClassificationScore]) -> Bools:
@@ -238,13 +217,13 @@ def _off_the_line(
             out.append(_no_line(distinct))
             continue
         estimate = replace(bootstrap.estimate(float(value[m]), drawn[:, m], n=int(n[m])), method=METHOD)
-        out.append(Robustness(estimate=estimate, extrapolated=bool(x[m] < rest.min() or x[m] > rest.max())))
+        out.append(Robustness.of(estimate, extrapolated=bool(x[m] < rest.min() or x[m] > rest.max())))
     return out
 
 
 def _no_line(distinct: int) -> Robustness:
     reason = f"a line needs {LEAST_X} distinct original accuracies without this model, here {distinct}"
-    return Robustness(estimate=nothing(reason, method=METHOD), extrapolated=False)
+    return Robustness.of(nothing(reason, method=METHOD))
 
 
 def _types(
@@ -266,11 +245,9 @@ def _types(
 def _sentence(model: str, linear: Robustness, logit: Robustness) -> str:
     """The verdict on both axes in plain words."""
     model = printable(model)
-    if linear.estimate.value is None or logit.estimate.value is None:
+    if linear.value is None or logit.value is None:
         return f"{model}: no line to compare with."
-    figures = (
-        f"{100 * linear.estimate.value:+.1f} points on linear axes, {100 * logit.estimate.value:+.1f} on logit axes"
-    )
+    figures = f"{100 * linear.value:+.1f} points on linear axes, {100 * logit.value:+.1f} on logit axes"
     if linear.extrapolated or logit.extrapolated:
         return f"{model}: {figures}, extrapolated beyond the line's models: no verdict."
     if linear.verdict is None or logit.verdict is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.core.late import load
 from strobe.core.ports import Progress
@@ -95,8 +96,8 @@ class Grouped(click.Command):
 
 
 def print_json(content: Any) -> None:
-    """The content as JSON on stdout. NaN is refused: it is not JSON."""
-    json.dump(content, sys.stdout, indent=1, allow_nan=False)
+    """The content, plain or records, as JSON on stdout. NaN is refused: it is not JSON."""
+    json.dump(encode(content), sys.stdout, indent=1, allow_nan=False)
     sys.stdout.write("\n")
 
 

@@ -45,4 +45,4 @@ def command(
         print_json(found)
         return
     for part in found:
-        click.echo(printable(part["sentence"], limit=2000))
+        click.echo(printable(part.sentence, limit=2000))

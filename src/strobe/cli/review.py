@@ -227,9 +227,10 @@ def _annotator(one: dict[str, Any]) -> str:
 
 
 def _estimate(data: dict[str, Any], scale: float) -> str:
+    from strobe.core.codec import decode
     from strobe.core.estimate import Estimate
 
-    estimate = Estimate.from_json(data)
+    estimate = decode(Estimate, data)
     if estimate.value is None:
         return f"— ({estimate.reason})"
     shown = estimate.text(scale=scale, digits=1 if scale == 100.0 else 2)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from strobe.cli.common import json_option, out_option, progress, quiet_option, seed_option
+from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 
@@ -41,14 +42,14 @@ def command(
             "digest": done.digest,
             "bytes": done.size_bytes,
             "seconds": round(done.seconds, 1),
-            "score": done.score.to_json() if done.score else None,
+            "score": encode(done.score),
         }
         click.echo(json.dumps(told))
         return
     click.echo(f"{printable(out)}: {done.size_bytes / 1e6:.2f} MB, digest {done.digest[:16]}, {done.seconds:.0f} s")
     if done.score is not None:
         orig, worst = _points(done.score.map_orig), _points(done.score.map_pmk)
-        click.echo(f"on {test_clips} unseen clips: mAP@0.5 {orig}, pm-{done.score.k} mAP {worst}")
+        click.echo(f"on {test_clips} unseen clips: mAP@0.5 {orig}, pm-{done.score.settings.k} mAP {worst}")
 
 
 def _points(estimate: Estimate) -> str:

@@ -1,12 +1,14 @@
 """A measured number never travels without its interval, its n and how both were made."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import expect
 
-__all__ = ["Estimate"]
+__all__ = ["Estimate", "Missing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +25,15 @@ class Estimate:
     value: float | None
     low: float | None
     high: float | None
-    n: int
-    count: int | None = None
+    n: Count
+    count: Count | None = None
     method: str = "none"
-    reason: str | None = None
+    reason: str | None = field(default=None, metadata=LEFT_OUT)
+
+    JSON_RULE: ClassVar[Mapping[str, Any]] = {
+        "if": {"properties": {"low": {"type": "null"}}},
+        "then": {"required": ["reason"]},
+    }
 
     def __post_init__(self) -> None:
         expect(self.n >= 0, "Estimate.n", ">= 0", self.n)
@@ -38,33 +45,6 @@ class Estimate:
             number = getattr(self, name)
             expect(number is None or math.isfinite(number), f"Estimate.{name}", "a finite number or None", number)
 
-    def to_json(self) -> dict[str, Any]:
-        """The dict written to results.json; `reason` only where there is one."""
-        out: dict[str, Any] = {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "count": self.count,
-            "method": self.method,
-        }
-        if self.reason is not None:
-            out["reason"] = self.reason
-        return out
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Estimate":
-        """The estimate that to_json wrote."""
-        return cls(
-            value=data["value"],
-            low=data["low"],
-            high=data["high"],
-            n=data["n"],
-            count=data["count"],
-            method=data["method"],
-            reason=data.get("reason"),
-        )
-
     def text(self, *, scale: float = 100.0, digits: int = 1) -> str:
         """The value and its interval for people, in per cent by default; an em dash where there is none."""
         if self.value is None:
@@ -73,3 +53,10 @@ class Estimate:
         if self.low is None or self.high is None:
             return shown
         return f"{shown} [{self.low * scale:.{digits}f}, {self.high * scale:.{digits}f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why there is nothing here; it stands where the object would."""
+
+    reason: str

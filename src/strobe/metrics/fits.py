@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.codec import Count
 from strobe.core.errors import expect
 
 __all__ = ["Line", "expit", "fit_line", "leave_one_out", "logit_of_counts"]
@@ -20,7 +21,7 @@ class Line:
     slope: float
     intercept: float
     r: float | None
-    n: int
+    n: Count
     x_min: float
     x_max: float
 

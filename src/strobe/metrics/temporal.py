@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.codec import Count
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, Interval, clopper_pearson_bounds, effective_n
 
-__all__ = ["Survival", "flip_shares", "kaplan_meier", "swings"]
+__all__ = ["AtRisk", "Survival", "flip_shares", "kaplan_meier", "swings"]
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -42,28 +43,23 @@ def swings(confidence: Floats, start: Ints) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AtRisk:
+    """The sets still at risk at a distance, those that failed there, and the share alive after."""
+
+    distance: float
+    at_risk: Count
+    events: Count
+    alive: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Survival:
-    """A Kaplan–Meier curve: at each distance the sets still at risk, those that failed there, the share alive after."""
+    """A Kaplan–Meier curve: how many were followed, how many failed, and the distances where either ended."""
 
-    distance: tuple[float, ...]
-    at_risk: tuple[int, ...]
-    events: tuple[int, ...]
-    alive: tuple[Estimate, ...]
+    n: Count
+    events: Count
     median: float | None
-    n: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The object of results.json."""
-        rows = zip(self.distance, self.at_risk, self.events, self.alive, strict=True)
-        return {
-            "n": self.n,
-            "events": sum(self.events),
-            "median": self.median,
-            "survival": [
-                {"distance": distance, "at_risk": at_risk, "events": events, "alive": alive.to_json()}
-                for distance, at_risk, events, alive in rows
-            ],
-        }
+    survival: tuple[AtRisk, ...]
 
 
 def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interval = "auto") -> Survival:
@@ -75,12 +71,12 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
     plain share.
 
     >>> curve = kaplan_meier(np.array([1.0, 2.0, 2.0]), np.array([True, False, True]), np.array([0, 1, 2]))
-    >>> [round(e.value, 3) for e in curve.alive], curve.median
+    >>> [round(row.alive.value, 3) for row in curve.survival], curve.median
     ([0.667, 0.333], 2.0)
     """
     expect(time.shape == event.shape == cluster.shape, "time", "one per event and cluster", time.shape)
     if not time.size:
-        return Survival(distance=(), at_risk=(), events=(), alive=(), median=None, n=0)
+        return Survival(n=0, events=0, median=None, survival=())
     n = time.size
     distance, place = np.unique(time, return_inverse=True)
     failed = np.bincount(place[event], minlength=len(distance))
@@ -110,18 +106,18 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
     method = "kaplan-meier, greenwood" if single else "kaplan-meier, korn-graubard"
     lone = videos == 1 and not single
     half = np.flatnonzero(alive <= 0.5 + 1e-12)
+    estimates = (
+        Estimate(value=value, low=None, high=None, n=n, method=method, reason=ONE_VIDEO)
+        if lone
+        else Estimate(value=value, low=a, high=b, n=n, method=method)
+        for value, a, b in zip(alive.tolist(), low.tolist(), high.tolist(), strict=True)
+    )
+    columns = zip(distance.tolist(), at_risk.tolist(), failed.tolist(), estimates, strict=True)
     return Survival(
-        distance=tuple(distance.tolist()),
-        at_risk=tuple(at_risk.tolist()),
-        events=tuple(failed.tolist()),
-        alive=tuple(
-            Estimate(value=value, low=None, high=None, n=n, method=method, reason=ONE_VIDEO)
-            if lone
-            else Estimate(value=value, low=a, high=b, n=n, method=method)
-            for value, a, b in zip(alive.tolist(), low.tolist(), high.tolist(), strict=True)
-        ),
-        median=float(distance[half[0]]) if half.size else None,
         n=n,
+        events=int(failed.sum()),
+        median=float(distance[half[0]]) if half.size else None,
+        survival=tuple(AtRisk(distance=at, at_risk=risk, events=died, alive=one) for at, risk, died, one in columns),
     )
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import IO, Any
 
+from strobe.analyses.results import Results
+from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.wording import counted, estimate, models_of, some, with_interval
@@ -12,7 +14,7 @@ __all__ = ["headline_lines", "print_headline"]
 Json = Mapping[str, Any]
 
 
-def print_headline(results: Json, file: IO[str]) -> None:
+def print_headline(found: Results, file: IO[str]) -> None:
     """Print the headline table of every task in the results to `file`."""
     from rich.console import Console
     from rich.table import Table
@@ -21,7 +23,7 @@ def print_headline(results: Json, file: IO[str]) -> None:
     terminal = bool(getattr(file, "isatty", lambda: False)())
     # Piped output must not wrap at 80 columns: a script reads it line by line.
     console = Console(file=file, width=None if terminal else 240, highlight=False, soft_wrap=not terminal)
-    for title, columns, rows, notes in headline_lines(results):
+    for title, columns, rows, notes in headline_lines(encode(found)):
         if terminal:
             table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
             for place, column in enumerate(columns):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.protocol import Derivation, derive, latest_votes
 from strobe.core.records import DECISIONS, REASONS, Verdict
@@ -152,16 +153,16 @@ def _agreement(
         "pairs": len(keys),
         "pairs_with_two_votes": int((counts.sum(axis=1) >= 2).sum()),
         "votes_left_out": len(on_pairs) - len(alone),
-        "raw": raw_agreement(counts, cluster=cluster, seed=seed).to_json(),
-        "fleiss_kappa": fleiss_kappa(counts, cluster=cluster, seed=seed).to_json(),
-        "krippendorff_alpha": krippendorff_alpha(counts, cluster=cluster, seed=seed).to_json(),
+        "raw": encode(raw_agreement(counts, cluster=cluster, seed=seed)),
+        "fleiss_kappa": encode(fleiss_kappa(counts, cluster=cluster, seed=seed)),
+        "krippendorff_alpha": encode(krippendorff_alpha(counts, cluster=cluster, seed=seed)),
         "cohen_kappa": [
             {
                 "a": people[a],
                 "b": people[b],
-                **cohen_kappa(
-                    ratings[:, a], ratings[:, b], n_classes=len(DECISIONS), cluster=cluster, seed=seed
-                ).to_json(),
+                **encode(
+                    cohen_kappa(ratings[:, a], ratings[:, b], n_classes=len(DECISIONS), cluster=cluster, seed=seed)
+                ),
             }
             for a, b in shared
         ],
@@ -177,8 +178,8 @@ def _control_accuracy(controls: Sequence[Verdict], anchors: dict[str, str]) -> d
             right["same" if same else "different"].append(verdict.decision == ("similar" if same else "dissimilar"))
     both = right["same"] + right["different"]
     return {
-        "all": clopper_pearson(sum(both), len(both)).to_json(),
-        **{kind: clopper_pearson(sum(answers), len(answers)).to_json() for kind, answers in right.items()},
+        "all": encode(clopper_pearson(sum(both), len(both))),
+        **{kind: encode(clopper_pearson(sum(answers), len(answers))) for kind, answers in right.items()},
     }
 
 

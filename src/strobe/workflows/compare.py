@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from strobe.analyses.classification import ClassificationScore, Prepared, score
-from strobe.analyses.comparison import compare
+from strobe.analyses.comparison import Comparison, compare
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
@@ -25,7 +24,7 @@ def compare_runs(
     progress: Progress,
     dataset_path: Path | None = None,
     allow_missing: bool = False,
-) -> list[dict[str, Any]]:
+) -> tuple[Comparison, ...]:
     """Every pair of models of the runs on the sets both were scored on: exact tests, Holm, differences, a sentence.
 
     Models of the same name in two runs are told apart by the run's folder. `dataset_path` says where the dataset lies
@@ -49,7 +48,7 @@ def compare_runs(
         for name, model in wanted:
             scores.append(replace(score(dataset, model.load(), prepared=prepared), model=name))
             advance(1)
-    return [part.to_json() for part in compare(dataset, scores, seed=options.seed, replicates=options.draws)]
+    return compare(dataset, scores, seed=options.seed, replicates=options.draws)
 
 
 def _wanted(

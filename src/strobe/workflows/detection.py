@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from strobe.analyses.detection import DetectionOptions, DetectionScore, score
+from strobe.analyses.detection import DetectionOptions, score
+from strobe.analyses.model_results import DetectionResult
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Progress
@@ -27,7 +28,7 @@ def score_detectors(
     options: ScoreOptions,
     detection: DetectionOptions,
     progress: Progress,
-) -> dict[str, DetectionScore]:
+) -> dict[str, DetectionResult]:
     """Every detector's score by name, one in memory at a time; k, interval and seed are those of the whole request."""
     used = replace(detection, k=options.k, interval=options.interval, seed=options.seed, bootstrap=options.bootstrap)
     found = {}

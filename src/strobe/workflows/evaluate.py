@@ -4,8 +4,8 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from strobe.analyses.results import Results
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.ports import Progress
 from strobe.datasets import folder as dataset_folder
@@ -25,7 +25,7 @@ class Evaluation:
     `left_out` says why models of earlier commands in the same run are not in the results.
     """
 
-    results: dict[str, Any]
+    results: Results
     report: Path | None
     no_report: str | None
     failed: tuple[ModelRun, ...]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from strobe.analyses.model_results import Ceiling
 from strobe.analyses.overview import ceiling_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
@@ -64,9 +65,9 @@ class Ceilings:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._known: dict[tuple[str, tuple[int, ...]], dict[str, Any]] = {}
+        self._known: dict[tuple[str, tuple[int, ...]], Ceiling] = {}
 
-    def of(self, facts: Mapping[str, Any]) -> dict[str, Any] | None:
+    def of(self, facts: Mapping[str, Any]) -> Ceiling | None:
         """The ceiling of a model by the facts of its run; None where every anchor and set is within reach."""
         source, childless = self._childless(facts)
         if not childless:
@@ -75,7 +76,7 @@ class Ceilings:
         if key not in self._known:
             self._known[key] = ceiling_of(self._dataset, source=source, childless=childless)
         found = self._known[key]
-        return found if found["sets_out_of_reach"] else None
+        return found if found.sets_out_of_reach else None
 
     def _childless(self, facts: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
         own = self._dataset.info.label_space

@@ -12,9 +12,10 @@ from strobe.analyses.classification import ClassificationScore, Prepared, ScoreO
 from strobe.analyses.comparison import compare
 from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.offsets import OffsetPool
-from strobe.analyses.results import results_json
+from strobe.analyses.results import Results, Settings, dataset_facts
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.trend import fit
+from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, StrobeError, expect, printable
 from strobe.core.files import cannot_write, make_folder, write_json
@@ -70,15 +71,15 @@ class ScoreRequest:
     compare_review: bool = False
     models: tuple[str, ...] = ()
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """What results.json says of how it was made."""
-        return {
-            "interval": self.options.interval,
-            "seed": self.options.seed,
-            "merge": self.merge,
-            "subset": None if self.subset is None else self.subset.name,
-            "allow_missing": self.allow_missing,
-        }
+        return Settings(
+            interval=self.options.interval,
+            seed=self.options.seed,
+            merge=self.merge,
+            subset=None if self.subset is None else self.subset.name,
+            allow_missing=self.allow_missing,
+        )
 
 
 def split_name(text: str) -> tuple[str | None, str]:
@@ -190,7 +191,7 @@ def _read_boxes(path: Path, dataset: Dataset, name: str | None, request: ScoreRe
 
 def score_dataset(
     path: Path, specs: Sequence[str], run: Path | None, request: ScoreRequest, progress: Progress
-) -> dict[str, Any]:
+) -> Results:
     """Score prediction files on a dataset; with `run` the results, tables and predictions are kept there.
 
     A run that already holds models keeps them, and all of them are scored.
@@ -221,7 +222,7 @@ def score_dataset(
 class Scored:
     """The content of results.json, and why models of the run are not in it."""
 
-    results: dict[str, Any]
+    results: Results
     left_out: tuple[str, ...]
 
 
@@ -272,12 +273,12 @@ def _finish(
     results = _results(dataset, candidates, classifiers, types, loading, request, progress)
     if detectors:
         found = score_detectors(dataset, loading.each(detectors), request.options, request.detection, progress)
-        results["models"] |= {name: one.to_json() for name, one in found.items()}
-    if not results["models"]:
+        results = replace(results, models={**results.models, **found})
+    if not results.models:
         raise StrobeError(loading.left_out[0])
     with _incoming(run) as stage:
-        write_json(stage / "results.json", results)
-        write_tables(stage, results)
+        write_json(stage / "results.json", encode(results))
+        write_tables(stage, encode(results))
         gone = [name for name in TABLES if not (stage / "tables" / f"{name}.csv").is_file()]
         _move_in(stage, run)
     for name in gone:  # an earlier score had rows for it
@@ -313,7 +314,7 @@ def _results(
     loading: _Loading,
     request: ScoreRequest,
     progress: Progress,
-) -> dict[str, Any]:
+) -> Results:
     scores: list[ClassificationScore] = []
     ceilings = Ceilings(dataset)
     options = request.options
@@ -322,22 +323,25 @@ def _results(
     stages = _review_stages(candidates, request) if request.compare_review else None
     with (progress if models else Silent()).task("scoring", len(models)) as advance:
         for model, predictions in loading.each(models):
-            facts = model.facts
-            model_type, standard = types.get(model.name, (facts.get("model_type"), bool(facts.get("standard", False))))
+            said = model.facts
+            model_type, standard = types.get(model.name, (said.get("model_type"), bool(said.get("standard", False))))
             one = score(dataset, predictions, prepared=prepared, pool=pool, model_type=model_type, standard=standard)
-            one = replace(one, ceiling=ceilings.of(facts))
+            one = replace(one, ceiling=ceilings.of(said))
             if stages is not None:
                 found = impact(stages, predictions, seed=options.seed, replicates=options.draws)
-                one = replace(one, review_impact=found.to_json())
+                one = replace(one, review_impact=found)
             scores.append(one)
             advance(1)
-    return results_json(
-        dataset,
-        scores,
-        settings=request.settings(),
-        pool=pool if scores else None,
+    facts, settings = dataset_facts(dataset, k=prepared.plan.k if scores else None), request.settings()
+    if not scores:
+        return Results(dataset=facts, settings=settings, models={})
+    return Results(
+        dataset=facts,
+        settings=settings,
+        models={one.model: one for one in scores},
+        offset_error_all_models=pool.estimates(),
         comparison=compare(dataset, scores, seed=options.seed, replicates=options.draws),
-        trend=fit(dataset, scores, seed=options.seed, replicates=options.draws) if scores else None,
+        trend=fit(dataset, scores, seed=options.seed, replicates=options.draws),
     )
 
 

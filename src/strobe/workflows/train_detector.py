@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from strobe.analyses.detection import DetectionOptions, DetectionScore, score
+from strobe.analyses.detection import DetectionOptions, score
+from strobe.analyses.model_results import DetectionResult
 from strobe.core.errors import expect
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
@@ -57,7 +58,7 @@ class Trained:
     digest: str
     size_bytes: int
     seconds: float
-    score: DetectionScore | None
+    score: DetectionResult | None
 
 
 def train_detector(out: Path, options: TrainDetectorOptions, *, progress: Progress | None = None) -> Trained:
@@ -98,7 +99,7 @@ def _training_clips(options: TrainDetectorOptions) -> Iterator[Clip]:
         yield world.clip(seed, label=place % len(KINDS), offsets=offsets)
 
 
-def _measure(detector: tiny.TinyDetector, options: TrainDetectorOptions, say: Progress) -> DetectionScore:
+def _measure(detector: tiny.TinyDetector, options: TrainDetectorOptions, say: Progress) -> DetectionResult:
     seed = int(np.random.SeedSequence([_TESTING, options.seed]).generate_state(1)[0])
     unseen = synthetic_dataset(SyntheticOptions(world=options.world, videos=options.test_clips, seed=seed))
     source, count, batch = unseen.source(), len(unseen.dataset.frames), detector.spec.batch_size

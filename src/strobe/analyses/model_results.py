@@ -1,0 +1,368 @@
+"""What results.json says of one model, record by record; the keys stand in the order of the fields.
+
+A field that newer results may have is optional and left out where it is None (`metadata=LEFT_OUT`), so that old files
+stay readable and unchanged.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from strobe.core.codec import Count, Rule, Share, encode, written_as
+from strobe.core.estimate import Estimate, Missing
+from strobe.core.tasks import Task
+from strobe.metrics.temporal import Survival
+
+__all__ = [
+    "AccPoint", "AsClassifier", "Bounds", "Ceiling", "ChosenFrame", "ClassAp", "ClassMedians", "ClassScore",
+    "ClassificationResult", "Control", "CurvePoint", "DetectionResult", "DetectionSettings", "DetectionUnscored",
+    "ErrorCounts", "GivenRightAnchor", "HintBin", "Impact", "MapFigures", "MapPoint", "ModelResult", "OffsetError",
+    "RateSlice", "Smoothed", "Stage", "TimeCurve", "TimePoint", "Tracks", "TypeSlice", "Unscored",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unscored:
+    """What had no prediction: frames, and the sets that could not be scored for it."""
+
+    frames: Count
+    sets: Count
+
+
+# -- classification ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """Accuracy and drop at one k."""
+
+    k: Count
+    acc: Estimate
+    drop: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class TimePoint:
+    """Accuracy within a time."""
+
+    ms: Count
+    acc: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeCurve:
+    """Accuracy against milliseconds on the sets that reach `t_max_ms`."""
+
+    t_max_ms: Count
+    n_sets: Count
+    points: tuple[TimePoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassScore:
+    """The figures of one class: sets whose anchor has it among its labels. `small` flags fewer than ten sets."""
+
+    label: str
+    name: str
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    small: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassMedians:
+    """Medians over the classes; n counts classes."""
+
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    n_classes: Count
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetError:
+    """The share of wrong frames at one signed distance from the anchor."""
+
+    offset: float
+    error: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenRightAnchor:
+    """Given that the anchor is right: whole sets that stay right, and single members that are right."""
+
+    sets: Estimate
+    members: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Smoothed:
+    """Accuracy and drop after smoothing; `incomplete` is the share of evaluated frames with a truncated window."""
+
+    method: str
+    parameter: float
+    delay_frames: float
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    incomplete: Share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """The drop after deleting as many random members from the same sets: mean and 95 % range over seeds."""
+
+    drop_mean: float
+    drop_low: float
+    drop_high: float
+    seeds: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeSlice:
+    """Accuracy and drop without the frames of one type, and the control (None for the slice without a deletion)."""
+
+    without: Literal["none", "I", "P", "B"]
+    n_sets: Count
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    members_dropped: Count
+    control: Control | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateSlice:
+    """Accuracy and drop on the sets of videos in one range of frame rates."""
+
+    range: str
+    n_sets: Count
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class HintBin:
+    """The error of members in one range of a hint."""
+
+    range: str
+    error: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One model at one stage of review."""
+
+    what: str
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    per_offset: tuple[OffsetError, ...]
+    unscored: Unscored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impact:
+    """One model's figures at the three stages of review, and how much review changed the drop (A − C)."""
+
+    a: Stage = field(metadata=written_as("A"))
+    b: Stage = field(metadata=written_as("B"))
+    c: Stage = field(metadata=written_as("C"))
+    drop_difference: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The best a model of another label space can do: anchors and sets whose every right answer it cannot give."""
+
+    source: str
+    childless: tuple[str, ...]
+    n: Count
+    anchors_out_of_reach: Count
+    sets_out_of_reach: Count
+    acc_orig: Share
+    acc_pmk: Share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Accuracies over all sets if every unscored set were wrong, and if every one were right."""
+
+    acc_orig: tuple[Share, Share]
+    acc_pmk: tuple[Share, Share]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassificationResult:
+    """Everything measured of one classifier, as in methods §5; `reasons` says why a part is empty."""
+
+    task: Literal[Task.CLASSIFICATION] = Task.CLASSIFICATION
+    kind: Literal["logits", "probabilities", "labels"]
+    model_type: str | None
+    standard: bool
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    curve: Annotated[tuple[CurvePoint, ...], Rule(min_items=1)]
+    time_curve: TimeCurve | Missing
+    per_class: tuple[ClassScore, ...]
+    per_class_median: ClassMedians
+    per_offset: tuple[OffsetError, ...]
+    mean_frame: Estimate
+    given_right_anchor: GivenRightAnchor
+    flip_rate: Estimate
+    right_wrong_flip_rate: Estimate
+    confidence_swing: Estimate
+    first_failure: Survival
+    smoothing: tuple[Smoothed, ...]
+    frame_types: tuple[TypeSlice, ...]
+    by_fps: tuple[RateSlice, ...]
+    by_hint: Mapping[str, tuple[HintBin, ...]]
+    reasons: Mapping[str, str]
+    review_impact: Impact | None = None
+    ceiling: Ceiling | None = None
+    unscored: Unscored
+    bounds: Bounds | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The model's object of results.json."""
+        found: dict[str, Any] = encode(self)
+        return found
+
+
+# -- detection ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MapPoint:
+    """mAP at one k."""
+
+    k: Count
+    map: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapFigures:
+    """mAP on the anchors and on the worst frames for every k; the drop from the same draws."""
+
+    map_orig: Estimate
+    map_pmk: Estimate
+    drop: Estimate
+    curve: tuple[MapPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassAp:
+    """AP of one class with something to be found on the anchors or the worst frames; n counts those sets."""
+
+    label: str
+    name: str
+    ap_orig: Estimate
+    ap_pmk: Estimate
+    drop: Estimate
+    small: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AccPoint:
+    """Accuracy at one k."""
+
+    k: Count
+    acc: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsClassifier:
+    """The detector judged by the class of its most confident box; a frame without a box is wrong."""
+
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    coverage: Estimate
+    curve: tuple[AccPoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorCounts:
+    """Sets whose AP falls, by the kind of error that costs most; `present` counts every kind that costs anything."""
+
+    failing: Count
+    classification: Count
+    localization: Count
+    both: Count
+    missed: Count
+    duplicate: Count
+    background: Count
+    unexplained: Count
+    present: Mapping[str, Count]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracks:
+    """Flicker, jitter and score swing of tracked objects along sets."""
+
+    n_tracks: Count
+    flicker: Estimate
+    found_lost_rate: Estimate
+    box_jitter: Estimate
+    score_swing: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionSettings:
+    """How a detector was scored; `replicates` 0 where the bootstrap was switched off."""
+
+    k: Count
+    iou: Literal["ilsvrc-vid"] | tuple[float, ...]
+    interpolation: str
+    max_dets: Count
+    area_range: tuple[float, float] | None
+    frame_ap: str
+    confidence: float
+    interval: str
+    seed: int
+    replicates: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenFrame:
+    """The worst frame of one set (a row of the frame table), its AP before and after, and what broke it."""
+
+    set: str
+    frame: Count
+    distance: float
+    ap_orig: float | None
+    ap_worst: float | None
+    cause: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionUnscored(Unscored):
+    """What had no prediction, and the sets in which nothing is to be found at all."""
+
+    undefined_sets: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionResult:
+    """Everything measured of one detector, as in methods §6."""
+
+    task: Literal[Task.DETECTION] = Task.DETECTION
+    model_type: str | None
+    map_orig: Estimate
+    map_pmk: Estimate
+    drop: Estimate
+    curve: tuple[MapPoint, ...]
+    per_class: tuple[ClassAp, ...]
+    localization: MapFigures
+    as_classifier: AsClassifier
+    errors: ErrorCounts
+    temporal: Tracks | Missing
+    settings: DetectionSettings
+    chosen_frames: tuple[ChosenFrame, ...]
+    unscored: DetectionUnscored
+
+
+ModelResult = ClassificationResult | DetectionResult

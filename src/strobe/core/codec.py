@@ -1,0 +1,337 @@
+"""Records to plain JSON, back again, and their JSON Schema: all three from the type hints of frozen dataclasses.
+
+>>> @dataclass(frozen=True)
+... class Point:
+...     k: Count
+...     note: str | None = field(default=None, metadata=LEFT_OUT)
+>>> encode((Point(3), Point(4, "far")))
+[{'k': 3}, {'k': 4, 'note': 'far'}]
+>>> decode(tuple[Point, ...], [{"k": 3}, {"k": "4"}], where="curve")
+Traceback (most recent call last):
+...
+strobe.core.errors.InvalidValue: curve[1].k: expected a whole number, got '4'
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from strobe.core.errors import InvalidValue, printable
+
+__all__ = ["LEFT_OUT", "UNWRITTEN", "Count", "Rule", "Share", "decode", "encode", "json_schema", "written_as"]
+
+T = TypeVar("T")
+Reader = Callable[[object], Any]
+
+LEFT_OUT: Mapping[str, object] = {"left_out": True}
+"""Metadata of an optional field whose key is left out where it is None."""
+
+UNWRITTEN: Mapping[str, object] = {"unwritten": True}
+"""Metadata of a field that is never written: it is there for the program alone."""
+
+
+def written_as(key: str) -> Mapping[str, object]:
+    """Metadata of a field that goes by another name in JSON."""
+    return {"key": key}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Words of JSON Schema beside a type, `Annotated[int, Rule(minimum=0)]`; a record checks its own at birth."""
+
+    minimum: float | None = None
+    maximum: float | None = None
+    min_items: int | None = field(default=None, metadata=written_as("minItems"))
+
+
+Count = Annotated[int, Rule(minimum=0)]
+Share = Annotated[float, Rule(minimum=0, maximum=1)]
+
+_PLAIN: dict[object, tuple[str, str]] = {
+    str: ("string", "text"),
+    int: ("integer", "a whole number"),
+    float: ("number", "a number"),
+    bool: ("boolean", "true or false"),
+    NoneType: ("null", "null"),
+}
+
+
+class _Part(NamedTuple):
+    """One written field of a record."""
+
+    name: str
+    key: str
+    hint: Any
+    left_out: bool
+    needed: bool
+
+
+@cache
+def _parts(cls: Any) -> tuple[_Part, ...]:
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(
+        _Part(
+            name=one.name,
+            key=one.metadata.get("key", one.name),
+            hint=hints[one.name],
+            left_out="left_out" in one.metadata,
+            needed=one.default is MISSING and one.default_factory is MISSING,
+        )
+        for one in fields(cls)
+        if "unwritten" not in one.metadata
+    )
+
+
+def encode(value: object) -> Any:
+    """The value as JSON has it: records become objects with their keys in the order of their fields."""
+    if is_dataclass(value):
+        cls: Any = type(value)
+        found = [(part, getattr(value, part.name)) for part in _parts(cls)]
+        return {part.key: encode(one) for part, one in found if not (part.left_out and one is None)}
+    if isinstance(value, Mapping):
+        return {key: encode(one) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [encode(one) for one in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+class _Wrong(Exception):
+    """What was expected; the path grows on the way out, so that reading what is right costs nothing."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.path = ""
+
+    def under(self, place: str) -> "_Wrong":
+        self.path = place + self.path
+        return self
+
+
+def _expected(rule: str, got: object) -> _Wrong:
+    return _Wrong(f"expected {rule}, got {printable(repr(got), limit=80)}")
+
+
+def decode(cls: type[T], data: object, *, where: str = "") -> T:
+    """The record that `encode` wrote. Keys nobody knows are passed over; what is missing takes its default.
+
+    Raises InvalidValue with the path in the data, which begins with `where`.
+    """
+    kind: Any = cls
+    try:
+        found: T = _reader(kind)(data)
+    except _Wrong as error:
+        path = (where + error.path).removeprefix(".")
+        raise InvalidValue(f"{printable(path)}: {error}" if path else str(error)) from None
+    return found
+
+
+@cache
+def _reader(hint: Any) -> Reader:
+    """What reads one type; made once."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint in _PLAIN:
+        return _plain(hint)
+    if is_dataclass(hint):
+        return _record(hint)
+    if origin is Annotated:
+        return _reader(args[0])
+    if origin is Literal:
+        return _literal(args)
+    if origin in (Union, UnionType):
+        return _union(args)
+    if origin is tuple:
+        return _tuple(args)
+    if origin is Mapping:
+        return _mapping(_reader(args[1]))
+    raise TypeError(f"the codec has no rule for {hint!r}")
+
+
+def _plain(kind: type) -> Reader:
+    rule = _PLAIN[kind][1]
+    # A whole float is written as an int where it is counted in frames: either is a number, and stays what it was.
+    kinds = (int, float) if kind is float else (kind,)
+
+    def read(data: object) -> Any:
+        if type(data) not in kinds or (type(data) is float and not math.isfinite(data)):
+            raise _expected(rule, data)
+        return data
+
+    return read
+
+
+def _literal(values: Sequence[Any]) -> Reader:
+    rule = " or ".join("null" if value is None else str(value) for value in values)
+
+    def read(data: object) -> Any:
+        for value in values:
+            if value == data and isinstance(data, bool) == isinstance(value, bool):
+                return value
+        raise _expected(rule, data)
+
+    return read
+
+
+def _tuple(args: Sequence[Any]) -> Reader:
+    many = len(args) == 2 and args[1] is ...
+    readers = [_reader(arg) for arg in args if arg is not ...]
+
+    def read(data: object) -> Any:
+        if not isinstance(data, list) or not (many or len(data) == len(readers)):
+            raise _expected("a list" if many else f"a list of {len(readers)}", data)
+        out = []
+        for place, one in enumerate(data):
+            try:
+                out.append(readers[0 if many else place](one))
+            except _Wrong as error:
+                raise error.under(f"[{place}]") from None
+        return tuple(out)
+
+    return read
+
+
+def _object(data: object) -> dict[str, object]:
+    if not isinstance(data, dict):
+        raise _expected("an object", data)
+    return data
+
+
+def _mapping(reader: Reader) -> Reader:
+    def read(data: object) -> Any:
+        out = {}
+        for key, one in _object(data).items():
+            try:
+                out[key] = reader(one)
+            except _Wrong as error:
+                raise error.under(f".{key}") from None
+        return out
+
+    return read
+
+
+def _record(cls: Any) -> Reader:
+    readers = [(part, _reader(part.hint)) for part in _parts(cls)]
+
+    def read(data: object) -> Any:
+        found, values = _object(data), {}
+        for part, reader in readers:
+            if part.key in found:
+                try:
+                    values[part.name] = reader(found[part.key])
+                except _Wrong as error:
+                    raise error.under(f".{part.key}") from None
+            elif part.needed:
+                raise _expected("this key", None).under(f".{part.key}")
+        try:
+            return cls(**values)
+        except InvalidValue as error:
+            raise _Wrong(str(error)) from None
+
+    return read
+
+
+def _union(args: Sequence[Any]) -> Reader:
+    """Records are told apart by a tag they share (a field of literals with a default), or by the keys they need."""
+    records = [arg for arg in args if is_dataclass(arg)]
+    others = [_reader(arg) for arg in args if not is_dataclass(arg)]
+
+    def read(data: object) -> Any:
+        if records and isinstance(data, dict):
+            return _reader(_best(records, data))(data)
+        for reader in others:
+            try:
+                return reader(data)
+            except _Wrong:
+                continue
+        raise _expected(" or ".join(dict.fromkeys(_words(arg) for arg in args)), data)
+
+    return read
+
+
+def _best(records: Sequence[Any], data: Mapping[str, object]) -> Any:
+    """The record whose tag is there, else the one of which most of the needed keys are."""
+    tags = {cls: {part.key: get_args(part.hint) for part in _parts(cls) if _is_tag(part)} for cls in records}
+    for key in set.intersection(*(set(one) for one in tags.values())) & data.keys():
+        for cls in records:
+            if data[key] in tags[cls][key]:
+                return cls
+        values = [value for cls in records for value in tags[cls][key]]
+        raise _expected(" or ".join(map(str, values)), data[key]).under(f".{key}")
+
+    def fit(cls: Any) -> tuple[bool, int]:
+        needed = [part.key in data for part in _parts(cls) if part.needed]
+        return all(needed), sum(needed)
+
+    return max(records, key=fit)
+
+
+def _is_tag(part: _Part) -> bool:
+    return get_origin(part.hint) is Literal and not part.needed
+
+
+def _words(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _words(get_args(hint)[0])
+    if origin is Literal:
+        return " or ".join(str(value) for value in get_args(hint))
+    return _PLAIN[hint][1] if hint in _PLAIN else "a list" if origin is tuple else "an object"
+
+
+# -- the schema --------------------------------------------------------------------------------------------------
+
+
+def json_schema(cls: type, *, title: str) -> dict[str, Any]:
+    """The JSON Schema of a record; the records inside it stand under $defs by their names."""
+    known: dict[str, Any] = {}
+    top = _properties(cls, known)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    return {**head, **top, "$defs": dict(sorted(known.items()))}
+
+
+def _properties(cls: Any, known: dict[str, Any]) -> dict[str, Any]:
+    parts = _parts(cls)
+    return {
+        "type": "object",
+        "description": (cls.__doc__ or "").partition("\n")[0],
+        "properties": {part.key: _schema(part.hint, known, part) for part in parts},
+        "required": [part.key for part in parts if not part.left_out],
+        "additionalProperties": False,
+        **getattr(cls, "JSON_RULE", {}),
+    }
+
+
+def _schema(hint: Any, known: dict[str, Any], part: _Part | None = None) -> dict[str, Any]:
+    origin, args = get_origin(hint), get_args(hint)
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint][0]}
+    if is_dataclass(hint):
+        name = getattr(hint, "__name__", "")
+        if name not in known:
+            known[name] = {}  # the name is taken while the record inside is worked out
+            known[name] = _properties(hint, known)
+        return {"$ref": f"#/$defs/{name}"}
+    if origin is Annotated:
+        rule = {key: value for key, value in encode(args[1]).items() if value is not None}
+        return _schema(args[0], known) | rule
+    if origin is Literal:
+        return {"enum": encode(args)}
+    if origin is tuple:
+        if args[1:] == (...,):
+            return {"type": "array", "items": _schema(args[0], known)}
+        return {"type": "array", "prefixItems": [_schema(arg, known) for arg in args], "minItems": len(args),
+                "items": False}  # fmt: skip
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _schema(args[1], known)}
+    if origin in (Union, UnionType):
+        # A key that is left out where it is null is never null.
+        never_null = part is not None and part.left_out
+        choices = [_schema(arg, known) for arg in args if not (never_null and arg is NoneType)]
+        return choices[0] if len(choices) == 1 else {"anyOf": choices}
+    raise TypeError(f"the codec has no rule for {hint!r}")
