@@ -20,6 +20,7 @@ from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
+from strobe.datasets.bring_media import Bring
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.report.terminal import headline_lines
 from strobe.workflows.compare import compare_runs
@@ -54,7 +55,7 @@ def ytbb(tmp_path: Path) -> Path:
     (source / "pair_labels.json").write_text(json.dumps({"annotations": pairs, "labels": SAID}))
     (source / "anchors_full.csv").write_text("\n".join(listed))
     files = YtbbFiles(listed=source / "anchors_full.csv", pairs=source / "pair_labels.json")
-    made = import_ytbb_robust(source, tmp_path / "ytbb", files=files, media="none", progress=Silent())
+    made = import_ytbb_robust(source, tmp_path / "ytbb", files=files, how=Bring(media="none")).dataset
     strobe.save_dataset(made, tmp_path / "ytbb")
     return tmp_path / "ytbb"
 
