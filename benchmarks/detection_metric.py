@@ -24,10 +24,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from strobe.core.answers import BoxAnswers
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.detection.average import frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.match import match
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import class_ap, class_ap_draws, worst_frames
 
 N_SETS, N_FRAMES, N_CLASSES, PER_FRAME, K = 1109, 22_179, 30, 100, 10
@@ -87,9 +88,9 @@ def make(seed: int) -> dict[str, Any]:
     return {"truth": truth, "columns": columns, "set": owner, "frame": np.arange(N_FRAMES), "distance": distance}
 
 
-def table(data: dict[str, Any]) -> DetectionTable:
+def table(data: dict[str, Any]) -> BoxAnswers:
     """The detection table from columns in the order a file has them: by frame, scores in any order."""
-    return DetectionTable.of(*data["columns"], n_frames=N_FRAMES, n_classes=N_CLASSES)
+    return BoxAnswers.of(*data["columns"], n_frames=N_FRAMES, n_classes=N_CLASSES)
 
 
 def ours(data: dict[str, Any], merge: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -22,16 +22,18 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
 from strobe.core.labels import projection, space
 from strobe.core.ports import Silent
+from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.cores import quick_source
 from strobe.models.exact_resize import SentPlan
@@ -40,8 +42,10 @@ from strobe.models.timm import load
 from strobe.models.torch_classifier import TorchClassifier
 from strobe.predict.decode_pool import DecodePool
 from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.store import ModelStore
-from strobe.predict.worker import DecodeOptions, Runner
+from strobe.predict.forward import Runner
+from strobe.predict.worker import DecodeOptions
+from strobe.runs.columns import FrameNames
+from strobe.runs.shards import KEY_FACTS, ModelShards
 
 
 def picture(rng: np.random.Generator, width: int = 500, height: int = 375) -> Pillow.Image:
@@ -146,7 +150,14 @@ def end_to_end(
     keys = [str(key) for key in dataset.frames.key]
 
     with tempfile.TemporaryDirectory() as folder:
-        store = ModelStore(Path(folder), "resnet50", key="0" * 16, frame_ids=keys, task="classification", n_classes=30)
+        store = ModelShards(
+            Path(folder),
+            "resnet50",
+            facts=dict.fromkeys(KEY_FACTS, ""),
+            frames=FrameNames(dataset),
+            task=Task.CLASSIFICATION,
+            n_classes=30,
+        )
         decode = DecodeOptions(
             threads=threads,
             processes=threads if sent else 0,
@@ -167,9 +178,9 @@ def end_to_end(
             return outcomes["resnet50"].n_new
 
         found, stored = rate(work, device=device), store.read()
-        if not stored.seen.all():
+        if not stored.scored.all():
             raise SystemExit("frames are missing from the store")
-    return found, np.asarray(stored.scores)
+    return found, np.asarray(cast(ClassAnswers, stored).scores)
 
 
 class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]  # torch is untyped here

@@ -32,18 +32,21 @@ import numpy as np
 import torch
 from PIL import Image as Pillow
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
 from strobe.core.labels import projection, space
 from strobe.core.ports import Silent
-from strobe.core.predictions import Predictions
+from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.cores import cores, quick_source, sharing_cores
 from strobe.models.lite import load, weights_file
 from strobe.models.options import LoadOptions
 from strobe.models.weights import load_into, read_state
 from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.store import ModelStore
-from strobe.predict.worker import DecodeOptions, Runner
+from strobe.predict.forward import Runner
+from strobe.predict.worker import DecodeOptions
+from strobe.runs.columns import FrameNames
+from strobe.runs.shards import KEY_FACTS, ModelShards
 
 
 def make_frames(root: Path, n: int) -> Dataset:
@@ -165,9 +168,9 @@ def main() -> None:
         prepared = [model.prepare(source.read(row)) for row in range(n)]
         batches = [prepared[start : start + batch] for start in range(0, n, batch)]
         runner = Runner(name="m", model=model, projection=projection("ilsvrc-2012", "imagenet-vid"))
-        found: list[Predictions] = []
+        found: list[ClassAnswers] = []
 
-        def score(predictions: Predictions) -> float:
+        def score(predictions: ClassAnswers) -> float:
             return float(dataset.right_rows(predictions.label).mean())
 
         def bare() -> None:
@@ -181,7 +184,14 @@ def main() -> None:
         def engine() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 keys = dataset.frame_ids()
-                store = ModelStore(Path(folder), "m", key="0" * 16, frame_ids=keys, task="classification", n_classes=30)
+                store = ModelShards(
+                    Path(folder),
+                    "m",
+                    facts=dict.fromkeys(KEY_FACTS, ""),
+                    frames=FrameNames(dataset),
+                    task=Task.CLASSIFICATION,
+                    n_classes=30,
+                )
                 with sharing_cores([model]):
                     run_models(
                         [runner], {"m": store}, quick_source(MediaSource(dataset)), frame_names=keys,
@@ -189,9 +199,9 @@ def main() -> None:
                         options=EngineOptions(decode=DecodeOptions(threads=cores())), progress=Silent(),
                     )  # fmt: skip
                 stored = store.read()
-                if stored.scores is None or not stored.seen.all():
+                if not isinstance(stored, ClassAnswers) or not stored.scored.all():
                     raise SystemExit("frames are missing from the store")
-                predictions = Predictions.from_scores("m", stored.scores, kind="logits", scored=stored.seen)
+                predictions = stored
                 score(predictions)
                 found.append(predictions)
 
@@ -200,7 +210,7 @@ def main() -> None:
             for start in range(0, n, batch):
                 part = [model.prepare(source.read(row)) for row in range(start, min(start + batch, n))]
                 scores.append(runner.projection.apply(model.forward(part)))
-            score(Predictions.from_scores("m", np.concatenate(scores), kind="logits"))
+            score(ClassAnswers.from_scores("m", np.concatenate(scores), kind="logits"))
 
         ways: dict[str, Callable[[], None]] = {
             "bare": bare,

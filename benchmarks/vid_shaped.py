@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Videos, texts
 from strobe.core.labels import LabelSpace
-from strobe.core.predictions import Predictions
 
 
 @dataclass
@@ -146,6 +146,6 @@ def random_scores(rng: np.random.Generator, world: World, accuracy: float) -> ND
     return scores
 
 
-def predictions_of(name: str, scores: NDArray[np.float64], scored: NDArray[np.bool_] | None = None) -> Predictions:
+def predictions_of(name: str, scores: NDArray[np.float64], scored: NDArray[np.bool_] | None = None) -> ClassAnswers:
     """The scores as predictions of a model."""
-    return Predictions.from_scores(name, scores, kind="logits", scored=scored)
+    return ClassAnswers.from_scores(name, scores, kind="logits", scored=scored)

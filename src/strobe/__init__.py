@@ -1,15 +1,18 @@
 """strobe measures whether vision models flicker: right on one frame, wrong on the next that looks the same."""
 
 from strobe.api import example_dataset, load_dataset, load_predictions, results, save_dataset, score
+from strobe.core.answers import BoxAnswers, ClassAnswers
+from strobe.core.answers import ClassAnswers as Predictions
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import StrobeError
 from strobe.core.estimate import Estimate
 from strobe.core.labels import LabelSpace, Projection, projection, space
 from strobe.core.ports import Classifier, Detector
-from strobe.core.predictions import Predictions
 from strobe.core.records import Detections, Frame, ModelSpec, PerturbationSet
 
 __all__ = [
+    "BoxAnswers",
+    "ClassAnswers",
     "Classifier",
     "Dataset",
     "DatasetInfo",

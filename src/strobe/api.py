@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
-from strobe.core.predictions import Predictions
 
 if TYPE_CHECKING:
     from strobe.analyses.classification import ClassificationScore
@@ -25,9 +25,9 @@ __all__ = ["example_dataset", "load_dataset", "load_predictions", "results", "sa
 
 def load_dataset(path: str | Path, *, reviewed: bool = True, videos: str | Path | None = None) -> Dataset:
     """The dataset in a folder. `reviewed` keeps only what its votes keep; `videos` names a file of video names."""
-    from strobe.workflows.runs import open_dataset
+    from strobe.workflows.opening import Opened
 
-    return open_dataset(Path(path), subset=None if videos is None else Path(videos), reviewed_only=reviewed)
+    return Opened.of(Path(path), subset=None if videos is None else Path(videos), reviewed_only=reviewed).dataset
 
 
 def save_dataset(dataset: Dataset, path: str | Path, *, overwrite: bool = False) -> Path:
@@ -46,7 +46,7 @@ def load_predictions(
     space: str | None = None,
     merge: str = "max",
     allow_missing: bool = False,
-) -> Predictions:
+) -> ClassAnswers:
     """Predictions from a JSON, JSONL, CSV or Parquet file, aligned with the dataset's frames.
 
     The model is called `name`, or as the file is. `space` is the label space of class numbers, e.g. ilsvrc-2012.
@@ -56,12 +56,12 @@ def load_predictions(
     found = read_predictions(
         Path(path), dataset, name=name, kind=kind, source_space=space, merge=merge, allow_missing=allow_missing
     )
-    return found.predictions
+    return found.answers
 
 
 def score(
     dataset: Dataset,
-    predictions: Predictions,
+    predictions: ClassAnswers,
     *,
     k: int | None = None,
     interval: Literal["auto", "clopper-pearson"] = "auto",
@@ -76,7 +76,7 @@ def score(
 
 def results(
     dataset: Dataset,
-    predictions: Sequence[Predictions],
+    predictions: Sequence[ClassAnswers],
     *,
     k: int | None = None,
     interval: Literal["auto", "clopper-pearson"] = "auto",
@@ -90,7 +90,7 @@ def results(
 
     >>> dataset = example_dataset()
     >>> labels = dataset.labels.label[dataset.labels.frame.argsort()]
-    >>> found = results(dataset, [Predictions.from_labels("perfect", labels)])
+    >>> found = results(dataset, [ClassAnswers.from_labels("perfect", labels)])
     >>> found["models"]["perfect"]["acc_pmk"]["value"]
     1.0
     """

@@ -18,10 +18,10 @@ from strobe.analyses.comparison import compare
 from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.results import Results, dataset_facts, results_schema
 from strobe.analyses.trend import fit
+from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.estimate import Estimate, Missing
-from strobe.core.predictions import Predictions
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=5)
@@ -82,7 +82,7 @@ def same_mean(found: Estimate, expected: dict[str, Any]) -> None:
     assert found.value == (None if expected["value"] is None else pytest.approx(expected["value"], abs=1e-12))
 
 
-def reference(world: World, found: ClassificationScore, predictions: Predictions) -> dict[str, Any]:
+def reference(world: World, found: ClassificationScore, predictions: ClassAnswers) -> dict[str, Any]:
     data = PlainData(world)
     sets = [n for n, rows in enumerate(data.rows) if all(predictions.scored[frame] for frame, _, _ in rows)]
     cohort = data.time_cohort(sets)
@@ -97,7 +97,7 @@ def reference(world: World, found: ClassificationScore, predictions: Predictions
     )  # fmt: skip
 
 
-def check_everything(world: World, found: ClassificationScore, predictions: Predictions) -> None:
+def check_everything(world: World, found: ClassificationScore, predictions: ClassAnswers) -> None:
     expected = reference(world, found, predictions)
     same(found.acc_orig, expected["acc_orig"])
     same(found.acc_pmk, expected["acc_pmk"])
@@ -145,7 +145,7 @@ def test_every_figure_equals_the_plain_reference(case: tuple[World, np.ndarray, 
     world, scores, scored, labels_only = case
     predictions = predictions_of("m", scores, scored)
     if labels_only:
-        predictions = Predictions.from_labels("m", predictions.label, scored=scored)
+        predictions = ClassAnswers.from_labels("m", predictions.label, scored=scored)
     dataset = dataset_of(world)
     data = PlainData(world)
     whole = [all(scored[frame] for frame, _, _ in rows) for rows in data.rows]
@@ -216,7 +216,7 @@ def test_whatever_the_data_results_are_valid(case: tuple[World, np.ndarray, np.n
     pool = OffsetPool(prepared.plan)
     predictions = predictions_of("a", scores, scored)
     if labels_only:
-        predictions = Predictions.from_labels("a", predictions.label, scored=scored)
+        predictions = ClassAnswers.from_labels("a", predictions.label, scored=scored)
     found = []
     for each in (predictions, replace(predictions_of("b", scores[::-1].copy()), model="b")):
         try:
@@ -247,14 +247,14 @@ def test_an_empty_set_falls_back_to_its_anchor() -> None:
     frames = [PlainFrame(0, 5, {0}), PlainFrame(1, 3, {0}), PlainFrame(1, 4, {0})]
     world = World(2, 2, [None, None], frames, [PlainSet(0, []), PlainSet(1, [(2, 1.0)])])
     found = score(
-        dataset_of(world), Predictions.from_labels("m", np.array([0, 0, 1])), options=ScoreOptions(bootstrap=False)
+        dataset_of(world), ClassAnswers.from_labels("m", np.array([0, 0, 1])), options=ScoreOptions(bootstrap=False)
     )
     assert (found.acc_orig.count, found.acc_pmk.count, found.acc_pmk.n) == (2, 1, 2)
 
 
 def test_label_source_decides_which_labels_judge_a_member() -> None:
     frames = [PlainFrame(0, 0, {0}), PlainFrame(0, 1, {1})]
-    labels = Predictions.from_labels("m", np.array([0, 1]))
+    labels = ClassAnswers.from_labels("m", np.array([0, 1]))
     own = World(1, 2, [None], frames, [PlainSet(0, [(1, 1.0)])], "frame")
     assert score(dataset_of(own), labels, options=QUICK).acc_pmk.count == 1
     assert score(dataset_of(replace(own, label_source="anchor")), labels, options=QUICK).acc_pmk.count == 0
@@ -305,7 +305,7 @@ def test_offsets_over_all_models_use_common_members_only(world: World, seed: int
         whole = {n for n, rows in enumerate(data.rows) if all(scored[f] for f, _, _ in rows)}
         if not whole:
             continue
-        score(dataset, Predictions.from_labels(f"m{number}", label, scored=scored), prepared=prepared, pool=pool)
+        score(dataset, ClassAnswers.from_labels(f"m{number}", label, scored=scored), prepared=prepared, pool=pool)
         common &= whole
         models.append(label)
     for offset, estimate in ((row.offset, row.error) for row in pool.estimates()):
@@ -321,7 +321,7 @@ def test_offsets_over_all_models_use_common_members_only(world: World, seed: int
 def test_predictions_for_another_dataset_are_refused() -> None:
     world = vid_world(np.random.default_rng(0), n_sets=3, k=1, n_classes=2, n_frames=None)
     with pytest.raises(InvalidValue, match="one per frame"):
-        score(dataset_of(world), Predictions.from_labels("m", np.zeros(2, int)), options=QUICK)
+        score(dataset_of(world), ClassAnswers.from_labels("m", np.zeros(2, int)), options=QUICK)
 
 
 def test_other_axes_have_no_neighbours_in_time() -> None:
@@ -365,7 +365,7 @@ def test_real_metadata_with_random_predictions(accuracy: float) -> None:
     assert sum(len(frames[part.anchor].labels) > 1 for part in sets) == 79
     rng = np.random.default_rng(int(accuracy * 100))
     guess = [int(rng.choice(sorted(f.labels))) if rng.random() < accuracy else int(rng.integers(30)) for f in frames]
-    found = score(dataset, Predictions.from_labels("m", np.array(guess)), options=QUICK)
+    found = score(dataset, ClassAnswers.from_labels("m", np.array(guess)), options=QUICK)
     for k, acc, drop in ((point.k, point.acc, point.drop) for point in found.curve):
         right = sum(
             all(guess[f] in frames[f].labels for f, d in [(part.anchor, 0.0), *part.members] if abs(d) <= k)

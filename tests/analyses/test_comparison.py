@@ -6,9 +6,9 @@ from scipy import stats
 
 from strobe.analyses.classification import ClassificationScore, ScoreOptions, score
 from strobe.analyses.comparison import Comparison, compare
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
-from strobe.core.predictions import Predictions
 from strobe.metrics.paired import holm
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
@@ -83,8 +83,8 @@ def test_shared_videos_take_the_sign_flip_test() -> None:
     frames = [PlainFrame(video, 10 * place, {0}) for video in range(10) for place in range(4)]
     world = World(1, 2, [None] * 10, frames, [PlainSet(row, []) for row in range(40)])
     dataset = dataset_of(world)
-    a = score(dataset, Predictions.from_labels("a", np.zeros(40, int)), options=QUICK)
-    b = score(dataset, Predictions.from_labels("b", np.repeat([1] * 3 + [0] * 7, 4)), options=QUICK)
+    a = score(dataset, ClassAnswers.from_labels("a", np.zeros(40, int)), options=QUICK)
+    b = score(dataset, ClassAnswers.from_labels("b", np.repeat([1] * 3 + [0] * 7, 4)), options=QUICK)
     c = of(compare(dataset, [a, b], replicates=100), "a", "b", "acc_orig")
     assert c.test == "video-level sign-flip"
     assert c.p_mcnemar == pytest.approx(2 * 0.5**12)

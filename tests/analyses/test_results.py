@@ -14,9 +14,9 @@ from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.results import Results, Settings, dataset_facts, results_schema
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.trend import fit
+from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue
-from strobe.core.predictions import Predictions
 from strobe.core.tasks import Task
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 
@@ -37,7 +37,7 @@ def results() -> dict[str, Any]:
         predictions = predictions_of(f"m{place}", random_scores(rng, world, 0.1 + 0.14 * place))
         if place == 6:
             scored = np.arange(len(dataset.frames)) > 5
-            predictions = Predictions.from_labels("m6", predictions.label, scored=scored)
+            predictions = ClassAnswers.from_labels("m6", predictions.label, scored=scored)
         found = score(dataset, predictions, prepared=prepared, pool=pool, standard=place < 6, model_type="plain")
         if place == 0:
             stages = ReviewStages.of(dataset, dataset, dataset)

@@ -5,14 +5,14 @@ import pytest
 
 from strobe.analyses.classification import score
 from strobe.analyses.review_impact import ReviewStages, impact
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset, Labels
 from strobe.core.errors import InvalidValue
-from strobe.core.predictions import Predictions
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 
 
 @pytest.fixture(scope="module")
-def stages() -> tuple[Dataset, Dataset, Dataset, Predictions]:
+def stages() -> tuple[Dataset, Dataset, Dataset, ClassAnswers]:
     """Review drops the anchors of every fifth set and every member beyond ±1; densification adds a label."""
     rng = np.random.default_rng(0)
     world = vid_world(rng, n_sets=60, k=3, n_classes=4, n_frames=None)
@@ -25,7 +25,7 @@ def stages() -> tuple[Dataset, Dataset, Dataset, Predictions]:
     return a, b, c, predictions_of("m", random_scores(rng, world, 0.9))
 
 
-def test_three_stages_by_hand(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
+def test_three_stages_by_hand(stages: tuple[Dataset, Dataset, Dataset, ClassAnswers]) -> None:
     a, b, c, predictions = stages
     found = impact(ReviewStages.of(a, b, c), predictions, replicates=200)
     for part, dataset in ((found.a, a), (found.b, b), (found.c, c)):
@@ -43,14 +43,14 @@ def test_three_stages_by_hand(stages: tuple[Dataset, Dataset, Dataset, Predictio
     assert [row.offset for row in found.c.per_offset] == [-1, 0, 1]
 
 
-def test_nothing_reviewed_away_changes_nothing(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
+def test_nothing_reviewed_away_changes_nothing(stages: tuple[Dataset, Dataset, Dataset, ClassAnswers]) -> None:
     _, b, _, predictions = stages
     found = impact(ReviewStages.of(b, b, b), predictions, replicates=50)
     difference = found.drop_difference
     assert (difference.value, difference.low, difference.high) == (0, 0, 0)
 
 
-def test_the_bootstrap_by_hand(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
+def test_the_bootstrap_by_hand(stages: tuple[Dataset, Dataset, Dataset, ClassAnswers]) -> None:
     a, b, c, predictions = stages
     views = ReviewStages.of(a, b, c)
     found = impact(views, predictions, replicates=100, seed=2)
@@ -68,7 +68,7 @@ def test_the_bootstrap_by_hand(stages: tuple[Dataset, Dataset, Dataset, Predicti
     assert (found.drop_difference.low, found.drop_difference.high) == pytest.approx(tuple(expected))
 
 
-def test_stages_of_different_frames_are_refused(stages: tuple[Dataset, Dataset, Dataset, Predictions]) -> None:
+def test_stages_of_different_frames_are_refused(stages: tuple[Dataset, Dataset, Dataset, ClassAnswers]) -> None:
     a, b, _, _ = stages
     other = dataset_of(vid_world(np.random.default_rng(1), n_sets=5, k=3, n_classes=4, n_frames=None))
     with pytest.raises(InvalidValue, match="review stage c"):

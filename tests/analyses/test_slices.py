@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strobe.analyses.classification import ScoreOptions, score
-from strobe.core.predictions import Predictions
+from strobe.core.answers import ClassAnswers
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=100, windows=(), alphas=())
@@ -31,7 +31,7 @@ def typed(draw: st.DrawFn) -> tuple[World, list[bool]]:
 def test_without_a_type_equals_the_plain_rule(case: tuple[World, list[bool]]) -> None:
     world, wrong = case
     label = np.array([int(bad) for bad in wrong])
-    found = score(dataset_of(world), Predictions.from_labels("m", label), options=QUICK).frame_types
+    found = score(dataset_of(world), ClassAnswers.from_labels("m", label), options=QUICK).frame_types
     names = [part.without for part in found]
     assert names[0] == "none"
     for kind in "IPB":
@@ -61,7 +61,7 @@ def test_the_control_deletes_as_many_members_from_the_same_sets() -> None:
     world = World(4, 2, [None], frames, [PlainSet(0, [(i, float(i)) for i in range(1, 5)])])
     label = np.array([0, 0, 0, 1, 0])
     options = replace(QUICK, control_seeds=2000)
-    found = score(dataset_of(world), Predictions.from_labels("m", label), options=options).frame_types
+    found = score(dataset_of(world), ClassAnswers.from_labels("m", label), options=options).frame_types
     without_b = next(part for part in found if part.without == "B")
     assert without_b.drop.count == 1
     assert without_b.control is not None
@@ -71,7 +71,7 @@ def test_the_control_deletes_as_many_members_from_the_same_sets() -> None:
 
 def test_unknown_types_give_a_reason() -> None:
     world = World(1, 2, [None], [PlainFrame(0, 0, {0}), PlainFrame(0, 1, {0})], [PlainSet(0, [(1, 1.0)])])
-    found = score(dataset_of(world), Predictions.from_labels("m", np.zeros(2, int)), options=QUICK).to_json()
+    found = score(dataset_of(world), ClassAnswers.from_labels("m", np.zeros(2, int)), options=QUICK).to_json()
     assert found["frame_types"] == []
     assert found["by_fps"] == []
     assert found["by_hint"] == {}
@@ -100,7 +100,7 @@ def test_hints_part_the_members_by_quartiles() -> None:
     label[last] = 1 - label[last]
     for frame in last:
         world.frames[frame].labels -= {int(label[frame])}
-    found = score(dataset_of(world), Predictions.from_labels("m", label), options=QUICK)
+    found = score(dataset_of(world), ClassAnswers.from_labels("m", label), options=QUICK)
     hints = found.by_hint
     assert sum(bin_.error.n for bin_ in hints["blur"]) == 100
     assert hints["blur"][-1].error.count == 25  # the blurriest members are the wrong ones

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from strobe.analyses.classification import ScoreOptions, score
+from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
-from strobe.core.predictions import Predictions
 from strobe.core.protocol import reviewed
 from strobe.core.records import Verdict
 
@@ -29,13 +29,13 @@ def strip(*, missing: tuple[int, ...] = ()) -> Dataset:
     return grown.build(DatasetInfo(name="strip", label_space=LabelSpace.of_names("two", ("no", "yes")), k=3))
 
 
-def probabilities(dataset: Dataset, right: list[float]) -> Predictions:
+def probabilities(dataset: Dataset, right: list[float]) -> ClassAnswers:
     """The probability of the right class (0) by frame index, the same in both videos."""
     p = np.array([right[index] for index in dataset.frames.index.tolist()])
-    return Predictions.from_scores("m", np.stack([p, 1 - p], axis=1), kind="probabilities")
+    return ClassAnswers.from_scores("m", np.stack([p, 1 - p], axis=1), kind="probabilities")
 
 
-def outcome(dataset: Dataset, predictions: Predictions, method: str, parameter: float) -> tuple[float, float, float]:
+def outcome(dataset: Dataset, predictions: ClassAnswers, method: str, parameter: float) -> tuple[float, float, float]:
     options = ScoreOptions(bootstrap=False, windows=(1, 2), alphas=(0.5,))
     found = score(dataset, predictions, options=options)
     part = next(one for one in found.smoothing if (one.method, one.parameter) == (method, parameter))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
 from strobe.core.labels import LabelSpace
-from strobe.metrics.detection.tables import DetectionTable
 
 SPACE = LabelSpace.of_names("zoo", ["fox", "sheep", "bird"])
 
@@ -68,12 +68,12 @@ def perfect(dataset: Dataset) -> dict[int, list[tuple[int, tuple[float, ...], fl
     return {frame: [(int(boxes.label[frame]), tuple(boxes.xyxy[frame]), 0.9)] for frame in range(len(dataset.frames))}
 
 
-def table(dataset: Dataset, answers) -> DetectionTable:
+def table(dataset: Dataset, answers) -> BoxAnswers:
     """The answers as a table; a frame that is not among them was not looked at."""
     rows = [(frame, *one) for frame, found in sorted(answers.items()) for one in found]
     scored = np.zeros(len(dataset.frames), dtype=bool)
     scored[list(answers)] = True
-    return DetectionTable.of(
+    return BoxAnswers.of(
         np.array([row[0] for row in rows], dtype=int),
         np.array([row[1] for row in rows], dtype=int),
         np.array([row[2] for row in rows], dtype=float).reshape(-1, 4),

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from strobe.core.errors import StrobeError
-from strobe.datasets.read_detections import looks_like_detections, read_detections
+from strobe.core.tasks import Task
+from strobe.datasets.read_detections import read_detections, task_of_file
 
 
 @pytest.fixture
@@ -43,11 +44,11 @@ def write(tmp_path, data, name="r.json"):
 def test_coco_results_become_the_dataset_s_boxes(tmp_path, dataset):
     path = write(tmp_path, results(dataset)[::-1])
     found = read_detections(path, dataset)
-    assert looks_like_detections(path)
-    assert found.model == "r"
-    np.testing.assert_array_equal(found.table.xyxy, dataset.boxes.xyxy)
-    assert found.table.label.tolist() == dataset.boxes.label.tolist()
-    assert found.table.scored.all()
+    assert task_of_file(path) is Task.DETECTION
+    assert found.answers.model == "r"
+    np.testing.assert_array_equal(found.answers.xyxy, dataset.boxes.xyxy)
+    assert found.answers.label.tolist() == dataset.boxes.label.tolist()
+    assert found.answers.scored.all()
     assert found.notes == ()
 
 
@@ -60,11 +61,11 @@ def test_numbers_are_explained_by_images_and_categories(tmp_path, dataset):
     categories = [{"id": 3, "name": "sheep"}, {"id": 7, "name": "fox"}, {"id": 9, "name": "bird"}]
     whole = {"images": images, "categories": categories, "annotations": rows}
     found = read_detections(write(tmp_path, whole), dataset)
-    assert found.table.label.tolist() == dataset.boxes.label.tolist()
+    assert found.answers.label.tolist() == dataset.boxes.label.tolist()
     # The same explanation from another file, as ground truth usually is.
     other = write(tmp_path, {"images": images, "categories": categories, "annotations": []}, "truth.json")
     found = read_detections(write(tmp_path, rows), dataset, images=other)
-    assert found.table.label.tolist() == dataset.boxes.label.tolist()
+    assert found.answers.label.tolist() == dataset.boxes.label.tolist()
     with pytest.raises(StrobeError, match=r"20 of 20 images are not in zoo, first '1000'; numbers need a list"):
         read_detections(write(tmp_path, rows), dataset)
 
@@ -73,8 +74,8 @@ def test_an_image_listed_without_boxes_is_an_empty_answer(tmp_path, dataset):
     images = [{"id": str(key), "file_name": str(key)} for key in dataset.frames.key]
     data = {"images": images, "annotations": results(dataset)[1:]}
     found = read_detections(write(tmp_path, data), dataset)
-    assert found.table.scored.all()
-    assert 0 not in found.table.frame
+    assert found.answers.scored.all()
+    assert 0 not in found.answers.frame
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_a_frame_without_rows_must_be_explained(tmp_path, dataset, absent, score
         StrobeError, match=r"1 of 20 frames have no box, first 'v0/0.png'; .*--empty-frames or --allow-missing"
     ):
         read_detections(path, dataset)
-    assert read_detections(path, dataset, absent=absent).table.scored[0] == scored
+    assert read_detections(path, dataset, absent=absent).answers.scored[0] == scored
 
 
 def test_images_the_dataset_lacks(tmp_path, dataset):
@@ -98,7 +99,7 @@ def test_images_the_dataset_lacks(tmp_path, dataset):
         read_detections(path, dataset)
     found = read_detections(path, dataset, ignore_extra=True)
     assert found.n_extra == 1
-    assert len(found.table) == 20
+    assert len(found.answers) == 20
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_flat_and_outside_boxes_are_kept_and_counted(tmp_path, dataset):
     rows = results(dataset)
     rows += [rows[3] | {"bbox": [5.0, 5.0, 0.0, 9.0], "score": 0.1}, rows[3] | {"bbox": [900, 5, 9, 9], "score": 0.1}]
     found = read_detections(write(tmp_path, rows), dataset)
-    assert len(found.table) == 22
+    assert len(found.answers) == 22
     assert found.notes == (
         "1 boxes without area: kept, as false positives",
         "1 boxes wholly outside their image: kept, as false positives",
@@ -140,7 +141,7 @@ def test_xyxy_given_as_xywh_is_said(tmp_path, dataset):
     with pytest.raises(StrobeError, match=r"read as xywh, but look like xyxy: .*pass --box-format xyxy"):
         read_detections(path, dataset)
     found = read_detections(path, dataset, box_format="xyxy")
-    np.testing.assert_array_equal(found.table.xyxy, dataset.boxes.xyxy)
+    np.testing.assert_array_equal(found.answers.xyxy, dataset.boxes.xyxy)
 
 
 def test_boxes_that_would_reach_beyond_the_image_are_said(tmp_path, zoo):
@@ -162,7 +163,7 @@ def test_xywh_given_as_xyxy_is_said(tmp_path, dataset):
     pq.write_table(pa.table(table), path)
     with pytest.raises(StrobeError, match="look like xywh"):
         read_detections(path, dataset)
-    np.testing.assert_array_equal(read_detections(path, dataset, box_format="xywh").table.xyxy, dataset.boxes.xyxy)
+    np.testing.assert_array_equal(read_detections(path, dataset, box_format="xywh").answers.xyxy, dataset.boxes.xyxy)
 
 
 def test_class_numbers_from_one_are_said(tmp_path, zoo):
@@ -183,18 +184,18 @@ def test_parquet_by_box_and_by_frame(tmp_path, dataset):
         ),
         by_box,
     )  # fmt: skip
-    first = read_detections(by_box, dataset).table
+    first = read_detections(by_box, dataset).answers
     np.testing.assert_array_equal(first.xyxy, dataset.boxes.xyxy)
     by_frame = tmp_path / "frames.parquet"
     xyxy = [box.tolist() for box in dataset.boxes.xyxy]
     xyxy[4], labels, scores = [], [[int(one)] for one in dataset.boxes.label], [[0.5]] * 20
     labels[4], scores[4] = [], []
     pq.write_table(pa.table({"frame_id": keys, "xyxy": xyxy, "label": labels, "score": scores}), by_frame)
-    second = read_detections(by_frame, dataset).table
+    second = read_detections(by_frame, dataset).answers
     assert len(second) == 19
     assert second.scored.all()  # an empty list is an answer
-    assert looks_like_detections(by_box)
-    assert looks_like_detections(by_frame)
+    assert task_of_file(by_box) is Task.DETECTION
+    assert task_of_file(by_frame) is Task.DETECTION
 
 
 def test_another_space_is_projected_and_what_maps_nowhere_is_counted(tmp_path, dataset):
@@ -203,9 +204,9 @@ def test_another_space_is_projected_and_what_maps_nowhere_is_counted(tmp_path, d
     found = read_detections(write(tmp_path, {"space": "coco-80", "annotations": rows}), dataset)
     assert found.source_space == "coco-80"
     assert found.n_dropped == 1
-    assert set(found.table.label.tolist()) == {1}
+    assert set(found.answers.label.tolist()) == {1}
     assert "1 of 20 boxes dropped" in found.notes[0]
-    assert found.table.scored[0]  # the frame was looked at, though nothing of it is left
+    assert found.answers.scored[0]  # the frame was looked at, though nothing of it is left
 
 
 def test_broken_files(tmp_path, dataset):
@@ -223,25 +224,28 @@ def test_broken_files(tmp_path, dataset):
     parquet.write_bytes(b"PAR1")
     with pytest.raises(StrobeError, match="not a readable Parquet"):
         read_detections(parquet, dataset)
-    assert not looks_like_detections(parquet)
-    assert not looks_like_detections(write(tmp_path, {"f": [0.1, 0.2]}, "scores.json"))
+    assert task_of_file(parquet) is Task.CLASSIFICATION
+    assert task_of_file(write(tmp_path, {"f": [0.1, 0.2]}, "scores.json")) is Task.CLASSIFICATION
 
 
 def test_ten_thousand_detections_in_one_frame(tmp_path, dataset):
     rows = results(dataset)
     rows += [rows[0] | {"score": i / 20_000} for i in range(10_000)]
     found = read_detections(write(tmp_path, rows), dataset)
-    assert (found.table.frame == 0).sum() == 10_001
+    assert (found.answers.frame == 0).sum() == 10_001
 
 
 def test_brought_detections_are_kept_and_scored_again(tmp_path, dataset):
-    from strobe.datasets.external import external_models, read_external_detections, write_external_detections
+    from strobe.runs.brought import brought_files, keep_brought, read_brought
+    from strobe.runs.columns import FrameNames
 
     rows = [row for row in results(dataset) if row["image_id"] != "v0/0.png"]
     path = write(tmp_path, rows)
-    found = read_detections(path, dataset, name="a detector", absent="unscored")
-    write_external_detections(tmp_path / "run", found, dataset, source=path)
-    assert external_models(tmp_path / "run")["a detector"]["task"] == "detection"
-    again = read_external_detections(tmp_path / "run", "a detector", dataset)
+    found = read_detections(path, dataset, name="a detector", absent="unscored").answers
+    frames = FrameNames(dataset)
+    keep_brought(tmp_path / "run", found, task=Task.DETECTION, frames=frames, source=path, facts={})
+    file, facts = brought_files(tmp_path / "run")["a detector"]
+    assert facts["task"] == "detection"
+    again = read_brought(file, facts, frames=frames, n_classes=len(dataset.info.label_space))
     for column in ("frame", "label", "xyxy", "score", "scored"):
-        np.testing.assert_array_equal(getattr(again, column), getattr(found.table, column))
+        np.testing.assert_array_equal(getattr(again, column), getattr(found, column))

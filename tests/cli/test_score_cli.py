@@ -274,4 +274,4 @@ def test_compare_says_it_in_a_sentence(dataset: Dataset, tmp_path: Path) -> None
     assert {part["metric"] for part in found} == {"acc_orig", "acc_pmk", "drop"}
     done = run("compare", tmp_path / "run", "-m", "good")
     assert done.returncode == 2
-    assert "two classifiers" in done.stderr
+    assert "two models" in done.stderr

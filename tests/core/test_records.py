@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, MissingExtra, UnknownName, expect, printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
-from strobe.core.predictions import Predictions
 from strobe.core.records import Box, Detections, Frame, Member, PerturbationSet, Verdict
 
 
@@ -94,17 +94,17 @@ def test_an_estimate_travels_with_its_interval_or_the_reason() -> None:
 
 def test_unscored_frames_are_not_looked_at_and_stay_unknown() -> None:
     scores = np.array([[0.0, 1.0], [np.nan, np.nan], [2.0, 2.0]])
-    made = Predictions.from_scores("m", scores, kind="logits", scored=np.array([True, False, True]))
+    made = ClassAnswers.from_scores("m", scores, kind="logits", scored=np.array([True, False, True]))
     assert made.label.tolist() == [1, -1, 0]
     assert np.isnan(made.confidence).tolist() == [False, True, False]
-    labels = Predictions.from_labels("m", np.array([1, -1]))
+    labels = ClassAnswers.from_labels("m", np.array([1, -1]))
     assert labels.scored.all(), "a prediction outside the classes is wrong, and scored"
     assert np.isnan(labels.confidence).all()
 
 
 def test_scores_are_checked_by_name() -> None:
     with pytest.raises(InvalidValue, match="first b"):
-        Predictions.from_scores("m", np.array([[0.0], [np.nan]]), kind="logits", names=["a", "b"])
+        ClassAnswers.from_scores("m", np.array([[0.0], [np.nan]]), kind="logits", names=["a", "b"])
 
 
 # -- errors ------------------------------------------------------------------------------------------------------

@@ -59,12 +59,12 @@ def save(path: Path, content: dict[str, object]) -> Path:
 @pytest.mark.parametrize("ending", FORMATS)
 def test_scores_in_every_format(tmp_path: Path, ending: str) -> None:
     found = read_predictions(save(tmp_path / f"net.{ending}", SCORES), dataset())
-    assert found.predictions.model == "net"
-    assert found.predictions.label.tolist() == [1, 1, 0, 0, 0, -1], "ties go to the lowest class"
-    assert found.predictions.scored.tolist() == [True] * 5 + [False]
+    assert found.answers.model == "net"
+    assert found.answers.label.tolist() == [1, 1, 0, 0, 0, -1], "ties go to the lowest class"
+    assert found.answers.scored.tolist() == [True] * 5 + [False]
     assert (found.kind, found.kind_declared, found.source_space, found.n_extra) == ("logits", False, "pets", 0)
     want = math.exp(2) / (math.exp(2) + 1 + 1)
-    assert found.predictions.confidence[0] == pytest.approx(want)
+    assert found.answers.confidence[0] == pytest.approx(want)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -72,9 +72,9 @@ def test_scores_in_every_format(tmp_path: Path, ending: str) -> None:
 def test_labels_in_every_format_by_number_id_or_name(tmp_path: Path, ending: str, names) -> None:
     content = {key: names[label] if names else label for key, label in LABELS.items()}
     found = read_predictions(save(tmp_path / f"net.{ending}", content), dataset())
-    assert found.predictions.label.tolist() == [0, 1, 2, 0, 1, -1]
+    assert found.answers.label.tolist() == [0, 1, 2, 0, 1, -1]
     assert found.kind == "labels"
-    assert np.isnan(found.predictions.confidence).all()
+    assert np.isnan(found.answers.confidence).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -82,12 +82,12 @@ def test_labels_in_every_format_by_number_id_or_name(tmp_path: Path, ending: str
 def test_order_of_the_file_does_not_matter(order, ending, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("order") / f"net.{ending}"
     found = read_predictions(save(path, {key: SCORES[key] for key in order}), dataset())
-    assert found.predictions.label.tolist() == [1, 1, 0, 0, 0, -1]
+    assert found.answers.label.tolist() == [1, 1, 0, 0, 0, -1]
 
 
 def test_frames_may_be_named_by_id_too(tmp_path: Path) -> None:
     content = {f"v:{i}": SCORES[key] for i, key in enumerate(KEYS)}
-    assert read_predictions(save(tmp_path / "net.json", content), dataset()).predictions.scored.sum() == 5
+    assert read_predictions(save(tmp_path / "net.json", content), dataset()).answers.scored.sum() == 5
 
 
 def test_kind_declared_guessed_or_contradicted(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_kind_declared_guessed_or_contradicted(tmp_path: Path) -> None:
     assert read_predictions(path, dataset()).kind == "probabilities"
     logits = read_predictions(path, dataset(), kind="logits")
     assert (logits.kind, logits.kind_declared) == ("logits", True)
-    assert logits.predictions.confidence[0] != pytest.approx(0.5)
+    assert logits.answers.confidence[0] != pytest.approx(0.5)
     declared = tmp_path / "d.json"
     declared.write_text(json.dumps({"kind": "probabilities", "predictions": even}))
     assert read_predictions(declared, dataset()).kind_declared
@@ -128,7 +128,7 @@ def test_a_thousand_scores_are_projected(tmp_path: Path, ending: str, merge: str
     )
     want = projection("ilsvrc-2012", "imagenet-vid").apply(scores, kind="logits", merge=merge)
     assert found.source_space == "ilsvrc-2012"
-    assert found.predictions.label[:5].tolist() == want.argmax(axis=1).tolist()
+    assert found.answers.label[:5].tolist() == want.argmax(axis=1).tolist()
 
 
 def test_class_numbers_of_another_space_must_be_declared(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_class_numbers_of_another_space_must_be_declared(tmp_path: Path) -> None
     with pytest.raises(InvalidFile, match=r"v/0\.png: class 404 is outside imagenet-vid \(0–29\); say so if"):
         read_predictions(path, data)
     found = read_predictions(path, data, source_space="ilsvrc-2012")
-    assert found.predictions.label.tolist() == [0, -1, 0, 0, 0, -1]
-    assert found.predictions.scored.tolist() == [True] * 5 + [False], "a class outside is wrong, not unscored"
+    assert found.answers.label.tolist() == [0, -1, 0, 0, 0, -1]
+    assert found.answers.scored.tolist() == [True] * 5 + [False], "a class outside is wrong, not unscored"
     path.write_text(json.dumps({"space": "ilsvrc-2012", "predictions": content}))
     assert read_predictions(path, data).source_space == "ilsvrc-2012"
 
@@ -149,14 +149,14 @@ def test_class_ids_of_another_space_speak_for_themselves(tmp_path: Path) -> None
     content = dict.fromkeys(KEYS, "n02690373")
     found = read_predictions(save(tmp_path / "n.csv", content), dataset(space("imagenet-vid")))
     assert found.source_space == "ilsvrc-2012"
-    assert found.predictions.label[:5].tolist() == [0] * 5
+    assert found.answers.label[:5].tolist() == [0] * 5
 
 
 def test_csv_columns_may_be_named_but_not_shuffled(tmp_path: Path) -> None:
     path = tmp_path / "n.csv"
     for header in ("frame,0,1,2", "frame,c,d,f", "frame,cat,dog,fox"):
         path.write_text(header + "\n" + "".join(f"{key},0,9,-inf\n" for key in KEYS))
-        assert read_predictions(path, dataset()).predictions.label[:5].tolist() == [1] * 5
+        assert read_predictions(path, dataset()).answers.label[:5].tolist() == [1] * 5
     for header in ("frame,1,0,2", "frame,dog,cat,fox"):
         path.write_text(header + "\n" + "".join(f"{key},0,9,1\n" for key in KEYS))
         with pytest.raises(InvalidFile, match=r"line 1: the score columns .* are neither 0, 1, 2"):
@@ -190,8 +190,8 @@ def test_scores_that_cannot_be_ranked(tmp_path: Path, ending: str, row: list[flo
 def test_minus_infinity_alone_is_lawful(tmp_path: Path, ending: str) -> None:
     content = {**SCORES, "v/2.png": [-math.inf, -math.inf, -9.0]}
     found = read_predictions(save(tmp_path / f"n.{ending}", content), dataset())
-    assert found.predictions.label[2] == 2
-    assert found.predictions.confidence[2] == 1.0
+    assert found.answers.label[2] == 2
+    assert found.answers.confidence[2] == 1.0
 
 
 def test_nan_in_a_class_that_maps_nowhere_still_counts(tmp_path: Path) -> None:
@@ -259,8 +259,8 @@ def test_missing_frames(tmp_path: Path, ending: str) -> None:
     path = save(tmp_path / f"n.{ending}", {key: SCORES[key] for key in KEYS if key not in KEYS[1:3]})
     assert "2 of 5 frames have no prediction, first 'v/1.png'" in refused(path)
     found = read_predictions(path, dataset(), allow_missing=True)
-    assert found.predictions.scored.tolist() == [True, False, False, True, True, False]
-    assert found.predictions.label.tolist() == [1, -1, -1, 0, 0, -1]
+    assert found.answers.scored.tolist() == [True, False, False, True, True, False]
+    assert found.answers.label.tolist() == [1, -1, -1, 0, 0, -1]
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -313,7 +313,7 @@ def test_parquet_without_the_columns_and_with_nulls(tmp_path: Path) -> None:
     assert "v/0.png: expected a list of scores, got None" in refused(path)
     kinds = pa.list_(pa.float32(), 3)
     pq.write_table(pa.table({"frame": KEYS, "scores": pa.array(list(SCORES.values()), type=kinds)}), path)
-    assert read_predictions(path, dataset()).predictions.label[:5].tolist() == [1, 1, 0, 0, 0]
+    assert read_predictions(path, dataset()).answers.label[:5].tolist() == [1, 1, 0, 0, 0]
 
 
 def test_no_such_file_and_a_folder(tmp_path: Path) -> None:

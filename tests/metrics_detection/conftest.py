@@ -9,10 +9,11 @@ import pytest
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.core.answers import BoxAnswers
+from strobe.metrics.detection.tables import TruthTable
 
 
-def coco_objects(truth: TruthTable, found: DetectionTable) -> tuple[COCO, COCO]:
+def coco_objects(truth: TruthTable, found: BoxAnswers) -> tuple[COCO, COCO]:
     """Ground truth and results as pycocotools holds them; ids start at 1, images and categories at 0."""
     gt = COCO()
     gt.dataset = {

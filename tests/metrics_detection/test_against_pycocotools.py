@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.core.answers import BoxAnswers
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.detection.average import frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.match import COCO_IOUS, match
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import class_ap, class_ap_draws, worst_frames
 
 AREAS = (None, (0.0, 9.0), (9.0, 25.0), (25.0, 1e10), (16.0, 16.0))
@@ -45,7 +46,7 @@ def scenes(draw):
         n_frames=n_frames,
         n_classes=n_classes,
     )
-    detections = DetectionTable.of(
+    detections = BoxAnswers.of(
         np.array([d[0] for d in found], dtype=int),
         np.array([d[1] for d in found], dtype=int),
         np.array([d[2] for d in found]).reshape(-1, 4),
@@ -99,7 +100,7 @@ def test_pooled_frame_ap(coco, scene, max_dets):
         truth.frame, truth.label, moved(truth.xyxy, truth.label), crowd=truth.crowd,
         n_frames=truth.n_frames, n_classes=truth.n_classes,
     )  # fmt: skip
-    far_found = DetectionTable.of(
+    far_found = BoxAnswers.of(
         found.frame[kept], found.label[kept], moved(found.xyxy, found.label)[kept], found.score[kept],
         n_frames=found.n_frames, n_classes=found.n_classes,
     )  # fmt: skip
@@ -121,7 +122,7 @@ def random_scene(rng, *, n_frames, n_classes, objects, detections):
     truth = TruthTable.of(
         frame, label, truth_xyxy, crowd=rng.random(objects) < 0.05, n_frames=n_frames, n_classes=n_classes
     )
-    found = DetectionTable.of(
+    found = BoxAnswers.of(
         np.where(rng.random(detections) < 0.9, frame[target], rng.integers(0, n_frames, detections)),
         np.where(wrong, rng.integers(0, n_classes, detections), label[target]),
         near,
@@ -190,7 +191,7 @@ def test_an_overlap_of_one_half_is_kept_in_float64_and_would_be_lost_in_float32(
 
     def hits(a, b):
         truth = TruthTable.of(zero, zero, a, n_frames=1, n_classes=1)
-        found = DetectionTable.of(zero, zero, b, np.ones(1), n_frames=1, n_classes=1)
+        found = BoxAnswers.of(zero, zero, b, np.ones(1), n_frames=1, n_classes=1)
         assert found.xyxy.dtype == np.float64
         return len(match(truth, found)[0].found)
 
@@ -206,7 +207,7 @@ def _copy_frames(table, frames):
     shape = {"n_frames": len(frames), "n_classes": table.n_classes}
     if isinstance(table, TruthTable):
         return TruthTable.of(places, table.label[rows], table.xyxy[rows], crowd=table.crowd[rows], **shape)
-    return DetectionTable.of(places, table.label[rows], table.xyxy[rows], table.score[rows], **shape)
+    return BoxAnswers.of(places, table.label[rows], table.xyxy[rows], table.score[rows], **shape)
 
 
 def _mean(ap):

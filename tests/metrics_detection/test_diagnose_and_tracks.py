@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.core.answers import BoxAnswers
 from strobe.metrics.detection.diagnose import KINDS, SOME_OVERLAP, diagnose
 from strobe.metrics.detection.match import match
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.tracks import track_figures
 
 
@@ -49,7 +50,7 @@ def frames(draw):
     truth = TruthTable.of(
         rng.integers(0, 2, n), rng.integers(0, 2, n), objects, n_frames=2, n_classes=2, crowd=rng.random(n) < 0.1
     )
-    found = DetectionTable.of(
+    found = BoxAnswers.of(
         rng.integers(0, 2, d), rng.integers(0, 2, d), near, rng.permutation(d) / 20, n_frames=2, n_classes=2
     )
     return truth, found
@@ -127,7 +128,7 @@ def test_tracks_against_a_plain_loop(seed):
     found_there = rng.random(len(frame)) < 0.7
     score = rng.random(len(frame))
     shifted = xyxy + rng.integers(-5, 6, (len(frame), 1))
-    found = DetectionTable.of(
+    found = BoxAnswers.of(
         frame[found_there], np.zeros(int(found_there.sum()), int), shifted[found_there], score[found_there],
         n_frames=n_frames, n_classes=1,
     )  # fmt: skip

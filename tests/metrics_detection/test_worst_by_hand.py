@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strobe.core.answers import BoxAnswers
 from strobe.core.errors import InvalidValue
 from strobe.metrics.detection.average import frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.match import box_iou, ilsvrc_vid_iou, match
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import class_ap, class_ap_draws, worst_frames
 
 A, B = (0.0, 0.0, 10.0, 10.0), (100.0, 0.0, 110.0, 10.0)
@@ -26,9 +27,9 @@ def truth_of(rows, *, n_frames, n_classes=2, crowd=None):
 def found_of(rows, *, n_frames, n_classes=2):
     if not rows:
         none = np.zeros(0, dtype=int)
-        return DetectionTable.of(none, none, np.zeros((0, 4)), np.zeros(0), n_frames=n_frames, n_classes=n_classes)
+        return BoxAnswers.of(none, none, np.zeros((0, 4)), np.zeros(0), n_frames=n_frames, n_classes=n_classes)
     frame, label, box, score = zip(*rows, strict=True)
-    return DetectionTable.of(
+    return BoxAnswers.of(
         np.array(frame), np.array(label), np.array(box), np.array(score), n_frames=n_frames, n_classes=n_classes
     )
 
@@ -186,7 +187,7 @@ def test_order_of_rows_does_not_matter_without_ties(seed):
     score = rng.permutation(n) / n
     truth = TruthTable.of(frame[:10], label[:10], xyxy[:10] + 0.5, n_frames=4, n_classes=3)
     tables = [
-        DetectionTable.of(frame[order], label[order], xyxy[order], score[order], n_frames=4, n_classes=3)
+        BoxAnswers.of(frame[order], label[order], xyxy[order], score[order], n_frames=4, n_classes=3)
         for order in (np.arange(n), rng.permutation(n))
     ]
     assert (tables[0].xyxy == tables[1].xyxy).all()
@@ -201,7 +202,7 @@ def test_table_order_breaks_ties_by_label_then_input(n_rows):
     frame = np.sort(rng.integers(0, 3, n_rows))
     label, score = rng.integers(0, 3, n_rows), rng.integers(0, 3, n_rows) / 2
     xyxy = np.tile(np.arange(n_rows, dtype=float)[:, None], (1, 4)) + np.array([0, 0, 1, 1])
-    table = DetectionTable.of(frame, label, xyxy, score, n_frames=3, n_classes=3)
+    table = BoxAnswers.of(frame, label, xyxy, score, n_frames=3, n_classes=3)
     assert table.xyxy[:, 0].tolist() == np.lexsort((label, -score, frame)).tolist()
 
 
@@ -216,9 +217,9 @@ def test_bad_tables_are_refused():
     with pytest.raises(InvalidValue, match="label"):
         TruthTable.of(one, one + 5, box, n_frames=1, n_classes=2)
     with pytest.raises(InvalidValue, match="finite"):
-        DetectionTable.of(one, one, box, np.array([np.nan]), n_frames=1, n_classes=2)
-    with pytest.raises(InvalidValue, match="scored"):
-        DetectionTable.of(one, one, box, np.ones(1), n_frames=1, n_classes=2, scored=np.zeros(1, dtype=bool))
+        BoxAnswers.of(one, one, box, np.array([np.nan]), n_frames=1, n_classes=2)
+    with pytest.raises(InvalidValue, match="answered"):
+        BoxAnswers.of(one, one, box, np.ones(1), n_frames=1, n_classes=2, scored=np.zeros(1, dtype=bool))
     truth = TruthTable.of(one, one, box, n_frames=1, n_classes=2)
     with pytest.raises(InvalidValue, match="same frames"):
         match(truth, found_of([], n_frames=2))

@@ -24,6 +24,7 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import Projection
 from strobe.core.ports import SendableSource, Silent
 from strobe.core.records import ModelSpec
+from strobe.core.tasks import Task
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.models.detectors.boxes import Placing
@@ -32,8 +33,10 @@ from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.predict.decode_pool import DecodePool, can_start_workers
 from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.store import ModelStore
-from strobe.predict.worker import DecodeOptions, Runner
+from strobe.predict.forward import Runner
+from strobe.predict.worker import DecodeOptions
+from strobe.runs.columns import FrameNames
+from strobe.runs.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import PredictOptions, predict
 
 pytestmark = pytest.mark.skipif(not can_start_workers(), reason="needs Linux")
@@ -68,7 +71,14 @@ class Sums:
 def _run(dataset: Dataset, out: Path, models: dict[str, Any], *, processes: int, in_flight: int = 1) -> dict[str, Any]:
     space, ids = dataset.info.label_space, dataset.frame_ids()
     stores = {
-        name: ModelStore(out, name, key="k" * 16, frame_ids=ids, task="classification", n_classes=len(space))
+        name: ModelShards(
+            out,
+            name,
+            facts=dict.fromkeys(KEY_FACTS, ""),
+            frames=FrameNames(dataset),
+            task=Task.CLASSIFICATION,
+            n_classes=len(space),
+        )
         for name in models
     }
     return run_models(

@@ -16,7 +16,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.models.options import LoadOptions
-from strobe.predict.reading import read_predictions
+from strobe.runs.folder import Run
 from strobe.workflows.predict import PredictOptions, predict
 
 Make = Callable[..., Dataset]
@@ -120,7 +120,7 @@ def test_a_real_model_says_the_same_alone_in_ones_and_in_64s(colours: Make, tmp_
         models = ["efficientnet-lite0"] if batch != 8 else ["efficientnet-lite1", "efficientnet-lite0"]
         runs = predict(dataset, models, tmp_path / str(batch), options, Silent())
         assert all(run.ok for run in runs)
-        found = read_predictions(tmp_path / str(batch), "efficientnet-lite0", dataset)
+        found = Run(tmp_path / str(batch)).models(dataset)[0].load()
         labels.append(found.label)
         scores.append(found.probability)
     assert (labels[0] == labels[1]).all()

@@ -16,13 +16,16 @@ from strobe.core.files import read_json
 from strobe.core.labels import Projection
 from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
+from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.executor import Local
-from strobe.predict.reading import read_predictions, read_raw, unreadable
-from strobe.predict.store import ModelStore
-from strobe.predict.worker import DecodeOptions, Interrupted, Runner
+from strobe.predict.forward import Runner
+from strobe.predict.worker import DecodeOptions, Interrupted
+from strobe.runs.columns import FrameNames
+from strobe.runs.folder import Run
+from strobe.runs.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import PredictOptions, predict
 
 Make = Callable[..., Dataset]
@@ -73,15 +76,28 @@ class CountingSource:
         return self.inner.read_encoded(row)
 
 
+def answers_of(run: Path, name: str, dataset: Dataset) -> Any:
+    return Run(run).models(dataset, only=[name], allow_missing=True)[0].load()
+
+
+def unreadable(run: Path, name: str, dataset: Dataset) -> dict[str, str]:
+    return {str(dataset.frames.key[row]): why for row, why in sorted(answers_of(run, name, dataset).reasons.items())}
+
+
+def store_of(run: Path, name: str, dataset: Dataset) -> ModelShards:
+    space = dataset.info.label_space
+    facts = dict.fromkeys(KEY_FACTS, "")
+    return ModelShards(
+        run, name, facts=facts, frames=FrameNames(dataset), task=Task.CLASSIFICATION, n_classes=len(space)
+    )
+
+
 def _run(
     dataset: Dataset, out: Path, models: dict[str, Any], *, options: EngineOptions | None = None, source: Any = None
 ) -> dict[str, Any]:
     space = dataset.info.label_space
     ids = dataset.frame_ids()
-    stores = {
-        name: ModelStore(out, name, key="k" * 16, frame_ids=ids, task="classification", n_classes=len(space))
-        for name in models
-    }
+    stores = {name: store_of(out, name, dataset) for name in models}
     outcomes = run_models(
         [Runner(name=name, model=model, projection=Projection.identity(space)) for name, model in models.items()],
         stores, source or MediaSource(dataset), frame_names=[str(key) for key in dataset.frames.key],
@@ -95,12 +111,10 @@ def test_predictions_are_right_and_in_place(colours: Make, plugin: Path, tmp_pat
     name = f"py:{plugin}:make"
     (run,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
     assert run.ok
-    found = read_predictions(tmp_path / "run", name, dataset)
+    found = answers_of(tmp_path / "run", name, dataset)
     assert found.scored.all()
     assert dataset.right_rows(found.label).all()
-    raw = read_raw(tmp_path / "run", name, dataset)
-    assert (raw.label == found.label).all()
-    assert raw.label_space.names == ("red", "green", "blue")
+    assert (found.own_label == found.label).all()
     facts = read_json(tmp_path / "run" / "run.json")
     assert facts["models"][name]["status"] == "done"
     assert facts["models"][name]["frames"] == {"new": 30, "kept": 0, "unreadable": 0}
@@ -178,7 +192,7 @@ def test_decoding_on_the_device_takes_a_fixed_share(colours: Make, tmp_path: Pat
     # Batches of four; the second of each pair goes to the device, and frame 9 is in a batch of the threads.
     places = np.arange(30) % 16 // 4
     assert (on_device == (places % 2 == 1)).all()
-    assert first.error.keys() == {9}
+    assert first.reasons.keys() == {9}
 
 
 def test_device_batches_with_odd_files_fall_back_frame_by_frame(colours: Make, tmp_path: Path) -> None:
@@ -190,8 +204,8 @@ def test_device_batches_with_odd_files_fall_back_frame_by_frame(colours: Make, t
     (root / str(dataset.frames.media[13])).write_bytes((root / str(dataset.frames.media[13])).read_bytes()[:200])
     options = EngineOptions(shard_size=20, decode=DecodeOptions(device_share=(1, 1)))
     _, stored = _run(dataset, tmp_path / "run", {"m": Brightness(dataset)}, options=options)["m"]
-    assert sorted(stored.error) == [6, 13]
-    assert stored.seen.sum() == 18
+    assert sorted(stored.reasons) == [6, 13]
+    assert stored.scored.sum() == 18
     assert stored.scores[2, 0] == 25  # by the threads
 
 
@@ -208,7 +222,7 @@ def test_bad_frames_are_recorded_and_not_tried_for_ever(colours: Make, plugin: P
     assert run.outcome.n_unreadable == 2
     assert run.outcome.first_problem is not None
     assert run.outcome.first_problem in set(unreadable(tmp_path / "run", name, dataset).values()), "why is said at once"
-    found = read_predictions(tmp_path / "run", name, dataset)
+    found = answers_of(tmp_path / "run", name, dataset)
     assert np.flatnonzero(~found.scored).tolist() == [3, 7]
     reasons = unreadable(tmp_path / "run", name, dataset)
     assert set(reasons) == {"00003", "00007"}
@@ -220,7 +234,7 @@ def test_bad_frames_are_recorded_and_not_tried_for_ever(colours: Make, plugin: P
     (retried,) = predict(dataset, [name], tmp_path / "run", replace(OPTIONS, retry_errors=True), Silent())
     assert retried.outcome is not None
     assert (retried.outcome.n_new, retried.outcome.n_unreadable) == (2, 1)
-    assert read_predictions(tmp_path / "run", name, dataset).scored.sum() == 19
+    assert answers_of(tmp_path / "run", name, dataset).scored.sum() == 19
 
 
 def test_odd_images_are_read_as_rgb(colours: Make, plugin: Path, tmp_path: Path) -> None:
@@ -245,7 +259,7 @@ def test_odd_images_are_read_as_rgb(colours: Make, plugin: Path, tmp_path: Path)
     name = f"py:{plugin}:make"
     (run,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
     assert run.ok
-    found = read_predictions(tmp_path / "run", name, dataset)
+    found = answers_of(tmp_path / "run", name, dataset)
     assert found.scored[:6].all()
     assert found.label[[1, 3, 4, 5]].tolist() == [0, 0, 0, 0]
     assert "bomb.png" in unreadable(tmp_path / "run", name, dataset)["00006"]
@@ -269,7 +283,7 @@ def test_a_model_that_fails_is_reported_and_the_rest_go_on(
     names = [f"py:{plugin}:{factory}", f"py:{plugin}:make"]
     bad, good = predict(dataset, names, tmp_path / "run", OPTIONS, Silent())
     assert good.ok
-    assert read_predictions(tmp_path / "run", names[1], dataset).scored.all()
+    assert answers_of(tmp_path / "run", names[1], dataset).scored.all()
     assert not bad.ok
     with pytest.raises(StrobeError, match=says):
         raise StrobeError(bad.error)
@@ -285,7 +299,7 @@ def test_a_smaller_batch_goes_on_from_where_memory_ran_out(colours: Make, plugin
     small = replace(OPTIONS, load=LoadOptions(device="cpu", batch_size=2))
     (second,) = predict(dataset, [name], tmp_path / "run", small, Silent())
     assert second.ok
-    assert read_predictions(tmp_path / "run", name, dataset).scored.all()
+    assert answers_of(tmp_path / "run", name, dataset).scored.all()
 
 
 def test_a_changed_plugin_is_predicted_anew(colours: Make, plugin: Path, tmp_path: Path) -> None:
@@ -296,7 +310,7 @@ def test_a_changed_plugin_is_predicted_anew(colours: Make, plugin: Path, tmp_pat
     (run,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
     assert run.outcome is not None
     assert run.outcome.n_new == 20
-    assert not dataset.right_rows(read_predictions(tmp_path / "run", name, dataset).label).any()
+    assert not dataset.right_rows(answers_of(tmp_path / "run", name, dataset).label).any()
 
 
 def test_a_full_disk_is_one_line_and_finished_shards_stay(
@@ -320,7 +334,7 @@ def test_a_full_disk_is_one_line_and_finished_shards_stay(
     monkeypatch.undo()
     outcome, stored = _run(dataset, tmp_path / "run", {"m": Brightness(dataset)})["m"]
     assert outcome.n_kept == 8
-    assert stored.seen.all()
+    assert stored.scored.all()
     assert not list((tmp_path / "run").rglob("*.tmp"))
 
 
@@ -335,7 +349,7 @@ def test_shards_may_come_back_in_any_order(colours: Make, tmp_path: Path) -> Non
     ids = dataset.frame_ids()
     results = []
     for place, executor in enumerate((Local(), Local(in_flight=3), Backwards())):
-        store = ModelStore(tmp_path / str(place), "m", key="k" * 16, frame_ids=ids, task="classification", n_classes=3)
+        store = store_of(tmp_path / str(place), "m", dataset)
         run_models(
             [Runner(name="m", model=Brightness(dataset), projection=Projection.identity(space))], {"m": store},
             MediaSource(dataset), frame_names=ids, rows=np.arange(30), options=EngineOptions(shard_size=8),
@@ -345,12 +359,13 @@ def test_shards_may_come_back_in_any_order(colours: Make, tmp_path: Path) -> Non
     assert all((one == results[0]).all() for one in results)
 
 
-def test_predictions_for_other_frames_are_not_read(colours: Make, plugin: Path, tmp_path: Path) -> None:
+def test_a_frame_with_other_pixels_is_predicted_again_and_no_other(colours: Make, plugin: Path, tmp_path: Path) -> None:
     dataset = colours()
     name = f"py:{plugin}:make"
     predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
     dataset.frames.sha256[0] = "f" * 64
-    with pytest.raises(StrobeError, match="other frames"):
-        read_predictions(tmp_path / "run", name, dataset)
+    assert np.flatnonzero(~answers_of(tmp_path / "run", name, dataset).scored).tolist() == [0]
+    (again,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
+    assert (again.outcome.n_new, again.outcome.n_kept) == (1, 19)
     with pytest.raises(StrobeError, match="has no predictions of nobody"):
-        read_predictions(tmp_path / "run", "nobody", dataset)
+        answers_of(tmp_path / "run", "nobody", dataset)

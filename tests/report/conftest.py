@@ -14,12 +14,11 @@ from strobe.analyses.detection import score as detection_score
 from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.trend import fit
+from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
 from strobe.core.labels import LabelSpace
-from strobe.core.predictions import Predictions
 from strobe.core.records import Detections
-from strobe.metrics.detection.tables import DetectionTable
 
 K = 5
 CLASSES = ("ball", "crate", "kite", "lizard & <b>snake</b>")
@@ -114,7 +113,7 @@ def make_dataset(n_videos: int = 24, *, name: str = "painted-clips", seed: int =
     )  # fmt: skip
 
 
-def make_predictions(dataset: Dataset, *, seed: int = 5) -> dict[str, Predictions]:
+def make_predictions(dataset: Dataset, *, seed: int = 5) -> dict[str, ClassAnswers]:
     out = {}
     truth = np.zeros(len(dataset.frames), dtype=int)
     truth[dataset.labels.frame] = dataset.labels.label
@@ -124,7 +123,7 @@ def make_predictions(dataset: Dataset, *, seed: int = 5) -> dict[str, Prediction
         scores = rng.normal(size=(len(truth), len(CLASSES))).astype(np.float64)
         strength = (4.2, 3.2, 2.7)[place] - (0.05, 0.12, 0.2)[place] * away
         scores[np.arange(len(truth)), truth] += strength + rng.normal(size=len(dataset.videos))[dataset.frames.video]
-        out[name] = Predictions.from_scores(name, scores, kind="logits")
+        out[name] = ClassAnswers.from_scores(name, scores, kind="logits")
     return out
 
 
@@ -144,9 +143,9 @@ def make_detection_dataset() -> Dataset:
     )
 
 
-def make_detections(dataset: Dataset, *, seed: int = 7) -> dict[str, list[Detections | None]]:
+def make_detections(dataset: Dataset, *, seed: int = 7) -> dict[str, BoxAnswers]:
     """Two made-up detectors: the truth jittered, at times missed or misnamed, with false boxes; worse far off."""
-    out: dict[str, list[Detections | None]] = {}
+    out: dict[str, BoxAnswers] = {}
     for place, name in enumerate(("near-sighted", "sharp-eyed")):
         rng = np.random.default_rng(seed + place)
         worse = (0.05, 0.02)[place]
@@ -173,24 +172,18 @@ def make_detections(dataset: Dataset, *, seed: int = 7) -> dict[str, list[Detect
                     score=np.array(score, dtype=np.float64)[order],
                 )
             )
-        out[name] = found
+        out[name] = BoxAnswers.of_frames(found, n_classes=len(CLASSES), model=name)
     return out
 
 
-def score_detectors(dataset: Dataset, detections: dict[str, list[Detections | None]]) -> dict[str, Any]:
+def score_detectors(dataset: Dataset, detections: dict[str, BoxAnswers]) -> dict[str, Any]:
     """results.json of these detectors, by the project's own score."""
     options = DetectionOptions(replicates=100)
-    n_classes = len(dataset.info.label_space)
-    models = {
-        name: detection_score(
-            dataset, DetectionTable.of_frames(found, n_classes=n_classes), model=name, options=options
-        )
-        for name, found in detections.items()
-    }
+    models = {name: detection_score(dataset, found, model=name, options=options) for name, found in detections.items()}
     return encode(Results(dataset=dataset_facts(dataset), models=models))
 
 
-def score_all(dataset: Dataset, predictions: dict[str, Predictions]) -> dict[str, Any]:
+def score_all(dataset: Dataset, predictions: dict[str, ClassAnswers]) -> dict[str, Any]:
     """results.json of these predictions, by the project's own score; few draws, since only the look matters here."""
     options = ScoreOptions(replicates=200, control_seeds=20)
     prepared = Prepared(dataset, options)
@@ -208,7 +201,7 @@ def score_all(dataset: Dataset, predictions: dict[str, Predictions]) -> dict[str
 
 
 @pytest.fixture(scope="session")
-def painted() -> tuple[Dataset, dict[str, Predictions], dict[str, Any], PaintedSource]:
+def painted() -> tuple[Dataset, dict[str, ClassAnswers], dict[str, Any], PaintedSource]:
     dataset = make_dataset()
     predictions = make_predictions(dataset)
     return dataset, predictions, score_all(dataset, predictions), PaintedSource(dataset)
@@ -220,7 +213,7 @@ def make_results() -> Any:
 
 
 @pytest.fixture(scope="session")
-def boxed() -> tuple[Dataset, dict[str, list[Detections | None]], dict[str, Any], PaintedSource]:
+def boxed() -> tuple[Dataset, dict[str, BoxAnswers], dict[str, Any], PaintedSource]:
     dataset = make_detection_dataset()
     detections = make_detections(dataset)
     return dataset, detections, score_detectors(dataset, detections), PaintedSource(dataset)

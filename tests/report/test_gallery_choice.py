@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from strobe.analyses import gallery
 from strobe.analyses.gallery import STATUSES, Classified
+from strobe.core.answers import ClassAnswers
 from strobe.core.errors import InvalidValue
-from strobe.core.predictions import Predictions
 
 
 def choose(dataset, predictions, *, limit):
@@ -58,7 +58,7 @@ def test_any_predictions_give_a_lawful_choice(seed, limit, share, painted):
     rng = np.random.default_rng(seed)
     n = len(dataset.frames)
     models = {
-        name: Predictions.from_labels(
+        name: ClassAnswers.from_labels(
             name,
             np.where(rng.random(n) < 0.85, dataset.labels.label, rng.integers(-1, 4, n)),
             scored=rng.random(n) >= share,
@@ -113,7 +113,7 @@ def test_truth_is_the_probability_of_the_right_answer_and_confidence_that_of_the
 
 def test_labels_alone_have_no_confidence(painted):
     dataset, predictions, _, _ = painted
-    plain = {name: Predictions.from_labels(name, one.label) for name, one in predictions.items()}
+    plain = {name: ClassAnswers.from_labels(name, one.label) for name, one in predictions.items()}
     with_scores, without = choose(dataset, predictions, limit=9), choose(dataset, plain, limit=9)
     assert without.counts == with_scores.counts
     assert np.isnan(without.sets[0].models[0].confidence).all()
@@ -130,4 +130,4 @@ def test_no_models_no_sets(painted):
 def test_predictions_of_another_dataset_are_refused(painted):
     dataset, _, _, _ = painted
     with pytest.raises(InvalidValue, match="one per frame"):
-        choose(dataset, {"m": Predictions.from_labels("m", np.zeros(3, dtype=int))}, limit=5)
+        choose(dataset, {"m": ClassAnswers.from_labels("m", np.zeros(3, dtype=int))}, limit=5)

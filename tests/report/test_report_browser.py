@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from strobe.core.predictions import Predictions
+from strobe.core.answers import ClassAnswers
 from strobe.report.page import write_report
 
 pytestmark = pytest.mark.browser
@@ -248,7 +248,7 @@ def test_a_gallery_without_flickers_opens_with_sets(browser_page, painted, tmp_p
     dataset, _, results, source = painted
     truth = np.zeros(len(dataset.frames), dtype=int)
     truth[dataset.labels.frame] = dataset.labels.label
-    models = {"m": Predictions.from_labels("m", np.where(truth < 2, truth, 0))}
+    models = {"m": ClassAnswers.from_labels("m", np.where(truth < 2, truth, 0))}
     found = {**results, "models": {"m": {"task": "classification"}}, "comparison": [], "trend": {"reason": "none"}}
     page, log = browser_page
     page.goto(write_report(tmp_path, found, dataset, models, source).as_uri())

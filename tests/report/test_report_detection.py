@@ -8,6 +8,7 @@ import pytest
 
 from strobe.analyses.gallery import choose
 from strobe.analyses.gallery_detection import MOST_BOXES, Detected, truth_boxes
+from strobe.core.answers import BoxAnswers
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Detections
 from strobe.report.page import write_report
@@ -53,7 +54,7 @@ def test_boxes_are_right_exactly_where_class_and_overlap_agree(boxed, judges):
             rows = dataset.sets.frame[dataset.sets.set == row]
             for frame, boxes in zip(rows, view.boxes, strict=True):
                 (truth,) = truth_boxes(dataset.boxes, int(frame))
-                assert len(boxes) <= len(detections[name][frame])
+                assert len(boxes) <= int((detections[name].frame == frame).sum())
                 hits = [bool(box[6]) for box in boxes]
                 able = [box[4] == truth[4] and overlap(box, truth) >= 0.5 for box in boxes]
                 # One object: the surest box that is able to find it does, the others are false.
@@ -83,7 +84,7 @@ def test_statuses_by_hand(boxed):
     found[member] = answer(member, shift=40.0)  # set 1: a member with the box off
     unseen = int(dataset.sets.frame[(dataset.sets.set == 2)][0])
     found[unseen] = None  # set 2: a frame nobody looked at
-    judge = Detected(dataset, "by hand", found)
+    judge = Detected(dataset, "by hand", BoxAnswers.of_frames(found, n_classes=len(dataset.info.label_space)))
     assert judge.status[:4].tolist() == ["wrong", "breaks", "unscored", "holds"]
     view = judge.view(1)
     assert dataset.sets.frame[dataset.sets.set == 1][view.breaker] == member
@@ -99,16 +100,16 @@ def test_thousands_of_boxes_do_not_reach_the_page(boxed):
     crowd = Detections(
         xyxy=np.hstack([corner, corner + 20]), label=rng.integers(0, 4, 2000, dtype=np.int32), score=rng.random(2000)
     )
-    judge = Detected(dataset, "many", [crowd] * len(dataset.frames))
+    judge = Detected(dataset, "many", BoxAnswers.of_frames([crowd] * len(dataset.frames), n_classes=4))
     assert max(len(boxes) for boxes in judge.view(0).boxes) == MOST_BOXES
 
 
 def test_refusals(boxed, painted):
-    dataset, detections, _, _ = boxed
+    dataset, _, _, _ = boxed
     with pytest.raises(InvalidValue, match="one answer per frame"):
-        Detected(dataset, "m", detections["sharp-eyed"][:3])
+        Detected(dataset, "m", BoxAnswers.of_frames([None] * 3, n_classes=len(dataset.info.label_space)))
     with pytest.raises(InvalidValue, match="has no boxes"):
-        Detected(painted[0], "m", [None] * len(painted[0].frames))
+        Detected(painted[0], "m", BoxAnswers.of_frames([None] * len(painted[0].frames), n_classes=4))
 
 
 def test_tables_of_detectors(boxed):
@@ -131,7 +132,7 @@ def test_tables_of_detectors(boxed):
 def address(boxed, tmp_path_factory):
     dataset, detections, results, source = boxed
     run = tmp_path_factory.mktemp("detection")
-    return write_report(run, results, dataset, {}, source, detections=detections)
+    return write_report(run, results, dataset, detections, source)
 
 
 def test_page_of_detectors_alone(address):

@@ -8,9 +8,9 @@ import pytest
 
 from strobe.analyses.classification import ScoreOptions
 from strobe.analyses.review_impact import ReviewStages, impact
+from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.dataset import Hints
-from strobe.core.predictions import Predictions
 from strobe.report import figures_accuracy, figures_detection, figures_more, figures_review
 from strobe.report.drawing import MOST_LINES
 from strobe.report.published import references_for
@@ -115,7 +115,7 @@ def many(painted, make_results):
         rng = np.random.default_rng(place)
         scores = rng.normal(size=(len(truth), 4))
         scores[np.arange(len(truth)), truth] += 0.8 + 0.35 * place
-        predictions[f"m{place}"] = Predictions.from_scores(f"m{place}", scores, kind="logits")
+        predictions[f"m{place}"] = ClassAnswers.from_scores(f"m{place}", scores, kind="logits")
     return make_results(dataset, predictions)
 
 

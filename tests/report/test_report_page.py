@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.errors import CannotWrite, InvalidValue, StrobeError
-from strobe.core.predictions import Predictions
 from strobe.report.gallery import as_script
 from strobe.report.page import _OURS, ReportOptions, write_report
 
@@ -122,7 +122,6 @@ def test_figures_lie_beside_the_page_and_are_drawings(written):
         assert (run / "figures" / f"{name}.svg").read_text().startswith("<svg")
         assert (run / "figures" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert f"figures/{name}.svg" in text
-    assert (run / "tables" / "headline.csv").is_file()
 
 
 def test_what_an_earlier_report_left_is_taken_away_and_nothing_else(written, lean, painted, tmp_path):
@@ -134,7 +133,6 @@ def test_what_an_earlier_report_left_is_taken_away_and_nothing_else(written, lea
     (copy / "figures" / "mine.svg").write_text("<svg/>")
     write_report(copy, lean, painted[0], {}, None)
     assert [path.name for path in (copy / "figures").iterdir()] == ["mine.svg"]
-    assert {path.stem for path in (copy / "tables").iterdir()} == {"headline", "per_offset"}
     every = {path.stem for path in (run / "figures").iterdir()}
     assert all(_OURS.fullmatch(name) for name in every)
 
@@ -231,7 +229,7 @@ def test_missing_findings_leave_figures_out_with_a_sentence(broken, painted, tmp
 def test_labels_only_and_one_model(painted, tmp_path, make_results):
     dataset, predictions, _, source = painted
     name, one = next(iter(predictions.items()))
-    plain = {name: Predictions.from_labels(name, one.label)}
+    plain = {name: ClassAnswers.from_labels(name, one.label)}
     text = write_report(tmp_path, make_results(dataset, plain), dataset, plain, source).read_text("utf-8")
     data = json.loads(Page(text).scripts["application/json"])
     assert set(data["sets"][0]["m"][0]["p"]) == {None}
@@ -250,7 +248,7 @@ def test_unscored_frames_are_not_wrong(lean, painted, tmp_path):
     dataset, predictions, _, _ = painted
     name, one = next(iter(predictions.items()))
     scored = np.arange(len(one.label)) % 7 != 0
-    gappy = {name: replace(one, scored=scored, label=np.where(scored, one.label, -1))}
+    gappy = {name: replace(one, state=np.where(scored, 0, 3), label=np.where(scored, one.label, -1))}
     text = write_report(tmp_path, lean, dataset, gappy, None, ReportOptions(gallery_sets=500)).read_text("utf-8")
     data = json.loads(Page(text).scripts["application/json"])
     for entry in data["sets"]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from strobe.analyses.gallery import Classified, choose
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import texts
-from strobe.core.predictions import Predictions
 from strobe.report import figures_accuracy, figures_more
 from strobe.report.page import ReportOptions, write_report
 from strobe.report.ranges import bin_names, measure_of
@@ -173,7 +173,7 @@ def twelve(painted, truth):
         for video in (2 * place, 2 * place + 1):
             member = (dataset.sets.set == video) & ~dataset.sets.is_anchor
             label[dataset.sets.frame[member][0]] = (truth[dataset.sets.frame[member][0]] + 1) % 4
-        models[f"m{place:02d}"] = Predictions.from_labels(f"m{place:02d}", label)
+        models[f"m{place:02d}"] = ClassAnswers.from_labels(f"m{place:02d}", label)
     return models
 
 
@@ -213,7 +213,7 @@ def test_sets_lost_at_the_anchor_have_a_place(painted, truth):
     label[wrong] = (truth[wrong] + 1) % 4
     member = (dataset.sets.set == 20) & ~dataset.sets.is_anchor
     label[dataset.sets.frame[member][0]] = (truth[dataset.sets.frame[member][0]] + 1) % 4
-    found = choose(dataset, [Classified(dataset, Predictions.from_labels("m", label))], limit=12)
+    found = choose(dataset, [Classified(dataset, ClassAnswers.from_labels("m", label))], limit=12)
     assert [one.models[0].status for one in found.sets] == ["breaks", "wrong", "wrong", "holds", "holds"]
 
 
@@ -223,7 +223,7 @@ def test_sets_lost_at_the_anchor_have_a_place(painted, truth):
 def test_the_page_opens_with_a_filter_that_shows_something(kind, offered, painted, truth, tmp_path):
     dataset, _, results, _ = painted
     change = {"right": truth >= 0, "wrong": truth < 0, "half": truth < 2}[kind]
-    models = {"m": Predictions.from_labels("m", np.where(change, truth, (truth + 1) % 4))}
+    models = {"m": ClassAnswers.from_labels("m", np.where(change, truth, (truth + 1) % 4))}
     path = write_report(tmp_path, lean(dataset, models, results), dataset, models, None)
     statuses = re.findall(r'<option value="(breaks|wrong|holds)">', path.read_text("utf-8"))
     assert statuses == offered
@@ -238,7 +238,7 @@ def test_the_page_opens_with_a_filter_that_shows_something(kind, offered, painte
 
 def test_no_prediction_anywhere_is_not_a_gallery_switched_off(painted, truth, tmp_path):
     dataset, _, results, _ = painted
-    models = {"m": Predictions.from_labels("m", truth, scored=np.zeros(len(truth), dtype=bool))}
+    models = {"m": ClassAnswers.from_labels("m", truth, scored=np.zeros(len(truth), dtype=bool))}
     said = words_of(write_report(tmp_path, lean(dataset, models, results), dataset, models, None))
     assert "No model has a prediction for every frame of any set" in said
     assert "switched off" not in said

@@ -17,7 +17,7 @@ from strobe.analyses.model_results import Unscored
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import results_schema
 from strobe.core.codec import encode
-from strobe.core.dataset import Dataset
+from strobe.core.dataset import Dataset, texts
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.datasets.bring_media import Bring
@@ -162,9 +162,14 @@ def test_all_files_come_in_or_none(example: Dataset, tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
 
 
+def unrelated() -> Dataset:
+    made = strobe.example_dataset(n_videos=5, k=3)
+    return replace(made, videos=replace(made.videos, video_id=texts([f"other {i}" for i in range(5)])))
+
+
 def test_a_run_of_another_dataset_is_refused_untouched(example: Dataset, tmp_path: Path) -> None:
     score_dataset(tmp_path / "data", [save(example, tmp_path / "a.json")], tmp_path / "run", QUICK, Silent())
-    second = strobe.example_dataset(n_videos=5, k=3)
+    second = unrelated()
     strobe.save_dataset(second, tmp_path / "second")
     before = sorted(path for path in (tmp_path / "run").rglob("*"))
     with pytest.raises(StrobeError, match="holds a run on other frames"):
@@ -197,7 +202,7 @@ def test_a_dataset_that_was_moved_is_named(example: Dataset, tmp_path: Path) -> 
         score_run(tmp_path / "run", QUICK, Silent())
     moved = score_run(tmp_path / "run", QUICK, Silent(), dataset_path=tmp_path / "elsewhere")
     assert moved.results == results
-    strobe.save_dataset(strobe.example_dataset(n_videos=5, k=3), tmp_path / "other")
+    strobe.save_dataset(unrelated(), tmp_path / "other")
     with pytest.raises(StrobeError, match="other frames"):
         score_run(tmp_path / "run", QUICK, Silent(), dataset_path=tmp_path / "other")
 
@@ -254,7 +259,7 @@ def test_runs_are_compared_and_models_of_one_name_told_apart(example: Dataset, t
     assert [part.difference for part in apart] == [part.difference for part in results.comparison]
     with pytest.raises(StrobeError, match="given twice"):
         compared(runs[0], runs[0])
-    with pytest.raises(StrobeError, match="two classifiers, here 1"):
+    with pytest.raises(StrobeError, match="two models, here 1"):
         compared(runs[0])
     with pytest.raises(StrobeError, match="no predictions of nobody in the runs; they have m"):
         compared(*runs, models=("nobody",))

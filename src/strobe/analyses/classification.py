@@ -22,11 +22,11 @@ from strobe.analyses.offsets import OffsetPool, plain
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.analyses.slices import SlicePlan
 from strobe.analyses.smoothed import smoothed
+from strobe.core.answers import ClassAnswers
 from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.core.predictions import Predictions
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 from strobe.metrics.temporal import Survival, flip_shares, kaplan_meier, swings
@@ -92,7 +92,7 @@ class Prepared:
 
 def score(
     dataset: Dataset,
-    predictions: Predictions,
+    predictions: ClassAnswers,
     *,
     options: ScoreOptions | None = None,
     prepared: Prepared | None = None,
@@ -191,7 +191,7 @@ def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> Bounds | None:
     return Bounds(acc_orig=(orig / n, (orig + unscored) / n), acc_pmk=(perturbed / n, (perturbed + unscored) / n))
 
 
-def _fingerprint(predictions: Predictions, used: Ints) -> str:
+def _fingerprint(predictions: ClassAnswers, used: Ints) -> str:
     hasher = hashlib.sha256(np.ascontiguousarray(predictions.label[used]).tobytes())
     hasher.update(np.packbits(predictions.scored[used]).tobytes())
     return hasher.hexdigest()[:16]
@@ -236,7 +236,7 @@ def _class_medians(
     return ClassMedians(acc_orig=out[0], acc_pmk=out[1], drop=out[2], n_classes=n)
 
 
-def _flicker(plan: Plan, label: Ints, right: Bools, predictions: Predictions) -> tuple[Estimate, Estimate, Estimate]:
+def _flicker(plan: Plan, label: Ints, right: Bools, predictions: ClassAnswers) -> tuple[Estimate, Estimate, Estimate]:
     """Flip rate, right↔wrong flip rate and confidence swing: means over sets."""
     if plan.is_video:
         pairs = plan.pairs

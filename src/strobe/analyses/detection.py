@@ -20,12 +20,13 @@ from strobe.analyses.model_results import (
     ErrorCounts,
 )
 from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Boxes, Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.metrics.detection.average import Interpolation, frame_ap, frame_class_ap
 from strobe.metrics.detection.diagnose import KINDS, diagnose
 from strobe.metrics.detection.match import Matches, Overlap, ilsvrc_vid_iou, match
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import Worst, worst_frames
 from strobe.metrics.intervals import Interval
 
@@ -94,7 +95,7 @@ def _number(value: float) -> float | None:
 
 def score(
     dataset: Dataset,
-    found: DetectionTable,
+    found: BoxAnswers,
     *,
     model: str,
     options: DetectionOptions | None = None,
@@ -190,7 +191,7 @@ def _boxes_of_members(dataset: Dataset) -> Boxes:
     return boxes
 
 
-def _scored(plan: Plan, found: DetectionTable, model: str) -> Bools:
+def _scored(plan: Plan, found: BoxAnswers, model: str) -> Bools:
     """Which sets were looked at whole, (S,)."""
     scored = np.logical_and.reduceat(found.scored[plan.frame], plan.start)
     if not scored.any():
@@ -201,7 +202,7 @@ def _scored(plan: Plan, found: DetectionTable, model: str) -> Bools:
     return np.asarray(scored)
 
 
-def _match(truth: TruthTable, found: DetectionTable, options: DetectionOptions) -> tuple[Matches, ...]:
+def _match(truth: TruthTable, found: BoxAnswers, options: DetectionOptions) -> tuple[Matches, ...]:
     return match(truth, found, iou=options.iou, max_dets=options.max_dets, area_range=options.area_range)
 
 
@@ -210,7 +211,7 @@ def _worst(plan: Plan, per_frame: Floats) -> Worst:
 
 
 def _errors(
-    truth: TruthTable, found: DetectionTable, matches: tuple[Matches, ...], worst: Worst, options: DetectionOptions
+    truth: TruthTable, found: BoxAnswers, matches: tuple[Matches, ...], worst: Worst, options: DetectionOptions
 ) -> tuple[NDArray[np.int64], ErrorCounts]:
     """The main kind of error on each set's worst frame, (S,), where its AP is below the anchor's, and the counts."""
     before, after = np.round(worst.ap[:, 0], 9), np.round(worst.ap[:, -1], 9)

@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from strobe.analyses.model_results import AccPoint, AsClassifier, MapFigures, MapPoint, Tracks
 from strobe.analyses.plan import Plan
+from strobe.core.answers import BoxAnswers
 from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.detection.average import Interpolation, mean_over_classes
 from strobe.metrics.detection.match import Matches
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.tracks import track_figures
 from strobe.metrics.detection.worst import Worst, class_ap, class_ap_draws
 from strobe.metrics.intervals import ONE_VIDEO, nothing, proportion
@@ -53,7 +54,7 @@ def _estimate(plan: Plan, value: float, draws: Floats | None, *, n: int) -> Esti
 def curve_of(
     plan: Plan,
     truth: TruthTable,
-    found: DetectionTable,
+    found: BoxAnswers,
     matches: tuple[Matches, ...],
     worst: Worst,
     interpolation: Interpolation,
@@ -72,12 +73,9 @@ def curve_of(
     return curve, ap, draws
 
 
-def as_classifier(plan: Plan, found: DetectionTable) -> AsClassifier:
+def as_classifier(plan: Plan, found: BoxAnswers) -> AsClassifier:
     """pm-k accuracy by the class of the most confident box; coverage is the share of the sets' frames with a box."""
-    starts = found.starts()
-    has_box = starts[1:] > starts[:-1]
-    best = np.full(found.n_frames, -1, dtype=np.int64)
-    best[has_box] = found.label[starts[:-1][has_box]]
+    best = found.as_classes().label
     right = plan.right(best[plan.frame])
     first = first_wrong(~right, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
     at_k = right_at(first, k=plan.k)
@@ -87,14 +85,12 @@ def as_classifier(plan: Plan, found: DetectionTable) -> AsClassifier:
         acc_orig=headline[0],
         acc_pmk=headline[1],
         drop=headline[2],
-        coverage=plan.all_rows.estimates(has_box[plan.frame])[0],
+        coverage=plan.all_rows.estimates(best[plan.frame] >= 0)[0],
         curve=tuple(AccPoint(k, acc) for k, acc in enumerate(plan.by_k.estimates(at_k.ravel()))),
     )
 
 
-def temporal(
-    plan: Plan, truth: TruthTable, found: DetectionTable, one: Matches, *, confidence: float
-) -> Tracks | Missing:
+def temporal(plan: Plan, truth: TruthTable, found: BoxAnswers, one: Matches, *, confidence: float) -> Tracks | Missing:
     """Flicker, jitter and score swing of tracked objects; a reason where nothing is tracked."""
     if not (truth.track >= 0).any():
         return Missing("the boxes carry no track ids")

@@ -8,9 +8,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
-from strobe.core.predictions import Predictions
 
 __all__ = ["STATUSES", "Choice", "Classified", "Judge", "ModelView", "SetView", "Status", "choose", "view"]
 
@@ -94,7 +94,7 @@ class Choice:
 class Classified:
     """A classifier on all sets, worked out once over all their rows."""
 
-    def __init__(self, dataset: Dataset, predictions: Predictions) -> None:
+    def __init__(self, dataset: Dataset, predictions: ClassAnswers) -> None:
         sets = dataset.sets
         expect(len(predictions.label) == len(dataset.frames), "predictions", "one per frame", len(predictions.label))
         self.model = predictions.model

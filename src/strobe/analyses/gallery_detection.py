@@ -1,18 +1,18 @@
 """A detector's word on every set, for the gallery: where its AP falls, by how much, and which boxes are right. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.gallery import ModelView, Status, nearness, rows_of
+from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Boxes, Dataset
 from strobe.core.errors import InvalidValue, expect
-from strobe.core.records import Detections
 from strobe.metrics.detection.average import frame_ap
 from strobe.metrics.detection.match import Overlap, match
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import worst_frames
 
 __all__ = ["Detected", "truth_boxes"]
@@ -32,19 +32,19 @@ class Detected:
         self,
         dataset: Dataset,
         model: str,
-        found: Sequence[Detections | None],
+        found: BoxAnswers,
         *,
         iou: Overlap = (0.5,),
         max_dets: int = 100,
         causes: Mapping[str, str | None] | None = None,
     ) -> None:
         n_frames, n_classes = len(dataset.frames), len(dataset.info.label_space)
-        expect(len(found) == n_frames, "detections", f"one answer per frame ({n_frames})", len(found))
+        expect(found.n_frames == n_frames, "detections", f"one answer per frame ({n_frames})", found.n_frames)
         if dataset.boxes is None:
             raise InvalidValue(f"{dataset.name} has no boxes; detections cannot be judged")
         self.model = model
         self._dataset, self._causes = dataset, causes or {}
-        self._found = DetectionTable.of_frames(found, n_classes=n_classes)
+        self._found = found
         truth = TruthTable.of_boxes(dataset.boxes, n_frames=n_frames, n_classes=n_classes)
         matches = match(truth, self._found, iou=iou, max_dets=max_dets)
         # Rounded as the score rounds, so that the two never disagree on which frame is worse.

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.model_results import Impact, Stage
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.core.predictions import Predictions
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.intervals import nothing
 
@@ -50,7 +50,7 @@ class ReviewStages:
         return cls(a=Prepared(a, lean), b=Prepared(b, lean), c=Prepared(c, lean))
 
 
-def impact(stages: ReviewStages, predictions: Predictions, *, seed: int = 0, replicates: int = 2000) -> Impact:
+def impact(stages: ReviewStages, predictions: ClassAnswers, *, seed: int = 0, replicates: int = 2000) -> Impact:
     """Score one model at the three stages; the difference of drops A − C comes with a video-cluster bootstrap."""
     parts = [score(stage.plan.dataset, predictions, prepared=stage) for stage in (stages.a, stages.b, stages.c)]
     a, b, c = (

@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from strobe.analyses.model_results import Smoothed
 from strobe.analyses.plan import Plan, Strips
+from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Estimate
-from strobe.core.predictions import Predictions
 from strobe.metrics.pmk import first_wrong
 from strobe.metrics.smoothing import Method, Windowed, delay, smooth_labels, smooth_votes
 
@@ -20,7 +20,7 @@ _BLOCK = 2**17
 
 
 def smoothed(
-    plan: Plan, predictions: Predictions, unsmoothed: tuple[Estimate, Estimate, Estimate]
+    plan: Plan, predictions: ClassAnswers, unsmoothed: tuple[Estimate, Estimate, Estimate]
 ) -> tuple[Smoothed, ...]:
     """The score after each smoothing of the options, `unsmoothed` figures on the same sets first.
 
@@ -78,7 +78,7 @@ def _variants(plan: Plan, *, votes: bool) -> list[tuple[Method, float]]:
     return out if votes else out + [("ema", alpha) for alpha in plan.options.alphas]
 
 
-def _blocks(plan: Plan, strips: Strips, predictions: Predictions) -> list[tuple[slice, slice]]:
+def _blocks(plan: Plan, strips: Strips, predictions: ClassAnswers) -> list[tuple[slice, slice]]:
     """Slices of set rows and of sets that hold about _BLOCK probabilities each."""
     width = 1 if predictions.probability is None else predictions.probability.shape[1]
     many = max(1, _BLOCK // (strips.frame.shape[1] * width))

@@ -45,7 +45,7 @@ def command(
     """Run models over a dataset, score them, write the report.
 
     The same command again does only what is missing; one more -m adds a model. A model that fails is reported and the
-    rest go on (exit code 1).
+    rest go on (exit code 1); a report that cannot be written is said and the results are kept (exit code 2).
     """
     from strobe.report.terminal import print_headline
     from strobe.workflows.evaluate import evaluate
@@ -62,12 +62,13 @@ def command(
         print_headline(found.results, sys.stdout)
         if found.report is not None:
             click.echo(f"\nreport: {found.report}")
-        elif not no_report:
-            click.echo(f"no report: {found.no_report}", err=True)
     for line in found.left_out:
         click.echo(f"left out: {printable(line, limit=500)}", err=True)
     for one in found.failed:
         said = without_name(one.name, one.error or "")
         click.echo(f"failed: {printable(one.name)}: {printable(said, limit=500)}", err=True)
+    if found.no_report is not None:
+        click.echo(f"no report: {found.no_report}; the results are kept in {printable(out)}", err=True)
+        raise click.exceptions.Exit(2)
     if found.failed:
         raise click.exceptions.Exit(1)

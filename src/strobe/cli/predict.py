@@ -34,17 +34,18 @@ def command(
     quiet: bool,
 ) -> None:
     """Run models over every frame of DATASET's sets; the same command again does only what is missing."""
+    from strobe.workflows.opening import Opened
     from strobe.workflows.predict import predict
-    from strobe.workflows.runs import open_dataset
 
-    data = open_dataset(dataset, reviewed_only=False)
-    runs = predict(data, models, out, replace(prediction, merge=merge), progress(quiet=quiet or as_json))
+    fared = predict(
+        Opened.of(dataset).candidates, models, out, replace(prediction, merge=merge), progress(quiet=quiet or as_json)
+    )
     if as_json:
-        print_json({run.name: run.to_json() for run in runs})
+        print_json({one.name: one.to_json() for one in fared})
     else:
-        for run in runs:
-            error = run.error or ""
-            said = run.summary().replace(error, without_name(run.name, error)) if error else run.summary()
-            click.echo(f"{printable(run.name)}: {printable(said, limit=1000)}")
-    if any(not run.ok for run in runs):
+        for one in fared:
+            error = one.error or ""
+            said = one.summary().replace(error, without_name(one.name, error)) if error else one.summary()
+            click.echo(f"{printable(one.name)}: {printable(said, limit=1000)}")
+    if any(not one.ok for one in fared):
         raise click.exceptions.Exit(2)

@@ -11,7 +11,7 @@ __all__ = ["merge_option", "model_option", "predicting_options"]
 
 model_option = click.option(
     "-m", "--model", "models", multiple=True, required=True, metavar="MODEL",
-    help="provider:name[@weights], a glob, preds:FILE or @testbed; may be repeated. See strobe models.",
+    help="[NAME=]provider:name[@weights], a glob, preds:FILE or @testbed; may be repeated. See strobe models.",
 )  # fmt: skip
 
 merge_option = click.option(

@@ -51,8 +51,10 @@ _OPTIONS = (
                  help="Detection: AP of a frame over all its classes at once, or the mean over those present."),
     click.option("--box-space", help="Detection files: the label space of class numbers, e.g. coco-91."),
     click.option("--box-images", type=_FILE, help="Detection files: COCO JSON that explains image and category ids."),
-    click.option("--box-format", type=click.Choice(["auto", "xyxy", "xywh"]), default="auto", show_default=True,
-                 help="Detection files: corners, or corner and size."),
+    click.option("--box-format", type=click.Choice(["auto", "xyxy", "xywh", "cxcywh"]), default="auto",
+                 show_default=True, help="Detection files: corners, corner and size, or centre and size."),
+    click.option("--box-units", type=click.Choice(["auto", "pixels", "normalised"]), default="auto", show_default=True,
+                 help="Detection files: pixels, or shares of the image's width and height."),
     click.option("--empty-frames", is_flag=True, help="Detection files: a frame without boxes is an empty answer."),
 )  # fmt: skip
 
@@ -82,7 +84,7 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
         *args: Any, k: int | None, interval: Any, merge: str, kind: Any, space: str | None, subset: Path | None,
         allow_missing: bool, ignore_extra: bool, types: Path | None, compare_review: bool, bootstrap: int, seed: int,
         iou: str, interpolation: Any, max_dets: int, frame_ap: Any, box_space: str | None, box_images: Path | None,
-        box_format: Any, empty_frames: bool, **rest: Any,
+        box_format: Any, box_units: Any, empty_frames: bool, **rest: Any,
     ) -> None:  # fmt: skip
         from strobe.analyses.detection import DetectionOptions
         from strobe.analyses.plan import ScoreOptions
@@ -99,7 +101,7 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
             detection=DetectionOptions(
                 iou=_overlaps(iou), interpolation=interpolation, max_dets=max_dets, frame_ap=frame_ap
             ),
-            box_space=box_space, box_images=box_images, box_format=box_format,
+            box_space=box_space, box_images=box_images, box_format=box_format, box_units=box_units,
             absent="empty" if empty_frames else "error",
         )  # fmt: skip
         function(*args, request=request, **rest)

@@ -7,9 +7,11 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import Answers
 from strobe.core.records import Detections, ModelSpec, Verdict
 
 __all__ = [
+    "AnswerStore",
     "Classifier",
     "Detector",
     "EncodedClassifier",
@@ -113,6 +115,16 @@ class Executor(Protocol):
 
     def map(self, function: Callable[[Shard], Result], shards: Iterable[Shard]) -> Iterator[Result]:
         """The results as they come."""
+
+
+class AnswerStore(Protocol):
+    """Where the engine puts a model's answers as they come, and learns which it has."""
+
+    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
+        """Which frames have an answer, (F,), and how many of these answers are that the frame cannot be read."""
+
+    def write(self, rows: NDArray[np.int64], answers: Answers) -> object:
+        """Keep the answers to these frames, whole or not at all."""
 
 
 class VerdictStore(Protocol):

@@ -12,6 +12,7 @@ space, or a number: that of `categories` (id, name) where there are some, else i
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,19 +20,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 from strobe.core.projections import projection_between
+from strobe.core.tasks import Task
 from strobe.datasets.box_checks import check_boxes, check_numbering
 from strobe.datasets.detection_files import RawDetections, read_raw_detections
-from strobe.metrics.detection.tables import DetectionTable
 
-__all__ = ["Absent", "BoxFormat", "DetectionFile", "looks_like_detections", "read_detections"]
+__all__ = ["Absent", "BoxFormat", "BoxUnits", "DetectionFile", "read_detections", "task_of_file"]
 
-BoxFormat = Literal["auto", "xyxy", "xywh"]
-"""Corners, or corner and size. `auto` is what the format says (COCO results: xywh), checked against the images."""
+BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
+"""Corners, corner and size, or centre and size. `auto` is what the format says (COCO results: xywh), checked."""
+
+BoxUnits = Literal["auto", "pixels", "normalised"]
+"""Pixels of the stored frame, or shares of its width and height. `auto` is pixels, checked against the images."""
 
 Absent = Literal["error", "empty", "unscored"]
 """What a frame without rows is: an error, a frame in which nothing was found, or one nobody looked at."""
@@ -44,32 +49,35 @@ class DetectionFile:
     `n_dropped` counts boxes whose class maps to none of the dataset's, `n_extra` boxes on images it does not have.
     """
 
-    table: DetectionTable
-    model: str
+    answers: BoxAnswers
     source_space: str
     n_dropped: int
     n_extra: int
     notes: tuple[str, ...]
 
 
-def looks_like_detections(path: Path) -> bool:
-    """Whether a prediction file holds boxes rather than scores or labels of whole frames."""
+def task_of_file(path: Path) -> Task:
+    """Whether a prediction file holds boxes, or scores or labels of whole frames, by what it is made of."""
+    boxes = False
     if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
-        try:
+        with suppress(Exception):  # whatever is wrong with it, the reader says it better
             names = set(pq.read_schema(path).names)
-        except Exception:  # whatever is wrong with it, the reader says it better
-            return False
-        return "xyxy" in names or {"x0", "y0", "x1", "y1"} <= names
-    if path.suffix.lower() != ".json":
-        return False
-    try:
-        with path.open("rb") as file:
-            head = file.read(1 << 20)
-    except OSError:
-        return False
-    return b'"bbox"' in head or head.strip() == b"[]"
+            boxes = "xyxy" in names or {"x0", "y0", "x1", "y1"} <= names
+    elif path.suffix.lower() == ".json":
+        with suppress(StrobeError, OSError):
+            boxes = _is_coco(read_json(path))
+    return Task.DETECTION if boxes else Task.CLASSIFICATION
+
+
+def _is_coco(data: object) -> bool:
+    """COCO results are a list, or lie in one beside images and categories; a classifier's file maps frames."""
+    if not isinstance(data, dict):
+        return isinstance(data, list) and all(isinstance(row, dict) for row in data[:1])
+    return any(isinstance(data.get(key), list) for key in ("annotations", "predictions")) or (
+        isinstance(data.get("images"), list) and isinstance(data.get("categories"), list)
+    )
 
 
 def read_detections(
@@ -80,6 +88,7 @@ def read_detections(
     source_space: str | None = None,
     images: Path | None = None,
     box_format: BoxFormat = "auto",
+    box_units: BoxUnits = "auto",
     absent: Absent = "error",
     ignore_extra: bool = False,
 ) -> DetectionFile:
@@ -98,7 +107,7 @@ def read_detections(
     frame, listed, n_extra = _frames(path, raw, dataset, ignore_extra=ignore_extra)
     label, source, n_dropped = _labels(path, raw, dataset.info.label_space, source_space, frame >= 0)
     keep = (frame >= 0) & (label >= 0)
-    xyxy, notes = check_boxes(path, raw, frame, dataset, box_format)
+    xyxy, notes = check_boxes(path, raw, frame, dataset, box_format, box_units)
     if not np.isfinite(raw.score).all():
         row = int(np.flatnonzero(~np.isfinite(raw.score))[0])
         raise InvalidFile(path, "a score is NaN or infinite", where=raw.where(row))
@@ -107,16 +116,13 @@ def read_detections(
         notes.append(f"{n_dropped} of {len(frame)} boxes dropped: their class in {source} is none of the dataset's")
     if n_extra:
         notes.append(f"{n_extra} boxes left out: their images are not in the dataset")
-    if raw.categories is None and source == dataset.info.label_space.name:
+    if raw.categories is None and source != "coco-91":
         check_numbering(path, xyxy, label, frame, raw, dataset)
-    table = DetectionTable.of(
+    answers = BoxAnswers.of(
         frame[keep], label[keep], xyxy[keep], raw.score[keep],
-        n_frames=len(dataset.frames), n_classes=len(dataset.info.label_space), scored=scored,
+        n_frames=len(dataset.frames), n_classes=len(dataset.info.label_space), scored=scored, model=name or path.stem,
     )  # fmt: skip
-    return DetectionFile(
-        table=table, model=name or path.stem, source_space=source, n_dropped=n_dropped, n_extra=n_extra,
-        notes=tuple(notes),
-    )  # fmt: skip
+    return DetectionFile(answers=answers, source_space=source, n_dropped=n_dropped, n_extra=n_extra, notes=tuple(notes))
 
 
 def _explain(raw: RawDetections, images: Path) -> None:

@@ -20,10 +20,10 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, printable
 from strobe.core.labels import LabelSpace, Projection, check_scores, space
-from strobe.core.predictions import Predictions
 from strobe.core.projections import projection_between
 from strobe.datasets.prediction_files import RawPredictions, read_raw
 
@@ -36,7 +36,7 @@ Kind = Literal["auto", "logits", "probabilities", "labels"]
 class PredictionFile:
     """What was read, and what had to be assumed about it."""
 
-    predictions: Predictions
+    answers: ClassAnswers
     kind: str
     kind_declared: bool
     source_space: str
@@ -84,7 +84,7 @@ def read_predictions(
         label = np.full(len(dataset.frames), -1, dtype=np.int64)
         label[rows] = predicted
         return PredictionFile(
-            predictions=Predictions.from_labels(model, label, scored=scored),
+            answers=ClassAnswers.from_labels(model, label, scored=scored),
             kind="labels", kind_declared=declared is not None, source_space=source, n_extra=n_extra,
         )  # fmt: skip
     if declared == "labels":
@@ -104,7 +104,7 @@ def read_predictions(
         merged = chosen.apply(matrix, kind=found, merge=merge)
         scores = np.full((len(dataset.frames), len(label_space)), np.nan)
         scores[rows] = merged
-        predictions = Predictions.from_scores(
+        answers = ClassAnswers.from_scores(
             model,
             scores,
             kind="logits" if merge == "sum" else found,
@@ -114,7 +114,7 @@ def read_predictions(
     except InvalidValue as error:
         raise InvalidFile(path, str(error)) from error
     return PredictionFile(
-        predictions=predictions, kind=found, kind_declared=declared is not None, source_space=chosen.source.name,
+        answers=answers, kind=found, kind_declared=declared is not None, source_space=chosen.source.name,
         n_extra=n_extra,
     )  # fmt: skip
 

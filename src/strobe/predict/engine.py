@@ -1,19 +1,20 @@
 """The engine: what is missing, cut into shards, mapped through an Executor, written as it comes."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import State
 from strobe.core.errors import expect
-from strobe.core.ports import Executor, FrameSource, Progress
+from strobe.core.ports import AnswerStore, Executor, FrameSource, Progress
 from strobe.predict.executor import Local
+from strobe.predict.forward import Runner
 from strobe.predict.parts import Shard, ShardResult
-from strobe.predict.store import ModelStore
-from strobe.predict.worker import DecodeOptions, Interrupted, Runner, ShardWorker
+from strobe.predict.worker import DecodeOptions, Interrupted, ShardWorker
 
 __all__ = ["EngineOptions", "Outcome", "run_models"]
 
@@ -50,7 +51,7 @@ class Outcome:
 
 def run_models(
     runners: Sequence[Runner],
-    stores: dict[str, ModelStore],
+    stores: Mapping[str, AnswerStore],
     source: FrameSource,
     *,
     frame_names: Sequence[str],
@@ -107,13 +108,14 @@ def _shards(
             yield Shard(rows=part, needed=needed)
 
 
-def _keep(result: ShardResult, stores: dict[str, ModelStore], outcomes: dict[str, Outcome]) -> None:
-    for name, part in result.parts.items():
-        stores[name].write(part)
-        outcomes[name].n_new += len(part)
-        problems = [reason for reason in part.error if reason is not None]
-        outcomes[name].n_unreadable += len(problems)
-        outcomes[name].first_problem = outcomes[name].first_problem or next(iter(problems), None)
+def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict[str, Outcome]) -> None:
+    for name, (rows, answers) in result.parts.items():
+        stores[name].write(rows, answers)
+        outcomes[name].n_new += len(rows)
+        unreadable = np.flatnonzero(answers.state == State.UNREADABLE).tolist()
+        outcomes[name].n_unreadable += len(unreadable)
+        if unreadable and outcomes[name].first_problem is None:
+            outcomes[name].first_problem = answers.reasons[unreadable[0]]
     for name, seconds in result.forward_s.items():
         outcomes[name].forward_s += seconds
         outcomes[name].n_dropped_boxes += result.dropped_boxes.get(name, 0)

@@ -15,15 +15,15 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import ModelFailed, StrobeError, out_of_memory, printable
-from strobe.core.labels import Projection
-from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, SendableSource
-from strobe.core.records import Detections
+from strobe.core.answers import Answers
+from strobe.core.errors import StrobeError, out_of_memory, printable
+from strobe.core.ports import EncodedClassifier, FrameSource, SendableSource
+from strobe.core.tasks import Task
 from strobe.predict.decode_pool import DecodePool
-from strobe.predict.parts import Part, Shard, ShardResult
-from strobe.predict.projecting import own_best, project_detections
+from strobe.predict.forward import FORWARDS, Block, Runner
+from strobe.predict.parts import Shard, ShardResult
 
-__all__ = ["DecodeOptions", "Interrupted", "Runner", "ShardWorker"]
+__all__ = ["DecodeOptions", "Interrupted", "ShardWorker"]
 
 _JPEG = b"\xff\xd8\xff"
 
@@ -53,21 +53,6 @@ class DecodeOptions:
         return ((batch + 1) * some) // whole > (batch * some) // whole
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
-    """A loaded model with the map to the dataset's classes."""
-
-    name: str
-    model: Classifier | Detector
-    projection: Projection
-    merge: str = "max"
-
-    @property
-    def batch_size(self) -> int:
-        """Images per forward."""
-        return self.model.spec.batch_size
-
-
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C inside a shard, with the batches that were already done."""
 
@@ -76,26 +61,13 @@ class Interrupted(KeyboardInterrupt):
         self.done = done
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
-    """What one forward gave. Appended whole, so that threads and Ctrl-C see all of it or nothing."""
-
-    rows: list[int]
-    seconds: float
-    scores: NDArray[np.float32] | None = None
-    raw_label: NDArray[np.int32] | None = None
-    raw_confidence: NDArray[np.float32] | None = None
-    found: list[Detections] = field(default_factory=list)
-    dropped: int = 0
-
-
 @dataclass(slots=True)
 class _Work:
     """One model's progress through one shard."""
 
     runner: Runner
     batches: list[NDArray[np.int64]]
-    done: list[_Block] = field(default_factory=list)
+    done: list[Block] = field(default_factory=list)
     errors: dict[int, str] = field(default_factory=dict)
     failure: str | None = None
 
@@ -308,42 +280,12 @@ class ShardWorker:
         runner = one.runner
         begin = time.perf_counter()
         try:
-            if runner.model.spec.task == "detection":
-                block = self._boxes(runner, rows, cast(Detector, runner.model).forward(prepared))
-            else:
-                block = self._scores(runner, rows, cast(Classifier, runner.model).forward(prepared))
+            block = FORWARDS[Task(runner.model.spec.task)].block(runner, rows, prepared, self._names)
         except Exception as error:
             one.failure = explain(runner, error, n=len(rows), what=f"{self._names[rows[0]]} and {len(rows) - 1} more")
             return
         one.done.append(replace(block, seconds=time.perf_counter() - begin))
         self._tick(len(rows))
-
-    def _scores(self, runner: Runner, rows: list[int], scores: Any) -> _Block:
-        n_classes = len(runner.model.spec.label_space)
-        shape = getattr(scores, "shape", None)
-        if shape != (len(rows), n_classes):
-            raise ModelFailed(
-                f"{runner.name}: returned scores of shape {shape}, expected ({len(rows)}, {n_classes}): one row per "
-                f"image, one column per class of {runner.model.spec.label_space.name}"
-            )
-        scores = np.asarray(scores, dtype=np.float32)
-        wrong = ~np.isfinite(scores).all(axis=1)
-        if wrong.any():
-            row = rows[int(np.flatnonzero(wrong)[0])]
-            raise ModelFailed(
-                f"{runner.name}: returned NaN or infinity for {int(wrong.sum())} frame(s), first "
-                f"{printable(self._names[row])}; if it runs in half precision, try --precision float32"
-            )
-        kind = runner.model.spec.kind
-        raw_label, raw_confidence = own_best(scores, kind=kind)
-        projected = runner.projection.apply(scores, kind=kind, merge=runner.merge).astype(np.float32)
-        return _Block(rows=rows, seconds=0, scores=projected, raw_label=raw_label, raw_confidence=raw_confidence)
-
-    def _boxes(self, runner: Runner, rows: list[int], found: Any) -> _Block:
-        if not isinstance(found, list) or len(found) != len(rows):
-            raise ModelFailed(f"{runner.name}: expected a list of {len(rows)} Detections, got {type(found).__name__}")
-        pairs = [project_detections(boxes, runner.projection) for boxes in found]
-        return _Block(rows=rows, seconds=0, found=[kept for kept, _ in pairs], dropped=sum(n for _, n in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +338,7 @@ def _result(work: list[_Work], shard: Shard, *, complete: bool) -> ShardResult:
     return result
 
 
-def _part(one: _Work, needed: NDArray[Any]) -> Part | None:
+def _part(one: _Work, needed: NDArray[Any]) -> tuple[NDArray[np.int64], Answers] | None:
     """What was predicted of the needed rows, ascending; rows run again only to fill a batch are left out."""
     done, errors = list(one.done), dict(one.errors)
     rows = np.array([*(row for block in done for row in block.rows), *errors], dtype=np.int64)
@@ -404,21 +346,9 @@ def _part(one: _Work, needed: NDArray[Any]) -> Part | None:
     keep = keep[np.argsort(rows[keep], kind="stable")]
     if not len(keep):
         return None
-    error = tuple(errors.get(int(row)) for row in rows[keep])
-    blank = len(errors)
-    if one.runner.model.spec.task == "detection":
-        found = [*(boxes for block in done for boxes in block.found), *([None] * blank)]
-        return Part(row=rows[keep], error=error, detections=tuple(found[place] for place in keep))
-    width = len(one.runner.projection.target)
-    columns = [
-        np.concatenate([*(getattr(block, name) for block in done), np.full((blank, *shape), value, dtype=dtype)])[keep]
-        for name, shape, value, dtype in (
-            ("scores", (width,), np.nan, np.float32),
-            ("raw_label", (), -1, np.int32),
-            ("raw_confidence", (), np.nan, np.float32),
-        )
-    ]
-    return Part(row=rows[keep], error=error, scores=columns[0], raw_label=columns[1], raw_confidence=columns[2])
+    task = Task(one.runner.model.spec.task)
+    reasons = {place: errors[row] for place, row in enumerate(rows[keep].tolist()) if row in errors}
+    return rows[keep], FORWARDS[task].answers(one.runner, done, len(errors), keep, reasons)
 
 
 def explain(runner: Runner, error: Exception, *, n: int, what: str) -> str:

@@ -13,20 +13,18 @@ import numpy as np
 
 from strobe.analyses.gallery import Choice, Classified, Judge, ModelView, SetView, choose
 from strobe.analyses.gallery_detection import Detected
+from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
 from strobe.core.files import read_json, write_bytes, write_text
 from strobe.core.late import installed_version, require
 from strobe.core.ports import FrameSource, Progress, Silent
-from strobe.core.predictions import Predictions
-from strobe.core.records import Detections
 from strobe.report import figures_accuracy, figures_detection, figures_more, figures_review
 from strobe.report.drawing import Figure
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.published import detection_rows
 from strobe.report.story import comparisons, facts, failures, headlines, lead, off_the_line, run_details
 from strobe.report.subject import n_photos, subject
-from strobe.report.tables import write_tables
 from strobe.report.wording import (
     MOST_SHOWN,
     cause_text,
@@ -79,21 +77,18 @@ def write_report(
     run: Path,
     results: Json,
     dataset: Dataset,
-    predictions: Mapping[str, Predictions],
+    answers: Mapping[str, Answers],
     source: FrameSource | None,
     options: ReportOptions | None = None,
     progress: Progress | None = None,
-    *,
-    detections: Mapping[str, Sequence[Detections | None]] | None = None,
 ) -> Path:
-    """Write report.html, figures/ and tables/ into the run folder; the path of the page.
+    """Write report.html and figures/ into the run folder; the path of the page.
 
-    `predictions` are the classifiers', `detections` the detectors' answers, aligned with the dataset's frames. `source`
-    gives the gallery its pictures; without it the gallery shows predictions alone.
+    `answers` are the models', aligned with the dataset's frames. `source` gives the gallery its pictures; without it
+    the gallery shows answers alone.
     """
     options, progress = options or ReportOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
-    write_tables(run, results)
     about = {**results.get("dataset", {}), "n_photos": n_photos(dataset)}
     results = {**results, "dataset": about, "show": list(options.show)}
     with progress.task("figures", None) as advance:
@@ -109,7 +104,7 @@ def write_report(
     k = results.get("dataset", {}).get("k", dataset.info.k)
     if k < dataset.info.k:  # scored with a smaller k than the data has: what lies beyond is not part of the sets
         dataset = dataset.keep_rows(np.abs(dataset.sets.distance) <= k)
-    choice = choose(dataset, _judges(results, dataset, predictions, detections or {}), limit=options.gallery_sets)
+    choice = choose(dataset, _judges(results, dataset, answers), limit=options.gallery_sets)
     gallery = build(
         dataset,
         choice,
@@ -133,33 +128,25 @@ def write_report(
     return path
 
 
-def _judges(
-    results: Json,
-    dataset: Dataset,
-    predictions: Mapping[str, Predictions],
-    detections: Mapping[str, Sequence[Detections | None]],
-) -> list[Judge]:
-    """The models the gallery shows, as far as their predictions are at hand."""
-    judges: list[Judge] = []
-    for name in gallery_models(results, [*predictions, *detections]):
-        if name in predictions:
-            judges.append(Classified(dataset, predictions[name]))
-            continue
-        data = results["models"][name]
-        settings = data.get("settings") or {}
-        iou = settings.get("iou") or (0.5,)
-        causes = {str(row.get("set")): row.get("cause") for row in listed(data, "chosen_frames")}
-        judges.append(
-            Detected(
-                dataset,
-                name,
-                detections[name],
-                iou="ilsvrc-vid" if iou == "ilsvrc-vid" else tuple(float(value) for value in iou),
-                max_dets=int(settings.get("max_dets") or 100),
-                causes=causes,
-            )
-        )
-    return judges
+def _judges(results: Json, dataset: Dataset, answers: Mapping[str, Answers]) -> list[Judge]:
+    """The models the gallery shows, as far as their answers are at hand."""
+    return [_judge(results, dataset, name, answers[name]) for name in gallery_models(results, answers)]
+
+
+def _judge(results: Json, dataset: Dataset, name: str, answers: Answers) -> Judge:
+    if isinstance(answers, ClassAnswers):
+        return Classified(dataset, answers)
+    data = results["models"][name]
+    settings = data.get("settings") or {}
+    iou = settings.get("iou") or (0.5,)
+    return Detected(
+        dataset,
+        name,
+        answers,
+        iou="ilsvrc-vid" if iou == "ilsvrc-vid" else tuple(float(value) for value in iou),
+        max_dets=int(settings.get("max_dets") or 100),
+        causes={str(row.get("set")): row.get("cause") for row in listed(data, "chosen_frames")},
+    )
 
 
 def gallery_models(results: Json, known: Collection[str]) -> list[str]:

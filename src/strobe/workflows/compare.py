@@ -10,7 +10,9 @@ from strobe.analyses.comparison import Comparison, compare
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
-from strobe.workflows.runs import RunModel, dataset_of_run, open_dataset, read_run, run_models
+from strobe.core.tasks import Task
+from strobe.runs.folder import Held, Run
+from strobe.workflows.opening import Opened
 
 __all__ = ["compare_runs"]
 
@@ -30,7 +32,7 @@ def compare_runs(
     Models of the same name in two runs are told apart by the run's folder. `dataset_path` says where the dataset lies
     if it was moved.
     """
-    frames = [read_run(run)["dataset"]["frames_digest"] for run in runs]
+    frames = [Run(run).about()["dataset"]["frames_digest"] for run in runs]
     other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
     if other is not None:
         raise StrobeError(
@@ -39,33 +41,31 @@ def compare_runs(
     twice = next((run for run, count in Counter(run.resolve() for run in runs).items() if count > 1), None)
     if twice is not None:
         raise StrobeError(f"the run {printable(twice)} is given twice; give each run once")
-    path, _ = dataset_of_run(runs[0], moved_to=dataset_path)
-    dataset = open_dataset(path, subset=subset)
-    wanted = _wanted(runs, models, [run_models(run, dataset, allow_missing=allow_missing) for run in runs])
+    dataset = Opened.of_run(Run(runs[0]), moved_to=dataset_path, subset=subset).dataset
+    wanted = _wanted(runs, models, [Run(run).models(dataset, allow_missing=allow_missing) for run in runs])
+    if any(model.task is not Task.CLASSIFICATION for _, model in wanted):
+        progress.note("detectors are compared as classifiers, by the class of their most confident box")
     prepared = Prepared(dataset, options)
     scores: list[ClassificationScore] = []
     with progress.task("scoring", len(wanted)) as advance:
         for name, model in wanted:
-            scores.append(replace(score(dataset, model.load(), prepared=prepared), model=name))
+            answers = model.load().as_classes()
+            scores.append(replace(score(dataset, answers, prepared=prepared), model=name))
             advance(1)
     return compare(dataset, scores, seed=options.seed, replicates=options.draws)
 
 
-def _wanted(
-    runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[RunModel]]
-) -> list[tuple[str, RunModel]]:
-    """The classifiers to compare, each under a name of its own."""
-    here = [
-        (run, model) for run, held in zip(runs, found, strict=True) for model in held if model.task == "classification"
-    ]
+def _wanted(runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[Held]]) -> list[tuple[str, Held]]:
+    """The models to compare, each under a name of its own."""
+    here = [(run, model) for run, held in zip(runs, found, strict=True) for model in held]
     known = Counter(model.name for _, model in here)
     missing = next((name for name in models if name not in known), None)
     if missing is not None:
-        names = ", ".join(printable(name) for name in sorted(known)) or "no classifier"
+        names = ", ".join(printable(name) for name in sorted(known)) or "none"
         raise StrobeError(f"no predictions of {printable(missing)} in the runs; they have {names}")
     wanted = [(run, model) for run, model in here if not models or model.name in models]
     if len(wanted) < 2:
-        raise StrobeError(f"comparing needs two classifiers, here {len(wanted)}: give another run or model")
+        raise StrobeError(f"comparing needs two models, here {len(wanted)}: give another run or model")
     folders = Counter(run.resolve().name for run in runs)
     return [
         (model.name if known[model.name] == 1 else f"{_short(run, folders)}/{model.name}", model)

@@ -1,6 +1,5 @@
 """The main job: predict, score, report, in one command that does only what is missing."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +7,13 @@ from pathlib import Path
 from strobe.analyses.results import Results
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.ports import Progress
-from strobe.datasets import folder as dataset_folder
-from strobe.workflows.predict import ModelRun, PredictOptions, predict, spelled_out
+from strobe.models.asked import asked
+from strobe.runs.folder import Run
+from strobe.workflows.bring import bring
+from strobe.workflows.opening import Opened
+from strobe.workflows.predict import Fared, PredictOptions, run_asked
 from strobe.workflows.report import ReportRequest, report_run
-from strobe.workflows.runs import check_frames, open_dataset, record_run
-from strobe.workflows.score import ScoreRequest, bring, check_request, score_run, split_name
+from strobe.workflows.score import ScoreRequest, check_request, score_staged
 from strobe.workflows.sources import frame_source
 
 __all__ = ["Evaluation", "evaluate"]
@@ -28,7 +29,7 @@ class Evaluation:
     results: Results
     report: Path | None
     no_report: str | None
-    failed: tuple[ModelRun, ...]
+    failed: tuple[Fared, ...]
     left_out: tuple[str, ...] = ()
 
 
@@ -52,40 +53,32 @@ def evaluate(
         raise StrobeError(
             "no model given: -m efficientnet-lite0, -m timm:resnet50.a1_in1k, -m preds:FILE; see strobe models"
         )
-    candidates = dataset_folder.read(path)
-    files = [text for text in models if split_name(text)[1].startswith("preds:")]
-    others = [text for text in models if text not in files]
-    dataset = open_dataset(path, subset=request.subset)
-    check_request(request, candidates, dataset)
-    check_frames(run, candidates)
-    is_new = not run.exists()
-    if is_new and not files:  # what is brought from files or lies in the run is checked when the report is drawn
-        known = spelled_out(others)
+    opened, place, wanted = Opened.of(path, subset=request.subset), Run(run), asked(models)
+    check_request(request, opened)
+    place.check(opened.candidates)
+    if not place.exists:  # what lies in the run already is checked when the report is drawn
         for name in show:
-            if name not in known:
+            if name not in (known := [one.name for one in wanted]):
                 raise UnknownName("model to --show", name, known)
+    files = [one for one in wanted if one.file is not None]
+    others = [one for one in wanted if one.file is None]
     if others:
-        frame_source(candidates)  # no images, no run: said before anything is written
-    if files:
-        bring(dataset, run, files, request, progress)
-        record_run(run, candidates, path=path, changes={})
-    runs = predict(candidates, others, run, prediction, progress) if others else []
-    failed = tuple(one for one in runs if not one.ok)
-    if failed and len(failed) == len(runs) and not files:
-        if is_new and not any(run.rglob("*.parquet")):
-            shutil.rmtree(run)  # nothing was predicted: leave no folder that is bound to this dataset
-        first = without_name(failed[0].name, failed[0].error or "")
-        raise StrobeError(f"no model could be run; first {printable(failed[0].name)}: {first}")
-    scored = score_run(
-        run, request, progress, dataset_path=path, leave_out=[one.name for one in failed], skip_incomplete=True
-    )
-    report, reason = None, "not asked for"
+        frame_source(opened.candidates)  # no images, no run: said before anything is written
+    with place.stage() as stage:
+        bring(opened.dataset, place, files, request, progress, stage=stage)
+        fared = run_asked(opened.candidates, others, place, prediction, progress)
+        failed = tuple(one for one in fared if not one.ok)
+        if failed and len(failed) == len(wanted):
+            first = without_name(failed[0].name, failed[0].error or "")
+            raise StrobeError(f"no model could be run; first {printable(failed[0].name)}: {first}")
+        scored = score_staged(
+            place, stage, opened, request, progress, leave_out=[one.name for one in failed], skip_incomplete=True
+        )
+    report, reason = None, None
     if with_report:
         try:
-            wanted = ReportRequest(dataset=path, subset=request.subset, show=show)
-            report, reason = report_run(run, wanted, progress), ""
+            report = report_run(run, ReportRequest(show=show), progress, opened=opened)
         except StrobeError as error:
             reason = str(error)
-    return Evaluation(
-        results=scored.results, report=report, no_report=reason or None, failed=failed, left_out=scored.left_out
-    )
+            (run / "report.html").unlink(missing_ok=True)  # an earlier one, which would pass for this one's
+    return Evaluation(results=scored.results, report=report, no_report=reason, failed=failed, left_out=scored.left_out)

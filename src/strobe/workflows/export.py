@@ -9,7 +9,7 @@ from strobe.core.errors import StrobeError, UnknownName, printable
 from strobe.core.late import load
 from strobe.core.ports import Progress, Silent
 from strobe.datasets.bring_media import MediaMode
-from strobe.workflows.runs import open_dataset
+from strobe.workflows.opening import Opened
 
 __all__ = ["FORMATS", "Exported", "export"]
 
@@ -49,7 +49,7 @@ def export(
         raise StrobeError(f"{printable(target / last)} is already there; choose another folder or remove it first")
     if target.exists() and not target.is_dir():
         raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
-    dataset = open_dataset(folder, reviewed_only=not candidates)
+    dataset = Opened.of(folder, reviewed_only=not candidates).dataset
     write: Callable[..., list[Path]] = load(reference)
     files = write(dataset, target, media=media, progress=progress or Silent())
     return Exported(dataset=dataset, files=tuple(files))

@@ -9,10 +9,9 @@ from strobe.analyses.model_results import Ceiling
 from strobe.analyses.overview import ceiling_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import write_json
 from strobe.core.labels import space
 from strobe.core.projections import projection_between
-from strobe.workflows.runs import read_run
+from strobe.runs.folder import Run
 
 __all__ = ["Ceilings", "Types", "known_types", "read_types"]
 
@@ -22,23 +21,21 @@ Types = dict[str, tuple[str | None, bool]]
 _WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False, "": False}
 
 
-def known_types(run: Path, path: Path | None) -> Types:
+def known_types(run: Run, path: Path | None) -> tuple[Types, Types]:
     """Every model's type by name: the shipped testbed's word, then what the run remembers, then the user's CSV.
 
-    What the CSV says is remembered in run.json, so that scoring the run again needs no CSV.
+    The second is what the run is to remember, so that scoring it again needs no CSV.
     """
     from strobe.models.testbed import entries
 
     shipped: Types = {entry.model: (entry.model_type, entry.standard) for entry in entries() if entry.model}
-    about, given = read_run(run), read_types(path)
-    kept = about.get("model_types", {})
+    kept = run.about().get("model_types", {}) if run.exists else {}
     try:
         remembered: Types = {str(name): (kind, bool(standard)) for name, (kind, standard) in kept.items()}
     except (AttributeError, TypeError, ValueError) as error:
-        raise InvalidFile(run / "run.json", "expected {model: [type, standard]}", where="model_types") from error
-    if given and remembered | given != remembered:
-        write_json(run / "run.json", about | {"model_types": remembered | given})
-    return shipped | remembered | given
+        raise InvalidFile(run.path / "run.json", "expected {model: [type, standard]}", where="model_types") from error
+    known = remembered | read_types(path)
+    return shipped | known, known
 
 
 def read_types(path: Path | None) -> Types:

@@ -13,18 +13,24 @@ from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Progress, SendableSource
 from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
+from strobe.core.tasks import Task
+from strobe.models.asked import Asked, asked
 from strobe.models.cores import cores, quick_source, sharing_cores
 from strobe.models.options import LoadOptions
-from strobe.models.registry import expand, load_model
-from strobe.models.testbed import entries, is_testbed, tags_of
+from strobe.models.registry import load_model
+from strobe.models.testbed import tags_of
 from strobe.predict.decode_pool import can_start_workers
 from strobe.predict.engine import EngineOptions, Outcome, run_models
-from strobe.predict.store import ModelStore, lock, prediction_key
-from strobe.predict.worker import DecodeOptions, Runner
-from strobe.workflows.runs import record_run
+from strobe.predict.forward import Runner
+from strobe.predict.worker import DecodeOptions
+from strobe.runs.brought import brought_files
+from strobe.runs.columns import FrameNames
+from strobe.runs.folder import Run
+from strobe.runs.shards import ModelShards
+from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.sources import frame_source
 
-__all__ = ["ModelRun", "PredictOptions", "predict", "spelled_out"]
+__all__ = ["Fared", "PredictOptions", "predict", "run_asked"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +56,7 @@ class PredictOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRun:
+class Fared:
     """How one model fared. `spec` is None where it could not be loaded; `ok` is False where it failed."""
 
     name: str
@@ -91,51 +97,69 @@ def predict(
     progress: Progress,
     *,
     source: FrameSource | None = None,
-) -> list[ModelRun]:
+) -> list[Fared]:
     """Run models over every frame of the dataset's sets, into the run folder `out`.
 
-    `models` may hold globs and `@testbed`. The same call again does only what is missing. Give the dataset with all its
-    candidates: predictions do not depend on review, and smoothing looks at rejected frames too.
+    `models` may hold globs, `@testbed` and files made elsewhere. The same call again does only what is missing. Give
+    the dataset with all its candidates: predictions do not depend on review, and smoothing looks at rejected frames.
     """
-    names = spelled_out(models)
-    wanted = [name for name in names if not name.startswith("preds:")]
-    runs: dict[str, ModelRun] = {}
-    with lock(out):
-        record_run(out, dataset, path=dataset.root or Path(), changes={})
-        for name in names:
-            if name.startswith("preds:"):
-                runs[name] = _bring(dataset, name, out, options)
-        if wanted:
-            frames = source or frame_source(dataset)
-            for start in range(0, len(wanted), options.models_at_once):
-                for run in _predict_group(
-                    dataset, wanted[start : start + options.models_at_once], out, options, progress, frames
-                ):
-                    runs[run.name] = run
-        _record(out, dataset, [runs[name] for name in names])
-    return [runs[name] for name in names]
+    wanted, run = asked(models), Run(out)
+    run.check(dataset)
+    files = [one for one in wanted if one.file is not None]
+    if files:
+        with run.stage() as stage:
+            bring(dataset, run, files, FileOptions(merge=options.merge), progress, stage=stage)
+            run.record(dataset, path=dataset.root or Path(), changes={}, stage=stage)
+    others = [one for one in wanted if one.file is None]
+    fared = {one.name: one for one in run_asked(dataset, others, run, options, progress, source=source)}
+    return [fared.get(one.name) or Fared(name=one.name, ok=True) for one in wanted]
 
 
-def spelled_out(models: Sequence[str]) -> list[str]:
-    """Globs and testbed files as single names, each once."""
-    found: list[str] = []
-    for text in models:
-        found += [entry.model for entry in entries(text) if entry.model] if is_testbed(text) else expand([text])
-    expect(bool(found), "models", "at least one", list(models))
-    return list(dict.fromkeys(found))
+def run_asked(
+    dataset: Dataset,
+    models: Sequence[Asked],
+    run: Run,
+    options: PredictOptions,
+    progress: Progress,
+    *,
+    source: FrameSource | None = None,
+) -> list[Fared]:
+    """Run these models into the run; a new run that nothing was predicted into leaves no folder behind."""
+    if not models:
+        return []
+    frames = source or frame_source(dataset)
+    fared: list[Fared] = []
+    with run.predicting():
+        for start in range(0, len(models), options.models_at_once):
+            fared += _run_group(dataset, models[start : start + options.models_at_once], run, options, progress, frames)
+        before = run.about().get("models", {}) if run.exists else {}
+        _record(run, dataset, {"models": before | {one.name: one.to_json() for one in fared}})
+    return fared
 
 
-def _predict_group(
-    dataset: Dataset, names: Sequence[str], out: Path, options: PredictOptions, progress: Progress, source: FrameSource
-) -> Iterator[ModelRun]:
+def _record(run: Run, dataset: Dataset, changes: dict[str, Any]) -> None:
+    run.record(dataset, path=dataset.root or Path(), changes=changes)
+
+
+def _run_group(
+    dataset: Dataset,
+    models: Sequence[Asked],
+    run: Run,
+    options: PredictOptions,
+    progress: Progress,
+    source: FrameSource,
+) -> Iterator[Fared]:
     loaded: dict[str, Classifier | Detector] = {}
     runners: list[Runner] = []
-    stores: dict[str, ModelStore] = {}
-    frame_ids, rows = dataset.frame_ids(), np.unique(dataset.sets.frame)
-    for name in names:
+    stores: dict[str, ModelShards] = {}
+    frames, rows = FrameNames(dataset), np.unique(dataset.sets.frame)
+    for one in models:
+        name = one.name
         try:
+            if name in brought_files(run.path):
+                raise StrobeError(f"the run holds a file's predictions under this name; name the model NAME={one.spec}")
             model = load_model(
-                name,
+                one.spec,
                 replace(options.load, label_space=dataset.info.label_space, progress=options.load.progress or progress),
             )
             runner = Runner(
@@ -144,23 +168,24 @@ def _predict_group(
                 projection=projection_between(model.spec.label_space, dataset.info.label_space),
                 merge=options.merge,
             )
-            stores[name] = _store(dataset, runner, out, options, frame_ids)
+            stores[name] = _store(dataset, runner, one.spec, run, options, frames, progress)
         except StrobeError as error:
-            progress.note(f"{printable(name)} cannot run and is left out: {without_name(name, str(error))}")
-            yield ModelRun(name=name, ok=False, error=str(error))
+            progress.note(f"{printable(name)} cannot run and is left out: {without_name(one.spec, str(error))}")
+            yield Fared(name=name, ok=False, error=str(error))
             continue
         loaded[name] = model
         runners.append(runner)
         progress.note(_preprocessing_line(name, model.spec))
     if not runners:
         return
+    _record(run, dataset, {})  # what a kill leaves is a run that can be scored
     engine = _engine_options(options, loaded, processes=_processes(options, loaded, source))
     with sharing_cores(loaded.values()):
         outcomes = run_models(
             runners,
             stores,
             source if engine.decode.processes else quick_source(source),
-            frame_names=[str(key) for key in dataset.frames.key],
+            frame_names=frames.keys,
             rows=rows,
             options=engine,
             progress=progress,
@@ -177,34 +202,35 @@ def _predict_group(
             progress.note(
                 f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read; they are unscored{first}"
             )
-        yield ModelRun(
-            name=name, ok=outcome.error is None, error=outcome.error, spec=loaded[name].spec, outcome=outcome
-        )
+        yield Fared(name=name, ok=outcome.error is None, error=outcome.error, spec=loaded[name].spec, outcome=outcome)
 
 
-def _store(dataset: Dataset, runner: Runner, out: Path, options: PredictOptions, frame_ids: list[str]) -> ModelStore:
+def _store(
+    dataset: Dataset,
+    runner: Runner,
+    written: str,
+    run: Run,
+    options: PredictOptions,
+    frames: FrameNames,
+    progress: Progress,
+) -> ModelShards:
     spec, label_space = runner.model.spec, dataset.info.label_space
-    model_type, standard = tags_of(runner.name)
+    model_type, standard = tags_of(written)
     facts: dict[str, Any] = {
         "weights": spec.weights,
         "preprocessing": dict(spec.preprocessing),
         "kind": spec.kind,
-        "frames_digest": dataset.frames_digest(),
         "projection": runner.projection.digest,
         "merge": options.merge,
         "decode": options.decode,
     }
-    store = ModelStore(
-        out,
-        runner.name,
-        key=prediction_key(facts),
-        frame_ids=frame_ids,
-        task=spec.task,
-        n_classes=len(label_space),
+    store = ModelShards(
+        run.path, runner.name, facts=facts, frames=frames, task=Task(spec.task), n_classes=len(label_space)
     )
-    store.describe(
+    earlier = store.describe(
         {
             **facts,
+            "frames_digest": frames.digest,
             # The sum of probabilities is stored as its logarithm, so what lies in the shards ranks like logits.
             "kind": "logits" if options.merge == "sum" else spec.kind,
             "label_space": label_space.digest,
@@ -219,6 +245,11 @@ def _store(dataset: Dataset, runner: Runner, out: Path, options: PredictOptions,
             },
         }
     )
+    if earlier is not None:
+        progress.note(
+            f"{printable(runner.name)}: its weights changed; the earlier checkpoint's predictions "
+            f"(weights {printable(earlier[:12])}) are kept beside"
+        )
     return store
 
 
@@ -255,25 +286,3 @@ def _engine_options(
 def _preprocessing_line(name: str, spec: ModelSpec) -> str:
     settings = ", ".join(f"{key}={value}" for key, value in spec.preprocessing.items() if value is not None)
     return f"{printable(name)}: {settings}; batch {spec.batch_size}; weights {spec.weights[:12]}"
-
-
-def _bring(dataset: Dataset, name: str, out: Path, options: PredictOptions) -> ModelRun:
-    """Predictions from a file, kept in the run folder."""
-    from strobe.datasets.external import write_external
-    from strobe.datasets.read_predictions import read_predictions
-
-    path = Path(name.removeprefix("preds:"))
-    try:
-        found = read_predictions(path, dataset, merge=options.merge)
-        write_external(out, found, dataset, source=path)
-    except StrobeError as error:
-        return ModelRun(name=name, ok=False, error=str(error))
-    return ModelRun(name=name, ok=True)
-
-
-def _record(out: Path, dataset: Dataset, runs: Sequence[ModelRun]) -> None:
-    from strobe.core.files import read_json
-
-    before = read_json(out / "run.json").get("models", {})
-    models = before | {run.name: run.to_json() for run in runs}
-    record_run(out, dataset, path=dataset.root or Path(), changes={"models": models})

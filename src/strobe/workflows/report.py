@@ -5,15 +5,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json
+from strobe.core.labels import LabelSpace
 from strobe.core.ports import FrameSource, Progress, Silent
-from strobe.core.predictions import Predictions
-from strobe.core.records import Detections
 from strobe.report.page import ReportOptions, gallery_models, write_report
+from strobe.report.tables import write_tables
 from strobe.report.wording import MOST_SHOWN, models_of
-from strobe.workflows.runs import RunModel, dataset_of_run, open_dataset, read_run, run_models
+from strobe.runs.folder import Held, Run
+from strobe.workflows.opening import Opened
 from strobe.workflows.sources import frame_source
 
 __all__ = ["ReportRequest", "report_run"]
@@ -34,32 +36,39 @@ class ReportRequest:
     show: tuple[str, ...] = ()
 
 
-def report_run(run: Path, request: ReportRequest | None = None, progress: Progress | None = None) -> Path:
-    """Write report.html, figures/ and tables/ for a scored run folder; the path of the page."""
-    request, progress = request or ReportRequest(), progress or Silent()
-    about = read_run(run)
+def report_run(
+    run: Path,
+    request: ReportRequest | None = None,
+    progress: Progress | None = None,
+    *,
+    opened: Opened | None = None,
+) -> Path:
+    """Write report.html, figures/ and tables/ for a scored run folder; the path of the page.
+
+    With `opened`, the dataset as it was just scored, its tables have been written too.
+    """
+    request, progress, place = request or ReportRequest(), progress or Silent(), Run(run)
+    about = place.about()
     results = _read_results(run)
     _check_show(run, results, request.show)
-    path, _ = dataset_of_run(run, moved_to=request.dataset)
-    dataset = open_dataset(path, subset=request.subset)
+    if opened is None:
+        opened = Opened.of_run(place, moved_to=request.dataset, subset=request.subset)
+        write_tables(run, results)
+    dataset = opened.dataset
     if dataset.digest() != results["dataset"]["digest"]:
         subset = (results.get("settings") or {}).get("subset")
         hint = f"give the same --subset ({printable(subset)})" if subset else "run strobe score on this run again"
         raise StrobeError(
             f"{printable(dataset.name)} is not the data {printable(run)}/results.json was scored on; {hint}"
         )
-    here = {model.name: model for model in run_models(run, dataset, allow_missing=True)}
+    here = {model.name: model for model in place.models(dataset, allow_missing=True)}
     show = [*request.show, *request.options.show, *(name for name in _ranked(results) if _is_own(name, here, about))]
     chosen = [here[name] for name in gallery_models({**results, "show": show}, here)]
-    detects = models_of(results, "detection")
-    models = [model for model in chosen if model.name not in detects]
-    predictions: dict[str, Predictions] = {model.name: model.load() for model in models}
-    detectors = [model for model in chosen if model.name in detects]
-    detections: dict[str, Sequence[Detections | None]] = {model.name: model.load() for model in detectors}
-    raw = {model.name: names for model in models if (names := _own_classes(run, model, dataset)) is not None}
+    answers = {model.name: model.load() for model in chosen}
+    raw = {name: names for name, one in answers.items() if (names := _own_classes(here[name], one)) is not None}
     options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show)
     source = _source(dataset, progress)
-    return write_report(run, results, dataset, predictions, source, options, progress, detections=detections)
+    return write_report(run, results, dataset, answers, source, options, progress)
 
 
 def _ranked(results: Mapping[str, Any]) -> list[str]:
@@ -76,7 +85,7 @@ def _check_show(run: Path, results: Mapping[str, Any], show: Sequence[str]) -> N
         raise StrobeError(f"--show: {len(set(show))} models; at most {MOST_SHOWN} can be told apart in a figure")
 
 
-def _is_own(name: str, here: Mapping[str, RunModel], about: Mapping[str, Any]) -> bool:
+def _is_own(name: str, here: Mapping[str, Held], about: Mapping[str, Any]) -> bool:
     """Whether a model is the user's own choice: brought as a file, no model of the testbed, or named in the command."""
     from strobe.models.testbed import tags_of
 
@@ -107,14 +116,11 @@ def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:
         return None
 
 
-def _own_classes(run: Path, model: RunModel, dataset: Dataset) -> Sequence[str] | None:
+def _own_classes(model: Held, answers: Answers) -> Sequence[str] | None:
     """The model's own best class per frame, where it was run here and its classes are not the dataset's."""
-    if "spec" not in model.facts:
+    if not isinstance(answers, ClassAnswers) or answers.own_label is None:
         return None
-    from strobe.predict.reading import read_raw
-
-    raw = read_raw(run, model.name, dataset)
-    if raw.label_space.ids == dataset.info.label_space.ids:
+    space = LabelSpace.from_json(model.facts["spec"]["label_space"])
+    if space.ids == model.dataset.info.label_space.ids:
         return None
-    names = raw.label_space.names
-    return [names[label] if label >= 0 else "" for label in raw.label.tolist()]
+    return [space.names[label] if label >= 0 else "" for label in answers.own_label.tolist()]

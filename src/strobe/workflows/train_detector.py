@@ -9,11 +9,11 @@ import numpy as np
 
 from strobe.analyses.detection import DetectionOptions, score
 from strobe.analyses.model_results import DetectionResult
+from strobe.core.answers import BoxAnswers
 from strobe.core.errors import expect
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
 from strobe.core.records import Detections
-from strobe.metrics.detection.tables import DetectionTable
 from strobe.models.detectors import tiny
 from strobe.models.options import LoadOptions
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
@@ -109,5 +109,5 @@ def _measure(detector: tiny.TinyDetector, options: TrainDetectorOptions, say: Pr
             rows = range(first, min(count, first + batch))
             found += detector.forward([detector.prepare(source.read(row)) for row in rows])
             advance(len(rows))
-    table = DetectionTable.of_frames(found, n_classes=len(LABEL_SPACE))
+    table = BoxAnswers.of_frames(found, n_classes=len(LABEL_SPACE))
     return score(unseen.dataset, table, model="strobe-tiny", options=DetectionOptions(seed=options.seed))

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import BoxAnswers
 from strobe.core.errors import expect
 from strobe.metrics.detection.match import Matches
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 
 __all__ = [
     "CurveIndex",
@@ -82,7 +83,7 @@ def ap_of_flags(frame: Ints, hit: Bools, counts: Bools, wanted: Ints, interpolat
 
 
 def frame_ap(
-    truth: TruthTable, found: DetectionTable, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
+    truth: TruthTable, found: BoxAnswers, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
 ) -> Floats:
     """AP of every frame alone, (F,): one pooled curve over the classes of the matching, mean over overlaps.
 
@@ -102,7 +103,7 @@ def frame_ap(
 
 
 def frame_class_ap(
-    truth: TruthTable, found: DetectionTable, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
+    truth: TruthTable, found: BoxAnswers, matches: tuple[Matches, ...], *, interpolation: Interpolation = "coco-101"
 ) -> Floats:
     """Mean over the classes present of each frame's AP, (F,): pycocotools' word on one image. NaN as in frame_ap."""
     n_frames, n_classes = found.n_frames, found.n_classes
@@ -119,7 +120,7 @@ def frame_class_ap(
     return total / len(matches)
 
 
-def _ranks_in_groups(found: DetectionTable, one: Matches, present: Ints) -> tuple[Ints, Ints]:
+def _ranks_in_groups(found: BoxAnswers, one: Matches, present: Ints) -> tuple[Ints, Ints]:
     """Each hit's group (a place in `present`) and its rank in frame and class, sorted by both."""
     hit = np.zeros(len(found), dtype=bool)
     hit[one.found] = True
@@ -188,7 +189,7 @@ def _weighted_ap(hit: Floats, passed: Floats, objects: Floats, interpolation: In
     return np.asarray(np.einsum("hb,hb->b", reached.astype(np.float64), envelope) / 101.0)
 
 
-def curve_index(truth: TruthTable, found: DetectionTable, one: Matches, frames: Ints) -> CurveIndex:
+def curve_index(truth: TruthTable, found: BoxAnswers, one: Matches, frames: Ints) -> CurveIndex:
     """The curves over these frames (rows, each once, ascending: their order decides ties between frames)."""
     from scipy import sparse
 

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import BoxAnswers
 from strobe.metrics.detection.average import Interpolation, ap_of_flags
 from strobe.metrics.detection.match import Matches, box_iou
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 
 __all__ = ["KINDS", "SOME_OVERLAP", "Diagnosis", "diagnose"]
 
@@ -55,7 +56,7 @@ class Diagnosis:
 
 def diagnose(
     truth: TruthTable,
-    found: DetectionTable,
+    found: BoxAnswers,
     one: Matches,
     frames: Ints,
     *,
@@ -112,7 +113,7 @@ class _Best:
 class _Part:
     """Some frames of both tables, numbered anew, and every pair of a detection and an object of its frame."""
 
-    def __init__(self, truth: TruthTable, found: DetectionTable, one: Matches, frames: Ints) -> None:
+    def __init__(self, truth: TruthTable, found: BoxAnswers, one: Matches, frames: Ints) -> None:
         place = np.full(found.n_frames, -1, dtype=np.int64)
         place[frames] = np.arange(len(frames))
         self.n_frames = len(frames)

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import BoxAnswers
 from strobe.core.errors import expect
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 
 __all__ = ["COCO_IOUS", "Matches", "Overlap", "box_iou", "ilsvrc_vid_iou", "match"]
 
@@ -80,7 +81,7 @@ def ilsvrc_vid_iou(xyxy: Floats) -> Floats:
 
 def match(
     truth: TruthTable,
-    found: DetectionTable,
+    found: BoxAnswers,
     *,
     iou: Overlap = (0.5,),
     max_dets: int = 100,
@@ -129,7 +130,7 @@ def match(
     return tuple(results)
 
 
-def _beyond_max_dets(found: DetectionTable, max_dets: int) -> Bools | None:
+def _beyond_max_dets(found: BoxAnswers, max_dets: int) -> Bools | None:
     """Which detections come after the first max_dets of their frame and class; None where none does."""
     starts = found.starts()
     crowded = np.diff(starts) > max_dets
@@ -146,7 +147,7 @@ def _beyond_max_dets(found: DetectionTable, max_dets: int) -> Bools | None:
 
 
 def _pairs(
-    truth: TruthTable, found: DetectionTable, least: Floats, beyond: Bools | None
+    truth: TruthTable, found: BoxAnswers, least: Floats, beyond: Bools | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
     """Every (detection, object of its frame and class, overlap) that overlaps enough, sorted by detection.
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import BoxAnswers
 from strobe.metrics.detection.match import Matches, box_iou
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 
 __all__ = ["TrackFigures", "track_figures"]
 
@@ -37,7 +38,7 @@ class TrackFigures:
 
 def track_figures(
     truth: TruthTable,
-    found: DetectionTable,
+    found: BoxAnswers,
     one: Matches,
     *,
     set_of_row: Ints,
@@ -115,7 +116,7 @@ def _comes_back(run: Ints, seen: Bools, n_runs: int) -> Bools:
     return np.bincount(run[between], minlength=n_runs) > 0
 
 
-def _relative(truth: TruthTable, found: DetectionTable, thing: Ints, finder: Ints) -> Floats:
+def _relative(truth: TruthTable, found: BoxAnswers, thing: Ints, finder: Ints) -> Floats:
     """The box that found each object, in units of the object's own box (0, 0, 1, 1)."""
     box, mine = found.xyxy[finder[thing]], truth.xyxy[thing]
     corner, size = mine[:, :2], mine[:, 2:] - mine[:, :2]

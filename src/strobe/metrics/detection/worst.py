@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import BoxAnswers
 from strobe.core.errors import expect
 from strobe.metrics.detection.average import Interpolation, curve_index
 from strobe.metrics.detection.match import Matches
-from strobe.metrics.detection.tables import DetectionTable, TruthTable
+from strobe.metrics.detection.tables import TruthTable
 
 __all__ = ["Worst", "class_ap", "class_ap_draws", "worst_frames"]
 
@@ -79,7 +80,7 @@ def worst_frames(ap: Floats, set_of_row: Ints, frame: Ints, distance: Floats, *,
 
 def class_ap(
     truth: TruthTable,
-    found: DetectionTable,
+    found: BoxAnswers,
     matches: tuple[Matches, ...],
     chosen: Ints,
     *,
@@ -102,7 +103,7 @@ def class_ap(
 
 def class_ap_draws(
     truth: TruthTable,
-    found: DetectionTable,
+    found: BoxAnswers,
     matches: tuple[Matches, ...],
     chosen: Ints,
     video_of_set: Ints,

@@ -1,0 +1,58 @@
+"""Models as they are written after -m, taken apart in one place: provider:name, NAME=…, globs, testbeds, files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from strobe.core.errors import StrobeError, expect, printable
+from strobe.models.registry import expand
+from strobe.models.testbed import entries, is_testbed
+
+__all__ = ["Asked", "asked", "split_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A model asked for: what the run calls it, and where it comes from."""
+
+    name: str
+    spec: str
+
+    @property
+    def file(self) -> Path | None:
+        """The file its answers come from, where it is not run here."""
+        return Path(self.spec.removeprefix("preds:")) if self.spec.startswith("preds:") else None
+
+
+def split_name(text: str) -> tuple[str | None, str]:
+    """A model as `NAME=SPEC` or `SPEC`: its name where given, and the spec.
+
+    >>> split_name("mine=preds:scores.json"), split_name("a=py:f.py:make"), split_name("preds:k=3.json")
+    (('mine', 'preds:scores.json'), ('a', 'py:f.py:make'), (None, 'preds:k=3.json'))
+    """
+    name, mark, spec = text.partition("=preds:")
+    if mark and name:
+        return name, f"preds:{spec}"
+    name, mark, spec = text.partition("=")
+    return (name, spec) if mark and name and spec and not set(name) & set(":@/\\*?[") else (None, text)
+
+
+def asked(models: Sequence[str]) -> list[Asked]:
+    """Every model asked for, once: globs and testbeds spelled out, each under the name given or its own."""
+    found: dict[str, Asked] = {}
+    for text in models:
+        given, spec = split_name(text)
+        if spec.startswith("preds:"):
+            specs, names = [spec], [given or Path(spec.removeprefix("preds:")).stem]
+        else:
+            specs = [entry.model for entry in entries(spec) if entry.model] if is_testbed(spec) else expand([spec])
+            if given is not None and len(specs) != 1:
+                raise StrobeError(f"{printable(text)}: a name is for one model, and these are {len(specs)}")
+            names = specs if given is None else [given]
+        for name, one in zip(names, specs, strict=True):
+            # Names come from the outside and go to terminals, tables and pages: control characters end here.
+            model = Asked(printable(name).strip() or "model", one)
+            if found.setdefault(model.name, model) != model:
+                raise StrobeError(f"two models are called {model.name}; name them with -m NAME=SPEC")
+    expect(bool(found), "models", "at least one", list(models))
+    return list(found.values())

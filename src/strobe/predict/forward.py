@@ -1,0 +1,131 @@
+"""A model's forward over one batch, and what comes of a shard's batches: scores or boxes in the dataset's classes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
+from strobe.core.errors import ModelFailed, printable
+from strobe.core.labels import Projection
+from strobe.core.ports import Classifier, Detector
+from strobe.core.records import Detections
+from strobe.core.tasks import Task
+from strobe.predict.projecting import own_best, project_detections
+
+__all__ = ["FORWARDS", "Block", "Forward", "Runner"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """A loaded model with the map to the dataset's classes."""
+
+    name: str
+    model: Classifier | Detector
+    projection: Projection
+    merge: str = "max"
+
+    @property
+    def batch_size(self) -> int:
+        """Images per forward."""
+        return self.model.spec.batch_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """What one forward gave. Appended whole, so that threads and Ctrl-C see all of it or nothing."""
+
+    rows: list[int]
+    seconds: float = 0.0
+    scores: NDArray[np.float32] | None = None
+    own_label: NDArray[np.int32] | None = None
+    own_confidence: NDArray[np.float32] | None = None
+    found: list[Detections] = field(default_factory=list)
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """What one task does: a batch through the model, and the answers of blocks put together.
+
+    The latter gets the blocks, how many rows could not be read, which rows of both to keep, and why those could not.
+    """
+
+    block: Callable[[Runner, list[int], Sequence[Any], Sequence[str]], Block]
+    answers: Callable[[Runner, Sequence[Block], int, NDArray[np.int64], Mapping[int, str]], Answers]
+
+
+def _scores(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> Block:
+    scores = cast(Classifier, runner.model).forward(prepared)
+    n_classes = len(runner.model.spec.label_space)
+    shape = getattr(scores, "shape", None)
+    if shape != (len(rows), n_classes):
+        raise ModelFailed(
+            f"{runner.name}: returned scores of shape {shape}, expected ({len(rows)}, {n_classes}): one row per "
+            f"image, one column per class of {runner.model.spec.label_space.name}"
+        )
+    scores = np.asarray(scores, dtype=np.float32)
+    wrong = ~np.isfinite(scores).all(axis=1)
+    if wrong.any():
+        row = rows[int(np.flatnonzero(wrong)[0])]
+        raise ModelFailed(
+            f"{runner.name}: returned NaN or infinity for {int(wrong.sum())} frame(s), first "
+            f"{printable(names[row])}; if it runs in half precision, try --precision float32"
+        )
+    kind = runner.model.spec.kind
+    own_label, own_confidence = own_best(scores, kind=kind)
+    projected = runner.projection.apply(scores, kind=kind, merge=runner.merge).astype(np.float32)
+    return Block(rows=rows, scores=projected, own_label=own_label, own_confidence=own_confidence)
+
+
+def _class_answers(
+    runner: Runner, done: Sequence[Block], blank: int, keep: NDArray[np.int64], reasons: Mapping[int, str]
+) -> Answers:
+    width = len(runner.projection.target)
+
+    def column(name: str, shape: tuple[int, ...], value: float, dtype: type[np.generic]) -> NDArray[Any]:
+        blanks = np.full((blank, *shape), value, dtype=dtype)
+        return np.concatenate([*(getattr(block, name) for block in done), blanks])[keep]
+
+    scores = column("scores", (width,), np.nan, np.float32)
+    state = np.zeros(len(keep), dtype=np.uint8)
+    state[list(reasons)] = State.UNREADABLE
+    return ClassAnswers(
+        model=runner.name,
+        # The sum of probabilities is stored as its logarithm, so what lies in the shards ranks like logits.
+        kind="logits" if runner.merge == "sum" else runner.model.spec.kind,
+        label=np.where(state == State.ANSWERED, scores.argmax(axis=1), -1),
+        state=state,
+        scores=scores,
+        own_label=column("own_label", (), -1, np.int32),
+        own_confidence=column("own_confidence", (), np.nan, np.float32),
+        reasons=reasons,
+    )
+
+
+def _boxes(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> Block:  # noqa: ARG001
+    found = cast(Detector, runner.model).forward(prepared)
+    if not isinstance(found, list) or len(found) != len(rows):
+        raise ModelFailed(f"{runner.name}: expected a list of {len(rows)} Detections, got {type(found).__name__}")
+    pairs = [project_detections(boxes, runner.projection) for boxes in found]
+    return Block(rows=rows, found=[kept for kept, _ in pairs], dropped=sum(n for _, n in pairs))
+
+
+def _box_answers(
+    runner: Runner, done: Sequence[Block], blank: int, keep: NDArray[np.int64], reasons: Mapping[int, str]
+) -> Answers:
+    found = [*(boxes for block in done for boxes in block.found), *([None] * blank)]
+    return BoxAnswers.of_frames(
+        [found[place] for place in keep.tolist()],
+        n_classes=len(runner.projection.target),
+        model=runner.name,
+        reasons=reasons,
+    )
+
+
+FORWARDS: Mapping[Task, Forward] = {
+    Task.CLASSIFICATION: Forward(_scores, _class_answers),
+    Task.DETECTION: Forward(_boxes, _box_answers),
+}

@@ -1,0 +1,58 @@
+"""Answers brought from outside, kept in the run folder so that the run can be scored again without the file."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strobe.core.answers import Answers
+from strobe.core.errors import InvalidFile
+from strobe.core.files import sha256_of_file
+from strobe.core.tasks import Task
+from strobe.runs.columns import BROUGHT, FrameNames, Piece, Whole, read_table, write_table
+from strobe.runs.shards import plain_name
+
+__all__ = ["brought_files", "keep_brought", "read_brought"]
+
+_FOLDER = "external"
+_AGAIN = "remove it and bring the file again"
+
+
+def keep_brought(
+    run: Path, answers: Answers, *, task: Task, frames: FrameNames, source: Path, facts: Mapping[str, str]
+) -> Path:
+    """Keep a model's answers, in the dataset's classes and with full precision, and with them these facts."""
+    rows = np.flatnonzero(answers.scored)
+    ids, pixels = frames.columns(rows)
+    said = {"schema": "1", "model": answers.model, "source": source.name, "sha256": sha256_of_file(source)}
+    path = run / _FOLDER / f"{plain_name(answers.model)}.parquet"
+    write_table(path, ids | BROUGHT[task].columns(answers, rows) | pixels, {**said, "task": task, **facts})
+    return path
+
+
+def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:
+    """The models whose answers were brought into this run, with their files and what was said of them."""
+    out = {}
+    for path in sorted((run / _FOLDER).glob("*.parquet")):
+        try:
+            metadata = pq.read_schema(path).metadata or {}
+            facts = {
+                key.decode().removeprefix("strobe."): value.decode()
+                for key, value in metadata.items()
+                if key.startswith(b"strobe.")
+            }
+            out[facts["model"]] = path, facts
+        except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
+            raise InvalidFile(path, "not a readable Parquet file", hint=_AGAIN) from error
+    return out
+
+
+def read_brought(path: Path, facts: Mapping[str, str], *, frames: FrameNames, n_classes: int) -> Answers:
+    """A kept file's answers, aligned with the dataset's frames; frames it lacks are skipped."""
+    table = read_table(path, hint=_AGAIN)
+    whole = Whole(model=facts["model"], kind=facts.get("kind", ""), n_frames=len(frames), n_classes=n_classes)
+    return BROUGHT[Task(facts.get("task", Task.CLASSIFICATION))].answers(
+        whole, [Piece(path, table, frames.places(table, whole=True))]
+    )

@@ -1,0 +1,241 @@
+"""Answers as Arrow columns: what a shard holds, what is kept of a file brought from outside, and how both are read."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidFile, printable
+from strobe.core.files import replacing
+from strobe.core.tasks import Task
+
+__all__ = ["BROUGHT", "SHARDS", "Format", "FrameNames", "Piece", "Whole", "read_table", "write_table"]
+
+Rows = NDArray[np.int64]
+Columns = dict[str, pa.Array]
+PIXELS = 16
+"""Digits of a frame's SHA-256 that are kept beside its answer: enough to see that the frame was replaced."""
+
+
+class FrameNames:
+    """A dataset's frames as stored answers name them: by id, and by their pixels."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.digest = dataset.frames_digest()
+        self.ids = dataset.frame_ids()
+        self.keys = [str(key) for key in dataset.frames.key]
+        self._pixels = [str(sha)[:PIXELS] for sha in dataset.frames.sha256]
+        self._row = {name: row for row, name in enumerate(self.ids)}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def columns(self, rows: Rows) -> tuple[Columns, Columns]:
+        """The names of some frames, and their pixels."""
+        ids = pa.array([self.ids[row] for row in rows], pa.string())
+        return {"frame_id": ids}, {"pixels": pa.array([self._pixels[row] for row in rows], pa.string())}
+
+    def places(self, table: pa.Table, *, whole: bool) -> Rows:
+        """The row of each stored answer, −1 where its frame is not in the dataset or has other pixels now.
+
+        A table from before pixels were kept counts only as a `whole`: made for exactly these frames.
+        """
+        found = np.array([self._row.get(name, -1) for name in table.column("frame_id").to_pylist()], dtype=np.int64)
+        if "pixels" in table.column_names:
+            kept = table.column("pixels").to_pylist()
+            same = [row >= 0 and self._pixels[row] == pixels for row, pixels in zip(found, kept, strict=True)]
+        else:
+            same = [whole] * len(found)
+        return np.where(np.array(same, dtype=bool), found, -1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """What answers are read into: whose they are, what their scores are, and how many frames and classes there are."""
+
+    model: str
+    kind: str
+    n_frames: int
+    n_classes: int
+    reasons: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A table read from `path`, and the dataset's row of each of its own (−1: not to be used)."""
+
+    path: Path
+    table: pa.Table
+    places: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How answers of one task lie in a file: the columns of some rows, and the answers of pieces put together."""
+
+    columns: Callable[[Answers, Rows], Columns]
+    answers: Callable[[Whole, Iterable[Piece]], Answers]
+
+
+def write_table(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
+    """The columns as a Parquet file with these words about it, whole or not at all."""
+    table = pa.table(columns).replace_schema_metadata({f"strobe.{key}": value for key, value in said.items()})
+    with replacing(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def read_table(path: Path, columns: list[str] | None = None, *, hint: str) -> pa.Table:
+    """The file's table, or some columns of it as far as it has them; one line of error where it cannot be read."""
+    try:
+        file = pq.ParquetFile(path)
+        known = set(file.schema_arrow.names)
+        return file.read(columns=columns and [name for name in columns if name in known])
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise InvalidFile(path, f"not a readable Parquet file ({printable(error, limit=80)})", hint=hint) from error
+
+
+# -- classes -----------------------------------------------------------------------------------------------------
+
+
+def _class_shard(answers: Answers, rows: Rows) -> Columns:
+    one = cast(ClassAnswers, answers)
+    if one.scores is None or one.own_label is None or one.own_confidence is None:
+        raise TypeError("a shard keeps scores and the model's own best class")
+    bad = one.state[rows] == State.UNREADABLE
+    flat = pa.array(one.scores[rows].astype(np.float32).ravel())
+    return {
+        "scores": pa.FixedSizeListArray.from_arrays(flat, one.scores.shape[1], mask=pa.array(bad)),
+        "raw_label": pa.array(one.own_label[rows].astype(np.int32), mask=bad),
+        "raw_confidence": pa.array(one.own_confidence[rows].astype(np.float32), mask=bad),
+        "error": _reasons(answers, rows),
+    }
+
+
+def _reasons(answers: Answers, rows: Rows) -> pa.Array:
+    return pa.array([answers.reasons.get(row) for row in rows.tolist()], pa.string())
+
+
+def _classes_of_shards(whole: Whole, pieces: Iterable[Piece]) -> Answers:
+    n = whole.n_frames
+    scores = np.full((n, whole.n_classes), np.nan, dtype=np.float32)
+    own_label, own_confidence = np.full(n, -1, dtype=np.int32), np.full(n, np.nan, dtype=np.float32)
+    seen = np.zeros(n, dtype=bool)
+    for piece in pieces:
+        good = np.array([place >= 0 and place not in whole.reasons for place in piece.places.tolist()], dtype=bool)
+        rows = piece.places[good]
+        scores[rows] = _matrix(piece, "scores", whole.n_classes)[good]
+        own_label[rows] = piece.table.column("raw_label").to_numpy()[good]
+        own_confidence[rows] = piece.table.column("raw_confidence").to_numpy()[good]
+        seen[rows] = True
+    return ClassAnswers.from_scores(
+        whole.model, scores, kind=cast(Literal["logits", "probabilities"], whole.kind), scored=seen,
+        own_label=own_label, own_confidence=own_confidence, reasons=whole.reasons,
+    )  # fmt: skip
+
+
+def _matrix(piece: Piece, name: str, n_classes: int) -> NDArray[np.float64] | NDArray[np.float32]:
+    """A column of lists of one length as a matrix, NaN where a row is null."""
+    column = piece.table.column(name).combine_chunks()
+    width = column.type.list_size
+    if width != n_classes:
+        raise InvalidFile(piece.path, f"holds {width} scores per frame, the dataset has {n_classes} classes")
+    # `flatten` leaves null rows out, `values` keeps them; take the first, whatever lies under the nulls.
+    flat = np.asarray(column.flatten().to_numpy(zero_copy_only=False).reshape(-1, width))
+    if not column.null_count:
+        return flat
+    out = np.full((len(column), width), np.nan, dtype=flat.dtype)
+    out[~np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)] = flat
+    return out
+
+
+def _class_file(answers: Answers, rows: Rows) -> Columns:
+    one = cast(ClassAnswers, answers)
+    columns = {"label": pa.array(one.label[rows], pa.int64())}
+    if one.probability is not None:
+        flat = pa.array(one.probability[rows].astype(np.float64).ravel())
+        columns["probability"] = pa.FixedSizeListArray.from_arrays(flat, one.probability.shape[1])
+    return columns
+
+
+def _classes_of_file(whole: Whole, pieces: Iterable[Piece]) -> Answers:
+    label = np.full(whole.n_frames, -1, dtype=np.int64)
+    state = np.full(whole.n_frames, State.SKIPPED, dtype=np.uint8)
+    shares = None
+    for piece in pieces:
+        good = piece.places >= 0
+        rows = piece.places[good]
+        label[rows] = piece.table.column("label").to_numpy()[good]
+        state[rows] = np.where(label[rows] < 0, State.OUTSIDE, State.ANSWERED)
+        if "probability" in piece.table.column_names:
+            shares = np.full((whole.n_frames, whole.n_classes), np.nan) if shares is None else shares
+            shares[rows] = _matrix(piece, "probability", whole.n_classes)[good]
+    kind = cast(Literal["logits", "probabilities", "labels"], whole.kind)
+    return ClassAnswers(model=whole.model, kind=kind, label=label, state=state, scores=shares, shares=True)
+
+
+# -- boxes -------------------------------------------------------------------------------------------------------
+
+
+def _box_shard(answers: Answers, rows: Rows) -> Columns:
+    return _box_file(answers, rows) | {"error": _reasons(answers, rows)}
+
+
+def _box_file(answers: Answers, rows: Rows) -> Columns:
+    one = cast(BoxAnswers, answers)
+    starts = one.starts()
+    sizes = starts[rows + 1] - starts[rows]
+    ends = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
+    bad = pa.array(~one.scored[rows]) if not one.scored[rows].all() else None
+    boxes = np.repeat(starts[rows] - ends[:-1], sizes) + np.arange(ends[-1])
+
+    def lists(values: NDArray[np.float64] | NDArray[np.int32], width: int = 1) -> pa.Array:
+        return pa.ListArray.from_arrays(pa.array(ends * width), pa.array(values.ravel()), mask=bad)
+
+    return {
+        "xyxy": lists(np.take(one.xyxy, boxes, axis=0), 4),
+        "label": lists(one.label[boxes].astype(np.int32)),
+        "score": lists(one.score[boxes]),
+    }
+
+
+def _boxes(whole: Whole, pieces: Iterable[Piece]) -> Answers:
+    columns: list[tuple[Rows, NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]] = []
+    seen = np.zeros(whole.n_frames, dtype=bool)
+    for piece in pieces:
+        frame = np.repeat(piece.places, _lengths(piece.table))
+        use = frame >= 0
+        flat = [
+            np.asarray(piece.table.column(name).combine_chunks().flatten().to_numpy(zero_copy_only=False))
+            for name in ("label", "xyxy", "score")
+        ]
+        columns.append((frame[use], flat[0][use], flat[1].reshape(-1, 4)[use], flat[2][use]))
+        seen[piece.places[piece.places >= 0]] = True
+    frame, label, xyxy, score = (np.concatenate(some) for some in zip(*columns, strict=True)) if columns else (
+        np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros((0, 4)), np.zeros(0)
+    )  # fmt: skip
+    return BoxAnswers.of(
+        frame, label, xyxy, score, n_frames=whole.n_frames, n_classes=whole.n_classes, scored=seen, model=whole.model,
+        reasons=whole.reasons,
+    )  # fmt: skip
+
+
+def _lengths(table: pa.Table) -> Rows:
+    found = table.column("label").combine_chunks().value_lengths().fill_null(0)
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+SHARDS: Mapping[Task, Format] = {
+    Task.CLASSIFICATION: Format(_class_shard, _classes_of_shards),
+    Task.DETECTION: Format(_box_shard, _boxes),
+}
+BROUGHT: Mapping[Task, Format] = {
+    Task.CLASSIFICATION: Format(_class_file, _classes_of_file),
+    Task.DETECTION: Format(_box_file, _boxes),
+}

@@ -1,0 +1,271 @@
+"""The run folder: what was run, on what, which models it holds, and how things come into it whole or not at all."""
+
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strobe.core.answers import Answers, State
+from strobe.core.dataset import Dataset
+from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
+from strobe.core.files import cannot_write, make_folder, read_json, write_json
+from strobe.core.late import installed_version
+from strobe.core.tasks import Task
+from strobe.runs.brought import brought_files, read_brought
+from strobe.runs.columns import FrameNames, read_table
+from strobe.runs.shards import ModelShards, facts_of, shard_models
+
+__all__ = ["SCHEMA", "Held", "Incomplete", "Run", "versions"]
+
+SCHEMA = 1
+
+_HELD = ("predictions/*/*.parquet", "external/*.parquet")
+_PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
+
+
+class Incomplete(StrobeError):
+    """A model of the run has no prediction for some frames yet."""
+
+
+def versions() -> dict[str, str]:
+    """The versions of what can change a figure."""
+    found = {"strobe": "from source", "python": platform.python_version()}  # PYTHONPATH=src: nothing is installed
+    known = {"strobe": installed_version(), **{name: installed_version(name) for name in _PACKAGES}}
+    return found | {name: version for name, version in known.items() if version is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A model a run holds answers of, and what is known of how they were made. `file` is None where it was run here."""
+
+    name: str
+    task: Task
+    facts: Mapping[str, Any]
+    run: Path
+    dataset: Dataset
+    frames: FrameNames
+    allow_missing: bool = False
+    file: Path | None = None
+
+    def load(self) -> Answers:
+        """Its answers; Incomplete where frames of the sets were neither answered nor found unreadable."""
+        space = self.dataset.info.label_space
+        if self.file is not None:
+            answers = read_brought(self.file, self.facts, frames=self.frames, n_classes=len(space))
+        elif self.facts["label_space"] != space.digest:
+            raise StrobeError(
+                f"{printable(self.name)}: the predictions in {printable(self.run)} were made for other classes than "
+                f"{printable(self.dataset.name)} has now; run the same predict command again"
+            )
+        else:
+            shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space))
+            answers = shards.read(kind=str(self.facts["kind"]))
+        needed = np.zeros(len(self.frames), dtype=bool)
+        needed[self.dataset.sets.frame] = True
+        undone = np.flatnonzero(needed & (answers.state == State.SKIPPED))
+        if self.allow_missing or not len(undone):
+            return answers
+        way_out = "bring a file that has them" if self.file else "run the same predict command again"
+        raise Incomplete(
+            f"{printable(self.name)}: {len(undone)} of {int(needed.sum())} frames have no prediction yet, first "
+            f"{printable(self.frames.keys[int(undone[0])])}; {way_out}, or score what is there with --allow-missing"
+        )
+
+
+class Run:
+    """A run folder. It is handed the dataset it is a run on; where that lies stands in its run.json."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run in the folder."""
+        return (self.path / "run.json").is_file()
+
+    def about(self) -> dict[str, Any]:
+        """run.json, checked."""
+        if not self.path.is_dir():
+            raise StrobeError(f"no such run folder: {printable(self.path)}")
+        if not self.exists:
+            raise StrobeError(
+                f"{printable(self.path)} is no run folder: it has no run.json; make one with strobe eval or predict"
+            )
+        path = self.path / "run.json"
+        data = read_json(path)
+        if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
+            raise InvalidFile(path, "no schema number", where="schema")
+        if data["schema"] > SCHEMA:
+            raise InvalidFile(path, f"format {data['schema']} is newer than this strobe reads ({SCHEMA})")
+        about = data.get("dataset")
+        if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in ("path", "frames_digest")):
+            raise InvalidFile(path, "expected the dataset's path and frames_digest", where="dataset")
+        return data
+
+    # -- the dataset ---------------------------------------------------------------------------------------------
+
+    def check(self, dataset: Dataset) -> dict[str, Any]:
+        """What run.json says, empty where the run is new; a run on another dataset is refused."""
+        if (self.path / "dataset.json").is_file():
+            raise StrobeError(f"{printable(self.path)} is a dataset folder; choose another folder for the run with -o")
+        if not self.exists:
+            return {}
+        before = self.about()
+        if not self.is_on(dataset):
+            raise StrobeError(
+                f"{printable(self.path)} holds a run on other frames ({printable(before['dataset'].get('name'))}); "
+                "choose another folder with -o"
+            )
+        return before
+
+    def is_on(self, dataset: Dataset) -> bool:
+        """Whether this is a run on the dataset: on its very frames, or on what it was before frames came or changed.
+
+        The latter is seen by answers to frames it still has, whose pixels were kept beside them; what was brought
+        before pixels were kept cannot be told from answers to other pictures.
+        """
+        if self.about()["dataset"]["frames_digest"] == dataset.frames_digest():
+            return True
+        frames, columns = FrameNames(dataset), ["frame_id", "pixels"]
+        files = [read_table(path, columns, hint="remove it") for path, _ in brought_files(self.path).values()]
+        if any("pixels" not in table.column_names for table in files):
+            return False
+        shards = (read_table(path, columns, hint="remove it") for path in self.path.glob("predictions/*/*.parquet"))
+        return any((frames.places(table, whole=False) >= 0).any() for some in (files, shards) for table in some)
+
+    def record(
+        self, dataset: Dataset, *, path: Path, changes: Mapping[str, Any], stage: Path | None = None
+    ) -> dict[str, Any]:
+        """Write run.json (into `stage` where it comes in with other things), what was known before kept."""
+        content = {
+            **self.check(dataset),
+            "schema": SCHEMA,
+            "dataset": {
+                "name": dataset.name,
+                "path": str(path.resolve()),
+                "digest": dataset.digest(),
+                "frames_digest": dataset.frames_digest(),
+            },
+            "versions": versions(),
+            "command": " ".join(["strobe", *sys.argv[1:]]),
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            **changes,
+        }
+        write_json(make_folder(stage or self.path) / "run.json", content)
+        return content
+
+    # -- the models ----------------------------------------------------------------------------------------------
+
+    def models(
+        self, dataset: Dataset, *, only: Sequence[str] = (), allow_missing: bool = False, stage: Path | None = None
+    ) -> list[Held]:
+        """The models of the run, those run here first, then those brought as files; `only` keeps some, in that order.
+
+        Files that are coming in with `stage` count as brought.
+        """
+        frames = FrameNames(dataset)
+
+        def held(name: str, facts: Mapping[str, Any], file: Path | None) -> Held:
+            task = Task(str(facts.get("task", Task.CLASSIFICATION)))
+            return Held(
+                name=name, task=task, facts=facts, run=self.path, dataset=dataset, frames=frames,
+                allow_missing=allow_missing, file=file,
+            )  # fmt: skip
+
+        files = brought_files(self.path) | (brought_files(stage) if stage else {})
+        found = [held(name, facts_of(self.path, name), None) for name in shard_models(self.path)]
+        found += [held(name, facts, file) for name, (file, facts) in sorted(files.items(), key=_by_file)]
+        if not only:
+            return found
+        by_name = {model.name: model for model in found}
+        missing = [name for name in only if name not in by_name]
+        if missing:
+            names = ", ".join(printable(name) for name in by_name) or "none"
+            raise StrobeError(f"{printable(self.path)} has no predictions of {printable(missing[0])}; it has {names}")
+        return [by_name[name] for name in dict.fromkeys(only)]
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def predicting(self) -> Iterator[None]:
+        """Hold the run's predictions for writing; a second writer gets one line. The system frees it when we die.
+
+        A new run that no prediction came into leaves nothing behind.
+        """
+        is_new, no_folder = not self.exists, not self.path.exists()
+        folder = make_folder(self.path / "predictions")
+        with _locked(folder / ".lock", self.path):
+            try:
+                yield
+            finally:
+                if is_new and not any(path for place in _HELD for path in self.path.glob(place)):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    (self.path / "run.json").unlink(missing_ok=True)
+                    if no_folder:
+                        with suppress(OSError):  # not empty: something else came of it
+                            self.path.rmdir()
+
+    @contextmanager
+    def stage(self) -> Iterator[Path]:
+        """A folder inside the run for what is not whole yet; when all went well every file in it takes its place.
+
+        It goes in any case, and so does a new run nothing came of.
+        """
+        is_new = not self.path.exists()
+        make_folder(self.path)
+        try:
+            stage = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self.path))
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        try:
+            yield stage
+            self._move_in(stage)
+        except CannotWrite as error:  # name the place the file was meant for
+            raise CannotWrite(str(error).replace(str(stage), str(self.path))) from error
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+            if is_new:
+                with suppress(OSError):  # not empty: something came of it
+                    self.path.rmdir()
+
+    def _move_in(self, stage: Path) -> None:
+        """The files were written whole, on the same disk; run.json comes last, so that a run has what it speaks of."""
+        files = [path for path in stage.rglob("*") if path.is_file()]
+        for path in sorted(files, key=lambda path: (path.name == "run.json", path)):
+            place = self.path / path.relative_to(stage)
+            make_folder(place.parent)
+            try:
+                path.replace(place)
+            except OSError as error:
+                raise cannot_write(place, error) from error
+
+
+def _by_file(item: tuple[str, tuple[Path, Mapping[str, str]]]) -> str:
+    return item[1][0].name
+
+
+@contextmanager
+def _locked(path: Path, run: Path) -> Iterator[None]:
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows: no lock, the shards are still whole
+        yield
+        return
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StrobeError(f"another strobe is predicting into {printable(run)}; wait for it to end") from error
+        yield

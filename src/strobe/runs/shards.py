@@ -1,0 +1,186 @@
+"""Answers of models that were run here: append-only Parquet shards per model, each frame exactly once.
+
+    predictions/<model>/model.json               what made them, and their key
+    predictions/<model>/model-<key>.json         the same of an earlier checkpoint under this name
+    predictions/<model>/<key>-<first>-<last>.parquet
+
+The key is a digest of everything that can change a prediction but the frame, whose pixels are kept beside each answer:
+frames that come or change are predicted, the others are not predicted again. Shards of another key lie beside, unread.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import Answers
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json, write_json
+from strobe.core.tasks import Task
+from strobe.runs.columns import SHARDS, FrameNames, Piece, Rows, Whole, read_table, write_table
+
+__all__ = ["KEY_FACTS", "ModelShards", "facts_of", "plain_name", "prediction_key", "shard_models"]
+
+SCHEMA = 1
+KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode")
+"""What predictions depend on beside the frame."""
+
+_AGAIN = "remove it and run predict again"
+
+
+def prediction_key(facts: Mapping[str, Any]) -> str:
+    """The digest of the facts predictions depend on; any change makes another key.
+
+    >>> prediction_key({"weights": "a"}) == prediction_key({"weights": "b"})
+    False
+    """
+    return hashlib.sha256(json.dumps(dict(facts), sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def plain_name(name: str) -> str:
+    """A model's name as a file's; names that cannot be one get a digest at the end."""
+    plain = re.sub(r"[^A-Za-z0-9._=-]+", "-", name).strip("-.")[:80]
+    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _folder(run: Path, name: str) -> Path:
+    return run / "predictions" / plain_name(name)
+
+
+def shard_models(run: Path) -> list[str]:
+    """The names of the models that were run into this run, sorted."""
+    return sorted(str(read_json(path)["name"]) for path in (run / "predictions").glob("*/model.json"))
+
+
+def facts_of(run: Path, name: str) -> dict[str, Any]:
+    """model.json of a model that was run here."""
+    path = _folder(run, name) / "model.json"
+    if not path.is_file():
+        known = ", ".join(shard_models(run)) or "none"
+        raise StrobeError(f"{printable(run)} has no predictions of {printable(name)}; it has: {known}")
+    facts: dict[str, Any] = read_json(path, hint="run predict again")
+    wrong = next((key for key in ("key", "task", "label_space", "spec", *KEY_FACTS) if key not in facts), None)
+    if wrong is not None:
+        raise InvalidFile(path, f"no {wrong}", hint="run predict again")
+    if int(facts.get("schema", 0)) > SCHEMA:
+        raise StrobeError(f"{printable(path)}: format {facts['schema']} is newer than this strobe reads ({SCHEMA})")
+    return facts
+
+
+class ModelShards:
+    """One model's shards in a run folder: those of its key, which may have come before pixels were kept."""
+
+    def __init__(
+        self, run: Path, name: str, *, facts: Mapping[str, Any], frames: FrameNames, task: Task, n_classes: int
+    ) -> None:
+        self.folder, self.name, self.task = _folder(run, name), name, task
+        held = {fact: facts[fact] for fact in KEY_FACTS}
+        self.key = prediction_key(held)
+        # Before pixels were kept, the key held the digest of all frames: such shards are good for exactly those.
+        self._old_key = prediction_key({**held, "frames_digest": frames.digest})
+        self._frames, self._n_classes = frames, n_classes
+
+    @classmethod
+    def held(cls, run: Path, name: str, *, frames: FrameNames, n_classes: int) -> "ModelShards":
+        """The shards of a model of the run, as its model.json says what made them."""
+        facts = facts_of(run, name)
+        made = {**facts, "kind": facts["spec"]["kind"]}  # what the model gives, not what lies in the shards
+        return cls(run, name, facts=made, frames=frames, task=Task(facts["task"]), n_classes=n_classes)
+
+    def describe(self, facts: Mapping[str, Any]) -> str | None:
+        """Write model.json; where it spoke of another checkpoint, that one's is kept beside and its digest returned."""
+        content = {"schema": SCHEMA, "name": self.name, "key": self.key, "task": self.task, **facts}
+        path, earlier = self.folder / "model.json", None
+        before = read_json(path) if path.is_file() else None
+        if before is not None and before.get("weights") != facts["weights"]:
+            earlier = str(before.get("weights"))
+            write_json(self.folder / f"model-{before.get('key')}.json", before)
+        if before != json.loads(json.dumps(content)):
+            write_json(path, content)
+        (self.folder / f"model-{self.key}.json").unlink(missing_ok=True)  # an earlier checkpoint that is back
+        return earlier
+
+    def _shards(self) -> Iterator[tuple[Path, bool]]:
+        """The files of this model as it is, in order of their first frame, and whether they hold for all frames."""
+        for key, whole in ((self.key, False), (self._old_key, True)):
+            for path in sorted(self.folder.glob(f"{key}-*.parquet")):
+                yield path, whole
+
+    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
+        """Which frames have an answer (F,), and how many of these answers are that the frame cannot be read.
+
+        Such frames count as answered, so that they are not tried for ever; with `retry_errors` they are taken out of
+        their shards first. A shard that cannot be read is removed and done again; a frame in two shards is an error.
+        """
+        done = np.zeros(len(self._frames), dtype=bool)
+        n_errors = 0
+        for left in self.folder.glob(".*.tmp"):
+            left.unlink(missing_ok=True)  # a kill in the middle of writing; we hold the lock, so nobody is at it
+        for path, whole in self._shards():
+            try:
+                table = read_table(path, ["frame_id", "pixels", "error"], hint=_AGAIN)
+                if retry_errors and table.column("error").null_count < len(table):
+                    self._drop_errors(path)
+                    if not path.is_file():
+                        continue
+                    table = read_table(path, ["frame_id", "pixels", "error"], hint=_AGAIN)
+            except InvalidFile:
+                path.unlink(missing_ok=True)
+                continue
+            places = self._places(path, table, whole, done)
+            n_errors += int((places[~np.asarray(table.column("error").is_null())] >= 0).sum())
+        return done, n_errors
+
+    def _places(self, path: Path, table: Any, whole: bool, done: NDArray[np.bool_]) -> Rows:
+        """The row of each answer of a shard, marked as done; −1 for those that are not to be used."""
+        places = self._frames.places(table, whole=whole)
+        if whole:  # the same frames may have been predicted again while the dataset held others
+            places[(places >= 0) & done[places]] = -1
+        rows = places[places >= 0]
+        again = rows[done[rows]] if len(np.unique(rows)) == len(rows) else rows
+        if len(again):
+            name = printable(self._frames.ids[int(again[0])])
+            raise InvalidFile(path, f"frame {name} is stored twice", hint="remove one of the two shards")
+        done[rows] = True
+        return places
+
+    def _drop_errors(self, path: Path) -> None:
+        table = read_table(path, hint=_AGAIN)
+        kept = table.filter(table.column("error").is_null())
+        if not len(kept):
+            path.unlink()
+            return
+        said = {key.decode().removeprefix("strobe."): value.decode() for key, value in kept.schema.metadata.items()}
+        write_table(path, dict(zip(kept.column_names, kept.columns, strict=True)), said)
+
+    def write(self, rows: Rows, answers: Answers) -> Path:
+        """Add a shard with the answers to these frames, ascending; whole or not at all."""
+        ids, pixels = self._frames.columns(rows)
+        held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
+        first = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
+        path, again = first, 1
+        while path.exists():  # frames between these are stored already, or rows were numbered otherwise then
+            path, again = first.with_name(f"{first.stem}-{again}.parquet"), again + 1
+        write_table(path, ids | held | pixels, {"key": self.key, "schema": str(SCHEMA)})
+        return path
+
+    def read(self, *, kind: str = "logits") -> Answers:
+        """All shards merged; every frame at most once, asserted. `kind` is what the scores in them are."""
+        done = np.zeros(len(self._frames), dtype=bool)
+        reasons: dict[int, str] = {}
+        pieces = []
+        for path, shard_whole in self._shards():
+            table = read_table(path, hint=_AGAIN)
+            places = self._places(path, table, shard_whole, done)
+            said = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
+            reasons.update({place: reason for place, reason in said if place >= 0 and reason is not None})
+            pieces.append(Piece(path, table, places))
+        whole = Whole(
+            model=self.name, kind=kind, n_frames=len(self._frames), n_classes=self._n_classes, reasons=reasons
+        )
+        return SHARDS[self.task].answers(whole, pieces)

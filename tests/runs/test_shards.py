@@ -1,0 +1,184 @@
+"""The shards of a model run here: whole, each frame once, nothing mixed; frames that come or change are made anew."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strobe
+from strobe.core.answers import BoxAnswers, ClassAnswers
+from strobe.core.dataset import Dataset, texts
+from strobe.core.errors import InvalidFile, StrobeError
+from strobe.core.files import read_json
+from strobe.core.records import Detections
+from strobe.core.tasks import Task
+from strobe.runs.columns import FrameNames
+from strobe.runs.folder import Run
+from strobe.runs.shards import KEY_FACTS, ModelShards, plain_name, prediction_key, shard_models
+
+NAME = "timm:some/model"
+DATASET = strobe.example_dataset(n_videos=2, k=2)  # ten frames
+
+
+def _store(run: Path, weights: str = "a", task: Task = Task.CLASSIFICATION, dataset: Dataset = DATASET) -> ModelShards:
+    facts = dict.fromkeys(KEY_FACTS, "") | {"weights": weights}
+    return ModelShards(run, NAME, facts=facts, frames=FrameNames(dataset), task=task, n_classes=3)
+
+
+def _part(rows: list[int], *, bad: tuple[int, ...] = ()) -> tuple[Any, ClassAnswers]:
+    scores = np.array([[row, -np.inf, row / 7] for row in rows], dtype=np.float32)
+    scores[[row in bad for row in rows]] = np.nan
+    answers = ClassAnswers.from_scores(
+        NAME, scores, kind="logits", own_label=np.array(rows, dtype=np.int32),
+        own_confidence=np.full(len(rows), 0.5, dtype=np.float32),
+        reasons={place: "broken" for place, row in enumerate(rows) if row in bad},
+    )  # fmt: skip
+    return np.array(rows), answers
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    store.write(*_part([4, 5, 6], bad=(5,)))
+    store.write(*_part([0, 1]))
+    found = store.read()
+    assert found.scored.tolist() == [True, True, False, False, True, False, True, False, False, False]
+    assert found.reasons == {5: "broken"}
+    assert found.scores[6].tolist() == [6.0, -np.inf, np.float32(6 / 7)]
+    assert np.isnan(found.scores[[2, 5]]).all()
+    assert found.own_label[[4, 5, 2]].tolist() == [4, -1, -1]
+    done, n_errors = store.stored()
+    assert done.tolist() == [True, True, False, False, True, True, True, False, False, False]
+    assert n_errors == 1
+
+
+def test_unreadable_frames_are_tried_again_only_on_request(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    store.write(*_part([4, 5, 6], bad=(5,)))
+    store.write(*_part([8], bad=(8,)))
+    done, n_errors = store.stored(retry_errors=True)
+    assert np.flatnonzero(done).tolist() == [4, 6]
+    assert n_errors == 0
+    store.write(*_part([5]))
+    assert store.read().scored[[4, 5, 6]].all()
+
+
+def test_a_frame_in_two_shards_is_an_error(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    store.write(*_part([0, 1]))
+    store.write(*_part([1, 2]))
+    with pytest.raises(InvalidFile, match="stored twice"):
+        store.read()
+    with pytest.raises(InvalidFile, match="stored twice"):
+        store.stored()
+
+
+def test_a_truncated_shard_is_done_again(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    path = store.write(*_part([0, 1]))
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(InvalidFile, match="not a readable Parquet file"):
+        store.read()
+    assert not store.stored()[0].any()
+    assert not path.exists()
+
+
+def test_another_key_is_never_mixed_in(tmp_path: Path) -> None:
+    first, second = _store(tmp_path, "a"), _store(tmp_path, "b")
+    first.write(*_part([0, 1]))
+    assert not second.stored()[0].any()
+    second.write(*_part([0]))
+    assert second.read().scored.sum() == 1
+    assert first.read().scored.sum() == 2
+
+
+def _changed(dataset: Dataset, pixels: dict[int, str]) -> Dataset:
+    sha = [pixels.get(row, f"{row:064x}") for row in range(len(dataset.frames))]
+    return replace(dataset, frames=replace(dataset.frames, sha256=texts(sha)))
+
+
+def test_a_frame_that_was_replaced_or_came_is_missing_and_the_others_are_not(tmp_path: Path) -> None:
+    before = _changed(DATASET, {})
+    _store(tmp_path, dataset=before).write(*_part([*range(10)]))
+    after = _store(tmp_path, dataset=_changed(DATASET, {4: "f" * 64}))
+    assert np.flatnonzero(~after.stored()[0]).tolist() == [4]
+    after.write(*_part([4]))
+    assert after.read().scored.all()
+    assert _store(tmp_path, dataset=before).read().scored.all(), "and back again"
+    larger = _changed(strobe.example_dataset(n_videos=3, k=2), {})
+    assert np.flatnonzero(~_store(tmp_path, dataset=larger).stored()[0]).tolist() == [10, 11, 12, 13, 14]
+    fewer = _changed(strobe.example_dataset(n_videos=1, k=2), {})
+    assert _store(tmp_path, dataset=fewer).read().scored.all()
+
+
+def test_a_second_shard_of_the_same_rows_replaces_nothing(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    store.write(*_part([0, 1, 2, 3], bad=(0, 3)))
+    assert store.stored(retry_errors=True)[0][:4].tolist() == [False, True, True, False]
+    store.write(*_part([0, 3]))
+    assert store.read().scored[:4].all()
+
+
+def test_boxes_go_there_and_back(tmp_path: Path) -> None:
+    store = _store(tmp_path, task=Task.DETECTION)
+    boxes = Detections(
+        xyxy=np.array([[0.1, 1, 2, 3], [4, 5, 6, 7.25]]), label=np.array([2, 0], dtype=np.int32),
+        score=np.array([0.9, 1 / 3]),
+    )  # fmt: skip
+    nothing = Detections(xyxy=np.zeros((0, 4)), label=np.zeros(0, dtype=np.int32), score=np.zeros(0))
+    answers = BoxAnswers.of_frames([boxes, nothing, None], n_classes=3, reasons={2: "broken"})
+    store.write(np.array([2, 3, 7]), answers)
+    found = store.read()
+    assert isinstance(found, BoxAnswers)
+    assert found.frame.tolist() == [2, 2]
+    assert (found.xyxy == boxes.xyxy).all()
+    assert (found.score == boxes.score).all()
+    assert found.label.tolist() == [2, 0]
+    assert np.flatnonzero(found.scored).tolist() == [2, 3]
+    assert found.reasons == {7: "broken"}
+
+
+def test_names_as_folders() -> None:
+    assert plain_name("efficientnet-lite0") == "efficientnet-lite0"
+    names = ["timm:a/b", "timm:a-b", "timm-a-b", "../../etc", "x" * 300, "é"]
+    assert len({plain_name(name) for name in names}) == len(names)
+    assert not any("/" in plain_name(name) or plain_name(name).startswith(".") for name in names)
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    with run.predicting(), pytest.raises(StrobeError, match="another strobe"), run.predicting():
+        pass
+    with run.predicting():
+        pass
+    assert not run.path.exists(), "nothing came of it"
+
+
+def test_models_of_a_run(tmp_path: Path) -> None:
+    _store(tmp_path).describe({"weights": "x"})
+    assert shard_models(tmp_path) == [NAME]
+    assert shard_models(tmp_path / "nothing") == []
+
+
+def test_an_earlier_checkpoint_is_kept_and_said(tmp_path: Path) -> None:
+    first, second = _store(tmp_path, "a"), _store(tmp_path, "b")
+    assert first.describe({"weights": "a"}) is None
+    first.write(*_part([0, 1]))
+    assert second.describe({"weights": "b"}) == "a"
+    kept = first.folder / f"model-{first.key}.json"
+    assert read_json(kept)["weights"] == "a"
+    assert first.describe({"weights": "a"}) == "b"
+    assert not kept.exists(), "it is back"
+    assert first.stored()[0].sum() == 2
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2), min_size=1), st.data())
+def test_the_key_changes_with_every_fact(facts: dict[str, int], data: st.DataObject) -> None:
+    changed = dict(facts)
+    name = data.draw(st.sampled_from(sorted(facts)))
+    changed[name] += 1
+    assert prediction_key(changed) != prediction_key(facts)
+    assert prediction_key(dict(reversed(list(facts.items())))) == prediction_key(facts)
