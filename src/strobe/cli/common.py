@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ __all__ = [
     "dataset_option",
     "folder",
     "json_option",
+    "k_option",
     "options",
     "out_option",
     "print_json",
@@ -29,6 +31,7 @@ __all__ = [
     "quiet_option",
     "seed_option",
     "show_option",
+    "workers_option",
 ]
 
 
@@ -46,6 +49,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
 seed_option = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
+)
+k_option = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
+workers_option = click.option(
+    "--workers", type=int, default=os.cpu_count() or 1, help="Processes; default: one per core."
 )
 show_option = click.option(
     "--show", multiple=True, metavar="MODEL",

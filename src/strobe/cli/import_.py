@@ -1,6 +1,5 @@
 """`strobe import FORMAT SRC DST`."""
 
-import json
 from collections.abc import Callable
 from fractions import Fraction
 from functools import wraps
@@ -9,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from strobe.cli.common import folder, json_option, progress, quiet_option, seed_option
-from strobe.cli.said import counted
+from strobe.cli.common import folder, json_option, k_option, progress, quiet_option, seed_option
+from strobe.cli.said import counted, made, made_json
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ _media = click.option(
 )  # fmt: skip
 _no_media = click.option("--no-media", is_flag=True, help="Tables only; enough to score predictions made elsewhere.")
 _hints = click.option("--hints", is_flag=True, help="Compute hints for reviewers (blur, motion, …) from the images.")
-_k = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
 _space = click.option("--label-space", help="A shipped label space to find the classes in, e.g. imagenet-vid.")
 
 
@@ -56,7 +54,7 @@ def _format(*, media: bool = True, drawn: bool = False) -> Callable[[_Answer], C
 
         places = (click.argument("src", type=_FILE), click.argument("dst", type=folder(exists=False)))
         brought = (_media, _no_media, _hints) if media else ()
-        before, after = ((_k,), (seed_option,)) if drawn else ((), ())
+        before, after = ((k_option,), (seed_option,)) if drawn else ((), ())
         for add in reversed((*places, *before, *brought, *after, quiet_option, json_option)):
             run = add(run)
         return run
@@ -65,20 +63,16 @@ def _format(*, media: bool = True, drawn: bool = False) -> Callable[[_Answer], C
 
 
 def _say(done: "Imported", dst: Path, *, as_json: bool) -> None:
-    from strobe.workflows.import_dataset import summary
-
+    dataset, source = done.dataset, done.dataset.info.label_source
+    n_boxes = 0 if dataset.boxes is None else len(dataset.boxes.frame)
     if as_json:
-        click.echo(json.dumps({"dataset": str(dst), **summary(done.dataset), "notes": list(done.notes)}))
+        more = {"name": dataset.name, "label_source": source, "n_boxes": n_boxes, "notes": list(done.notes)}
+        made_json(dst, dataset, more)
         return
     for note in done.notes:
         click.echo(f"note: {printable(note)}", err=True)
-    dataset = done.dataset
-    boxes = "" if dataset.boxes is None else f", {counted(len(dataset.boxes.frame), 'box')}"
-    click.echo(
-        f"{printable(dst)}: {counted(len(dataset.videos), 'video')}, {counted(dataset.n_sets, 'set')}, "
-        f"{counted(len(dataset.frames), 'frame')}, {counted(len(dataset.info.label_space), 'class')}{boxes}, "
-        f"labels by {dataset.info.label_source}"
-    )
+    boxes = "" if dataset.boxes is None else f", {counted(n_boxes, 'box')}"
+    click.echo(f"{made(dst, dataset, 'video', 'set', 'frame', 'class')}{boxes}, labels by {source}")
 
 
 class _Formats(click.Group):
@@ -156,7 +150,7 @@ def imagenet_vid(src: Path, dst: Path, split: str, draw: "Draw", how: "Bring") -
 )
 @click.option("--videos", type=_FILE, help="Folder of videos named by YouTube id; default: where the CSV lies.")
 @click.option("--anchors", type=_FILE, help="CSV ytid,time_ms,label of given anchors; default: one drawn per video.")
-@_k
+@k_option
 @click.option("--reference", is_flag=True, help="Store no frames; decode them from the videos when predicting.")
 @click.option("--workers", type=int, default=1, show_default=True, help="Processes that decode.")
 @seed_option

@@ -1,10 +1,18 @@
-"""What commands say: counts with their nouns, and a no to options that would go unheard."""
+"""What commands say: counts with their nouns, what a dataset holds, and a no to options that would go unheard."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from strobe.core.errors import InvalidValue
+from strobe.core.errors import InvalidValue, printable
 
-__all__ = ["counted", "not_said"]
+if TYPE_CHECKING:
+    from strobe.core.dataset import Dataset
+
+__all__ = ["counted", "made", "made_json", "not_said"]
 
 
 def counted(number: int, noun: str) -> str:
@@ -13,8 +21,31 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "set"), counted(2, "class")
     ('1 set', '2 classes')
     """
-    plural = noun + ("es" if noun.endswith(("s", "x")) else "s")
-    return f"{number:,} {noun if number == 1 else plural}"
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    return noun + ("es" if noun.endswith(("s", "x")) else "s")
+
+
+def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
+    """The beginning of a line about a new dataset folder: how many videos, sets, frames, classes it holds."""
+    sizes = _sizes(dataset)
+    return f"{printable(dst)}: " + ", ".join(counted(sizes[f"n_{_plural(noun)}"], noun) for noun in nouns)
+
+
+def made_json(dst: Path, dataset: "Dataset", more: Mapping[str, Any]) -> None:
+    """Print what is to be known of a new dataset folder as JSON."""
+    click.echo(json.dumps({"dataset": str(dst), "digest": dataset.digest(), **_sizes(dataset), **more}))
+
+
+def _sizes(dataset: "Dataset") -> dict[str, int]:
+    return {
+        "n_videos": len(dataset.videos),
+        "n_sets": dataset.n_sets,
+        "n_frames": len(dataset.frames),
+        "n_classes": len(dataset.info.label_space),
+    }
 
 
 def not_said(option: str, why: str) -> None:

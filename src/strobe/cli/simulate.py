@@ -1,120 +1,99 @@
 """`strobe simulate`."""
 
-import json
-import os
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import folder, json_option, progress, quiet_option, seed_option
-from strobe.cli.said import counted, not_said
+from strobe.cli.common import (
+    Grouped,
+    folder,
+    json_option,
+    k_option,
+    options,
+    progress,
+    quiet_option,
+    seed_option,
+    workers_option,
+)
+from strobe.cli.said import counted, made, made_json, not_said
 from strobe.core.errors import printable
+
+if TYPE_CHECKING:
+    from strobe.build.camera_path import CameraOptions
+    from strobe.workflows.simulate import SimulateOptions
 
 __all__ = ["command"]
 
 _FILE = click.Path(path_type=Path)
 
 
+_camera = options(
+    "camera", "The camera", "strobe.build.camera_path:CameraOptions",
+    k_option,
+    click.option("--fps", type=int, default=30, show_default=True, help="Frames a second."),
+    click.option("--size", type=int, default=256, show_default=True, help="Shorter side of a frame in pixels."),
+    click.option("--margin", type=float, default=0.08, show_default=True,
+                 help="Share of each side kept as room to move."),
+    click.option("--shift", type=float, default=0.03, show_default=True, help="Farthest shift, share of shorter side."),
+    click.option("--zoom", type=float, default=0.05, show_default=True, help="Farthest zoom, share of the scale."),
+    click.option("--roll", type=float, default=1.5, show_default=True, help="Farthest turn in the plane, degrees."),
+    click.option("--tilt", type=float, default=2.0, show_default=True, help="Farthest tilt out of the plane, degrees."),
+    click.option("--shake", type=float, default=0.004, show_default=True, help="Tremor, share of shorter side."),
+    click.option("--blur", type=float, default=0.5, show_default=True, help="Share of the frame the shutter is open."),
+    click.option("--exposure", type=float, default=0.25, show_default=True, help="Farthest exposure drift, stops."),
+    click.option("--noise", type=float, default=1.5, show_default=True, help="Sensor noise at mid-grey, 8-bit levels."),
+    click.option("--strength", type=float, default=1.0, show_default=True, help="Scales every effect at once."),
+    click.option("--clean-anchor", is_flag=True, help="No blur and no noise on the anchor."),
+    click.option("--h264", "h264_crf", type=int, help="Through a real H.264 encoder at this CRF (0–51) and back."),
+    click.option("--gop", type=int, default=12, show_default=True,
+                 help="With --h264: a key frame every so many frames."),
+)  # fmt: skip
+_photos = options(
+    "wanted", "The dataset", "strobe.workflows.simulate:SimulateOptions",
+    click.option("--labels", type=_FILE,
+                 help="CSV file,label; default: the class folder below PHOTOS a photo lies in."),
+    click.option("--label", multiple=True, help="A class every photo shows; may be given several times."),
+    click.option("--boxes", type=_FILE,
+                 help="CSV file,label,x0,y0,x1,y1[,track] in pixels of the photo, or COCO JSON."),
+    click.option("--masks", type=_FILE, help="Folder of PNG masks named like the photos; pixels number the objects."),
+    click.option("--label-space", help="A shipped label space, e.g. ilsvrc-2012; default: the labels found."),
+    click.option("--sets-per-photo", type=int, default=1, show_default=True, help="Clips per photo."),
+    click.option("--name", default="", help="The dataset's name; default: the folder's."),
+    click.option("--licence", default="", help="The photos' licence, kept in dataset.json."),
+    workers_option,
+    seed_option,
+)  # fmt: skip
+
+
 @click.command(
-    epilog="Example: strobe simulate photos/ shaky/ --k 10 --shift 0.05 --h264 28   ·   photos/CLASS/*.jpg gives labels"
+    cls=Grouped,
+    epilog="Example: strobe simulate photos/ shaky/ --k 10 --shift 0.05 --h264 28   ·   "
+    "photos/CLASS/*.jpg gives labels",
 )
 @click.argument("photos", nargs=-1, required=True, type=_FILE)
 @click.argument("dst", type=folder(exists=False))
-@click.option("--labels", type=_FILE, help="CSV file,label; default: the class folder below PHOTOS a photo lies in.")
-@click.option("--label", multiple=True, help="A class every photo shows; may be given several times.")
-@click.option("--boxes", type=_FILE, help="CSV file,label,x0,y0,x1,y1[,track] in pixels of the photo, or COCO JSON.")
-@click.option("--masks", type=_FILE, help="Folder of PNG masks named like the photos; pixels number the objects.")
-@click.option("--label-space", help="A shipped label space, e.g. ilsvrc-2012; default: the labels found.")
-@click.option("--sets-per-photo", type=int, default=1, show_default=True, help="Clips per photo.")
-@click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
-@click.option("--fps", type=int, default=30, show_default=True, help="Frames a second.")
-@click.option("--size", type=int, default=256, show_default=True, help="Shorter side of a frame in pixels.")
-@click.option("--margin", type=float, default=0.08, show_default=True, help="Share of each side kept as room to move.")
-@click.option("--shift", type=float, default=0.03, show_default=True, help="Farthest shift, share of shorter side.")
-@click.option("--zoom", type=float, default=0.05, show_default=True, help="Farthest zoom, share of the scale.")
-@click.option("--roll", type=float, default=1.5, show_default=True, help="Farthest turn in the plane, degrees.")
-@click.option("--tilt", type=float, default=2.0, show_default=True, help="Farthest tilt out of the plane, degrees.")
-@click.option("--shake", type=float, default=0.004, show_default=True, help="Tremor, share of shorter side.")
-@click.option("--blur", type=float, default=0.5, show_default=True, help="Share of the frame the shutter is open.")
-@click.option("--exposure", type=float, default=0.25, show_default=True, help="Farthest exposure drift, stops.")
-@click.option("--noise", type=float, default=1.5, show_default=True, help="Sensor noise at mid-grey, 8-bit levels.")
-@click.option("--strength", type=float, default=1.0, show_default=True, help="Scales every effect at once.")
-@click.option("--clean-anchor", is_flag=True, help="No blur and no noise on the anchor.")
-@click.option("--h264", "crf", type=int, help="Through a real H.264 encoder at this CRF (0–51) and back.")
-@click.option("--gop", type=int, default=12, show_default=True, help="With --h264: a key frame every so many frames.")
-@click.option("--name", default="", help="The dataset's name; default: the folder's.")
-@click.option("--licence", default="", help="The photos' licence, kept in dataset.json.")
-@click.option("--workers", type=int, default=os.cpu_count() or 1, help="Processes; default: one per core.")
-@seed_option
+@_photos
+@_camera
 @quiet_option
 @json_option
 def command(
-    photos: tuple[Path, ...],
-    dst: Path,
-    labels: Path | None,
-    label: tuple[str, ...],
-    boxes: Path | None,
-    masks: Path | None,
-    label_space: str | None,
-    sets_per_photo: int,
-    k: int,
-    fps: int,
-    size: int,
-    margin: float,
-    shift: float,
-    zoom: float,
-    roll: float,
-    tilt: float,
-    shake: float,
-    blur: float,
-    exposure: float,
-    noise: float,
-    strength: float,
-    clean_anchor: bool,
-    crf: int | None,
-    gop: int,
-    name: str,
-    licence: str,
-    workers: int,
-    seed: int,
-    quiet: bool,
-    as_json: bool,
+    photos: tuple[Path, ...], dst: Path, wanted: "SimulateOptions", camera: "CameraOptions", quiet: bool, as_json: bool
 ) -> None:
     """Make perturbation sets from PHOTOS: a simulated hand-held camera moves over each; DST becomes a dataset folder.
 
     PHOTOS are files, or folders with one folder per class. An effect set to 0 is off. The same command again does
     only what is missing.
     """
-    from strobe.build.camera_path import CameraOptions
-    from strobe.workflows.simulate import SimulateOptions, simulate
+    from strobe.workflows.simulate import simulate
 
-    if crf is None:
+    if camera.h264_crf is None:
         not_said("gop", "--gop is the encoder's; give --h264 CRF too")
-    camera = CameraOptions(
-        k=k, fps=fps, size=size, margin=margin, shift=shift, zoom=zoom, roll=roll, tilt=tilt, shake=shake, blur=blur,
-        exposure=exposure, noise=noise, strength=strength, clean_anchor=clean_anchor, h264_crf=crf, gop=gop,
-    )  # fmt: skip
-    options = SimulateOptions(
-        camera=camera, labels=labels, label=label, boxes=boxes, masks=masks, label_space=label_space,
-        sets_per_photo=sets_per_photo, seed=seed, name=name, licence=licence, workers=workers,
-    )  # fmt: skip
-    done = simulate(photos, dst, options, progress=progress(quiet=quiet or as_json))
-    dataset = done.dataset
+    done = simulate(photos, dst, replace(wanted, camera=camera), progress=progress(quiet=quiet or as_json))
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "dataset": str(dst),
-                    "digest": dataset.digest(),
-                    "n_sets": dataset.n_sets,
-                    "n_frames": len(dataset.frames),
-                    "n_classes": len(dataset.info.label_space),
-                    "resumed": done.resumed,
-                    "mirrored": done.mirrored,
-                    "problems": list(done.problems),
-                }
-            )
-        )
+        more = {"resumed": done.resumed, "mirrored": done.mirrored, "problems": list(done.problems)}
+        made_json(dst, done.dataset, more)
         return
     for problem in done.problems:
         click.echo(f"left out: {printable(problem)}", err=True)
@@ -123,8 +102,5 @@ def command(
             f"in {counted(done.mirrored, 'clip')} the camera looked beyond the photo; edges are mirrored there",
             err=True,
         )
-    click.echo(
-        f"{printable(dst)}: {counted(dataset.n_sets, 'set')}, {counted(len(dataset.frames), 'frame')}, "
-        f"{counted(len(dataset.info.label_space), 'class')}"
-        + (f" ({counted(done.resumed, 'clip')} done before)" if done.resumed else "")
-    )
+    resumed = f" ({counted(done.resumed, 'clip')} done before)" if done.resumed else ""
+    click.echo(made(dst, done.dataset, "set", "frame", "class") + resumed)

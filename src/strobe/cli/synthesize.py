@@ -1,12 +1,11 @@
 """`strobe synthesize`."""
 
-import json
 from pathlib import Path
 
 import click
 
-from strobe.cli.common import folder, json_option, progress, quiet_option, seed_option
-from strobe.cli.said import counted
+from strobe.cli.common import folder, json_option, k_option, progress, quiet_option, seed_option
+from strobe.cli.said import made, made_json
 from strobe.core.errors import InvalidValue, printable
 
 __all__ = ["command"]
@@ -16,7 +15,7 @@ __all__ = ["command"]
 @click.argument("dst", type=folder(exists=False))
 @click.option("--videos", type=int, default=48, show_default=True, help="Clips, each with one set; classes in turn.")
 @click.option("--size", type=int, default=128, show_default=True, help="Side of a frame in pixels.")
-@click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
+@k_option
 @click.option("--objects", default="1", show_default=True, help="Objects in a clip: a number or a range, e.g. 1-3.")
 @click.option("--distractors", type=int, default=2, show_default=True, help="Up to so many things of no class.")
 @click.option("--occluders", type=int, default=1, show_default=True, help="Up to so many things that pass in front.")
@@ -71,14 +70,10 @@ def command(
         world=world, videos=videos, seed=seed, name=name, max_occlusion=max_occlusion, masks=masks
     )
     done = synthesize(dst, options, progress=progress(quiet=quiet or as_json))
-    dataset = done.dataset
-    counts = {"n_sets": dataset.n_sets, "n_frames": len(dataset.frames), "n_classes": len(dataset.info.label_space)}
     if as_json:
-        told = {"dataset": str(dst), "digest": dataset.digest(), **counts, "was_there": done.was_there}
-        click.echo(json.dumps(told))
+        made_json(dst, done.dataset, {"was_there": done.was_there})
         return
-    there = " (done before)" if done.was_there else ""
-    click.echo(f"{printable(dst)}: {counted(counts['n_sets'], 'set')}, {counted(counts['n_frames'], 'frame')}{there}")
+    click.echo(made(dst, done.dataset, "set", "frame") + (" (done before)" if done.was_there else ""))
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from strobe.core.files import make_folder
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
-from strobe.workflows.choices import advice_on_classes
+from strobe.workflows.making import finish, made_before
 from strobe.workflows.pool import worker_pool
 
 __all__ = ["BuildOptions", "Built", "build"]
@@ -90,8 +90,9 @@ def build(
     named = _named(videos)
     labels, boxes, anchors = _annotations(named, options)
     label_space = _label_space(options, destination, labels, boxes)
-    settings = _settings(options)
-    old = _old_dataset(destination, settings)
+    _refuse_other_content(destination)
+    made = {"made_by": "strobe build", "settings": _settings(options)}
+    old = made_before(destination, lambda old: {**old.info.provenance, **made} == old.info.provenance)
     jobs = [_job(name, path, destination, options, labels, anchors, len(named)) for name, path in named.items()]
     with _only_one(destination):
         outcomes = _run_all(jobs, options.workers, say)
@@ -117,8 +118,7 @@ def build(
             suffix=FrameEncoder(options.store).suffix,
             licence=options.licence,
             provenance={
-                "made_by": "strobe build",
-                "settings": settings,
+                **made,
                 "decoder": versions(),
                 "videos": {fragment.video.name: fragment.video.sha256 for fragment in fragments},
                 "notes": notes,
@@ -131,15 +131,9 @@ def build(
             dataset, dropped = drop_by_hints(dataset, options.drop)
             info = replace(dataset.info, provenance={**dataset.info.provenance, "dropped": dropped})
             dataset = replace(dataset, info=info)
-        if old is not None and old.verdicts:
-            # People's votes outlive a resumed or extended build.
-            dataset = replace(dataset, verdicts=old.verdicts, info=replace(dataset.info, reviewed=old.info.reviewed))
-        folder.write(dataset, destination, overwrite=old is not None)
-    advice = advice_on_classes(label_space) if options.label_space is None and dataset.boxes is None else None
-    if advice:
-        say.note(advice)
+        dataset = finish(dataset, destination, old=old, own_classes=options.label_space is None, say=say)
     return Built(
-        dataset=replace(dataset, root=destination),
+        dataset=dataset,
         problems=problems,
         notes=(*notes, *gathered.notes),
         dropped=dropped,
@@ -230,21 +224,12 @@ def _settings(options: BuildOptions) -> dict[str, Any]:
     }
 
 
-def _old_dataset(destination: Path, settings: Mapping[str, Any]) -> Dataset | None:
-    """The dataset that is there already, if this command with these settings made it."""
+def _refuse_other_content(destination: Path) -> None:
     if destination.exists() and not destination.is_dir():
         raise StrobeError(f"{printable(destination)} is a file; the last argument is the folder to write to")
-    if not folder.is_dataset(destination):
-        if destination.is_dir() and not (destination / WORK_FOLDER).is_dir() and any(destination.iterdir()):
-            raise StrobeError(f"{printable(destination)} is not empty and holds no dataset; choose another folder")
-        return None
-    old = folder.read(destination)
-    made = old.info.provenance
-    if made.get("made_by") != "strobe build" or made.get("settings") != settings:
-        raise StrobeError(
-            f"{printable(destination)} already holds a dataset made otherwise; choose another folder or remove it first"
-        )
-    return old
+    ours = folder.is_dataset(destination) or (destination / WORK_FOLDER).is_dir()
+    if destination.is_dir() and not ours and any(destination.iterdir()):
+        raise StrobeError(f"{printable(destination)} is not empty and holds no dataset; choose another folder")
 
 
 def _job(

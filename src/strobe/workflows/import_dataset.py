@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Progress, Silent
@@ -39,7 +38,6 @@ __all__ = [
     "from_vid_robust",
     "from_youtube_bb",
     "from_ytbb_robust",
-    "summary",
 ]
 
 
@@ -283,17 +281,3 @@ def _frame_rows(
     if not rows:
         raise StrobeError(f"no anchor could be found in the videos: {problems[0] if problems else 'no anchors'}")
     return [(video, frame, labels) for (video, frame), labels in rows.items()], problems
-
-
-def summary(dataset: Dataset) -> dict[str, object]:
-    """The figures the command line prints of what was imported."""
-    return {
-        "name": dataset.name,
-        "digest": dataset.digest(),
-        "n_videos": len(dataset.videos),
-        "n_sets": dataset.n_sets,
-        "n_frames": len(dataset.frames),
-        "n_classes": len(dataset.info.label_space),
-        "label_source": dataset.info.label_source,
-        "n_boxes": 0 if dataset.boxes is None else len(dataset.boxes.frame),
-    }

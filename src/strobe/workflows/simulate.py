@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from strobe.build.camera_path import CameraOptions
 from strobe.build.camera_photos import Photo, find_photos
 from strobe.build.camera_set import ClipJob, ClipResult, put_together, simulate_clip
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, StrobeError, expect, printable
+from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.ports import Image, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.media import decode_image
-from strobe.workflows.choices import advice_on_classes
+from strobe.workflows.making import finish, made_before
 from strobe.workflows.pool import worker_pool
 
 __all__ = ["SimulateOptions", "Simulated", "simulate"]
@@ -69,7 +69,9 @@ def simulate(
         masks=options.masks,
         label_space=options.label_space,
     )
-    old = _old_dataset(destination, options)
+    folder.refuse_other_content(destination, leftovers=("media", "masks"))
+    made = {"made_by": "strobe simulate", "seed": options.seed, "camera": asdict(options.camera)}
+    old = made_before(destination, lambda old: made == old.info.provenance)
     jobs = [
         ClipJob(
             photo=photo, number=number, camera=options.camera, seed=options.seed, folder=destination, decode=_decode
@@ -91,15 +93,8 @@ def simulate(
         seed=options.seed,
         licence=options.licence,
     )
-    if old is not None and old.verdicts:
-        # People's votes outlive a resumed or extended build.
-        dataset = replace(dataset, verdicts=old.verdicts, info=replace(dataset.info, reviewed=old.info.reviewed))
-    folder.write(dataset, destination, overwrite=old is not None)
-    advice = advice_on_classes(label_space) if options.label_space is None and dataset.boxes is None else None
-    if advice:
-        say.note(advice)
     return Simulated(
-        dataset=replace(dataset, root=destination),
+        dataset=finish(dataset, destination, old=old, own_classes=options.label_space is None, say=say),
         problems=tuple(clip.problem for clip in clips if clip.problem),
         resumed=sum(clip.resumed for clip in clips),
         mirrored=sum(clip.note is not None and clip.note["mirrored"] > 0 for clip in clips),
@@ -108,21 +103,6 @@ def simulate(
 
 def _decode(data: bytes, path: Path) -> Image:
     return decode_image(data, name=path)
-
-
-def _old_dataset(destination: Path, options: SimulateOptions) -> Dataset | None:
-    """The dataset that is there already, if this command with these settings made it."""
-    folder.refuse_other_content(destination, leftovers=("media", "masks"))
-    if not folder.is_dataset(destination):
-        return None
-    old = folder.read(destination)
-    made = old.info.provenance
-    same = made.get("made_by") == "strobe simulate" and made.get("seed") == options.seed
-    if not same or made.get("camera") != asdict(options.camera):
-        raise StrobeError(
-            f"{printable(destination)} already holds a dataset made otherwise; choose another folder or remove it first"
-        )
-    return old
 
 
 @contextmanager

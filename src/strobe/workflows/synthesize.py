@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
 from strobe.datasets import folder
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
+from strobe.workflows.making import made_before
 
 __all__ = ["Synthesized", "synthesize"]
 
@@ -22,13 +22,9 @@ class Synthesized:
 
 def synthesize(destination: Path, options: SyntheticOptions, *, progress: Progress | None = None) -> Synthesized:
     """Render the clips and write the dataset folder; a finished one made with the same options is left as it is."""
-    if folder.is_dataset(destination):
-        old = folder.read(destination)
-        if old.info.provenance == options.provenance() and _whole(old):
-            return Synthesized(dataset=old, was_there=True)
-        raise StrobeError(
-            f"{printable(destination)} already holds a dataset made otherwise; choose another folder or remove it first"
-        )
+    old = made_before(destination, lambda old: old.info.provenance == options.provenance() and _whole(old))
+    if old is not None:
+        return Synthesized(dataset=old, was_there=True)
     folder.refuse_other_content(destination, leftovers=("media", "masks", "truth.csv"))
     dataset = synthetic_dataset(options, folder=destination, progress=progress).dataset
     folder.write(dataset, destination)

@@ -1,0 +1,64 @@
+"""What every maker of a dataset folder does: look what is there, write, keep the votes, say what is odd."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.labels import LabelSpace, space
+from strobe.core.ports import Progress
+from strobe.datasets import folder
+
+__all__ = ["advice_on_classes", "finish", "made_before"]
+
+_SPACES = ("imagenet-vid", "youtube-bb", "ilsvrc-2012")
+"""Shipped spaces that ImageNet models answer in, the smallest task first."""
+
+
+def made_before(destination: Path, same: Callable[[Dataset], bool]) -> Dataset | None:
+    """The dataset that is there already, if this command with these settings made it."""
+    old = folder.read(destination) if folder.is_dataset(destination) else None
+    if old is not None and not same(old):
+        raise StrobeError(
+            f"{printable(destination)} already holds a dataset made otherwise; choose another folder or remove it first"
+        )
+    return old
+
+
+def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_classes: bool, say: Progress) -> Dataset:
+    """Write the dataset in the place of the old one; `own_classes` says that its classes are the labels found."""
+    if old is not None and old.verdicts:
+        # People's votes outlive a resumed or extended build.
+        dataset = replace(dataset, verdicts=old.verdicts, info=replace(dataset.info, reviewed=old.info.reviewed))
+    folder.write(dataset, destination, overwrite=old is not None)
+    advice = advice_on_classes(dataset.info.label_space) if own_classes and dataset.boxes is None else None
+    if advice:
+        say.note(advice)
+    return replace(dataset, root=destination)
+
+
+def advice_on_classes(classes: LabelSpace) -> str | None:
+    """A line for who made a dataset whose classes are the labels found, or None where there is nothing to say.
+
+    A model answers in the dataset's classes. With one class it cannot be wrong, and with a few it is right more often
+    than among all it knows.
+
+    >>> advice_on_classes(LabelSpace.of_names("mine", ["dog", "zebra"]))
+    'a classifier chooses among these 2 classes; --label-space imagenet-vid makes it choose among 30'
+    >>> advice_on_classes(LabelSpace.of_names("mine", ["flange", "gasket"])) is None
+    True
+    """
+    wider = next((name for name in _SPACES if _has(space(name), classes)), None)
+    if len(classes) == 1:
+        way_out = f"--label-space {wider} makes it choose among {len(space(wider)):,}" if wider else "add other classes"
+        return f"with one class a classifier is never wrong; {way_out}"
+    if wider:
+        many = f"a classifier chooses among these {len(classes)} classes"
+        return f"{many}; --label-space {wider} makes it choose among {len(space(wider)):,}"
+    return None
+
+
+def _has(wide: LabelSpace, classes: LabelSpace) -> bool:
+    known = {*wide.ids, *wide.names}
+    return len(wide) > len(classes) and all(label in known for label in classes.ids)
