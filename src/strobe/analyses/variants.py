@@ -1,0 +1,262 @@
+"""The score of one model variant by variant, what searches say themselves, and means over variants."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.variants_records import (
+    LevelScore,
+    MeanScore,
+    Search,
+    SearchLevel,
+    VariantFacts,
+    VariantScore,
+)
+from strobe.core.dataset import Bools, Dataset, Floats, Ints, Variants
+from strobe.core.errors import InvalidValue, expect
+from strobe.core.estimate import Estimate
+from strobe.core.predictions import Predictions
+from strobe.core.variants import Variant, level_numbers
+from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.intervals import nothing, proportion
+from strobe.metrics.survival import alive_at, median_of
+from strobe.metrics.temporal import Survival, kaplan_meier
+
+__all__ = ["Marks", "VariantPlan"]
+
+STATUS_COUNTS = ("found", "censored", "anchor_wrong", "failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """One model's answers to a dataset with variants, right or wrong: all that scores and contrasts need.
+
+    `right` is (R,) per set row. `scored` (S,) are the sets whose anchor and members are all predicted. `wrong_at`
+    (S, K + 1) says whether a set has a wrong frame at each level number, 0 being the anchor.
+    """
+
+    model: str
+    weights: str
+    right: Bools
+    scored: Bools
+    wrong_at: Bools
+
+
+class VariantPlan:
+    """What scoring by variant needs to know of a dataset, worked out once and used for every model."""
+
+    def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
+        if dataset.variants is None:
+            raise InvalidValue(f"{dataset.name} has no variants; it is scored as a whole")
+        self.variants: Variants = dataset.variants
+        self.dataset, self.options = dataset, options
+        sets = dataset.sets
+        self.level: NDArray[np.int64] = dataset.row_levels()
+        self.row_variant: Ints = sets.variant[sets.set]
+        self.cluster: Ints = dataset.video_of_set
+        self.start: Ints = np.searchsorted(sets.set, np.arange(len(sets)))
+        self.seen_up_to: Floats = np.maximum.reduceat(np.abs(sets.distance), self.start)
+        n_levels = dataset.info.k + 1
+        self.members: NDArray[np.int64] = np.zeros((len(sets), n_levels), dtype=np.int64)
+        np.add.at(self.members, (sets.set, self.level), ~sets.is_anchor)
+
+    @cached_property
+    def bootstrap(self) -> Bootstrap:
+        """The draws of sources, one matrix for all models, variants and contrasts."""
+        return Bootstrap(self.cluster, replicates=self.options.draws, seed=self.options.seed)
+
+    def facts(self) -> tuple[VariantFacts, ...]:
+        """The variants as results.json has them."""
+        many = np.bincount(self.dataset.sets.variant, minlength=len(self.variants)).tolist()
+        return tuple(
+            VariantFacts(
+                variant=one.variant,
+                fields={name: _plain(value) for name, value in one.fields.items()},
+                target=one.target.name if one.target else None,
+                axis=one.axis,
+                unit=one.unit,
+                ordered=one.ordered,
+                levels=one.levels,
+                role=one.role,
+                estimated=one.estimated,
+                n_sets=n,
+            )
+            for one, n in zip(self.variants, many, strict=True)
+        )
+
+    def present(self) -> Iterator[tuple[int, Variant]]:
+        """The variants that have a set, with their rows."""
+        held = set(self.dataset.sets.variant.tolist())
+        return ((row, one) for row, one in enumerate(self.variants) if row in held)
+
+    def is_searched(self, row: int) -> bool:
+        """Whether any set of the variant is a search, not a plain set of members."""
+        sets = self.dataset.sets
+        return bool((sets.status[sets.variant == row] != "complete").any())
+
+    # -- one model -----------------------------------------------------------------------------------------------
+
+    def mark(self, predictions: Predictions, *, weights: str = "") -> Marks:
+        """Judge a model's predictions; `weights` is the digest of its weights, where known."""
+        frames, sets = len(self.dataset.frames), self.dataset.sets
+        expect(len(predictions.label) == frames, "predictions", f"one per frame ({frames})", len(predictions.label))
+        right = self.dataset.right_rows(predictions.label)
+        scored = np.logical_and.reduceat(predictions.scored[sets.frame], self.start)
+        wrong_at = np.zeros(self.members.shape, dtype=bool)
+        np.logical_or.at(wrong_at, (sets.set, self.level), ~right)
+        return Marks(model=predictions.model, weights=weights, right=right, scored=scored, wrong_at=wrong_at)
+
+    def upto(self, marks: Marks, row: int) -> Bools:
+        """Which sets are right at the anchor and within each level number, (S, K + 1).
+
+        Levels without an order hold only themselves.
+        """
+        if self.variants.ordered[row]:
+            return np.logical_and.accumulate(~marks.wrong_at, axis=1)
+        return np.asarray(~marks.wrong_at & ~marks.wrong_at[:, :1])
+
+    def score(self, marks: Marks) -> tuple[VariantScore, ...]:
+        """The model on every variant that has a set."""
+        return tuple(self._score(marks, row, one) for row, one in self.present())
+
+    def _score(self, marks: Marks, row: int, one: Variant) -> VariantScore:
+        sets = self.dataset.sets
+        mine = sets.variant == row
+        use = mine & marks.scored
+        orig, within = ~marks.wrong_at[:, 0], self.upto(marks, row)
+        in_set = use[sets.set] & ~sets.is_anchor
+        levels = []
+        for number, level in enumerate(one.levels, start=1):
+            at = in_set & (self.level == number)
+            levels.append(
+                LevelScore(
+                    level=level,
+                    at=self._share(marks.right[at], self.cluster[sets.set[at]], "no member lies at this level"),
+                    upto=self._share(within[use, number], self.cluster[use], "no set is predicted whole"),
+                    given=self._share(within[use & orig, number], self.cluster[use & orig], "no anchor is right"),
+                )
+            )
+        is_target = one.target is not None and one.target.is_model(marks.model, marks.weights)
+        found = in_set & (sets.status == "found")[sets.set]
+        reproduced = fooled = None
+        if self.is_searched(row):
+            if is_target:
+                reproduced = self._share(~marks.right[found], self.cluster[sets.set[found]], "nothing was found")
+            else:
+                found &= orig[sets.set]
+                none = "nothing was found on a picture this model gets right"
+                fooled = self._share(~marks.right[found], self.cluster[sets.set[found]], none)
+        return VariantScore(
+            variant=one.variant,
+            n_sets=int(use.sum()),
+            unscored_sets=int((mine & ~marks.scored).sum()),
+            acc_orig=self._share(orig[use], self.cluster[use], "no set is predicted whole"),
+            levels=tuple(levels),
+            first_failure=self._first_failure(marks, row, use & orig, is_target) if one.ordered else None,
+            is_target=is_target,
+            reproduced=reproduced,
+            fooled=fooled,
+        )
+
+    def _share(self, right: Bools, cluster: Ints, empty: str) -> Estimate:
+        return proportion(right, cluster, interval=self.options.interval) if right.size else nothing(empty)
+
+    def _first_failure(self, marks: Marks, row: int, use: Bools, is_target: bool) -> Survival:
+        """Right-anchor sets: the smallest wrong |distance|, else censored where the set or its search ended.
+
+        A search against another model says nothing of this one: there a set ends with its last member.
+        """
+        sets = self.dataset.sets
+        first = np.full(len(sets), np.inf)
+        wrong = ~marks.right
+        np.minimum.at(first, sets.set[wrong], np.abs(sets.distance[wrong]))
+        foreign = self.is_searched(row) and not is_target
+        ended = np.where(np.isfinite(sets.reach) & (not foreign), sets.reach, self.seen_up_to)
+        event = np.isfinite(first[use])
+        time = np.where(event, first[use], ended[use])
+        return kaplan_meier(time, event, self.cluster[use], interval=self.options.interval)
+
+    # -- over variants -------------------------------------------------------------------------------------------
+
+    def means(self, marks: Marks) -> tuple[MeanScore, ...]:
+        """The mean over variants at each level they share, axis by axis; at least two variants make a mean."""
+        rows = [(row, one) for row, one in self.present() if one.role == "same" and not self.is_searched(row)]
+        scales = dict.fromkeys((one.axis, one.unit) for _, one in rows)
+        out = []
+        for axis, unit in scales:
+            mine = [(row, one) for row, one in rows if (one.axis, one.unit) == (axis, unit) and one.ordered]
+            for level in sorted({level for _, one in mine for level in one.levels}):
+                there = [(row, one.levels.index(level) + 1) for row, one in mine if level in one.levels]
+                if len(there) > 1:
+                    at, upto = self._mean_at(marks, there), self._mean_upto(marks, there)
+                    out.append(MeanScore(axis=axis, unit=unit, level=level, at=at, upto=upto))
+        return tuple(out)
+
+    def _mean_at(self, marks: Marks, there: list[tuple[int, int]]) -> Estimate:
+        sets = self.dataset.sets
+        top, bottom = [], []
+        for row, number in there:
+            use = marks.scored & (sets.variant == row)
+            good = (self.level == number) & ~sets.is_anchor & marks.right
+            top.append(np.where(use, np.bincount(sets.set[good], minlength=len(sets)), 0))
+            bottom.append(np.where(use, self.members[:, number], 0))
+        return self._mean(top, bottom)
+
+    def _mean_upto(self, marks: Marks, there: list[tuple[int, int]]) -> Estimate:
+        use = [marks.scored & (self.dataset.sets.variant == row) for row, _ in there]
+        within = [self.upto(marks, row)[:, number] for row, number in there]
+        return self._mean([mine & right for mine, right in zip(use, within, strict=True)], use)
+
+    def _mean(self, top: list[NDArray[Any]], bottom: list[NDArray[Any]]) -> Estimate:
+        """The mean of shares; variants without anything at the level are left out, in a draw too."""
+        kept = [(a, b) for a, b in zip(top, bottom, strict=True) if b.sum()]
+        if not kept:
+            return nothing("no member lies at this level")
+        value = float(np.mean([a.sum() / b.sum() for a, b in kept]))
+        draws = self.bootstrap
+        if draws.replicates == 0 or draws.n_clusters == 1:
+            return draws.estimate(value, np.empty(0), n=len(kept))
+        shares = np.stack([draws.ratio(a, b) for a, b in kept])
+        some = ~np.isnan(shares).all(axis=0)
+        return draws.estimate(value, np.nanmean(shares[:, some], axis=0), n=len(kept))
+
+    # -- searches ------------------------------------------------------------------------------------------------
+
+    def searches(self) -> tuple[Search, ...]:
+        """What the searches say of themselves: every variant with a set that is not merely complete."""
+        return tuple(self._search(row, one) for row, one in self.present() if self.is_searched(row))
+
+    def _search(self, row: int, one: Variant) -> Search:
+        sets = self.dataset.sets
+        mine = sets.variant == row
+        ran = mine & sets.is_searched
+        counts = {status: int((sets.status[mine] == status).sum()) for status in STATUS_COUNTS}
+        time, event, cluster = sets.reach[ran], (sets.status == "found")[ran], self.cluster[ran]
+        curve = kaplan_meier(time, event, cluster, interval=self.options.interval)
+        number = level_numbers(time, one.levels)
+        levels = tuple(
+            SearchLevel(
+                level=level,
+                found=int((event & (number <= place)).sum()),
+                searched=int(((event & (number <= place)) | (time * (1 + 1e-6) >= level)).sum()),
+                alive=alive_at(curve, level, cluster, interval=self.options.interval),
+            )
+            for place, level in enumerate(one.levels, start=1)
+        )
+        return Search(
+            variant=one.variant,
+            target=one.target.name if one.target else None,
+            n=sum(counts.values()),
+            median=median_of(curve),
+            levels=levels,
+            **counts,
+        )
+
+
+def _plain(value: object) -> str | float | bool | None:
+    return value if value is None or isinstance(value, str | float | int | bool) else str(value)

@@ -1,0 +1,162 @@
+"""Contrasts: two variants under one model, two models on one variant, one search against two targets.
+
+All are paired by picture (the group of a set), and what is resampled is the anchor's source.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from strobe.analyses.variants import Marks, VariantPlan
+from strobe.analyses.variants_records import Contrast
+from strobe.core.dataset import Bools, Ints
+from strobe.core.estimate import Estimate
+from strobe.core.variants import ANCHOR, Variant
+from strobe.metrics.bootstrap import Bootstrap, too_few
+from strobe.metrics.contrasts import paired_ratio, paired_test, ratio_bounds
+from strobe.metrics.intervals import ONE_VIDEO, nothing
+from strobe.metrics.paired import holm
+
+__all__ = ["contrasts"]
+
+Kind = Literal["variants", "models", "targets"]
+
+_NO_PAIR = "no picture has both"
+
+
+def contrasts(plan: VariantPlan, models: Sequence[Marks]) -> tuple[Contrast, ...]:
+    """Every contrast the dataset calls for, p-values corrected by Holm over those of one kind.
+
+    Where variants stand each for themselves: every plain variant against the anchors and against every other, at the
+    highest level both have. Every pair of models on every plain variant, at its highest level. Every pair of searches
+    that differ in nothing but their target, as the ratio of the distances they needed.
+    """
+    out: list[Contrast] = []
+    for found in (_of_variants(plan, models), _of_models(plan, models), _of_targets(plan)):
+        family = list(found)
+        corrected = iter(holm([one.p for one in family if one.p is not None]))
+        out += [replace(one, p_holm=None if one.p is None else next(corrected)) for one in family]
+    return tuple(out)
+
+
+def _plain_variants(plan: VariantPlan) -> list[tuple[int, Variant]]:
+    return [(row, one) for row, one in plan.present() if one.levels and not plan.is_searched(row)]
+
+
+def _of_variants(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[Contrast]:
+    rows = _plain_variants(plan)
+    if plan.dataset.info.combine == "worst" or len(plan.variants) == 1:
+        return
+    for marks in models:
+        for row, one in rows:
+            b_set, b = _at(plan, marks, row, len(one.levels))
+            yield _difference(
+                plan, ~marks.wrong_at[b_set, 0], b, b_set, a=ANCHOR, b=one.variant, held=marks.model,
+                of="variants", level=one.levels[-1],
+            )  # fmt: skip
+        for (row_a, one), (row_b, two) in combinations(rows, 2):
+            common = sorted(set(one.levels) & set(two.levels))
+            if not common:
+                continue
+            level = common[-1]
+            a_set, a = _at(plan, marks, row_a, one.levels.index(level) + 1)
+            b_set, b = _at(plan, marks, row_b, two.levels.index(level) + 1)
+            in_a, in_b = _pairs(plan, a_set, b_set)
+            yield _difference(
+                plan, a[in_a], b[in_b], a_set[in_a], a=one.variant, b=two.variant, held=marks.model, of="variants",
+                level=level,
+            )  # fmt: skip
+
+
+def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[Contrast]:
+    for row, one in _plain_variants(plan):
+        for first, second in combinations(models, 2):
+            a_set, a = _at(plan, first, row, len(one.levels))
+            b_set, b = _at(plan, second, row, len(one.levels))
+            both, in_a, in_b = np.intersect1d(a_set, b_set, return_indices=True)
+            yield _difference(
+                plan, a[in_a], b[in_b], both, a=first.model, b=second.model, held=one.variant, of="models",
+                level=one.levels[-1],
+            )  # fmt: skip
+
+
+def _of_targets(plan: VariantPlan) -> Iterator[Contrast]:
+    sets = plan.dataset.sets
+    rows = [(row, one) for row, one in plan.present() if one.target is not None and plan.is_searched(row)]
+    for (row_a, one), (row_b, two) in combinations(rows, 2):
+        if _but_target(one) != _but_target(two):
+            continue
+        a_set = np.flatnonzero((sets.variant == row_a) & sets.is_searched)
+        b_set = np.flatnonzero((sets.variant == row_b) & sets.is_searched)
+        in_a, in_b = _pairs(plan, a_set, b_set)
+        yield _ratio(plan, a_set[in_a], b_set[in_b], a=one.variant, b=two.variant)
+
+
+def _but_target(one: Variant) -> tuple[object, ...]:
+    own = {name: value for name, value in one.fields.items() if name != "target"}
+    return (sorted(map(repr, own.items())), one.axis, one.unit, one.role)
+
+
+def _at(plan: VariantPlan, marks: Marks, row: int, number: int) -> tuple[Ints, Bools]:
+    """The scored sets of a variant with a member at a level, and whether all those members are right."""
+    there = np.flatnonzero((plan.dataset.sets.variant == row) & marks.scored & (plan.members[:, number] > 0))
+    return there, ~marks.wrong_at[there, number]
+
+
+def _pairs(plan: VariantPlan, a_set: Ints, b_set: Ints) -> tuple[Ints, Ints]:
+    """Where the sets of one picture stand in both lists; a variant has one set for each."""
+    group = plan.dataset.sets.group.astype(str)
+    _, in_a, in_b = np.intersect1d(group[a_set], group[b_set], return_indices=True)
+    order = np.argsort(in_a)
+    return in_a[order], in_b[order]
+
+
+def _difference(
+    plan: VariantPlan, a_right: Bools, b_right: Bools, sets: Ints, *, of: Kind, a: str, b: str, held: str, level: float
+) -> Contrast:
+    blank = Contrast(
+        of=of, a=a, b=b, held=held, form="difference", level=level, n=len(sets), only_a=0, only_b=0,
+        value=nothing(_NO_PAIR), test="none", p=None, p_holm=None,
+    )  # fmt: skip
+    if not len(sets):
+        return blank
+    gap = a_right.astype(np.int64) - b_right.astype(np.int64)
+    tested = paired_test(gap, plan.cluster[sets])
+    return replace(
+        blank, value=_mean(plan, gap, sets), only_a=tested.only_a, only_b=tested.only_b, test=tested.test, p=tested.p
+    )
+
+
+def _mean(plan: VariantPlan, gap: Ints, sets: Ints) -> Estimate:
+    """The mean gap with its interval from the draws all figures share; few or one source is said of these sets."""
+    everywhere, use = np.zeros(len(plan.cluster)), np.zeros(len(plan.cluster), dtype=bool)
+    everywhere[sets], use[sets] = gap, True
+    n_sources = len(np.unique(plan.cluster[sets]))
+    found = plan.bootstrap.mean(everywhere, use=use)
+    if n_sources == 1:
+        return replace(found, low=None, high=None, reason=ONE_VIDEO)
+    return found if found.low is None else replace(found, reason=too_few(n_sources))
+
+
+def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str) -> Contrast:
+    """The distances two searches of the same pictures needed, a over b; its test is of which needed more."""
+    sets = plan.dataset.sets
+    blank = Contrast(
+        of="targets", a=a, b=b, held=None, form="ratio", level=None, n=len(a_set), only_a=0, only_b=0,
+        value=nothing(_NO_PAIR), test="none", p=None, p_holm=None,
+    )  # fmt: skip
+    if not len(a_set):
+        return blank
+    found = sets.status == "found"
+    least, most = ratio_bounds(sets.reach[a_set], found[a_set], sets.reach[b_set], found[b_set])
+    more = (least > 1).astype(np.int64) - (most < 1).astype(np.int64)
+    cluster = plan.cluster[a_set]
+    tested = paired_test(more, cluster)
+    draws = Bootstrap(cluster, replicates=plan.options.draws, seed=plan.options.seed)
+    return replace(
+        blank, value=paired_ratio(least, most, draws), only_a=tested.only_a, only_b=tested.only_b,
+        test=tested.test.replace("exact McNemar", "exact sign test"), p=tested.p,
+    )  # fmt: skip

@@ -1,0 +1,107 @@
+"""One set per picture: the view of a dataset with variants that everything made for single sets can score."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from strobe.core.dataset import Bools, Dataset, Floats, Ints, Sets, Variants
+from strobe.core.variants import Variant
+
+__all__ = ["WORST", "overall"]
+
+WORST = "worst"
+"""The name of the one variant of a merged view."""
+
+
+def overall(dataset: Dataset) -> Dataset:
+    """The dataset with one set per picture.
+
+    Under `worst` the sets of a group are merged over all variants but controls, and k counts the levels they share.
+    Under `each` no worst means anything: the distinct anchors are left, at k = 0. A dataset without variants, or with
+    one, is its own view. Frames keep their rows, so that predictions fit.
+    """
+    if dataset.variants is None or len(dataset.variants) == 1:
+        return dataset
+    return _merged(dataset, dataset.variants) if dataset.info.combine == "worst" else _anchors(dataset)
+
+
+def _merged(dataset: Dataset, variants: Variants) -> Dataset:
+    sets = dataset.sets
+    in_worst = variants.is_same[sets.variant]
+    # Groups in the order in which their first set stands.
+    names, first = np.unique(sets.group[in_worst].astype(str), return_index=True)
+    order = np.argsort(first, kind="stable")
+    place = np.empty(len(names), dtype=np.int64)
+    place[order] = np.arange(len(names))
+    group = np.full(len(sets), -1, dtype=np.int64)
+    group[in_worst] = place[np.unique(sets.group[in_worst].astype(str), return_inverse=True)[1]]
+    rows = np.flatnonzero(in_worst[sets.set])
+    row_group = group[sets.set[rows]]
+    # A frame that stands in several sets of a group counts once, as near as it comes; the first anchor stays one.
+    rank = np.lexsort((rows, ~sets.is_anchor[rows], np.abs(sets.distance[rows]), sets.frame[rows], row_group))
+    rows, row_group = rows[rank], row_group[rank]
+    fresh = np.ones(len(rows), dtype=bool)
+    fresh[1:] = (row_group[1:] != row_group[:-1]) | (sets.frame[rows[1:]] != sets.frame[rows[:-1]])
+    rows, row_group = rows[fresh], row_group[fresh]
+    rank = np.lexsort((rows, sets.distance[rows], row_group))
+    rows, row_group = rows[rank], row_group[rank]
+    one = variants[int(np.flatnonzero(variants.is_same)[0])]
+    scale = Variant(variant=WORST, axis=one.axis, unit=one.unit, levels=one.levels)
+    return replace(
+        dataset,
+        info=replace(dataset.info, combine="each", axis=one.axis, k=len(one.levels)),
+        sets=Sets(
+            set_id=names[order].astype(object),
+            set=row_group,
+            frame=sets.frame[rows],
+            distance=sets.distance[rows],
+            is_anchor=_first_anchor(sets.is_anchor[rows], row_group, rows),
+            reach=_least_reach(dataset, group, len(names)),
+        ),
+        hints=None,
+        verdicts=(),
+        variants=Variants.of([scale]),
+    )
+
+
+def _first_anchor(is_anchor: Bools, group: Ints, rows: Ints) -> Bools:
+    """One anchor for each group: the one whose row comes first; others stay as members at distance 0."""
+    out = np.zeros(len(is_anchor), dtype=bool)
+    at = np.flatnonzero(is_anchor)
+    at = at[np.lexsort((rows[at], group[at]))]
+    out[at[np.unique(group[at], return_index=True)[1]]] = True
+    return out
+
+
+def _least_reach(dataset: Dataset, group: Ints, n_groups: int) -> Floats:
+    """How far all of a group's sets went, where one of them says how far it went; else NaN."""
+    sets = dataset.sets
+    seen = np.zeros(len(sets))
+    np.maximum.at(seen, sets.set, np.abs(sets.distance))
+    went = np.where(np.isfinite(sets.reach), sets.reach, seen)
+    least = np.full(n_groups, np.inf)
+    said = np.zeros(n_groups, dtype=bool)
+    use = group >= 0
+    np.minimum.at(least, group[use], went[use])
+    np.logical_or.at(said, group[use], np.isfinite(sets.reach[use]))
+    return np.where(said, least, np.nan)
+
+
+def _anchors(dataset: Dataset) -> Dataset:
+    sets = dataset.sets
+    first = np.sort(np.unique(sets.anchor_frame, return_index=True)[1])
+    n = len(first)
+    return replace(
+        dataset,
+        info=replace(dataset.info, k=0, combine="each"),
+        sets=Sets(
+            set_id=sets.set_id[first],
+            set=np.arange(n),
+            frame=sets.anchor_frame[first],
+            distance=np.zeros(n),
+            is_anchor=np.ones(n, dtype=bool),
+        ),
+        hints=None,
+        verdicts=(),
+        variants=None,
+    )

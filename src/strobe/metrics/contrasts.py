@@ -1,0 +1,94 @@
+"""Two conditions on the same pictures: the test of a difference, and the ratio of distances not all known."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
+from strobe.metrics.bootstrap import METHOD, SWITCHED_OFF, Bootstrap, too_few
+from strobe.metrics.intervals import ONE_VIDEO, nothing
+from strobe.metrics.paired import mcnemar, sign_flip
+
+__all__ = ["PairedTest", "paired_ratio", "paired_test", "ratio_bounds"]
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedTest:
+    """Pairs in which one side alone is ahead, and the p-value of the test that was made."""
+
+    only_a: int
+    only_b: int
+    test: str
+    p: float
+
+
+def paired_test(gap: Ints, cluster: Ints) -> PairedTest:
+    """The test of paired differences of −1, 0 and 1, (N,): exact McNemar, or sign flips of sources that hold several.
+
+    >>> paired_test(np.array([1] * 9 + [-1]), np.arange(10)).test
+    'exact McNemar'
+    """
+    expect(gap.shape == cluster.shape and gap.size > 0, "gap", "one per cluster entry, not empty", gap.shape)
+    only_a, only_b = int((gap > 0).sum()), int((gap < 0).sum())
+    _, place = np.unique(cluster, return_inverse=True)
+    if int(place.max()) + 1 == gap.size:
+        return PairedTest(only_a=only_a, only_b=only_b, test="exact McNemar", p=mcnemar(only_a, only_b))
+    p = sign_flip(np.bincount(place, weights=gap).astype(np.int64))
+    return PairedTest(only_a=only_a, only_b=only_b, test="source-level sign-flip", p=p)
+
+
+def ratio_bounds(a: Floats, a_found: Bools, b: Floats, b_found: Bools) -> tuple[Floats, Floats]:
+    """The least and the most a/b can be, (N,), where a distance that was not found is only known to be larger.
+
+    >>> least, most = ratio_bounds(np.array([2.0, 4.0]), np.array([True, False]), np.ones(2), np.array([True, True]))
+    >>> least.tolist(), most.tolist()
+    ([2.0, 4.0], [2.0, inf])
+    """
+    ratio = np.divide(a, b, out=np.full(a.shape, np.inf), where=b > 0)
+    return np.where(b_found & (b > 0), ratio, 0.0), np.where(a_found, ratio, np.inf)
+
+
+def paired_ratio(least: Floats, most: Floats, draws: Bootstrap) -> Estimate:
+    """The median of paired ratios known within bounds, with its interval from resampled sources.
+
+    The value is given where the bounds leave no doubt of it. The interval runs from the lower quantile of the least to
+    the upper quantile of the most that each draw's median can be.
+
+    >>> values = np.array([1.0, 2.0, 3.0])
+    >>> paired_ratio(values, np.array([1.0, 2.0, np.inf]), Bootstrap(np.arange(3), replicates=0)).value
+    2.0
+    """
+    expect(least.shape == most.shape == draws.place.shape, "least", "one per most and cluster entry", least.shape)
+    down, up = float(np.median(least)), float(np.median(most))
+    n = len(least)
+    if down != up or not np.isfinite(up):
+        top = f"and {up:g}" if np.isfinite(up) else "and no end"
+        return nothing(f"searches that found nothing leave the median between {down:g} {top}", method=METHOD)
+    if draws.n_clusters == 1:
+        return Estimate(value=down, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)
+    if draws.replicates == 0:
+        return Estimate(value=down, low=None, high=None, n=n, method=METHOD, reason=SWITCHED_OFF)
+    low = float(np.quantile(_medians(least, draws), 0.025, method="lower"))
+    high = float(np.quantile(_medians(most, draws), 0.975, method="higher"))
+    if not np.isfinite(high):
+        reason = f"its upper end lies beyond what was searched; the interval begins at {low:g}"
+        return Estimate(value=down, low=None, high=None, n=n, method=METHOD, reason=reason)
+    return Estimate(value=down, low=low, high=high, n=n, method=METHOD, reason=too_few(draws.n_clusters))
+
+
+def _medians(values: Floats, draws: Bootstrap) -> Floats:
+    """The median of `values` (N,) in each draw of sources, every source with all it holds."""
+    order = np.argsort(values, kind="stable")
+    so_far = np.cumsum(draws.weights[:, draws.place[order]], axis=1)
+    whole = so_far[:, -1:]
+    first = (so_far >= np.ceil(whole / 2)).argmax(axis=1)
+    second = (so_far >= np.floor(whole / 2) + 1).argmax(axis=1)
+    ranked = values[order]
+    return np.asarray((ranked[first] + ranked[second]) / 2)

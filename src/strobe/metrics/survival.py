@@ -1,0 +1,68 @@
+"""What a survival curve says at a level and at its middle."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
+from strobe.metrics.intervals import ONE_VIDEO, Interval, nothing, proportion
+from strobe.metrics.temporal import Survival
+
+__all__ = ["alive_at", "median_of"]
+
+Ints = NDArray[np.integer[Any]]
+
+SLACK = 1e-6
+"""An end counts at a level if it lies beyond it by less than this share, as members of sets do."""
+
+INVERTED = "kaplan-meier, inverted"
+
+
+def alive_at(curve: Survival, level: float, cluster: Ints, *, interval: Interval = "auto") -> Estimate:
+    """The share alive past `level`; null where nobody was followed so far. `cluster` (N,) is of those followed.
+
+    >>> from strobe.metrics.temporal import kaplan_meier
+    >>> time, found, video = np.array([1.0, 2.0, 3.0]), np.array([True, True, False]), np.arange(3)
+    >>> curve = kaplan_meier(time, found, video)
+    >>> [alive_at(curve, level, video).text() for level in (0.5, 1.0, 9.0)]
+    ['100.0 [29.2, 100.0]', '66.7 [9.4, 99.2]', '—']
+    """
+    if not curve.n:
+        return nothing("no search was made")
+    expect(len(cluster) == curve.n, "cluster", f"one for each of the {curve.n} followed", len(cluster))
+    ended = [row for row in curve.survival if row.distance <= level * (1 + SLACK)]
+    if len(ended) == len(curve.survival) and ended[-1].alive.value and ended[-1].distance < level * (1 - SLACK):
+        return nothing("no search went so far")
+    if ended:
+        return ended[-1].alive
+    return proportion(np.ones(curve.n, dtype=bool), cluster, interval=interval)
+
+
+def median_of(curve: Survival) -> Estimate:
+    """The distance by which half have failed, with the distances at which the curve's interval holds a half.
+
+    Null where fewer than half failed. Where the upper end was never reached there are no bounds, and the reason gives
+    the lower one.
+
+    >>> from strobe.metrics.temporal import kaplan_meier
+    >>> time = np.arange(1.0, 21.0)
+    >>> curve = median_of(kaplan_meier(time, time > 0, np.arange(20)))
+    >>> curve.value, curve.low, curve.high
+    (10.0, 6.0, 15.0)
+    """
+    if not curve.n:
+        return nothing("no search was made", method=INVERTED)
+    bounds = [(row.distance, row.alive.low, row.alive.high) for row in curve.survival]
+    low = next((at for at, down, _ in bounds if down is not None and down <= 0.5), None)
+    high = next((at for at, _, up in bounds if up is not None and up < 0.5), None)
+    lone = any(down is None for _, down, _ in bounds)
+    least = "" if low is None else f"; the interval begins at {low:g}"
+    if curve.median is None:
+        reason = f"fewer than half were found{least}"
+        return Estimate(value=None, low=None, high=None, n=curve.n, method=INVERTED, reason=reason)
+    if lone or low is None or high is None:
+        reason = ONE_VIDEO if lone else f"its upper end lies beyond what was searched{least}"
+        return Estimate(value=curve.median, low=None, high=None, n=curve.n, method=INVERTED, reason=reason)
+    return Estimate(value=curve.median, low=low, high=high, n=curve.n, method=INVERTED)
