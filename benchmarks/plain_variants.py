@@ -4,6 +4,7 @@ from collections import defaultdict
 from fractions import Fraction
 from itertools import combinations, product
 from statistics import median
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -44,7 +45,7 @@ SEARCHED = ("attack", "generator")
 
 
 @st.composite
-def datasets(draw, kind: str) -> Dataset:
+def datasets(draw: Any, kind: str) -> Dataset:
     """A few pictures of a few sources; sets are missing, members are missing, searches end in every way."""
     variants = KINDS[kind]
     made = DatasetBuilder()
@@ -57,7 +58,7 @@ def datasets(draw, kind: str) -> Dataset:
         )
         index = 0
 
-        def frame(label: int, video=video, **options) -> int:
+        def frame(label: int, video: int = video, **options: Any) -> int:
             nonlocal index
             index += 1
             return made.frame(video=video, index=index, key=f"{video}/{index}", labels=[label], **options)
@@ -85,7 +86,7 @@ def datasets(draw, kind: str) -> Dataset:
 
 
 @st.composite
-def _contents(draw, variant: Variant, *, searched: bool):
+def _contents(draw: Any, variant: Variant, *, searched: bool) -> tuple[list[float], str, float | None]:
     if not searched:
         many = [draw(st.integers(0, 2)) if draw(st.booleans()) else 1 for _ in variant.levels]
         return [level for level, n in zip(variant.levels, many, strict=True) for _ in range(n)], "complete", None
@@ -103,7 +104,7 @@ class Plain:
     """A dataset as lists of what each set holds, and one model's answers to it."""
 
     def __init__(self, data: Dataset, label: dict[str, int], seen: set[str]) -> None:
-        self.variants = {variant.variant: variant for variant in data.variants}
+        self.variants = {variant.variant: variant for variant in data.variants or ()}
         truth = {data.frame(row).id: set(data.labels_of(row)) for row in range(len(data.frames))}
         self.sets = []
         for one in data:
@@ -120,7 +121,7 @@ class Plain:
                 }
             )  # fmt: skip
 
-    def of(self, variant: str, *, scored: bool = True) -> list[dict]:
+    def of(self, variant: str, *, scored: bool = True) -> list[dict[str, Any]]:
         return [one for one in self.sets if one["variant"] == variant and (one["scored"] or not scored)]
 
     def level(self, variant: str, distance: float) -> int:
@@ -135,7 +136,7 @@ class Plain:
             if self.level(variant, distance) == number
         ]
 
-    def holds(self, one: dict, number: int) -> bool:
+    def holds(self, one: dict[str, Any], number: int) -> bool:
         """Whether a set is right at its anchor and at every member within a level."""
         ordered = self.variants[one["variant"]].ordered
         near = [
@@ -208,6 +209,10 @@ def half(ends: list[tuple[float, bool]]) -> float | None:
     return next((at for at in sorted(end for end, _ in ends) if (alive(ends, at) or 0) <= Fraction(1, 2)), None)
 
 
+Gap = tuple[float, dict[str, int], int, int, int]
+"""The level, the gap of every source, pairs, and pairs in which a or b alone is right."""
+
+
 def flipped(gaps: dict[str, int]) -> float:
     """The two-sided sign-flip test over sources by trying every choice of signs."""
     sizes, total = list(gaps.values()), abs(sum(gaps.values()))
@@ -227,9 +232,9 @@ def holm(ps: list[float]) -> list[float]:
     return out
 
 
-def differences(models: dict[str, Plain], combine: str) -> dict[tuple, tuple]:
+def differences(models: dict[str, Plain], combine: str) -> dict[tuple[str, ...], Gap]:
     """(of, a, b, held) → (level, {source: gap}, n, only_a, only_b) for every contrast of accuracies."""
-    out = {}
+    out: dict[tuple[str, ...], Gap] = {}
     plain = next(iter(models.values()))
     usable = [
         variant
@@ -257,7 +262,7 @@ def differences(models: dict[str, Plain], combine: str) -> dict[tuple, tuple]:
     return out
 
 
-def _gap(a: dict[str, bool], b: dict[str, bool], level: float, source: dict[str, str]) -> tuple:
+def _gap(a: dict[str, bool], b: dict[str, bool], level: float, source: dict[str, str]) -> Gap:
     both = a.keys() & b.keys()
     gaps: dict[str, int] = defaultdict(int)
     for group in both:

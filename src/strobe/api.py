@@ -70,8 +70,11 @@ def score(
     """Every figure of one model: attributes are Estimates, `to_json()` is its object in results.json."""
     from strobe.analyses.classification import ScoreOptions
     from strobe.analyses.classification import score as score_one
+    from strobe.analyses.variants_contrasts import ByVariant
+    from strobe.analyses.variants_view import overall
 
-    return score_one(dataset, predictions, options=ScoreOptions(k=k, interval=interval, seed=seed))
+    options = ScoreOptions(k=k, interval=interval, seed=seed)
+    return ByVariant(dataset, options).add(score_one(overall(dataset), predictions, options=options), predictions)
 
 
 def results(
@@ -100,26 +103,29 @@ def results(
     from strobe.analyses.offsets import OffsetPool
     from strobe.analyses.results import Results, Settings, dataset_facts
     from strobe.analyses.trend import fit
+    from strobe.analyses.variants_contrasts import ByVariant
+    from strobe.analyses.variants_view import overall
     from strobe.core.codec import encode
 
     expect(len(predictions) > 0, "predictions", "at least one model", 0)
-    prepared = Prepared(dataset, ScoreOptions(k=k, interval=interval, seed=seed))
+    options, whole = ScoreOptions(k=k, interval=interval, seed=seed), overall(dataset)
+    prepared, variants = Prepared(whole, options), ByVariant(dataset, options)
     pool = OffsetPool(prepared.plan)
     scores = [
-        score_one(dataset, one, prepared=prepared, pool=pool, standard=one.model in standard) for one in predictions
+        variants.add(score_one(whole, one, prepared=prepared, pool=pool, standard=one.model in standard), one)
+        for one in predictions
     ]
     missing = any(one.unscored.sets for one in scores)
-    found: dict[str, Any] = encode(
-        Results(
-            dataset=dataset_facts(dataset, k=prepared.plan.k),
-            settings=Settings(interval=interval, seed=seed, allow_missing=missing),
-            models={one.model: one for one in scores},
-            offset_error_all_models=pool.estimates(),
-            comparison=compare(dataset, scores, seed=seed),
-            trend=fit(dataset, scores, seed=seed),
-        )
+    found = Results(
+        dataset=dataset_facts(dataset, k=prepared.plan.k),
+        settings=Settings(interval=interval, seed=seed, allow_missing=missing),
+        models={one.model: one for one in scores},
+        offset_error_all_models=pool.estimates(),
+        comparison=compare(whole, scores, seed=seed),
+        trend=fit(whole, scores, seed=seed),
     )
-    return found
+    written: dict[str, Any] = encode(variants.into(found))
+    return written
 
 
 def example_dataset(*, n_videos: int = 8, k: int = 3, seed: int = 0) -> Dataset:

@@ -228,6 +228,14 @@ def test_right_rows_equals_the_plain_rule(predicted: list[int], source: str) -> 
     assert data.right_rows(np.array(predicted)).tolist() == want
 
 
+@given(st.floats(0, 20))
+def test_level_is_the_smallest_k_that_holds_the_distance(distance: float) -> None:
+    data = small()
+    level = int(replace(data, sets=replace(data.sets, distance=np.tile([-1.0, 0.0, distance], 2))).row_levels()[2])
+    assert distance <= level
+    assert level == 0 or distance > level - 1
+
+
 def test_sets_as_records_carry_what_the_tables_say() -> None:
     sets = list(small())
     assert [one.set_id for one in sets] == ["sa", "sb"]

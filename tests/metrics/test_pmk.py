@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strobe.metrics.pmk import first_wrong, levels, right_at
+from strobe.metrics.pmk import first_wrong, right_at
 
 rows = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5), st.booleans()), max_size=40)
 
@@ -25,10 +25,3 @@ def test_the_curve_never_rises(cases: list[tuple[int, int, bool]]) -> None:
     wrong = np.array([case[2] for case in cases], dtype=bool)
     counts = right_at(first_wrong(wrong, set_row, level, n_sets=5, never=6), k=5).sum(axis=0)
     assert (np.diff(counts) <= 0).all()
-
-
-@given(st.floats(-20, 20))
-def test_level_is_the_smallest_k_that_holds_the_distance(distance: float) -> None:
-    level = int(levels(np.array([distance]))[0])
-    assert abs(distance) <= level
-    assert level == 0 or abs(distance) > level - 1

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from strobe.core.codec import Count, Rule, Share, encode, written_as
+from strobe.analyses.variants_records import MeanScore, VariantScore
+from strobe.core.codec import LEFT_OUT, Count, Rule, Share, encode, written_as
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.tasks import Task
 from strobe.metrics.temporal import Survival
@@ -225,6 +226,8 @@ class ClassificationResult:
     ceiling: Ceiling | None = None
     unscored: Unscored
     bounds: Bounds | None
+    variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
+    means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
 
     def to_json(self) -> dict[str, Any]:
         """The model's object of results.json."""

@@ -12,7 +12,6 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import REPLICATES, Bootstrap
 from strobe.metrics.intervals import INTERVALS, Grouping, Interval
-from strobe.metrics.pmk import levels
 
 __all__ = ["Headline", "Pairs", "Plan", "ScoreOptions", "Strips"]
 
@@ -109,7 +108,7 @@ class Plan:
             f"at most {dataset.info.k}, the k of dataset {dataset.name}",
             self.k,
         )
-        level = levels(dataset.sets.distance)
+        level = dataset.row_levels()
         keep = level <= self.k
         self.within: Bools = keep
         if scored is not None:
@@ -226,8 +225,12 @@ class Plan:
 
     @cached_property
     def last_distance(self) -> Floats:
-        """The largest |distance| of each set's frames, (S,)."""
-        return np.asarray(np.maximum.reduceat(np.abs(self.distance), self.start))
+        """How far each set went, (S,): its reach where it says so, else the largest |distance| of its frames."""
+        seen, reach = np.maximum.reduceat(np.abs(self.distance), self.start), self.view.sets.reach
+        last = float(self.k)
+        if self.k and self.view.variants is not None:
+            last = self.view.variants.levels[0][self.k - 1]
+        return np.where(np.isfinite(reach), reach if self.k == self.dataset.info.k else np.minimum(reach, last), seen)
 
     @cached_property
     def strips(self) -> Strips | None:

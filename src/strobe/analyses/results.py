@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import ModelResult, OffsetError
 from strobe.analyses.trend import Trend
-from strobe.core.codec import Count, Rule, json_schema
+from strobe.analyses.variants_records import Contrast, Search, VariantFacts
+from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
 
@@ -21,7 +22,10 @@ SCHEMA: Literal[1] = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetFacts:
-    """What was scored; k is the one scored with."""
+    """What was scored; k is the one scored with.
+
+    `combine` is there where the dataset has variants, `kinds` (of the anchors' sources) where not all are videos.
+    """
 
     name: str
     digest: str
@@ -32,11 +36,13 @@ class DatasetFacts:
     axis: str
     label_source: Literal["frame", "anchor"]
     reviewed: Literal["none", "release", "votes"]
+    combine: Literal["each", "worst"] | None = field(default=None, metadata=LEFT_OUT)
+    kinds: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def dataset_facts(dataset: Dataset, *, k: int | None = None, digest: str | None = None) -> DatasetFacts:
     """What results.json says of the dataset; `digest` where it is already known."""
-    info = dataset.info
+    info, kinds = dataset.info, set(dataset.videos.kind[dataset.video_of_set])
     return DatasetFacts(
         name=dataset.name,
         digest=digest or dataset.digest(),
@@ -47,6 +53,8 @@ def dataset_facts(dataset: Dataset, *, k: int | None = None, digest: str | None 
         axis=info.axis,
         label_source=info.label_source,
         reviewed=info.reviewed,
+        combine=None if dataset.variants is None else info.combine,
+        kinds=None if kinds == {"video"} else tuple(sorted(kinds)),
     )
 
 
@@ -63,7 +71,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """strobe results.json: one dataset, every model scored on it, and what sets them apart."""
+    """strobe results.json: one dataset, every model scored on it, and what sets them apart.
+
+    What is said of variants, searches and contrasts is there where the dataset has variants.
+    """
 
     schema: Literal[1] = SCHEMA
     dataset: DatasetFacts
@@ -72,6 +83,9 @@ class Results:
     offset_error_all_models: tuple[OffsetError, ...] = ()
     comparison: tuple[Comparison, ...] = ()
     trend: Trend | Missing = field(default_factory=lambda: Missing("no trend was asked for"))
+    variants: tuple[VariantFacts, ...] | None = field(default=None, metadata=LEFT_OUT)
+    searches: tuple[Search, ...] | None = field(default=None, metadata=LEFT_OUT)
+    contrasts: tuple[Contrast, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def results_schema() -> dict[str, Any]:

@@ -10,21 +10,53 @@ from typing import Literal
 
 import numpy as np
 
+from strobe.analyses.classification import ClassificationScore
+from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.results import Results
 from strobe.analyses.variants import Marks, VariantPlan
 from strobe.analyses.variants_records import Contrast
-from strobe.core.dataset import Bools, Ints
+from strobe.core.dataset import Bools, Dataset, Ints
 from strobe.core.estimate import Estimate
+from strobe.core.predictions import Predictions
 from strobe.core.variants import ANCHOR, Variant
 from strobe.metrics.bootstrap import Bootstrap, too_few
 from strobe.metrics.contrasts import paired_ratio, paired_test, ratio_bounds
 from strobe.metrics.intervals import ONE_VIDEO, nothing
 from strobe.metrics.paired import holm
 
-__all__ = ["contrasts"]
+__all__ = ["ByVariant", "contrasts"]
 
 Kind = Literal["variants", "models", "targets"]
 
 _NO_PAIR = "no picture has both"
+
+
+class ByVariant:
+    """What a dataset with variants adds to the results of its models, gathered while they are scored one by one.
+
+    Without variants nothing is added.
+    """
+
+    def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
+        self._plan = None if dataset.variants is None else VariantPlan(dataset, options)
+        self._marks: list[Marks] = []
+
+    def add(
+        self, score: ClassificationScore, predictions: Predictions, *, weights: str | None = None
+    ) -> ClassificationScore:
+        """The score with the model's figures for every variant; `weights` is the digest of its weights, where known."""
+        if self._plan is None:
+            return score
+        marks = self._plan.mark(predictions, weights=weights or "")
+        self._marks.append(marks)
+        return replace(score, variants=self._plan.score(marks), means=self._plan.means(marks))
+
+    def into(self, results: Results) -> Results:
+        """The results with the variants, what their searches say, and their contrasts."""
+        if self._plan is None:
+            return results
+        found = contrasts(self._plan, self._marks)
+        return replace(results, variants=self._plan.facts(), searches=self._plan.searches(), contrasts=found)
 
 
 def contrasts(plan: VariantPlan, models: Sequence[Marks]) -> tuple[Contrast, ...]:

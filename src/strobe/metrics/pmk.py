@@ -7,20 +7,10 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import expect
 
-__all__ = ["first_wrong", "levels", "right_at"]
+__all__ = ["first_wrong", "right_at"]
 
 Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-
-def levels(distance: Floats) -> NDArray[np.int64]:
-    """The smallest whole k at which a member at this signed distance counts: ⌈|distance|⌉.
-
-    >>> levels(np.array([-3.0, 0.0, 1.5])).tolist()
-    [3, 0, 2]
-    """
-    return np.ceil(np.abs(distance)).astype(np.int64)
 
 
 def first_wrong(wrong: Bools, set_row: Ints, level: Ints, *, n_sets: int, never: int) -> NDArray[np.int32]:

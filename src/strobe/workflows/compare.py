@@ -8,6 +8,7 @@ from pathlib import Path
 from strobe.analyses.classification import ClassificationScore, Prepared, score
 from strobe.analyses.comparison import Comparison, compare
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.variants_view import overall
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
@@ -41,7 +42,7 @@ def compare_runs(
     twice = next((run for run, count in Counter(run.resolve() for run in runs).items() if count > 1), None)
     if twice is not None:
         raise StrobeError(f"the run {printable(twice)} is given twice; give each run once")
-    dataset = Opened.of_run(Run(runs[0]), moved_to=dataset_path, subset=subset).dataset
+    dataset = overall(Opened.of_run(Run(runs[0]), moved_to=dataset_path, subset=subset).dataset)
     wanted = _wanted(runs, models, [Run(run).models(dataset, allow_missing=allow_missing) for run in runs])
     if any(model.task is not Task.CLASSIFICATION for _, model in wanted):
         progress.note("detectors are compared as classifiers, by the class of their most confident box")

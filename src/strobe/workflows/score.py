@@ -15,6 +15,8 @@ from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.results import Results, Settings, dataset_facts
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.trend import fit
+from strobe.analyses.variants_contrasts import ByVariant
+from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
@@ -59,8 +61,8 @@ class ScoreRequest(FileOptions):
 
 def check_request(request: ScoreRequest, opened: Opened) -> None:
     """Refuse what cannot be scored before any model runs or any file is written."""
-    k, candidates, dataset = request.options.k, opened.candidates, opened.dataset
-    expect(k is None or k <= dataset.info.k, "k", f"at most {dataset.info.k}, the k of dataset {dataset.name}", k)
+    k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
+    expect(k is None or k <= most, "k", f"at most {most}, the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
     if request.compare_review and not candidates.verdicts:
         raise StrobeError(f"{candidates.name} has no votes, so there is no review to compare; see strobe review --help")
@@ -142,7 +144,7 @@ def score_staged(
     loading = _Loading(skip_incomplete=skip_incomplete)
     held = {task: [model for model in models if model.task is task] for task in Task}
     results = _results(opened, held[Task.CLASSIFICATION], types, loading, request, progress)
-    detectors = _detectors(opened.dataset, held[Task.DETECTION], loading, request, progress)
+    detectors = _detectors(overall(opened.dataset), held[Task.DETECTION], loading, request, progress)
     results = replace(results, models={**results.models, **detectors})
     if not results.models:
         raise StrobeError(loading.left_out[0])
@@ -186,17 +188,17 @@ def _results(
     progress: Progress,
 ) -> Results:
     scores: list[ClassificationScore] = []
-    dataset, options = opened.dataset, request.options
-    ceilings = Ceilings(dataset)
-    prepared = Prepared(dataset, options)
+    dataset, options, whole = opened.dataset, request.options, overall(opened.dataset)
+    ceilings, variants = Ceilings(whole), ByVariant(dataset, options)
+    prepared = Prepared(whole, options)
     pool = OffsetPool(prepared.plan)
     stages = _review_stages(opened.candidates, request) if request.compare_review else None
     with (progress if models else Silent()).task("scoring", len(models)) as advance:
         for model, answers in loading.each(models):
             predictions, said = cast(ClassAnswers, answers), model.facts
             model_type, standard = types.get(model.name, (said.get("model_type"), bool(said.get("standard", False))))
-            one = score(dataset, predictions, prepared=prepared, pool=pool, model_type=model_type, standard=standard)
-            one = replace(one, ceiling=ceilings.of(said))
+            one = score(whole, predictions, prepared=prepared, pool=pool, model_type=model_type, standard=standard)
+            one = variants.add(replace(one, ceiling=ceilings.of(said)), predictions, weights=said.get("weights"))
             if stages is not None:
                 found = impact(stages, predictions, seed=options.seed, replicates=options.draws)
                 one = replace(one, review_impact=found)
@@ -205,13 +207,15 @@ def _results(
     facts, settings = dataset_facts(dataset, k=prepared.plan.k if scores else None), request.settings()
     if not scores:
         return Results(dataset=facts, settings=settings, models={})
-    return Results(
-        dataset=facts,
-        settings=settings,
-        models={one.model: one for one in scores},
-        offset_error_all_models=pool.estimates(),
-        comparison=compare(dataset, scores, seed=options.seed, replicates=options.draws),
-        trend=fit(dataset, scores, seed=options.seed, replicates=options.draws),
+    return variants.into(
+        Results(
+            dataset=facts,
+            settings=settings,
+            models={one.model: one for one in scores},
+            offset_error_all_models=pool.estimates(),
+            comparison=compare(whole, scores, seed=options.seed, replicates=options.draws),
+            trend=fit(whole, scores, seed=options.seed, replicates=options.draws),
+        )
     )
 
 
