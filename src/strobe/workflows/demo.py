@@ -11,6 +11,7 @@ from strobe.build.sample import Sampling
 from strobe.core.dataset import Dataset, DatasetInfo, joined, texts
 from strobe.core.files import make_folder, write_text
 from strobe.core.labels import space
+from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.datasets import folder as dataset_folder
 from strobe.datasets.assets import COCKATOO, PHOTOS, fetch
@@ -53,6 +54,8 @@ def photo_label(name: str) -> str:
 
 def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
     """Fetch, build, simulate, predict, score, report. The same command again does only what is missing."""
+    require("efficientnet_lite_pytorch", what="the demo", extra="demo")  # said now, not after the work before it
+    require("av", what="the demo", extra="demo")
     dataset = demo_dataset(out / "dataset", options, progress)
     progress.note(f"{dataset.n_sets} sets, {len(dataset.frames)} frames; running {len(options.models)} models")
     return evaluate(

@@ -1,0 +1,236 @@
+"""Does the wheel work where we say it does? Every Python found, with the newest and the lowest versions we declare.
+
+    python scripts/matrix.py                  each Python: newest, lowest, and base alone
+    python scripts/matrix.py --short          this Python, newest: what the tests run
+    python scripts/matrix.py --torch 3.12     also the models' extra and the demo, in one cell
+    python scripts/matrix.py --wheel dist/    build the wheel there and stop
+
+For each cell: an empty environment, the wheel and its extras, and `scripts/smoke.py`, which runs every verb. The lowest
+version is the lowest that pyproject.toml allows and that has a wheel for that Python. Exits 3 where no package index is
+within reach.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+EXTRAS = ("report", "video", "review", "onnx")
+"""What a cell installs: everything that does not need torch."""
+
+QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
+
+
+class NoIndex(Exception):
+    """No package index within reach."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One environment to try: a Python, which versions, which extras."""
+
+    python: Path
+    version: str
+    pins: str
+    extras: tuple[str, ...]
+    torch: bool = False
+
+
+def project() -> dict[str, object]:
+    """The [project] table of pyproject.toml."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        found: dict[str, object] = tomllib.load(file)["project"]
+    return found
+
+
+def requirements(extras: Iterable[str]) -> list[str]:
+    """What we declare for the base and these extras, our own extras taken apart.
+
+    >>> [line for line in requirements(["postgres"]) if "psycopg" in line or "fastapi" in line]
+    ['fastapi>=0.110', 'psycopg[binary]>=3.1']
+    """
+    table = project()
+    declared, optional = table["dependencies"], table["optional-dependencies"]
+    if not isinstance(declared, list) or not isinstance(optional, dict):
+        raise TypeError("pyproject.toml: dependencies is no list, or optional-dependencies no table")
+    lines = list(declared)
+    for extra in extras:
+        for line in optional[extra]:
+            own = re.fullmatch(r"strobe-vision\[([a-z,]+)\]", line)
+            lines += requirements(own[1].split(","))[len(declared) :] if own else [line]
+    return list(dict.fromkeys(lines))
+
+
+def bounds(lines: Iterable[str]) -> dict[str, str]:
+    """The lower bound of each requirement that has one.
+
+    >>> bounds(["numpy>=1.26", "psycopg[binary]>=3.1", "lite==0.1.0", "six; platform_system != 'Windows'"])
+    {'numpy': '1.26', 'psycopg': '3.1'}
+    """
+    found = (re.match(r"([A-Za-z0-9_.-]+)(?:\[[^\]]*\])?>=([0-9][0-9.]*)", line) for line in lines)
+    return {match[1]: match[2] for match in found if match}
+
+
+def release(version: str) -> tuple[int, ...]:
+    """A version's numbers, trailing zeros left out, to compare by.
+
+    >>> release("3.9.1.post1") > release("3.9.1") and release("10.0") == release("10")
+    True
+    """
+    numbers = [int(part) for part in re.findall(r"\d+", version)]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def run(*words: object, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
+    """Run a command away from this checkout's Python path."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYENV_VERSION")}
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, env=clean, timeout=timeout)
+
+
+def pip(python: Path, *words: object) -> str:
+    """pip's output; raises NoIndex or RuntimeError with its last line."""
+    done = run(python, "-m", "pip", *words)
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()[-300:]]
+        unreachable = (
+            "Failed to establish a new connection",
+            "Temporary failure in name",
+            "ConnectionError",
+            "from versions: none",
+        )
+        if any(sign in done.stderr for sign in unreachable):
+            raise NoIndex(errors[-1])
+        raise RuntimeError(errors[-1])
+    return done.stdout
+
+
+def lowest(python: Path, lines: Iterable[str]) -> dict[str, str]:
+    """Of each requirement the lowest version we allow that has a wheel for this Python."""
+    found = {}
+    for name, bound in bounds(lines).items():
+        listed = pip(python, "index", "versions", name, "--only-binary", ":all:", *QUIET[1:])
+        versions = re.search(r"Available versions: (.*)", listed)
+        fit = [one for one in (versions[1].split(", ") if versions else []) if release(one) >= release(bound)]
+        if not fit:
+            raise RuntimeError(f"no wheel of {name}>={bound} for {python}")
+        found[name] = min(fit, key=release)
+    return found
+
+
+def pythons() -> dict[str, Path]:
+    """Every Python found that we say we support, by minor version: pyenv's and those on the PATH."""
+    least = release(str(project()["requires-python"]).removeprefix(">="))
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    candidates = [*sorted(root.glob("versions/3.*/bin/python"))]
+    candidates += [Path(at) for minor in range(least[1], 30) if (at := shutil.which(f"python3.{minor}"))]
+    found: dict[str, Path] = {}
+    for candidate in candidates:
+        done = run(candidate, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])")
+        version = done.stdout.strip()
+        if done.returncode == 0 and release(version) >= least:
+            found.setdefault(version, candidate)
+    return dict(sorted(found.items(), key=lambda item: release(item[0])))
+
+
+def build_wheel(into: Path) -> Path:
+    """The wheel, built from a copy (a build folder left in the checkout would leak into it), its content checked."""
+    with tempfile.TemporaryDirectory(prefix="strobe-wheel-") as place:
+        source = Path(place, "source")
+        shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        for name in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(ROOT / name, source / name)
+        pip(Path(sys.executable), "wheel", *QUIET, "--no-deps", "--wheel-dir", Path(place, "made"), source)
+        (made,) = Path(place, "made").glob("*.whl")
+        held = set(zipfile.ZipFile(made).namelist())
+        files = [path.relative_to(source / "src") for path in (source / "src/strobe").rglob("*") if path.is_file()]
+        if missing := [path.as_posix() for path in files if path.as_posix() not in held]:
+            raise RuntimeError(f"not in the wheel: {', '.join(missing[:10])}")
+        into.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(made, into / made.name))
+
+
+def try_cell(cell: Cell, wheel: Path) -> tuple[bool, str]:
+    """Install into an empty environment and run the smoke test; whether it passed, and what to say."""
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="strobe-matrix-") as place:
+        home = Path(place, "venv")
+        made = run(cell.python, "-m", "venv", home)
+        if made.returncode:
+            return False, made.stderr.strip()[-300:]
+        python = home / "bin" / "python"
+        target = f"strobe-vision[{','.join(cell.extras)}] @ {wheel.resolve().as_uri()}" if cell.extras else str(wheel)
+        try:
+            pins = lowest(python, requirements(cell.extras)) if cell.pins == "lowest" else {}
+            exact = [f"{name}=={version}" for name, version in pins.items()]
+            pip(python, "install", *QUIET, "--no-compile", "--prefer-binary", target, *exact)
+        except RuntimeError as error:
+            return False, f"install: {error}"
+        installed = time.perf_counter() - begin
+        done = run(python, ROOT / "scripts/smoke.py", *(["--torch"] if cell.torch else []))
+        took = f"install {installed:.0f} s, smoke {time.perf_counter() - begin - installed:.0f} s"
+        if pins:
+            took += "; " + " ".join(exact)
+        if done.returncode:
+            failed = [line.strip() for line in done.stdout.splitlines() if "FAILED" in line]
+            return False, "; ".join(failed or [done.stderr.strip()[-300:]])
+        return True, took
+
+
+def cells(options: argparse.Namespace) -> Iterator[Cell]:
+    """What to try, in the order of the table."""
+    if options.short:
+        version = "{}.{}".format(*sys.version_info)
+        yield Cell(python=Path(sys.executable), version=version, pins="newest", extras=("report", "video"))
+        return
+    for version, python in pythons().items():
+        if options.python and version not in options.python:
+            continue
+        for pins in options.pins.split(","):
+            yield Cell(python=python, version=version, pins=pins, extras=EXTRAS)
+        yield Cell(python=python, version=version, pins="newest", extras=())
+        if version == options.torch:
+            yield Cell(python=python, version=version, pins="newest", extras=("demo",), torch=True)
+
+
+def main() -> None:
+    """Print the table; exit 1 where a cell failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--short", action="store_true", help="this Python and the newest versions only")
+    parser.add_argument("--python", action="append", help="only this Python, e.g. 3.12 (repeatable)")
+    parser.add_argument("--pins", default="newest,lowest", help="newest, lowest or both")
+    parser.add_argument("--torch", metavar="PYTHON", help="one more cell there: the demo with torch")
+    parser.add_argument("--wheel", type=Path, help="build the wheel into this folder and stop")
+    options = parser.parse_args()
+    try:
+        if options.wheel:
+            print(build_wheel(options.wheel))
+            return
+        with tempfile.TemporaryDirectory(prefix="strobe-dist-") as place:
+            wheel = build_wheel(Path(place))
+            print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
+            failed = 0
+            for cell in cells(options):
+                ok, said = try_cell(cell, wheel)
+                failed += not ok
+                extras = ",".join(cell.extras) or "base"
+                print(f"{cell.version:<5} {cell.pins:<7} {extras:<25} {'ok' if ok else 'FAILED':<7} {said}", flush=True)
+    except NoIndex as error:
+        print(f"no package index within reach: {error}", file=sys.stderr)
+        sys.exit(3)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""Every verb once, as somebody who has just installed strobe would: run by the Python it was installed for.
+
+Needs the standard library and what strobe itself stands on. A verb whose extra is missing must say so in one line and
+name the extra. `--torch` runs the verbs that need torch too.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import chdir
+from importlib.util import find_spec
+from pathlib import Path
+
+MODEL = """import numpy as np
+
+def make():
+    return bright, {names!r}
+
+def bright(images):
+    return np.array([[image.mean() * (1 + i % 3) % 7 for i in range({n})] for image in images])
+"""
+
+
+class Failed(Exception):
+    """A verb did not do what it should."""
+
+
+def strobe(*words: str, code: int = 0) -> str:
+    """Run the installed command line; its output. Raises Failed on another exit code, or on a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "strobe", *words], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    if done.returncode != code or "Traceback" in done.stderr:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise Failed(f"strobe {' '.join(words)}: exit {done.returncode}, not {code}: {' '.join(last)}")
+    return done.stdout + done.stderr
+
+
+def expect(ok: bool, problem: str) -> None:
+    """Raise Failed unless ok."""
+    if not ok:
+        raise Failed(problem)
+
+
+def needs(module: str, extra: str, *words: str) -> bool:
+    """Whether the module is here; where it is not, the verb must say which extra to install."""
+    if find_spec(module) is not None:
+        return True
+    said = strobe(*words, code=2)
+    expect(f"strobe-vision[{extra}]" in said, f"strobe {words[0]} without {module} says: {said.strip()}")
+    return False
+
+
+def about() -> None:
+    """--version, --help, doctor, models."""
+    from importlib import metadata
+
+    expect(metadata.version("strobe-vision") in strobe("--version"), "--version does not say the version")
+    strobe("--help")
+    packages = json.loads(strobe("doctor", "--no-speed", "--json"))["packages"]
+    expect(any(row["package"] == "numpy" and row["version"] for row in packages), "doctor does not see numpy")
+    expect("preds" in strobe("models"), "models does not list preds:")
+    expect("resnet50" in strobe("models", "--testbed"), "models --testbed is empty")
+
+
+def synthesize() -> None:
+    """A rendered dataset, and prediction files for it from its own truth: one right, one wrong now and then."""
+    strobe("synthesize", "world", "--videos", "6", "--size", "48", "--k", "2", "-q")
+    with Path("world/truth.csv").open(encoding="utf-8", newline="") as file:
+        truth = {row["frame"]: row["label"] for row in csv.DictReader(file)}
+    names = sorted(set(truth.values()))
+    Path("right.json").write_text(json.dumps(truth), encoding="utf-8")
+    wrong = {frame: names[0] if place % 4 == 0 else label for place, (frame, label) in enumerate(truth.items())}
+    Path("wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
+    Path("model.py").write_text(MODEL.format(names=names, n=len(names)), encoding="utf-8")
+
+
+def build() -> None:
+    """A clip encoded here, built into a dataset; its frames scored."""
+    if not needs("av", "video", "build", "right.json", "nowhere", "--label", "dog"):
+        return
+    import av
+    import numpy as np
+
+    with av.open("clip.mp4", "w") as container:
+        stream = container.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 96, 64, "yuv420p"
+        for index in range(40):
+            pixels = np.full((64, 96, 3), 60, dtype=np.uint8)
+            pixels[10:40, index : index + 30] = (200, 4 * index, 90)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode(None))
+    strobe("build", "clip.mp4", "clips", "--label", "dog", "--k", "3", "-q")
+    expect(len(list(Path("clips").rglob("*.png"))) == 7, "build stored other than 7 frames")
+
+
+def simulate() -> None:
+    """A photo under a simulated camera, through H.264 where PyAV is here."""
+    import numpy as np
+    from PIL import Image
+
+    Path("photos/dog").mkdir(parents=True)
+    noise = np.random.default_rng(0).integers(0, 255, (120, 160, 3)).astype(np.uint8)
+    Image.fromarray(noise).save("photos/dog/one.png")
+    extra = ["--h264", "28"] if find_spec("av") else []
+    strobe("simulate", "photos", "shaky", "--k", "2", "--size", "64", "--label-space", "imagenet-vid", "-q", *extra)
+
+
+def inspect() -> None:
+    """What a dataset holds, and a contact sheet."""
+    strobe("inspect", "world", "--sheet", "sheet.png", "--sets", "2", "-q")
+    expect(Path("sheet.png").stat().st_size > 1000, "the contact sheet is empty")
+
+
+def exchange() -> None:
+    """Out to every format, and back in again."""
+    for form, dataset in (("coco", "world"), ("csv", "world"), ("imagenet-vid-robust", "shaky")):
+        strobe("export", dataset, form, f"as-{form}", "--media", "copy", "-q")
+    strobe("import", "imagenet-vid-robust", "as-imagenet-vid-robust", "from-release", "-q")
+    document = next(Path("as-coco").rglob("*.json"))
+    strobe("import", "coco-vid", str(document), "from-coco", "--no-media", "-q")
+    Path("frames/v1").mkdir(parents=True)
+    for place, picture in enumerate(sorted(one for one in Path("shaky/media").rglob("*") if one.is_file())):
+        shutil.copy(picture, f"frames/v1/{place:04d}{picture.suffix}")
+    Path("labels.csv").write_text("video,label\nv1,cat\n", encoding="utf-8")
+    strobe("import", "frames", "frames", "from-frames", "--labels", "labels.csv", "--k", "2", "-q")
+
+
+def measure() -> None:
+    """Predict with a plugin, score, compare; eval and the report where figures can be drawn."""
+    strobe("predict", "world", "-m", "py:model.py:make", "-o", "run-py", "-q")
+    strobe("score", "run-py", "-q")
+    strobe("score", "world", "-m", "preds:right.json", "-m", "preds:wrong.json", "-o", "run", "-q")
+    models = json.loads(Path("run/results.json").read_text(encoding="utf-8"))["models"]
+    expect(models["right"]["acc_pmk"]["value"] == 1.0, f"the truth scores {models['right']['acc_pmk']}")
+    expect(models["wrong"]["acc_pmk"]["value"] < 1.0, f"wrong answers score {models['wrong']['acc_pmk']}")
+    expect("right" in strobe("compare", "run", "-q"), "compare says nothing of the models")
+    strobe("eval", "world", "-m", "preds:right.json", "-o", "run-eval", "--no-report", "-q")
+
+
+def report() -> None:
+    """The page, with its figures inside."""
+    if not needs("matplotlib", "report", "report", "run", "-q"):
+        return
+    strobe("report", "run", "-q")
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    expect("<svg" in page and "<style" in page and len(page) > 50_000, f"the report has {len(page)} characters")
+
+
+def review() -> None:
+    """Votes in and out, the progress, and the page over HTTP."""
+    if not needs("sqlalchemy", "review", "review", "import", "world", "votes.csv"):
+        return
+    with Path("as-csv/sets.csv").open(encoding="utf-8", newline="") as file:
+        members = list(csv.DictReader(file))
+    rows = [(row["set_id"], row["frame_id"], "similar") for row in members if row["is_anchor"] == "false"]
+    with Path("votes.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("set", "frame", "decision"), *rows])
+    strobe("review", "import", "world", "votes.csv")
+    strobe("review", "status", "world")
+    strobe("review", "export", "world", "-o", "reviewed")
+    serve()
+
+
+def serve() -> None:
+    """The page and its script come over HTTP; Ctrl-C ends the server."""
+    server = subprocess.Popen(
+        [sys.executable, "-u", "-m", "strobe", "review", "serve", "world", "--port", "0", "--no-open"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        said = ""
+        for line in server.stdout or ():
+            said += line
+            if found := re.search(r"http://127\.0\.0\.1:\d+\S*", line):
+                break
+        else:
+            raise Failed(f"review serve printed no address: {said.strip()[-300:]}")
+        for _ in range(50):
+            try:
+                page = urllib.request.urlopen(found[0], timeout=10).read().decode()
+                break
+            except OSError:
+                time.sleep(0.2)
+        else:
+            raise Failed(f"nobody answers at {found[0]}")
+        expect("<html" in page, "the review page is no page")
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=30)
+
+
+def with_torch() -> None:
+    """What needs torch: a bundled classifier, a few steps of training, the detector that ships, the whole demo."""
+    strobe("train-detector", "-o", "tiny.safetensors", "--clips", "8", "--steps", "2", "--test-clips", "0", "-q")
+    strobe("eval", "world", "-m", "strobe-tiny", "-m", "strobe-tiny@tiny.safetensors", "-o", "run-tiny", "-q")
+    strobe("demo", "-q")
+
+
+def without_torch() -> None:
+    """What needs torch says so."""
+    if find_spec("torch") is None:
+        for words in (("demo", "--offline"), ("train-detector", "-o", "tiny.safetensors")):
+            expect("strobe-vision[" in strobe(*words, code=2), f"strobe {words[0]} does not say what to install")
+
+
+def main() -> None:
+    """Run every step in an empty folder; exit 1 where one failed."""
+    steps: list[Callable[[], None]] = [
+        about, synthesize, build, simulate, inspect, exchange, measure, report, review, without_torch,
+    ]  # fmt: skip
+    steps += [with_torch] if "--torch" in sys.argv else []
+    failed = []
+    os.environ.pop("PYTHONPATH", None)
+    with tempfile.TemporaryDirectory(prefix="strobe-smoke-") as place, chdir(place):
+        for step in steps:
+            begin = time.perf_counter()
+            try:
+                step()
+                said = "ok"
+            except Exception as error:
+                failed.append(step.__name__)
+                said = f"FAILED {type(error).__name__}: {error}"
+            print(f"  {step.__name__:<14} {time.perf_counter() - begin:5.1f} s  {said}", flush=True)
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
