@@ -4,13 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser
+.PHONY: help demo test quick check lint docs clean browser dist matrix
 
 help:
 	@echo "make demo   the whole way on real models and a real clip, ends in a report"
 	@echo "make test   all tests, doctests and the ring contracts"
 	@echo "make quick  the tests that take a second or less each"
 	@echo "make check  format, lint, types, contracts, tests"
+	@echo "make dist   the wheel, into dist/"
+	@echo "make matrix the wheel on every Python here, newest and lowest versions, every verb"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
 
 $(VENV)/.demo: pyproject.toml
@@ -45,6 +47,13 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 check: lint test
+
+# The short form, one environment, is among the tests (tests/test_packaging.py). MATRIX="--torch 3.12" adds the demo there.
+dist: $(VENV)/.dev
+	$(BIN)/python scripts/matrix.py --wheel dist
+
+matrix: $(VENV)/.dev
+	$(BIN)/python scripts/matrix.py $(MATRIX)
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/make_cli_reference.py

@@ -105,10 +105,9 @@ def pip(python: Path, *words: object) -> str:
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()[-300:]]
         unreachable = (
+            "NewConnectionError",
             "Failed to establish a new connection",
-            "Temporary failure in name",
-            "ConnectionError",
-            "from versions: none",
+            "Temporary failure in name resolution",
         )
         if any(sign in done.stderr for sign in unreachable):
             raise NoIndex(errors[-1])
@@ -123,10 +122,22 @@ def lowest(python: Path, lines: Iterable[str]) -> dict[str, str]:
         listed = pip(python, "index", "versions", name, "--only-binary", ":all:", *QUIET[1:])
         versions = re.search(r"Available versions: (.*)", listed)
         fit = [one for one in (versions[1].split(", ") if versions else []) if release(one) >= release(bound)]
-        if not fit:
+        for version in sorted(fit, key=release):
+            if installs(python, f"{name}=={version}"):
+                found[name] = version
+                break
+        else:
             raise RuntimeError(f"no wheel of {name}>={bound} for {python}")
-        found[name] = min(fit, key=release)
     return found
+
+
+def installs(python: Path, line: str) -> bool:
+    """Whether this version can be had here: some have a wheel themselves and stand on others that have none."""
+    try:
+        pip(python, "install", *QUIET, "--dry-run", "--only-binary", ":all:", line)
+    except RuntimeError:
+        return False
+    return True
 
 
 def pythons() -> dict[str, Path]:
@@ -174,7 +185,7 @@ def try_cell(cell: Cell, wheel: Path) -> tuple[bool, str]:
         try:
             pins = lowest(python, requirements(cell.extras)) if cell.pins == "lowest" else {}
             exact = [f"{name}=={version}" for name, version in pins.items()]
-            pip(python, "install", *QUIET, "--no-compile", "--prefer-binary", target, *exact)
+            pip(python, "install", *QUIET, "--no-compile", "--only-binary", ":all:", target, *exact)
         except RuntimeError as error:
             return False, f"install: {error}"
         installed = time.perf_counter() - begin

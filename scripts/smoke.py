@@ -158,7 +158,7 @@ def report() -> None:
 
 def review() -> None:
     """Votes in and out, the progress, and the page over HTTP."""
-    if not needs("sqlalchemy", "review", "review", "import", "world", "votes.csv"):
+    if not needs("sqlalchemy", "review", "review", "serve", "world", "--no-open"):
         return
     with Path("as-csv/sets.csv").open(encoding="utf-8", newline="") as file:
         members = list(csv.DictReader(file))

@@ -24,6 +24,8 @@ def command(speed: bool, as_json: bool) -> None:
     for row in found["packages"]:
         state = row["version"] or f"missing: {row['get']}"
         click.echo(f"  {'✓' if row['version'] else '✗'} {row['package']:<34} {state:<48} {row['for']}")
+    for row in found["too_old"]:
+        click.echo(f"  ! {row['package']} {row['version']} is older than {row['needs']}: {row['get']}")
     click.echo("Devices")
     for row in found["devices"]:
         rate = f"{row['images_per_s']:.0f} images/s ({row['network']})" if row.get("images_per_s") else row["note"]

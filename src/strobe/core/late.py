@@ -1,12 +1,13 @@
 """Late imports: heavy packages are named as text and loaded where they are needed."""
 
 import importlib
+import re
 from types import ModuleType
 from typing import Any
 
 from strobe.core.errors import MissingExtra
 
-__all__ = ["installed_version", "load", "require"]
+__all__ = ["installed_version", "load", "require", "too_old"]
 
 
 def require(module: str, *, what: str, extra: str) -> ModuleType:
@@ -30,6 +31,30 @@ def installed_version(package: str = "strobe-vision") -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def too_old() -> dict[str, str]:
+    """Installed packages older than we declare to need, by their name in lower case: the version needed."""
+    from importlib import metadata
+
+    try:
+        declared = metadata.requires("strobe-vision") or []
+    except metadata.PackageNotFoundError:
+        return {}
+    found = {}
+    for line in declared:
+        bound = re.match(r"([\w.-]+)[^>]*>=([\d.]+)", line)
+        have = installed_version(bound[1]) if bound else None
+        if bound and have and _release(have) < _release(bound[2]):
+            found[bound[1].lower()] = bound[2]
+    return found
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version, to compare by; three are enough for a lower bound."""
+    numbers = re.match(r"\d+(?:\.\d+)*", version)
+    parts = [int(part) for part in numbers[0].split(".")] if numbers else []
+    return tuple([*parts, 0, 0, 0][:3])
 
 
 def load(reference: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from strobe.core.errors import install_line
-from strobe.core.late import installed_version
+from strobe.core.late import installed_version, too_old
 
 __all__ = ["examine"]
 
@@ -56,6 +56,15 @@ def examine(*, speed: bool = True) -> dict[str, Any]:
                 "get": install_line(extra),
             }
             for package, extra, what in _PACKAGES
+        ],
+        "too_old": [
+            {
+                "package": name,
+                "version": installed_version(name),
+                "needs": least,
+                "get": f"pip install '{name}>={least}'",
+            }
+            for name, least in too_old().items()
         ],
         "devices": _devices(speed=speed),
         "places": _places(),
