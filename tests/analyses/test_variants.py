@@ -12,11 +12,11 @@ from strobe.analyses.classification import ScoreOptions, score
 from strobe.analyses.variants import VariantPlan
 from strobe.analyses.variants_contrasts import contrasts
 from strobe.analyses.variants_view import overall
+from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import DatasetInfo
 from strobe.core.estimate import Estimate
-from strobe.core.predictions import Predictions
 from strobe.datasets import folder
 from strobe.metrics.intervals import proportion
 
@@ -37,7 +37,7 @@ def studies(draw, kind: str):
         right = np.array([data.labels_of(row)[0] for row in range(n)])
         label = np.where(rng.random(n) < draw(st.sampled_from([0.5, 0.9])), right, rng.integers(0, 3, n))
         seen = rng.random(n) < draw(st.sampled_from([0.9, 1.0]))
-        models.append(Predictions.from_labels(name, np.where(seen, label, -1), scored=seen))
+        models.append(ClassAnswers.from_labels(name, np.where(seen, label, -1), scored=seen))
     return data, models
 
 
@@ -267,9 +267,9 @@ def test_a_control_is_outside_every_worst() -> None:
     view = overall(data)
     assert sorted(set(view.frames.index[view.sets.frame].tolist())) == [0, 1, 2, 3]
     wrong = np.where(np.isin(data.frames.index, (4, 5, 6)), 1, 0)
-    found = score(view, Predictions.from_labels("m", wrong), options=ScoreOptions(control_seeds=1))
+    found = score(view, ClassAnswers.from_labels("m", wrong), options=ScoreOptions(control_seeds=1))
     assert found.acc_pmk.value == 1
     plan = VariantPlan(data, OPTIONS)
-    marks = plan.mark(Predictions.from_labels("m", wrong))
+    marks = plan.mark(ClassAnswers.from_labels("m", wrong))
     assert [one.levels[-1].upto.value for one in plan.score(marks)] == [1, 0]
     assert plan.means(marks) == ()

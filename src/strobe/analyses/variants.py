@@ -17,10 +17,10 @@ from strobe.analyses.variants_records import (
     VariantFacts,
     VariantScore,
 )
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Bools, Dataset, Floats, Ints, Variants
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.estimate import Estimate
-from strobe.core.predictions import Predictions
 from strobe.core.variants import Variant, level_numbers
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.intervals import nothing, proportion
@@ -101,7 +101,7 @@ class VariantPlan:
 
     # -- one model -----------------------------------------------------------------------------------------------
 
-    def mark(self, predictions: Predictions, *, weights: str = "") -> Marks:
+    def mark(self, predictions: ClassAnswers, *, weights: str = "") -> Marks:
         """Judge a model's predictions; `weights` is the digest of its weights, where known."""
         frames, sets = len(self.dataset.frames), self.dataset.sets
         expect(len(predictions.label) == frames, "predictions", f"one per frame ({frames})", len(predictions.label))

@@ -15,9 +15,9 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results
 from strobe.analyses.variants import Marks, VariantPlan
 from strobe.analyses.variants_records import Contrast
+from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Bools, Dataset, Ints
 from strobe.core.estimate import Estimate
-from strobe.core.predictions import Predictions
 from strobe.core.variants import ANCHOR, Variant
 from strobe.metrics.bootstrap import Bootstrap, too_few
 from strobe.metrics.contrasts import paired_ratio, paired_test, ratio_bounds
@@ -42,7 +42,7 @@ class ByVariant:
         self._marks: list[Marks] = []
 
     def add(
-        self, score: ClassificationScore, predictions: Predictions, *, weights: str | None = None
+        self, score: ClassificationScore, predictions: ClassAnswers, *, weights: str | None = None
     ) -> ClassificationScore:
         """The score with the model's figures for every variant; `weights` is the digest of its weights, where known."""
         if self._plan is None:
