@@ -45,7 +45,7 @@ from strobe.models.weights import load_into, read_state
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.forward import Runner
 from strobe.predict.worker import DecodeOptions
-from strobe.runs.columns import FrameNames
+from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 
 

@@ -237,7 +237,7 @@ def test_ten_thousand_detections_in_one_frame(tmp_path, dataset):
 
 def test_brought_detections_are_kept_and_scored_again(tmp_path, dataset):
     from strobe.runs.brought import brought_files, keep_brought, read_brought
-    from strobe.runs.columns import FrameNames
+    from strobe.runs.frames import FrameNames
 
     rows = [row for row in results(dataset) if row["image_id"] != "v0/0.png"]
     path = write(tmp_path, rows)

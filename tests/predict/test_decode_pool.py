@@ -35,7 +35,7 @@ from strobe.predict.decode_pool import DecodePool, can_start_workers
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.forward import Runner
 from strobe.predict.worker import DecodeOptions
-from strobe.runs.columns import FrameNames
+from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import PredictOptions, predict
 

@@ -23,8 +23,8 @@ from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.executor import Local
 from strobe.predict.forward import Runner
 from strobe.predict.worker import DecodeOptions, Interrupted
-from strobe.runs.columns import FrameNames
 from strobe.runs.folder import Run
+from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import PredictOptions, predict
 

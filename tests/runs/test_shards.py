@@ -16,8 +16,8 @@ from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.files import read_json
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
-from strobe.runs.columns import FrameNames
 from strobe.runs.folder import Run
+from strobe.runs.frames import FrameNames, keep_frames
 from strobe.runs.shards import KEY_FACTS, ModelShards, plain_name, prediction_key, shard_models
 
 NAME = "timm:some/model"
@@ -26,7 +26,7 @@ DATASET = strobe.example_dataset(n_videos=2, k=2)  # ten frames
 
 def _store(run: Path, weights: str = "a", task: Task = Task.CLASSIFICATION, dataset: Dataset = DATASET) -> ModelShards:
     facts = dict.fromkeys(KEY_FACTS, "") | {"weights": weights}
-    return ModelShards(run, NAME, facts=facts, frames=FrameNames(dataset), task=task, n_classes=3)
+    return ModelShards(run, NAME, facts=facts, frames=FrameNames(dataset, run), task=task, n_classes=3)
 
 
 def _part(rows: list[int], *, bad: tuple[int, ...] = ()) -> tuple[Any, ClassAnswers]:
@@ -102,8 +102,11 @@ def _changed(dataset: Dataset, pixels: dict[int, str]) -> Dataset:
 
 def test_a_frame_that_was_replaced_or_came_is_missing_and_the_others_are_not(tmp_path: Path) -> None:
     before = _changed(DATASET, {})
+    keep_frames(tmp_path, before, run=tmp_path)
     _store(tmp_path, dataset=before).write(*_part([*range(10)]))
-    after = _store(tmp_path, dataset=_changed(DATASET, {4: "f" * 64}))
+    replaced = _changed(DATASET, {4: "f" * 64})
+    keep_frames(tmp_path, replaced, run=tmp_path)
+    after = _store(tmp_path, dataset=replaced)
     assert np.flatnonzero(~after.stored()[0]).tolist() == [4]
     after.write(*_part([4]))
     assert after.read().scored.all()

@@ -11,7 +11,8 @@ from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile
 from strobe.core.files import sha256_of_file
 from strobe.core.tasks import Task
-from strobe.runs.columns import BROUGHT, FrameNames, Piece, Whole, read_table, write_table
+from strobe.runs.columns import BROUGHT, Piece, Whole, read_table, write_table
+from strobe.runs.frames import FrameNames
 from strobe.runs.shards import plain_name
 
 __all__ = ["brought_files", "keep_brought", "read_brought"]
@@ -25,10 +26,10 @@ def keep_brought(
 ) -> Path:
     """Keep a model's answers, in the dataset's classes and with full precision, and with them these facts."""
     rows = np.flatnonzero(answers.scored)
-    ids, pixels = frames.columns(rows)
+    ids = {"frame_id": pa.array([frames.ids[row] for row in rows], pa.string())}
     said = {"schema": "1", "model": answers.model, "source": source.name, "sha256": sha256_of_file(source)}
     path = run / _FOLDER / f"{plain_name(answers.model)}.parquet"
-    write_table(path, ids | BROUGHT[task].columns(answers, rows) | pixels, {**said, "task": task, **facts})
+    write_table(path, ids | BROUGHT[task].columns(answers, rows), {**said, "task": task, **facts})
     return path
 
 
@@ -49,10 +50,15 @@ def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:
     return out
 
 
-def read_brought(path: Path, facts: Mapping[str, str], *, frames: FrameNames, n_classes: int) -> Answers:
-    """A kept file's answers, aligned with the dataset's frames; frames it lacks are skipped."""
+def read_brought(
+    path: Path, facts: Mapping[str, str], *, frames: FrameNames, n_classes: int, digest: str | None = None
+) -> Answers:
+    """A kept file's answers, aligned with the dataset's frames; frames it lacks are skipped.
+
+    `digest` is that of the frames it was brought for, where they may have changed since.
+    """
     table = read_table(path, hint=_AGAIN)
     whole = Whole(model=facts["model"], kind=facts.get("kind", ""), n_frames=len(frames), n_classes=n_classes)
     return BROUGHT[Task(facts.get("task", Task.CLASSIFICATION))].answers(
-        whole, [Piece(path, table, frames.places(table, whole=True))]
+        whole, [Piece(path, table, frames.places(table, digest or frames.digest))]
     )

@@ -11,49 +11,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
-from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.files import replacing
 from strobe.core.tasks import Task
 
-__all__ = ["BROUGHT", "SHARDS", "Format", "FrameNames", "Piece", "Whole", "read_table", "write_table"]
+__all__ = ["BROUGHT", "SHARDS", "Format", "Piece", "Whole", "read_table", "write_table"]
 
 Rows = NDArray[np.int64]
 Columns = dict[str, pa.Array]
-PIXELS = 16
-"""Digits of a frame's SHA-256 that are kept beside its answer: enough to see that the frame was replaced."""
-
-
-class FrameNames:
-    """A dataset's frames as stored answers name them: by id, and by their pixels."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self.digest = dataset.frames_digest()
-        self.ids = dataset.frame_ids()
-        self.keys = [str(key) for key in dataset.frames.key]
-        self._pixels = [str(sha)[:PIXELS] for sha in dataset.frames.sha256]
-        self._row = {name: row for row, name in enumerate(self.ids)}
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def columns(self, rows: Rows) -> tuple[Columns, Columns]:
-        """The names of some frames, and their pixels."""
-        ids = pa.array([self.ids[row] for row in rows], pa.string())
-        return {"frame_id": ids}, {"pixels": pa.array([self._pixels[row] for row in rows], pa.string())}
-
-    def places(self, table: pa.Table, *, whole: bool) -> Rows:
-        """The row of each stored answer, −1 where its frame is not in the dataset or has other pixels now.
-
-        A table from before pixels were kept counts only as a `whole`: made for exactly these frames.
-        """
-        found = np.array([self._row.get(name, -1) for name in table.column("frame_id").to_pylist()], dtype=np.int64)
-        if "pixels" in table.column_names:
-            kept = table.column("pixels").to_pylist()
-            same = [row >= 0 and self._pixels[row] == pixels for row, pixels in zip(found, kept, strict=True)]
-        else:
-            same = [whole] * len(found)
-        return np.where(np.array(same, dtype=bool), found, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

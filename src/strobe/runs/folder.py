@@ -20,7 +20,7 @@ from strobe.core.files import cannot_write, make_folder, read_json, write_json
 from strobe.core.late import installed_version
 from strobe.core.tasks import Task
 from strobe.runs.brought import brought_files, read_brought
-from strobe.runs.columns import FrameNames, read_table
+from strobe.runs.frames import FrameNames, keep_frames
 from strobe.runs.shards import ModelShards, facts_of, shard_models
 
 __all__ = ["SCHEMA", "Held", "Incomplete", "Run", "versions"]
@@ -44,7 +44,10 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A model a run holds answers of, and what is known of how they were made. `file` is None where it was run here."""
+    """A model a run holds answers of, and what is known of how they were made.
+
+    `file` is None where it was run here; else `frames_digest` is that of the frames it was brought for.
+    """
 
     name: str
     task: Task
@@ -54,12 +57,15 @@ class Held:
     frames: FrameNames
     allow_missing: bool = False
     file: Path | None = None
+    frames_digest: str | None = None
 
     def load(self) -> Answers:
         """Its answers; Incomplete where frames of the sets were neither answered nor found unreadable."""
         space = self.dataset.info.label_space
         if self.file is not None:
-            answers = read_brought(self.file, self.facts, frames=self.frames, n_classes=len(space))
+            answers = read_brought(
+                self.file, self.facts, frames=self.frames, n_classes=len(space), digest=self.frames_digest
+            )
         elif self.facts["label_space"] != space.digest:
             raise StrobeError(
                 f"{printable(self.name)}: the predictions in {printable(self.run)} were made for other classes than "
@@ -129,37 +135,36 @@ class Run:
     def is_on(self, dataset: Dataset) -> bool:
         """Whether this is a run on the dataset: on its very frames, or on what it was before frames came or changed.
 
-        The latter is seen by answers to frames it still has, whose pixels were kept beside them; what was brought
-        before pixels were kept cannot be told from answers to other pictures.
+        The latter is seen by frames that stayed as they were when the run was last written to.
         """
-        if self.about()["dataset"]["frames_digest"] == dataset.frames_digest():
-            return True
-        frames, columns = FrameNames(dataset), ["frame_id", "pixels"]
-        files = [read_table(path, columns, hint="remove it") for path, _ in brought_files(self.path).values()]
-        if any("pixels" not in table.column_names for table in files):
-            return False
-        shards = (read_table(path, columns, hint="remove it") for path in self.path.glob("predictions/*/*.parquet"))
-        return any((frames.places(table, whole=False) >= 0).any() for some in (files, shards) for table in some)
+        digest = self.about()["dataset"]["frames_digest"]
+        return digest == dataset.frames_digest() or bool(FrameNames(dataset, self.path).earlier.get(digest))
 
     def record(
         self, dataset: Dataset, *, path: Path, changes: Mapping[str, Any], stage: Path | None = None
     ) -> dict[str, Any]:
         """Write run.json (into `stage` where it comes in with other things), what was known before kept."""
+        before, digest = self.check(dataset), dataset.frames_digest()
+        now = brought_files(stage) if stage else {}
+        known = dict.fromkeys(brought_files(self.path), before["dataset"]["frames_digest"]) if before else {}
         content = {
-            **self.check(dataset),
+            **before,
             "schema": SCHEMA,
             "dataset": {
                 "name": dataset.name,
                 "path": str(path.resolve()),
                 "digest": dataset.digest(),
-                "frames_digest": dataset.frames_digest(),
+                "frames_digest": digest,
             },
+            "brought_for": known | before.get("brought_for", {}) | dict.fromkeys(now, digest),
             "versions": versions(),
             "command": " ".join(["strobe", *sys.argv[1:]]),
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             **changes,
         }
-        write_json(make_folder(stage or self.path) / "run.json", content)
+        folder = make_folder(stage or self.path)
+        keep_frames(folder, dataset, run=self.path)
+        write_json(folder / "run.json", content)
         return content
 
     # -- the models ----------------------------------------------------------------------------------------------
@@ -171,13 +176,15 @@ class Run:
 
         Files that are coming in with `stage` count as brought.
         """
-        frames = FrameNames(dataset)
+        frames = FrameNames(dataset, self.path)
+        brought_for = self.about().get("brought_for", {}) if self.exists else {}
 
         def held(name: str, facts: Mapping[str, Any], file: Path | None) -> Held:
             task = Task(str(facts.get("task", Task.CLASSIFICATION)))
             return Held(
                 name=name, task=task, facts=facts, run=self.path, dataset=dataset, frames=frames,
                 allow_missing=allow_missing, file=file,
+                frames_digest=None if stage and file and stage in file.parents else brought_for.get(name),
             )  # fmt: skip
 
         files = brought_files(self.path) | (brought_files(stage) if stage else {})

@@ -4,8 +4,8 @@
     predictions/<model>/model-<key>.json         the same of an earlier checkpoint under this name
     predictions/<model>/<key>-<first>-<last>.parquet
 
-The key is a digest of everything that can change a prediction but the frame, whose pixels are kept beside each answer:
-frames that come or change are predicted, the others are not predicted again. Shards of another key lie beside, unread.
+The key is a digest of everything that can change a prediction, the dataset's frames among it. Shards of another key lie
+beside, unread, unless only the frames differ: then answers to frames that stayed as they were are used.
 """
 
 import hashlib
@@ -16,19 +16,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json, write_json
 from strobe.core.tasks import Task
-from strobe.runs.columns import SHARDS, FrameNames, Piece, Rows, Whole, read_table, write_table
+from strobe.runs.columns import SHARDS, Piece, Rows, Whole, read_table, write_table
+from strobe.runs.frames import FrameNames
 
 __all__ = ["KEY_FACTS", "ModelShards", "facts_of", "plain_name", "prediction_key", "shard_models"]
 
 SCHEMA = 1
 KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode")
-"""What predictions depend on beside the frame."""
+"""What predictions depend on beside the frames."""
 
 _AGAIN = "remove it and run predict again"
 
@@ -73,17 +75,18 @@ def facts_of(run: Path, name: str) -> dict[str, Any]:
 
 
 class ModelShards:
-    """One model's shards in a run folder: those of its key, which may have come before pixels were kept."""
+    """One model's shards in a run folder."""
 
     def __init__(
         self, run: Path, name: str, *, facts: Mapping[str, Any], frames: FrameNames, task: Task, n_classes: int
     ) -> None:
         self.folder, self.name, self.task = _folder(run, name), name, task
-        held = {fact: facts[fact] for fact in KEY_FACTS}
-        self.key = prediction_key(held)
-        # Before pixels were kept, the key held the digest of all frames: such shards are good for exactly those.
-        self._old_key = prediction_key({**held, "frames_digest": frames.digest})
+        self._held = {fact: facts[fact] for fact in KEY_FACTS}
         self._frames, self._n_classes = frames, n_classes
+        self.key = self._key(frames.digest)
+
+    def _key(self, frames_digest: str) -> str:
+        return prediction_key({**self._held, "frames_digest": frames_digest})
 
     @classmethod
     def held(cls, run: Path, name: str, *, frames: FrameNames, n_classes: int) -> "ModelShards":
@@ -105,11 +108,11 @@ class ModelShards:
         (self.folder / f"model-{self.key}.json").unlink(missing_ok=True)  # an earlier checkpoint that is back
         return earlier
 
-    def _shards(self) -> Iterator[tuple[Path, bool]]:
-        """The files of this model as it is, in order of their first frame, and whether they hold for all frames."""
-        for key, whole in ((self.key, False), (self._old_key, True)):
-            for path in sorted(self.folder.glob(f"{key}-*.parquet")):
-                yield path, whole
+    def _shards(self) -> Iterator[tuple[Path, str]]:
+        """The files with answers of this model, those for the frames as they are now first, and for which frames."""
+        for digest in (self._frames.digest, *self._frames.earlier):
+            for path in sorted(self.folder.glob(f"{self._key(digest)}-*.parquet")):
+                yield path, digest
 
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
         """Which frames have an answer (F,), and how many of these answers are that the frame cannot be read.
@@ -121,25 +124,25 @@ class ModelShards:
         n_errors = 0
         for left in self.folder.glob(".*.tmp"):
             left.unlink(missing_ok=True)  # a kill in the middle of writing; we hold the lock, so nobody is at it
-        for path, whole in self._shards():
+        for path, digest in self._shards():
             try:
-                table = read_table(path, ["frame_id", "pixels", "error"], hint=_AGAIN)
+                table = read_table(path, ["frame_id", "error"], hint=_AGAIN)
                 if retry_errors and table.column("error").null_count < len(table):
                     self._drop_errors(path)
                     if not path.is_file():
                         continue
-                    table = read_table(path, ["frame_id", "pixels", "error"], hint=_AGAIN)
+                    table = read_table(path, ["frame_id", "error"], hint=_AGAIN)
             except InvalidFile:
                 path.unlink(missing_ok=True)
                 continue
-            places = self._places(path, table, whole, done)
+            places = self._places(path, table, digest, done)
             n_errors += int((places[~np.asarray(table.column("error").is_null())] >= 0).sum())
         return done, n_errors
 
-    def _places(self, path: Path, table: Any, whole: bool, done: NDArray[np.bool_]) -> Rows:
+    def _places(self, path: Path, table: Any, digest: str, done: NDArray[np.bool_]) -> Rows:
         """The row of each answer of a shard, marked as done; −1 for those that are not to be used."""
-        places = self._frames.places(table, whole=whole)
-        if whole:  # the same frames may have been predicted again while the dataset held others
+        places = self._frames.places(table, digest)
+        if digest != self._frames.digest:  # a frame may have been predicted for several states of the dataset
             places[(places >= 0) & done[places]] = -1
         rows = places[places >= 0]
         again = rows[done[rows]] if len(np.unique(rows)) == len(rows) else rows
@@ -160,13 +163,13 @@ class ModelShards:
 
     def write(self, rows: Rows, answers: Answers) -> Path:
         """Add a shard with the answers to these frames, ascending; whole or not at all."""
-        ids, pixels = self._frames.columns(rows)
+        ids = {"frame_id": pa.array([self._frames.ids[row] for row in rows], pa.string())}
         held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
         first = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
         path, again = first, 1
-        while path.exists():  # frames between these are stored already, or rows were numbered otherwise then
+        while path.exists():  # it holds frames between these
             path, again = first.with_name(f"{first.stem}-{again}.parquet"), again + 1
-        write_table(path, ids | held | pixels, {"key": self.key, "schema": str(SCHEMA)})
+        write_table(path, ids | held, {"key": self.key, "schema": str(SCHEMA)})
         return path
 
     def read(self, *, kind: str = "logits") -> Answers:
@@ -174,9 +177,9 @@ class ModelShards:
         done = np.zeros(len(self._frames), dtype=bool)
         reasons: dict[int, str] = {}
         pieces = []
-        for path, shard_whole in self._shards():
+        for path, digest in self._shards():
             table = read_table(path, hint=_AGAIN)
-            places = self._places(path, table, shard_whole, done)
+            places = self._places(path, table, digest, done)
             said = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
             reasons.update({place: reason for place, reason in said if place >= 0 and reason is not None})
             pieces.append(Piece(path, table, places))

@@ -13,8 +13,8 @@ from strobe.datasets.read_detections import Absent, BoxFormat, BoxUnits, read_de
 from strobe.datasets.read_predictions import Kind, read_predictions
 from strobe.models.asked import Asked
 from strobe.runs.brought import keep_brought
-from strobe.runs.columns import FrameNames
 from strobe.runs.folder import Run
+from strobe.runs.frames import FrameNames
 from strobe.runs.shards import shard_models
 
 __all__ = ["READERS", "FileOptions", "bring"]

@@ -24,8 +24,8 @@ from strobe.predict.engine import EngineOptions, Outcome, run_models
 from strobe.predict.forward import Runner
 from strobe.predict.worker import DecodeOptions
 from strobe.runs.brought import brought_files
-from strobe.runs.columns import FrameNames
 from strobe.runs.folder import Run
+from strobe.runs.frames import FrameNames
 from strobe.runs.shards import ModelShards
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.sources import frame_source
@@ -152,7 +152,7 @@ def _run_group(
     loaded: dict[str, Classifier | Detector] = {}
     runners: list[Runner] = []
     stores: dict[str, ModelShards] = {}
-    frames, rows = FrameNames(dataset), np.unique(dataset.sets.frame)
+    frames, rows = FrameNames(dataset, run.path), np.unique(dataset.sets.frame)
     for one in models:
         name = one.name
         try:

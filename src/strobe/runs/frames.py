@@ -1,0 +1,64 @@
+"""The frames a run's answers are about: those the dataset has now, and those it had when answers were made.
+
+    frames/<digest>.parquet     id and pixels of every frame of the dataset as it was with that frames_digest
+
+So a dataset that grew, or of which frames were replaced, is still the run's: answers to frames that stayed are used.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from strobe.core.dataset import Dataset
+from strobe.runs.columns import Rows, read_table, write_table
+
+__all__ = ["FrameNames", "keep_frames"]
+
+_FOLDER = "frames"
+_DIGITS = 16
+"""Digits of a frame's SHA-256 that are kept: enough to see that it was replaced."""
+
+
+class FrameNames:
+    """A dataset's frames as stored answers name them: by id; and which ids meant the same pixels earlier in the run."""
+
+    def __init__(self, dataset: Dataset, run: Path | None = None) -> None:
+        self.digest = dataset.frames_digest()
+        self.ids = dataset.frame_ids()
+        self.keys = [str(key) for key in dataset.frames.key]
+        self._row = {name: row for row, name in enumerate(self.ids)}
+        self.earlier = {} if run is None else self._earlier(run, pixels_of(dataset))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def _earlier(self, run: Path, pixels: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """The ids that still mean what they meant, for every earlier state of the dataset in this run."""
+        now, found = set(zip(self.ids, pixels, strict=True)), {}
+        for path in sorted((run / _FOLDER).glob("*.parquet")):
+            if path.stem != self.digest:
+                table = read_table(path, hint="remove it")
+                held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
+                found[path.stem] = frozenset(name for name, pixel in now.intersection(held))
+        return found
+
+    def places(self, table: pa.Table, digest: str) -> Rows:
+        """The row of each answer in a table made for the frames of `digest`; −1 where its frame is gone or replaced."""
+        same = self._row if digest == self.digest else self.earlier.get(digest, frozenset())
+        ids = table.column("frame_id").to_pylist()
+        return np.array([self._row.get(name, -1) if name in same else -1 for name in ids], dtype=np.int64)
+
+
+def pixels_of(dataset: Dataset) -> list[str]:
+    """What tells each frame's pixels from others'."""
+    return [str(sha)[:_DIGITS] for sha in dataset.frames.sha256]
+
+
+def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
+    """Remember the dataset's frames as they are now, in `folder`, where the run does not know them yet."""
+    name = f"{dataset.frames_digest()}.parquet"
+    if not (run / _FOLDER / name).is_file():
+        columns = {"frame_id": pa.array(dataset.frame_ids()), "pixels": pa.array(pixels_of(dataset))}
+        write_table(folder / _FOLDER / name, columns, {"schema": "1"})
