@@ -10,7 +10,7 @@ from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Box
 
-__all__ = ["SUFFIXES", "Photo", "find_photos"]
+__all__ = ["SUFFIXES", "Photo", "find_photos", "photo_files"]
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
 """Files of these endings count as photos in a folder; a file named on its own is tried whatever it is called."""
@@ -43,7 +43,7 @@ class _Rows:
 def find_photos(
     sources: Sequence[Path],
     *,
-    labels: Path | None = None,
+    labels: Path | Mapping[str, Sequence[str]] | None = None,
     label: Sequence[str] = (),
     boxes: Path | None = None,
     masks: Path | None = None,
@@ -51,16 +51,19 @@ def find_photos(
 ) -> tuple[list[Photo], LabelSpace]:
     """Every photo under the sources, sorted by name, and the space of their labels.
 
-    Labels come from a CSV (`file,label`, several rows for several right answers), else from the boxes (CSV
-    `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON), else from `label`, the classes every photo shows,
-    else from the folder below a source that a photo lies in. `masks` is a folder of PNG files named like the photos,
-    whose pixels number the objects from 1; a photo may have none. `label_space` names a shipped
-    space; without it the labels found make up a space of their own, in alphabetical order.
+    Labels come from a CSV (`file,label`, several rows for several right answers) or are given by name, else from the
+    boxes (CSV `file,label,x0,y0,x1,y1` and, optionally, `track`; or COCO JSON), else from `label`, the classes every
+    photo shows, else from the folder below a source that a photo lies in. `masks` is a folder of PNG files named like
+    the photos, whose pixels number the objects from 1; a photo may have none. `label_space` names a shipped space;
+    without it the labels found make up a space of their own, in alphabetical order.
     """
-    files = _files(sources)
-    label_rows = _read_rows(labels, ("file", "label"), files) if labels else None
+    files = photo_files(sources)
+    given = labels if isinstance(labels, Mapping) else {}
+    label_rows = _read_rows(labels, ("file", "label"), files) if isinstance(labels, Path) else None
     box_rows = _read_box_rows(boxes, files) if boxes else None
-    named = {name: _label_names(name, path, label_rows, box_rows, label) for name, path in files.items()}
+    named = {
+        name: given.get(name) or _label_names(name, path, label_rows, box_rows, label) for name, path in files.items()
+    }
     masked = _masks_of(files, masks) if masks else {}
     found = {label for group in named.values() for label in group}
     if box_rows:
@@ -79,7 +82,8 @@ def find_photos(
     return photos, chosen
 
 
-def _files(sources: Sequence[Path]) -> dict[str, Path]:
+def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
+    """The photos among the sources by their name in the dataset."""
     found: dict[str, Path] = {}
     for source in sources:
         if source.is_dir():

@@ -189,6 +189,70 @@ def coco_vid(
 
 
 @command.command(
+    "photos",
+    short_help="Labelled stills: class folders, a CSV, or ILSVRC's validation images.",
+    epilog="Example: strobe import photos ILSVRC2012_val/ data/val --media link",
+)
+@click.option("--labels", type=_FILE, help="CSV file,label; several rows for a photo with several right answers.")
+@click.option("--label", multiple=True, help="A class that every photo shows; repeatable.")
+@click.option("--boxes", type=_FILE, help="CSV file,label,x0,y0,x1,y1 or COCO JSON: detectors can be scored too.")
+@_space
+@_format()
+def photos(
+    src: Path, dst: Path, labels: Path | None, label: tuple[str, ...], boxes: Path | None, label_space: str | None,
+    how: "Bring",
+) -> "Imported":  # fmt: skip
+    """Stills, each a set of its own (k = 0): SRC/<class>/<file> by name or WordNet id, or a flat folder with --labels.
+
+    ILSVRC's validation images are known by their names; LOC_val_solution.csv, a list of WordNet ids
+    (…synset_labels.txt), or the devkit's ground truth and meta.mat below SRC say what they show.
+    """
+    from strobe.workflows.import_dataset import PhotoFiles, from_photos
+
+    files = PhotoFiles(labels=labels, label=label, boxes=boxes, label_space=label_space)
+    return from_photos(src, dst, files=files, how=how)
+
+
+def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001
+    """`1-5` or `1,3,5` as numbers."""
+    try:
+        parts = [part.partition("-") for part in text.split(",")]
+        return tuple(n for low, dash, high in parts for n in range(int(low), int(high if dash else low) + 1))
+    except ValueError as error:
+        raise click.BadParameter(f"expected 1-5 or 1,3,5, got {printable(text)!r}") from error
+
+
+@command.command(
+    "imagenet-c",
+    short_help="ImageNet-C and CIFAR-10-C: corrupted pictures and their clean originals.",
+    epilog="Example: strobe import imagenet-c imagenet-c/ data/c --clean ILSVRC2012_val/ --corruption fog --media link",
+)
+@click.option("--clean", type=_FILE, required=True, help="Folder <class>/<file> of the clean pictures, or their .npy.")
+@click.option("--corruption", multiple=True, help="Only this one; repeatable. Default: all that are there.")
+@click.option(
+    "--severity", default="1-5", show_default=True, callback=_severities, help="Which severities, e.g. 1-5 or 1,3,5."
+)
+@click.option("--pictures", type=int, help="At most so many pictures, drawn by --seed.")
+@click.option("--classes", help="Names of the classes of labels.npy, comma-separated. Default: CIFAR-10's.")
+@_space
+@seed_option
+@_format()
+def imagenet_c(
+    src: Path, dst: Path, clean: Path, corruption: tuple[str, ...], severity: tuple[int, ...], pictures: int | None,
+    classes: str | None, label_space: str | None, seed: int, how: "Bring",
+) -> "Imported":  # fmt: skip
+    """SRC/…/<corruption>/<severity>/<class>/<file>, or SRC/<corruption>.npy with labels.npy as CIFAR-10-C has them.
+
+    One set per picture and corruption: accuracy at every severity, up to it, the mean and the worst over corruptions.
+    """
+    from strobe.workflows.import_dataset import Wanted, from_imagenet_c
+
+    wanted = Wanted(corruptions=corruption, severities=severity, pictures=pictures, seed=seed)
+    named = {"classes": [name.strip() for name in classes.split(",")]} if classes else {}
+    return from_imagenet_c(src, dst, clean=clean, wanted=wanted, label_space=label_space, how=how, **named)
+
+
+@command.command(
     "frames",
     short_help="A folder of frames per video and a CSV of labels.",
     epilog="Example: strobe import frames clips/ data/mine --labels labels.csv --fps 30",

@@ -54,13 +54,18 @@ class Bring:
         with self.progress.task("images", len(names)) as advance:
             for name in names:
                 origin, place = source / name, target / "media" / name
-                if not (place.is_file() and place.stat().st_size == origin.stat().st_size):
-                    make_folder(place.parent)
-                    if self.media != "link" or not linked(origin.resolve(), place):
-                        write_bytes(place, _content(origin))
+                self.file(origin, place)
                 found[name] = image_size_and_hash(place)
                 advance(1)
         return found
+
+    def file(self, origin: Path, place: Path) -> None:
+        """One file to its place, unless it is there with the same size."""
+        if place.is_file() and place.stat().st_size == origin.stat().st_size:
+            return
+        make_folder(place.parent)
+        if self.media != "link" or not linked(origin.resolve(), place):
+            write_bytes(place, _content(origin))
 
 
 def linked(origin: Path, place: Path) -> bool:

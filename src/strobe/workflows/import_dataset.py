@@ -10,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.labels import LabelSpace
+from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.bring_media import Bring
 from strobe.datasets.import_coco_vid import import_coco_vid
 from strobe.datasets.import_frames import NamesAt, find_frames, import_frames
+from strobe.datasets.import_imagenet_c import CIFAR_10, Wanted, import_arrays, import_corrupted
 from strobe.datasets.import_imagenet_vid import import_imagenet_vid
+from strobe.datasets.import_photos import Still, ilsvrc_classes, import_photos
 from strobe.datasets.import_vid_robust import import_vid_robust
 from strobe.datasets.import_youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.datasets.sampled import Draw, Imported, SeenBox, label_space_for
+from strobe.workflows.making import advice_on_classes
 from strobe.workflows.sources import frame_source
 
 if TYPE_CHECKING:
@@ -31,10 +34,14 @@ __all__ = [
     "Draw",
     "FrameFiles",
     "Imported",
+    "PhotoFiles",
+    "Wanted",
     "YtbbFiles",
     "from_coco_vid",
     "from_frames",
+    "from_imagenet_c",
     "from_imagenet_vid",
+    "from_photos",
     "from_vid_robust",
     "from_youtube_bb",
     "from_ytbb_robust",
@@ -117,6 +124,94 @@ def from_coco_vid(
     )
 
 
+# -- stills --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhotoFiles:
+    """What says what is on the photos: a CSV of labels (or classes of every photo), boxes; else their folders."""
+
+    labels: Path | None = None
+    label: tuple[str, ...] = ()
+    boxes: Path | None = None
+    label_space: str | None = None
+
+
+def from_photos(source: Path, target: Path, *, files: PhotoFiles, how: Bring = _AS_USUAL) -> Imported:
+    """Labelled stills, one photo one source: class folders (names or WordNet ids), a CSV, or ILSVRC's validation."""
+    return _into(target, how, lambda: _photos(source, target, files, how))
+
+
+def _photos(source: Path, target: Path, files: PhotoFiles, how: Bring) -> Imported:
+    from strobe.build.camera_photos import find_photos, photo_files
+
+    if not source.is_dir():
+        raise StrobeError(f"no such folder: {printable(source)}; give the folder of the photos")
+    _outside(source, target, "photos")
+    said = None
+    if files.labels is None and files.boxes is None and not files.label:
+        said = ilsvrc_classes(source, list(photo_files([source])))
+    photos, found = find_photos(
+        [source], labels=files.labels or said, label=files.label, boxes=files.boxes, label_space=files.label_space
+    )
+    chosen = found if files.label_space else _of_wordnet(found.ids) or replace(found, name=target.resolve().name)
+    stills = [
+        Still(
+            key=photo.name,
+            labels=tuple(chosen.index(found.ids[label]) for label in photo.labels),
+            boxes=tuple(replace(box, label=chosen.index(found.ids[box.label])) for box in photo.boxes),
+        )
+        for photo in photos
+    ]
+    advice = advice_on_classes(chosen) if files.label_space is None and files.boxes is None else None
+    done = import_photos(
+        stills, source, target, label_space=chosen, how=how, with_boxes=files.boxes is not None
+    )  # fmt: skip
+    return replace(done, notes=(*done.notes, *((advice,) if advice else ())))
+
+
+def _of_wordnet(names: Sequence[str]) -> LabelSpace | None:
+    """ILSVRC-2012 where every class is one of its WordNet ids: then a model chooses among all 1,000."""
+    known = space("ilsvrc-2012")
+    return known if set(names) <= set(known.ids) else None
+
+
+def from_imagenet_c(
+    source: Path,
+    target: Path,
+    *,
+    clean: Path,
+    wanted: Wanted,
+    label_space: str | None = None,
+    classes: Sequence[str] = CIFAR_10,
+    how: Bring = _AS_USUAL,
+) -> Imported:
+    """Corrupted pictures and their clean originals, as folders (ImageNet-C) or .npy files (CIFAR-10-C).
+
+    `label_space` is for folders, `classes` names the numbers of labels.npy.
+    """
+    _outside(source, target, "corruptions")
+    if (source / "labels.npy").is_file():
+        if clean.suffix != ".npy":
+            raise StrobeError(f"{printable(source)} holds .npy files; --clean is the .npy of the clean pictures then")
+        make = lambda: import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)  # noqa: E731
+    else:
+        if not clean.is_dir():
+            raise StrobeError(f"no such folder: {printable(clean)}; --clean is the folder of the clean pictures")
+
+        def of(names: Sequence[str]) -> LabelSpace:
+            own = label_space_for(names, requested=label_space, own_name=target.resolve().name)
+            return own if label_space else _of_wordnet(names) or own
+
+        make = lambda: import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how)  # noqa: E731
+    return _into(target, how, make)
+
+
+def _outside(source: Path, target: Path, what: str) -> None:
+    if target.resolve().is_relative_to(source.resolve()):
+        raise StrobeError(f"{printable(target)} lies inside {printable(source)}; choose a folder outside the {what}")
+
+
 # -- frames and labels ---------------------------------------------------------------------------------------------
 
 
@@ -130,8 +225,7 @@ def from_frames(
 def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, how: Bring) -> Imported:
     from strobe.build.labels import by_video, read_anchors, read_boxes, read_labels
 
-    if target.resolve().is_relative_to(source.resolve()):
-        raise StrobeError(f"{printable(target)} lies inside {printable(source)}; choose a folder outside the frames")
+    _outside(source, target, "frames")
     frames = find_frames(source)
     places = {name: source / name for name in frames}
     labels_path = files.labels

@@ -1,0 +1,266 @@
+"""ImageNet-C and its kin: clean pictures and what a corruption made of each, severity by severity.
+
+    SRC/…/<corruption>/<severity>/<class>/<file>      with CLEAN/<class>/<file>
+    SRC/<corruption>.npy and SRC/labels.npy           with CLEAN.npy (CIFAR-10-C: severities one after the other)
+
+One set per picture and corruption; the clean picture is the anchor of all of them, severity the distance.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.builder import DatasetBuilder, frame_list_digest
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
+from strobe.core.files import write_bytes
+from strobe.core.labels import LabelSpace
+from strobe.core.png import png_bytes
+from strobe.core.variants import Variant
+from strobe.datasets.bring_media import Bring, image_size_and_hash
+from strobe.datasets.import_frames import IMAGE_ENDINGS
+from strobe.datasets.sampled import Imported
+
+__all__ = ["CIFAR_10", "Wanted", "import_arrays", "import_corrupted"]
+
+CIFAR_10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+SEVERITIES = (1, 2, 3, 4, 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which part of it: corruptions (none named: all), severities, and at most so many pictures, drawn by a seed."""
+
+    corruptions: tuple[str, ...] = ()
+    severities: tuple[int, ...] = SEVERITIES
+    pictures: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        expect(bool(self.severities) and set(self.severities) <= set(SEVERITIES), "--severity", "1–5", self.severities)
+        expect(self.pictures is None or self.pictures >= 1, "--pictures", ">= 1", self.pictures)
+
+    def of_corruptions(self, found: Collection[str], source: Path) -> list[str]:
+        """The corruptions wanted, sorted; one that is not there is an error."""
+        if not found:
+            raise StrobeError(
+                f"{printable(source)}: no corruptions in it; expected <corruption>/<severity>/<class>/<file>, or .npy "
+                "files with labels.npy"
+            )
+        for name in self.corruptions:
+            if name not in found:
+                raise UnknownName("corruption", name, found, hint=f"there are {', '.join(sorted(found))}")
+        return sorted(self.corruptions or found)
+
+    def of_pictures(self, keys: Sequence[str]) -> list[str]:
+        """The pictures wanted, in order."""
+        if self.pictures is None or self.pictures >= len(keys):
+            return list(keys)
+        chosen = np.random.default_rng(self.seed).choice(len(keys), self.pictures, replace=False)
+        return [keys[place] for place in sorted(chosen.tolist())]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Picture:
+    """A clean picture: its name, its classes, and the key of what a corruption made of it, where there is one."""
+
+    key: str
+    labels: tuple[int, ...]
+    made: Callable[[str, int], str | None]
+
+
+Place = Callable[[str, Path], None]
+"""Puts the picture of a key at a path."""
+
+
+def import_corrupted(
+    source: Path, clean: Path, target: Path, *, wanted: Wanted, classes: Callable[[Sequence[str]], LabelSpace],
+    how: Bring,
+) -> Imported:  # fmt: skip
+    """The folder layout. `classes` gives the label space of the class folders' names."""
+    folders = _severity_folders(source)
+    corruptions = wanted.of_corruptions({name for name, _ in folders}, source)
+    missing = [
+        f"{name}/{severity}"
+        for name in corruptions
+        for severity in wanted.severities
+        if (name, severity) not in folders
+    ]
+    if missing:
+        raise StrobeError(f"{printable(source)}: no folder {missing[0]}; give --severity for those that are there")
+    originals = {path.relative_to(clean).as_posix(): path for path in _images(clean)}
+    if not originals:
+        raise StrobeError(f"{printable(clean)}: no clean pictures in it; expected <class>/<file>")
+    flat = next((key for key in originals if "/" not in key), None)
+    if flat is not None:
+        raise StrobeError(f"{printable(clean / flat)} lies in no class's folder; expected <class>/<file>")
+    first = folders[corruptions[0], wanted.severities[0]]
+    there = {path.relative_to(first).as_posix() for path in _images(first)}
+    keys = sorted(key for key in originals if key in there)
+    notes = []
+    if len(there) > len(keys):
+        notes.append(f"{len(there) - len(keys)} corrupted picture(s) have no clean original and were left out")
+    if not keys:
+        example = next(iter(sorted(there)), "nothing")
+        raise StrobeError(f"no picture of {printable(source)} ({printable(example)}, …) is below {printable(clean)}")
+    keys = wanted.of_pictures(keys)
+    label_space = classes(sorted({key.split("/")[-2] for key in keys}))
+
+    def made(key: str) -> Callable[[str, int], str | None]:
+        return lambda corruption, severity: (
+            f"{corruption}/{severity}/{key}" if (folders[corruption, severity] / key).is_file() else None
+        )
+
+    pictures = [
+        _Picture(key=f"clean/{key}", labels=(label_space.index(key.split("/")[-2]),), made=made(key)) for key in keys
+    ]
+
+    def place(key: str, path: Path) -> None:
+        head, _, rest = key.partition("/")
+        if head == "clean":
+            how.file(originals[rest], path)
+            return
+        severity, _, name = rest.partition("/")
+        how.file(folders[head, int(severity)] / name, path)
+
+    dataset = _dataset(
+        pictures, corruptions, wanted, target, label_space=label_space, place=place, how=how, name="imagenet-c",
+    )  # fmt: skip
+    return Imported(dataset=dataset, notes=tuple(notes))
+
+
+def import_arrays(
+    source: Path, clean: Path, target: Path, *, wanted: Wanted, classes: Sequence[str], how: Bring
+) -> Imported:
+    """The .npy layout: every file holds the pictures of severity 1, then those of 2, …; they are stored as PNG."""
+    labels = _array(source / "labels.npy", 1)
+    images = _array(clean, 4)
+    n = len(images)
+    found = {path.stem: path for path in sorted(source.glob("*.npy")) if path.stem != "labels"}
+    corruptions = wanted.of_corruptions(found, source)
+    arrays = {name: _array(found[name], 4) for name in corruptions}
+    for name, array in arrays.items():
+        if len(array) != len(SEVERITIES) * n or array.shape[1:] != images.shape[1:]:
+            raise InvalidFile(
+                found[name], f"shape {array.shape}, expected {(len(SEVERITIES) * n, *images.shape[1:])}",
+                hint=f"five severities of the {n} pictures of {printable(clean.name)}",
+            )  # fmt: skip
+    if len(labels) not in (n, len(SEVERITIES) * n):
+        raise InvalidFile(source / "labels.npy", f"{len(labels)} labels for {n} clean pictures")
+    top = int(labels.max(initial=0))
+    if int(labels.min(initial=0)) < 0 or top >= len(classes):
+        raise InvalidFile(source / "labels.npy", f"class {top} is outside the {len(classes)} classes; give --classes")
+    keys = wanted.of_pictures([f"{place:06d}" for place in range(n)])
+    label_space = LabelSpace.of_names("cifar-10" if tuple(classes) == CIFAR_10 else "classes", list(classes))
+
+    def made(key: str) -> Callable[[str, int], str | None]:
+        return lambda corruption, severity: f"{corruption}/{severity}/{key}.png"
+
+    pictures = [_Picture(key=f"clean/{key}.png", labels=(int(labels[int(key)]),), made=made(key)) for key in keys]
+
+    def place(key: str, path: Path) -> None:
+        head, _, rest = key.partition("/")
+        severity, _, name = rest.rpartition("/")
+        number = int(name.removesuffix(".png"))
+        pixels = images[number] if head == "clean" else arrays[head][(int(severity) - 1) * n + number]
+        write_bytes(path, png_bytes(np.ascontiguousarray(pixels)))
+
+    dataset = _dataset(
+        pictures, corruptions, wanted, target, label_space=label_space, place=place, how=how,
+        name=printable(source.resolve().name) or "arrays",
+    )  # fmt: skip
+    return Imported(dataset=dataset)
+
+
+def _dataset(
+    pictures: Sequence[_Picture], corruptions: Sequence[str], wanted: Wanted, target: Path, *, label_space: LabelSpace,
+    place: Place, how: Bring, name: str,
+) -> Dataset:  # fmt: skip
+    """The sets, and their pictures at target/media, where `place` puts them unless media stay behind."""
+    stored = how.media != "none"
+    severities = sorted(set(wanted.severities))
+    levels = tuple(float(severity) for severity in severities)
+    grown = DatasetBuilder()
+    for corruption in corruptions:
+        fields = {"kind": "corruption", "name": corruption}
+        grown.variant(Variant(variant=corruption, axis="severity", levels=levels, fields=fields))
+
+    def frame(key: str, photo: int, index: int, labels: Sequence[int] = ()) -> int:
+        digest, size = "", (0, 0)
+        if stored:
+            path = target / "media" / key
+            if not path.is_file():
+                place(key, path)
+            digest, size = image_size_and_hash(path)
+        media = f"media/{key}" if stored else ""
+        return grown.frame(
+            video=photo, index=index, key=key, sha256=digest, size_wh=size, labels=labels, media=media
+        )  # fmt: skip
+
+    with how.progress.task("pictures", len(pictures)) as advance:
+        for picture in pictures:
+            photo = grown.video(video_id=frame_list_digest([picture.key]), name=picture.key, kind="photo")
+            anchor, index = frame(picture.key, photo, 0, picture.labels), 0
+            for corruption in corruptions:
+                members = []
+                for severity in severities:
+                    index += 1
+                    key = picture.made(corruption, severity)
+                    if key is not None:
+                        members.append((frame(key, photo, index), float(severity)))
+                grown.set(
+                    set_id=f"{picture.key}@{corruption}", anchor=anchor, members=members, variant=corruption,
+                    group=picture.key,
+                )  # fmt: skip
+            advance(1)
+    info = DatasetInfo(
+        name=name,
+        label_space=label_space,
+        k=len(levels),
+        axis="severity",
+        label_source="anchor",
+        combine="worst",
+        licence="the pictures' own; not distributed with strobe",
+        provenance={"format": "imagenet-c", "media": stored, "seed": wanted.seed},
+    )
+    return grown.build(info, root=target)
+
+
+def _images(folder: Path) -> Iterator[Path]:
+    return (
+        path for path in sorted(folder.rglob("*")) if path.suffix.lower() in IMAGE_ENDINGS and path.is_file()
+    )  # fmt: skip
+
+
+def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
+    """Every `<corruption>/<severity>` folder, one level deeper too: archives come with a folder for each group."""
+    if not source.is_dir():
+        raise StrobeError(f"no such folder: {printable(source)}; give the folder of the corruptions")
+    found: dict[tuple[str, int], Path] = {}
+    for depth in ("*/[1-5]", "*/*/[1-5]"):
+        for path in sorted(source.glob(depth)):
+            if not path.is_dir():
+                continue
+            known = found.setdefault((path.parent.name, int(path.name)), path)
+            if known != path:
+                raise StrobeError(f"{printable(path)} and {printable(known)} are the same corruption; remove one")
+    return found
+
+
+def _array(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
+    """A .npy file of bytes, read from the disk as it is needed."""
+    try:
+        array: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError as error:
+        raise StrobeError(f"no such file: {printable(path)}") from error
+    except (OSError, ValueError) as error:
+        raise InvalidFile(path, f"not a .npy file of numbers ({printable(error, limit=80)})") from error
+    pictures = n_dimensions == 4
+    if array.ndim != n_dimensions or (pictures and (array.shape[3] != 3 or array.dtype != np.uint8)):
+        rule = "(N, height, width, 3) of 8 bits" if pictures else "(N,)"
+        raise InvalidFile(path, f"shape {array.shape} of {array.dtype}, expected {rule}")
+    return array

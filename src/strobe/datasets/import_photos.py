@@ -1,0 +1,132 @@
+"""Labelled stills, one photo one source: sets of an anchor alone, for accuracy and as the start of other studies.
+
+Where classes come from is the caller's: folders, a CSV, or the files that ILSVRC's validation images come with.
+"""
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from strobe.core.builder import DatasetBuilder, frame_list_digest
+from strobe.core.dataset import DatasetInfo
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.labels import LabelSpace, space
+from strobe.core.records import Box
+from strobe.datasets.bring_media import Bring
+from strobe.datasets.sampled import Imported
+
+__all__ = ["NO_AXIS", "Still", "ilsvrc_classes", "import_photos"]
+
+NO_AXIS = "none"
+"""The axis of sets without members."""
+
+_VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Still:
+    """A photo: its path below the source, its classes, the boxes on it."""
+
+    key: str
+    labels: tuple[int, ...]
+    boxes: tuple[Box, ...] = ()
+
+
+def import_photos(
+    stills: Sequence[Still],
+    source: Path,
+    target: Path,
+    *,
+    label_space: LabelSpace,
+    how: Bring,
+    with_boxes: bool = False,
+) -> Imported:
+    """One set per photo, its anchor alone. Media go to target/media, tables are the caller's to write."""
+    files = how.files(source, target, [still.key for still in stills])
+    grown = DatasetBuilder()
+    for still in stills:
+        photo = grown.video(video_id=frame_list_digest([still.key]), name=still.key, n_frames=1, kind="photo")
+        digest, size = files.get(still.key, ("", (0, 0)))
+        row = grown.frame(
+            video=photo, index=0, key=still.key, sha256=digest, size_wh=size, labels=still.labels,
+            media=f"media/{still.key}" if files else "",
+        )  # fmt: skip
+        for box in still.boxes:
+            grown.box(frame=row, label=box.label, xyxy=box.xyxy, track=box.track, crowd=box.crowd)
+        grown.set(set_id=still.key, anchor=row, members=())
+    info = DatasetInfo(
+        name=printable(target.resolve().name) or "photos",
+        label_space=label_space,
+        k=0,
+        axis=NO_AXIS,
+        provenance={"format": "photos", "media": how.media != "none"},
+    )
+    return Imported(dataset=grown.build(info, with_boxes=with_boxes, root=target))
+
+
+# -- ILSVRC's validation images ----------------------------------------------------------------------------------
+
+
+def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | None:
+    """The WordNet id of every `…/ILSVRC2012_val_00000001.JPEG` among the keys, by the file that says so below `source`.
+
+    Known are Kaggle's LOC_val_solution.csv, a list of 50,000 WordNet ids (…synset_labels.txt), and the devkit's
+    ILSVRC2012_validation_ground_truth.txt with its meta.mat. None where the photos are no such images.
+    """
+    numbers = {key: found[1] for key in keys if (found := _VALIDATION.match(Path(key).stem))}
+    if len(numbers) < len(keys) or not keys:
+        return None
+    said = _classes_by_number(source)
+    if said is None:
+        raise StrobeError(
+            f"{printable(source)} holds ILSVRC's validation images, but nothing that says what they show: put "
+            "LOC_val_solution.csv, or ILSVRC2012_validation_ground_truth.txt and meta.mat, beside them, "
+            "or give --labels"
+        )
+    path, by_number = said
+    missing = next((key for key, number in numbers.items() if number not in by_number), None)
+    if missing is not None:
+        raise InvalidFile(path, f"no class for {printable(missing)}")
+    known = space("ilsvrc-2012")
+    for key, number in numbers.items():
+        if by_number[number] not in known.ids:
+            raise InvalidFile(
+                path, f"{printable(by_number[number])!r} is no WordNet id of ilsvrc-2012", where=printable(key)
+            )
+    return {key: [by_number[number]] for key, number in numbers.items()}
+
+
+def _classes_by_number(source: Path) -> tuple[Path, dict[str, str]] | None:
+    """The file with the classes and the WordNet id by eight-digit number."""
+    for path in sorted(source.rglob("LOC_val_solution.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.reader(file) if len(row) > 1]
+        found = ((_VALIDATION.match(row[0]), row[1].split()) for row in rows)
+        return path, {number[1]: words[0] for number, words in found if number and words}
+    for path in sorted(source.rglob("*synset_labels.txt")):
+        return path, {f"{place:08d}": line.strip() for place, line in enumerate(_lines(path), start=1)}
+    for path in sorted(source.rglob("ILSVRC2012_validation_ground_truth.txt")):
+        names = _devkit_ids(path)
+        lines = enumerate(_lines(path), start=1)
+        return path, {f"{place:08d}": names.get(line.strip(), f"class {line.strip()}") for place, line in lines}
+    return None
+
+
+def _lines(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def _devkit_ids(path: Path) -> dict[str, str]:
+    """The devkit's own class numbers, whose order is not that of the WordNet ids, as WordNet ids."""
+    from scipy.io import loadmat
+
+    meta = next(iter(sorted([*path.parent.rglob("meta.mat"), *path.parent.parent.rglob("meta.mat")])), None)
+    if meta is None:
+        raise InvalidFile(path, "its class numbers are the devkit's own", hint="put the devkit's meta.mat beside it")
+    try:
+        table = loadmat(meta, squeeze_me=True)["synsets"]
+        return {str(int(row["ILSVRC2012_ID"])): str(row["WNID"]) for row in table}
+    except (KeyError, ValueError, TypeError, OSError) as error:
+        raise InvalidFile(meta, f"not the devkit's meta.mat ({printable(error, limit=80)})") from error

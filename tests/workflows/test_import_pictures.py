@@ -1,0 +1,244 @@
+"""Stills and corrupted pictures, from fixtures in the real layouts; scored, they equal a plain count."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.io import savemat
+
+from strobe.cli.main import main
+from strobe.core.errors import StrobeError
+from strobe.datasets import folder
+from strobe.workflows.import_dataset import Bring, PhotoFiles, Wanted, from_imagenet_c, from_photos
+
+TENCH, GOLDFISH, SHARK = "n01440764", "n01443537", "n01484850"
+
+
+def picture(path: Path, level: int, size: tuple[int, int] = (12, 10)) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, (level, 7, 9)).save(path)
+    return path
+
+
+def run(*words: object, code: int = 0) -> str:
+    """What the command said, on either stream."""
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said), pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    assert (ended.value.code or 0) == code, said.getvalue()
+    return said.getvalue()
+
+
+# -- photos --------------------------------------------------------------------------------------------------------
+
+
+def test_class_folders_by_name(tmp_path: Path) -> None:
+    for place, name in enumerate(("cat/a.png", "cat/b.png", "dog/a.png")):
+        picture(tmp_path / "photos" / name, place)
+    done = from_photos(tmp_path / "photos", tmp_path / "set", files=PhotoFiles())
+    data = folder.read(tmp_path / "set")
+    assert data.digest() == done.dataset.digest()
+    assert (data.info.k, data.info.axis, data.n_sets, len(data.videos)) == (0, "none", 3, 3)
+    assert data.info.label_space.ids == ("cat", "dog")
+    assert data.videos.kind.tolist() == ["photo"] * 3
+    assert [data.labels_of(row) for row in range(3)] == [(0,), (0,), (1,)]
+    assert json.loads((tmp_path / "set/dataset.json").read_text())["schema"] == 2
+
+
+def test_wordnet_folders_are_a_choice_among_a_thousand(tmp_path: Path) -> None:
+    picture(tmp_path / "photos" / GOLDFISH / "x.png", 1)
+    picture(tmp_path / "photos" / SHARK / "x.png", 2)
+    data = from_photos(tmp_path / "photos", tmp_path / "set", files=PhotoFiles()).dataset
+    assert data.info.label_space.name == "ilsvrc-2012"
+    assert [data.labels_of(row) for row in range(2)] == [(1,), (2,)]
+
+
+def test_flat_folder_with_a_csv_and_boxes(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        picture(tmp_path / "photos" / name, 3)
+    labels = tmp_path / "labels.csv"
+    labels.write_text("file,label\na.png,cat\na.png,dog\nb.png,dog\n")
+    data = from_photos(tmp_path / "photos", tmp_path / "one", files=PhotoFiles(labels=labels)).dataset
+    assert [data.labels_of(row) for row in range(2)] == [(0, 1), (1,)]
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("file,label,x0,y0,x1,y1\na.png,cat,1,1,5,5\nb.png,dog,0,0,4,4\n")
+    data = from_photos(tmp_path / "photos", tmp_path / "two", files=PhotoFiles(boxes=boxes)).dataset
+    assert data.boxes is not None
+    assert data.boxes.xyxy.tolist() == [[1, 1, 5, 5], [0, 0, 4, 4]]
+
+
+def _validation(root: Path) -> Path:
+    for number in (1, 2, 3):
+        picture(root / f"val/ILSVRC2012_val_{number:08d}.JPEG", number)
+    return root
+
+
+def _kaggle(root: Path) -> None:
+    rows = [(3, SHARK), (1, TENCH), (2, GOLDFISH)]
+    lines = [f"ILSVRC2012_val_{number:08d},{name} 1 2 3 4 {name} 5 6 7 8" for number, name in rows]
+    (root / "LOC_val_solution.csv").write_text("\n".join(["ImageId,PredictionString", *lines]))
+
+
+def _synset_list(root: Path) -> None:
+    (root / "imagenet_2012_validation_synset_labels.txt").write_text(f"{TENCH}\n{GOLDFISH}\n{SHARK}\n")
+
+
+def _devkit(root: Path) -> None:
+    (root / "devkit/data").mkdir(parents=True)
+    (root / "devkit/data/ILSVRC2012_validation_ground_truth.txt").write_text("490\n361\n171\n")
+    rows = [(171, SHARK), (361, GOLDFISH), (490, TENCH)]
+    table = np.array(rows, dtype=[("ILSVRC2012_ID", object), ("WNID", object)])
+    savemat(root / "devkit/data/meta.mat", {"synsets": table})
+
+
+@pytest.mark.parametrize("say", [_kaggle, _synset_list, _devkit])
+def test_validation_images_by_each_file_that_names_them(tmp_path: Path, say) -> None:
+    source = _validation(tmp_path / "ILSVRC")
+    say(source)
+    data = from_photos(source, tmp_path / "set", files=PhotoFiles()).dataset
+    assert [data.labels_of(row) for row in range(3)] == [(0,), (1,), (2,)]
+    assert data.frames.key.tolist() == [f"val/ILSVRC2012_val_{number:08d}.JPEG" for number in (1, 2, 3)]
+
+
+def test_validation_images_that_nothing_names(tmp_path: Path) -> None:
+    source = _validation(tmp_path / "ILSVRC")
+    out = run("import", "photos", source, tmp_path / "set", code=2)
+    assert "LOC_val_solution.csv" in out
+    assert out.count("\n") == 1
+    assert not (tmp_path / "set").exists()
+
+
+def test_photos_are_scored_by_accuracy_alone(tmp_path: Path) -> None:
+    for place, name in enumerate(("cat/a.png", "cat/b.png", "dog/a.png", "dog/b.png")):
+        picture(tmp_path / "photos" / name, 10 * place)
+    run("import", "photos", tmp_path / "photos", tmp_path / "set", "-q")
+    preds = {"cat/a.png": [2.0, 1.0], "cat/b.png": [0.0, 1.0], "dog/a.png": [0.0, 1.0], "dog/b.png": [0.0, 1.0]}
+    (tmp_path / "p.json").write_text(json.dumps(preds))
+    out = run("eval", tmp_path / "set", "-m", f"preds:{tmp_path / 'p.json'}", "-o", tmp_path / "run", "-q")
+    assert "75.0" in out
+    found = json.loads((tmp_path / "run/results.json").read_text())["models"]["p"]
+    assert (found["acc_orig"]["value"], found["acc_pmk"]["value"], found["drop"]["count"]) == (0.75, 0.75, 0)
+    page = (tmp_path / "run/report.html").read_text()
+    assert "75.0" in page
+
+
+# -- corruptions ---------------------------------------------------------------------------------------------------
+
+FILES = [f"{TENCH}/a.png", f"{TENCH}/b.png", f"{GOLDFISH}/a.png"]
+
+
+def corrupted(root: Path, *, group: str = "") -> tuple[Path, Path]:
+    for place, name in enumerate(FILES):
+        picture(root / "clean" / name, place)
+        for kind, corruption in enumerate(("fog", "gaussian_noise")):
+            for severity in range(1, 6):
+                at = root / "c" / group / corruption / str(severity) / name
+                picture(at, 100 * (kind + 1) + 10 * severity + place)
+    return root / "c", root / "clean"
+
+
+@pytest.mark.parametrize("group", ["", "weather"])
+def test_folders_of_corruptions(tmp_path: Path, group: str) -> None:
+    source, clean = corrupted(tmp_path, group=group)
+    picture(source / group / "fog/1" / TENCH / "stray.png", 3)
+    done = from_imagenet_c(source, tmp_path / "set", clean=clean, wanted=Wanted())
+    assert done.notes == ("1 corrupted picture(s) have no clean original and were left out",)
+    data = folder.read(tmp_path / "set")
+    assert (data.info.k, data.info.axis, data.info.combine, data.n_sets) == (5, "severity", "worst", 6)
+    assert data.variants is not None
+    assert [variant.variant for variant in data.variants] == ["fog", "gaussian_noise"]
+    assert len(data.frames) == 3 * (1 + 2 * 5)
+    assert len(data.videos) == 3, "one picture, one source"
+    first = next(iter(data))
+    assert [member.distance for member in first.members] == [1, 2, 3, 4, 5]
+    assert (data.root / str(data.frames.media[1])).is_file()
+
+
+def test_a_part_of_the_corruptions(tmp_path: Path) -> None:
+    source, clean = corrupted(tmp_path)
+    wanted = Wanted(corruptions=("fog",), severities=(1, 3), pictures=2, seed=1)
+    data = from_imagenet_c(source, tmp_path / "set", clean=clean, wanted=wanted, how=Bring(media="none")).dataset
+    assert (data.n_sets, len(data.frames), data.info.k) == (2, 6, 2)
+    with pytest.raises(StrobeError, match="unknown corruption 'frog'; did you mean fog"):
+        from_imagenet_c(source, tmp_path / "x", clean=clean, wanted=Wanted(corruptions=("frog",)))
+
+
+def test_corruptions_are_scored_as_counted(tmp_path: Path) -> None:
+    source, clean = corrupted(tmp_path)
+    run("import", "imagenet-c", source, tmp_path / "set", "--clean", clean, "-q")
+    data = folder.read(tmp_path / "set")
+    rng = np.random.default_rng(3)
+    right = dict(zip(data.frames.key.tolist(), (rng.random(len(data.frames)) < 0.7).tolist(), strict=True))
+    truth = {key: 0 if TENCH in key else 1 for key in right}
+    said = {key: truth[key] if ok else 999 for key, ok in right.items()}
+    (tmp_path / "p.json").write_text(json.dumps(said))
+    run("eval", tmp_path / "set", "-m", f"preds:{tmp_path / 'p.json'}", "-o", tmp_path / "run", "-q")
+    model = json.loads((tmp_path / "run/results.json").read_text())["models"]["p"]
+    for variant in model["variants"]:
+        name = variant["variant"]
+        for level in variant["levels"]:
+            severity = int(level["level"])
+            at = [right[f"{name}/{severity}/{file}"] for file in FILES]
+            upto = [
+                right[f"clean/{file}"] and all(right[f"{name}/{s}/{file}"] for s in range(1, severity + 1))
+                for file in FILES
+            ]
+            assert level["at"]["count"] == sum(at)
+            assert level["upto"]["count"] == sum(upto)
+    worst = [all(ok for key, ok in right.items() if key.endswith(file)) for file in FILES]
+    assert model["acc_pmk"]["count"] == sum(worst), "worst over corruptions and severities"
+    assert model["acc_orig"]["count"] == sum(right[f"clean/{file}"] for file in FILES)
+
+
+def test_arrays_as_cifar_10_c(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
+    source = tmp_path / "CIFAR-10-C"
+    source.mkdir()
+    np.save(tmp_path / "clean.npy", clean)
+    np.save(source / "labels.npy", np.tile(np.array([3, 1, 0, 9]), 5))
+    array = rng.integers(0, 256, (20, 8, 8, 3), dtype=np.uint8)
+    np.save(source / "fog.npy", array)
+    done = from_imagenet_c(source, tmp_path / "set", clean=tmp_path / "clean.npy", wanted=Wanted())
+    data = folder.read(tmp_path / "set")
+    assert data.info.label_space.names[3] == "cat"
+    assert [data.labels_of(int(row)) for row in data.sets.anchor_frame] == [(3,), (1,), (0,), (9,)]
+    third = list(data)[2]
+    stored = np.asarray(Image.open(tmp_path / "set/media" / third.members[4].frame.key))
+    assert (stored == array[4 * 4 + 2]).all()
+    assert done.dataset.n_sets == 4
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda root: np.save(root / "c/fog.npy", np.zeros((3, 8, 8, 3), np.uint8)), "expected (20, 8, 8, 3)"),
+        (lambda root: np.save(root / "c/labels.npy", np.full(4, 12)), "outside the 10 classes; give --classes"),
+        (lambda root: (root / "c/fog.npy").write_bytes(b"no"), "not a .npy file of numbers"),
+        (lambda root: np.save(root / "clean.npy", np.zeros((4, 8, 8), np.uint8)), "expected (N, height, width, 3)"),
+    ],
+)
+def test_bad_arrays_are_one_line(tmp_path: Path, spoil, said: str) -> None:
+    (tmp_path / "c").mkdir()
+    np.save(tmp_path / "clean.npy", np.zeros((4, 8, 8, 3), np.uint8))
+    np.save(tmp_path / "c/labels.npy", np.zeros(4, int))
+    np.save(tmp_path / "c/fog.npy", np.zeros((20, 8, 8, 3), np.uint8))
+    spoil(tmp_path)
+    out = run("import", "imagenet-c", tmp_path / "c", tmp_path / "set", "--clean", tmp_path / "clean.npy", code=2)
+    assert said in out
+    assert out.count("\n") == 1
+    assert not (tmp_path / "set/dataset.json").exists()
+
+
+def test_bad_folders_are_one_line(tmp_path: Path) -> None:
+    source, clean = corrupted(tmp_path)
+    out = run("import", "imagenet-c", source, tmp_path / "set", "--clean", tmp_path / "nowhere", code=2)
+    assert "--clean is the folder" in out
+    out = run("import", "imagenet-c", source, tmp_path / "set", "--clean", clean, "--severity", "4-9", code=2)
+    assert "--severity" in out
+    out = run("import", "imagenet-c", clean, tmp_path / "set", "--clean", clean, code=2)
+    assert "no corruptions in it" in out
