@@ -202,7 +202,7 @@ def test_a_broken_cell_is_named_by_file_row_and_rule(place: Path, table, column,
     [
         ({"schema": 3}, r"dataset\.json: schema: format 3 is newer than this strobe reads \(2\); upgrade strobe"),
         ({"schema": None}, "no schema number"),
-        ({"k": -1}, r"dataset\.json: dataset\.k: expected >= 0, got -1"),
+        ({"k": -1}, r"dataset\.json: dataset\.k: expected a whole number >= 0, got -1"),
         ({"k": "many"}, r"dataset\.json: "),
         ({"label_source": "both"}, "frame or anchor"),
         ({"axis": ""}, "dataset.axis"),

@@ -187,6 +187,7 @@ def _boxes_of(name: str, rows: _Rows, label_space: LabelSpace) -> Iterable[Box]:
         try:
             x0, y0, x1, y1 = (float(row[column]) for column in ("x0", "y0", "x1", "y1"))
             track = int(row["track"]) if row.get("track") else -1
+            expect(abs(track) < 2**63, "track", "a number of 64 bits", track)
             yield Box(xyxy=(x0, y0, x1, y1), label=label_space.index(row["label"]), track=track)
         except (ValueError, StrobeError) as error:
             raise InvalidFile(rows.path, printable(error), where=f"line {line}") from error

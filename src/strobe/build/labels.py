@@ -170,6 +170,8 @@ def _checked_box(path: Path, box: BoxRow) -> BoxRow:
     x0, y0, x1, y1 = box.xyxy
     if not (x1 > x0 and y1 > y0 and abs(x0) + abs(y0) + x1 + y1 < float("inf")):
         raise InvalidFile(path, f"a box needs x1 > x0 and y1 > y0, got {box.xyxy}", where=box.where)
+    if not abs(box.track) < 2**63:
+        raise InvalidFile(path, f"the track {printable(box.track)} is out of range", where=box.where)
     return box
 
 
@@ -199,7 +201,7 @@ def _coco_boxes(path: Path, data: Any) -> Iterator[BoxRow]:
             yield _checked_box(path, box)
     except KeyError as error:
         raise InvalidFile(path, f"{error} is missing or names nothing", where=place, hint="is it COCO JSON?") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidFile(path, f"not as COCO writes it ({error})", where=place, hint="is it COCO JSON?") from error
 
 

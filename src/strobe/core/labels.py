@@ -65,6 +65,12 @@ class LabelSpace:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "LabelSpace":
         """The space that to_json wrote."""
+        expect(isinstance(data, Mapping), "label_space", "an object", data)
+        expect(isinstance(data["name"], str), "label_space.name", "text", data["name"])
+        for part in ("ids", "names"):
+            found = data[part]
+            fine = isinstance(found, list) and all(isinstance(one, str) for one in found)
+            expect(fine, f"label_space.{part}", "a list of texts", found)
         return cls(name=data["name"], ids=tuple(data["ids"]), names=tuple(data["names"]))
 
 

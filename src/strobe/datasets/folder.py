@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Hints, texts
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, printable
 from strobe.core.files import cannot_write, read_json, replacing, settle, sha256_of_file, swapping
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
@@ -82,12 +82,14 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int]:
         if name in data and not isinstance(data[name], kind):
             raise InvalidFile(path, f"expected {'text' if kind is str else 'an object'}", where=name)
     try:
-        label_space = LabelSpace.from_json(data["label_space"])
+        label_space, k = LabelSpace.from_json(data["label_space"]), data["k"]
+        fine = isinstance(k, int | float) and 0 <= k < 2**31 and k == int(k)
+        expect(fine, "dataset.k", "a whole number >= 0", k)
         info = DatasetInfo(
             name=data["name"],
             version=str(data.get("version", "1")),
             axis=data["axis"],
-            k=int(data["k"]),
+            k=int(k),
             label_space=label_space,
             label_source=data["label_source"],
             reviewed=data.get("reviewed", "none"),

@@ -172,13 +172,14 @@ def _annotate(path: Path, data: Mapping[str, Any], clips: Mapping[Any, _Clip], c
     }
     for place, image in enumerate(data.get("images") or ()):
         # Not of COCO's own: what `strobe export` writes for labels that have no box.
-        for number in image.get("category_ids") or ():
-            if number not in classes:
-                raise InvalidFile(
-                    path, f"category {printable(number)} is none of the categories", where=f"images[{place}]"
-                )
-            clip, index = owner[image["id"]]
-            clip.flat[index].add(classes[number])
+        try:
+            for number in image.get("category_ids") or ():
+                clip, index = owner[image["id"]]
+                clip.flat[index].add(classes[number])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidFile(
+                path, "expected category_ids to be a list of known categories", where=f"images[{place}]"
+            ) from error
     n_flat = 0
     for place, entry in enumerate(data["annotations"]):
         where = f"annotations[{place}]"

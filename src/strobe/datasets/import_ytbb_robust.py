@@ -170,7 +170,11 @@ def _read_listed(path: Path) -> dict[str, tuple[str, ...]]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
-    for number, line in enumerate(csv.DictReader(text.splitlines()), start=2):
+    try:
+        lines = list(csv.DictReader(text.splitlines()))
+    except csv.Error as error:
+        raise InvalidFile(path, f"not a CSV file ({error})") from error
+    for number, line in enumerate(lines, start=2):
         try:
             clip, label = f"{line['ytid']}_{int(line['time_ms'])}", int(line["label"])
         except (KeyError, TypeError, ValueError) as error:

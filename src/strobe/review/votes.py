@@ -170,7 +170,11 @@ def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidFile(path, "cannot be read as UTF-8 text") from error
     lines = csv.DictReader(io.StringIO(text))
-    header = [name.strip().lower() for name in lines.fieldnames or ()]
+    try:
+        header = [name.strip().lower() for name in lines.fieldnames or ()]
+        rows: Iterable[dict[str, Any]] = list(lines)
+    except csv.Error as error:
+        raise InvalidFile(path, f"not a CSV file ({error})") from error
     for wanted in ("set", "frame", "decision"):
         if wanted not in header:
             raise InvalidFile(
@@ -182,10 +186,6 @@ def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings
     names = _Names(dataset)
     verdicts = _Turns()
     elsewhere = 0
-    try:
-        rows: Iterable[dict[str, Any]] = list(lines)
-    except csv.Error as error:
-        raise InvalidFile(path, f"not a CSV file ({error})") from error
     for place, raw in enumerate(rows, start=2):
         row = {str(name).strip().lower(): (value or "") for name, value in raw.items() if isinstance(value, str | None)}
         try:
