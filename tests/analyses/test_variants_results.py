@@ -6,6 +6,7 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
+from strobe.core.predictions import Predictions
 
 import plain_variants as plain
 import strobe
@@ -19,7 +20,6 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset, DatasetInfo, texts
 from strobe.core.errors import InvalidValue
-from strobe.core.predictions import Predictions
 from strobe.core.protocol import reviewed
 from strobe.core.records import Verdict
 from strobe.metrics.detection.tables import DetectionTable

@@ -228,6 +228,20 @@ def test_frames_come_from_the_folder_and_nowhere_else(tmp_path: Path) -> None:
         MediaSource(dataset(None, ["media/a.png"]))
 
 
+def test_a_pipe_or_a_name_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "media").mkdir()
+    os.mkfifo(tmp_path / "media/pipe.png")
+    (tmp_path / "media/round.png").symlink_to(tmp_path / "media/round.png")
+    (tmp_path / "media/a.png").write_bytes(encoded(RED))
+    bad = ["media/pipe.png", "media/a\0.png", "media/" + "x" * 400, "y" * 400 + "/a.png", "\0/a.png", "media/round.png"]
+    source = MediaSource(dataset(tmp_path, [*bad, "media/a.png"]))
+    for _ in range(2):  # the first look at a folder, and the quick way afterwards
+        for row in range(len(bad)):
+            with pytest.raises(InvalidFile):
+                source.read(row)
+        assert source.read(len(bad)).shape == (4, 6, 3)
+
+
 # -- bringing media in -------------------------------------------------------------------------------------------
 
 

@@ -107,6 +107,13 @@ def anchors_alone(root: Path, keys: list[str], labels: list[int]) -> Dataset:
     return folders.read(root)
 
 
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where this test's servers keep their secret: not with those of whoever runs the tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Dataset:
     """Three sets of four pairs, on disk with real images."""
@@ -269,7 +276,7 @@ class Running:
         from strobe.datasets.media import MediaSource
         from strobe.review.app import Access, make_app
         from strobe.review.guard import ServerAddress
-        from strobe.review.serve import bind
+        from strobe.review.serve import bind, config_of
         from strobe.review.store import Store
 
         self.store = Store(url)
@@ -278,11 +285,11 @@ class Running:
         self.address = ServerAddress.of("127.0.0.1", self._listener.getsockname()[1])
         self.url = self.address.url
         self.access = Access(
-            address=self.address, token=token, admin_key="the-admin-key-0123456789", invited_only=invited_only
-        )
+            address=self.address, secret=b"this server's own", token=token, admin_key="the-admin-key-0123456789",
+            invited_only=invited_only,
+        )  # fmt: skip
         self.guard = make_app(dataset, self.store, MediaSource(dataset), self.access)
-        config = uvicorn.Config(self.guard, log_level="error", access_log=False, lifespan="off", ws="none")
-        self._server = uvicorn.Server(config)
+        self._server = uvicorn.Server(config_of(self.guard))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True)
         self._thread.start()
         deadline = time.monotonic() + 20

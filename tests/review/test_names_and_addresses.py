@@ -128,7 +128,7 @@ def test_a_post_from_a_browser_that_leaves_the_default_port_out(small, tmp_path)
 
     store = Store(f"sqlite:///{tmp_path / 'r.sqlite'}")
     store.prepare(small, ReviewSettings(controls=0))
-    access = Access(address=ServerAddress.of("0.0.0.0", 80, "http://lab-3:80"), token=TOKEN)
+    access = Access(address=ServerAddress.of("0.0.0.0", 80, "http://lab-3:80"), secret=b"ours", token=TOKEN)
     app = make_app(small, store, MediaSource(small), access)
     for host, origin in (("lab-3", "http://lab-3"), ("lab-3:80", "http://lab-3:80")):
         client = TestClient(app, base_url="http://lab-3")

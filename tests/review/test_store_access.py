@@ -1,33 +1,63 @@
 """Who may use the store, where it lies, and how old ones are brought up to date."""
 
+import itertools
+import os
+import shutil
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
 
 from strobe.core.errors import InvalidValue, StrobeError
+from strobe.core.records import Verdict
+from strobe.review import counters, queue
 from strobe.review.conduct import ReviewSettings
 from strobe.review.database import Database
 from strobe.review.names import checked_name, checked_note
 from strobe.review.people import People
 from strobe.review.schema import MIGRATIONS, migrate
+from strobe.review.secret import server_secret
+from strobe.review.sessions import Sessions
 from strobe.review.store import Store
+from strobe.workflows import review
+
+
+@pytest.fixture
+def cast_one(small):
+    """Casts a vote of its own."""
+    ids, numbers = small.frame_ids(), itertools.count()
+
+    def cast(store):
+        store.cast(
+            [Verdict(verdict_id=f"v{next(numbers)}", annotator="ann", at="", stage="pair",
+                     set_id="set0", frame_id=ids[0], decision="similar")]
+        )  # fmt: skip
+
+    return cast
+
+
+def sessions_of(store, *, secret=b"ours", mode="invite"):
+    return Sessions(People(store), secret=secret, mode=mode)
 
 
 def test_people_keys_and_sessions(store):
     people = People(store)
+    sessions = sessions_of(store)
     ann = people.add("Ann")
     assert people.add("Ann", "admin") == ann, "a known name keeps its role"
-    key = people.new_key("Ann")
-    assert people.by_key(key) == ann
-    assert people.by_key(key[:-1]) is None
-    secret = people.open_session(ann)
-    assert People(store).by_session(secret) == ann, "sessions live through a restart"
+    key = sessions.new_key(ann)
+    assert sessions.by_key(key) == ann
+    assert sessions.by_key(key[:-1]) is None
+    secret = sessions.open(ann)
+    assert sessions_of(store).find(secret) == (ann, False), "sessions live through a restart"
     people.pause("Ann", paused=True)
-    assert people.by_session(secret).paused
-    people.revoke("Ann")
-    assert people.by_session(secret) is None
-    assert people.by_key(key) is None
+    assert sessions.find(secret)[0].paused
+    other = sessions_of(store)
+    assert other.find(secret)[0].paused
+    sessions.revoke("Ann")
+    assert other.find(secret) == (None, False), "and on another server of the store at once"
+    assert other.by_key(key) is None
     with pytest.raises(InvalidValue):
         people.pause("nobody", paused=True)
     with store.database.read() as connection:
@@ -35,6 +65,82 @@ def test_people_keys_and_sessions(store):
         stored += str(connection.execute(text("SELECT * FROM sessions")).all())
     assert key not in stored
     assert secret not in stored
+
+
+def test_what_another_server_made_opens_nothing(store):
+    ann = People(store).add("Ann")
+    theirs = sessions_of(store, secret=b"theirs")
+    secret, key = theirs.open(replace(ann, role="admin")), theirs.new_key(ann)
+    assert theirs.find(secret)[0].role == "admin"
+    assert sessions_of(store).find(secret) == (None, False)
+    assert sessions_of(store).by_key(key) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "now", "taken"),
+    [("open", "token", False), ("open", "invite", False), ("token", "invite", False), ("invite", "token", True),
+     ("token", "open", True), ("invite", "invite", True)],
+)  # fmt: skip
+def test_a_stricter_server_does_not_take_what_a_laxer_one_gave_out(store, made, now, taken):
+    ann = People(store).add("Ann")
+    before, after = sessions_of(store, mode=made), sessions_of(store, mode=now)
+    assert (after.find(before.open(ann))[0] == ann) == taken
+    assert (after.by_key(before.new_key(ann)) == ann) == taken
+
+
+def test_an_edited_row_is_worthless(store):
+    people = People(store)
+    ann, bo = people.add("Ann"), people.add("Bo")
+    sessions = sessions_of(store)
+    secret, key, kept = sessions.open(ann), sessions.new_key(ann), sessions.open(bo)
+    with store.database.write() as connection:
+        connection.execute(text("UPDATE sessions SET role = 'admin' WHERE name = 'Ann'"))
+        connection.execute(text("UPDATE annotators SET role = 'admin' WHERE name = 'Ann'"))
+    assert sessions.find(secret)[0] is None
+    assert sessions.by_key(key) is None
+    assert sessions.find(kept)[0] == bo
+    with store.database.write() as connection:
+        connection.execute(text("UPDATE sessions SET created_at = '2999-01-01T00:00:00.000000Z' WHERE name = 'Bo'"))
+    assert sessions.find(kept)[0] is None
+
+
+def test_sessions_run_out(store, clock):
+    sessions = sessions_of(store)
+    ann = People(store).add("Ann")
+    idle, used = sessions.open(ann), sessions.open(ann)
+    begin = clock.now
+    for day in range(29):
+        clock.now = begin + day * 86_400
+        person, is_stale = sessions.find(used)
+        assert person == ann, day
+        assert is_stale == (day > 0)
+        sessions.touch(used)
+        assert (sessions.find(idle)[0] == ann) == (day <= 7)
+    clock.now = begin + 30.1 * 86_400
+    sessions.touch(used)
+    assert sessions.find(used)[0] is None, "in use, and ended all the same"
+    sessions.open(ann)
+    with store.database.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM sessions")).scalar() == 1, (
+            "those that ran out are forgotten"
+        )
+
+
+def test_the_server_s_secret_is_this_user_s_alone(state_folder):
+    made = server_secret()
+    path = state_folder / "strobe" / "review.secret"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(path.parent.iterdir()) == [path]
+    assert server_secret() == made
+    path.chmod(0o644)
+    with pytest.raises(StrobeError, match="others can read"):
+        server_secret()
+    path.chmod(0o600)
+    path.write_text("short")
+    with pytest.raises(StrobeError, match="expected a secret"):
+        server_secret()
+    path.unlink()
+    assert server_secret() != made
 
 
 @pytest.mark.parametrize("name", ["", " ", "<b>x</b>", "a\x00b", "a\nb", "x" * 41, "a\u202eb", '"; DROP', "-x", "a/b"])
@@ -92,3 +198,75 @@ def test_sqlite_is_durable_and_does_not_block_readers(tmp_path, small, clock):
             assert other.execute("SELECT count(*) FROM verdicts").fetchone() == (0,)
         other.close()
     store.close()
+
+
+def test_a_removed_or_replaced_file_takes_nothing(tmp_path, small, clock, cast_one):
+    path = tmp_path / "review.sqlite"
+    store = Store(f"sqlite:///{path}", clock=clock)
+    store.prepare(small, ReviewSettings(controls=0))
+    cast_one(store)
+    path.rename(tmp_path / "away")
+    with pytest.raises(StrobeError, match="removed or replaced"):
+        cast_one(store)
+    with pytest.raises(StrobeError, match="removed or replaced"):
+        queue.claim(store, "ann", tab="tab", want=3)
+    assert not path.exists(), "no empty one is made in its place"
+    shutil.copy(tmp_path / "away", path)
+    with pytest.raises(StrobeError, match="removed or replaced"):
+        cast_one(store)
+    path.unlink()
+    (tmp_path / "away").rename(path)
+    cast_one(store)
+    assert len(list(store.all())) == 2
+    store.close()
+
+
+def test_a_file_removed_between_the_vote_and_its_commit_is_not_acknowledged(
+    tmp_path, small, clock, cast_one, monkeypatch
+):
+    path = tmp_path / "review.sqlite"
+    store = Store(f"sqlite:///{path}", clock=clock)
+    store.prepare(small, ReviewSettings(controls=0))
+    follow = counters.follow
+    monkeypatch.setattr(counters, "follow", lambda *args: (follow(*args), path.unlink()))
+    with pytest.raises(StrobeError, match="removed or replaced"):
+        cast_one(store)
+    store.close()
+
+
+def test_another_store_under_the_same_address_takes_nothing(store, small, cast_one):
+    cast_one(store)
+    with store.database.write() as connection:
+        connection.execute(text("UPDATE meta SET value = 'of another store' WHERE name = 'secret'"))
+    with pytest.raises(StrobeError, match="removed or replaced"):
+        cast_one(store)
+
+
+def test_lost_tables_take_nothing(store, cast_one):
+    with store.database.write() as connection:
+        connection.execute(text("DROP TABLE verdicts"))
+    with pytest.raises(StrobeError, match="cannot be used"):
+        cast_one(store)
+
+
+def test_a_store_that_brings_code_is_refused(tmp_path, small):
+    path = tmp_path / "review.sqlite"
+    Store(f"sqlite:///{path}").close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "CREATE TRIGGER come_in AFTER INSERT ON sessions BEGIN UPDATE sessions SET role = 'admin'; END"
+        )
+    connection.close()
+    with pytest.raises(StrobeError, match="trigger or view"):
+        Store(f"sqlite:///{path}")
+
+
+def test_a_pipe_or_a_link_in_the_store_s_place_is_refused(small, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StrobeError, match="is no file"):
+        Store(f"sqlite:///{tmp_path / 'pipe'}")
+    (tmp_path / "private.sqlite").write_bytes(b"")
+    (small.root / "review.sqlite").symlink_to(tmp_path / "private.sqlite")
+    with pytest.raises(StrobeError, match="is a link"):
+        review.status(small.root)
+    assert (tmp_path / "private.sqlite").read_bytes() == b""

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import io
 import os
+import stat
 import threading
 import warnings
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ from strobe.core.tables import Texts
 __all__ = ["MAX_PIXELS", "MediaSource", "decode_image", "has_media"]
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_OPEN = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""How stored files are opened: no link is followed, and a pipe in a file's place is not waited for."""
 
 _LOSSLESS = (".png", ".bmp", ".tif", ".tiff", ".ppm")
 """Files whose pixels are the same whoever decodes them; a JPEG's may differ by a level from decoder to decoder."""
@@ -131,19 +134,22 @@ class MediaSource:
         return part
 
     def path(self, row: int) -> Path:
-        """Where the frame lies."""
+        """Where the frame lies: inside the folder, whatever links are on the way."""
         relative = str(self._media[row])
         if not relative:
             raise StrobeError(
                 f"frame {printable(self._keys[row])} has no stored image; import the dataset with its media"
             )
         folder, _, name = relative.rpartition("/")
-        # Resolving asks the file system for every folder of the way: once per folder, then only for the file itself.
-        if folder not in self._folders:
-            self._folders[folder] = (self._root / folder).resolve()
-        path = self._folders[folder] / name
-        if name == ".." or path.is_symlink():
-            path = path.resolve()
+        try:
+            # Resolving asks the file system for every folder of the way: once per folder, then for the file itself.
+            if folder not in self._folders:
+                self._folders[folder] = (self._root / folder).resolve()
+            path = self._folders[folder] / name
+            if name == ".." or path.is_symlink():
+                path = path.resolve()
+        except (OSError, ValueError, RuntimeError) as error:  # a name too long or with a NUL, links in a circle
+            raise InvalidFile(self._root / "frames.parquet", f"media {printable(relative)!r} is no path") from error
         if not path.is_relative_to(self._root):
             raise InvalidFile(self._root / "frames.parquet", f"media {printable(relative)!r} lies outside the folder")
         return path
@@ -155,9 +161,14 @@ class MediaSource:
             return found
         path = self.path(row)
         try:
-            return path.read_bytes()
-        except OSError as error:
-            raise InvalidFile(path, f"cannot be read ({error.strerror})") from error
+            handle = os.open(path, _OPEN)
+            with os.fdopen(handle, "rb") as file:
+                if not stat.S_ISREG(os.fstat(handle).st_mode):
+                    raise InvalidFile(path, "not a regular file")
+                return file.read()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "its name is no path"
+            raise InvalidFile(path, f"cannot be read ({reason})") from error
 
     def _read_at_once(self, relative: str) -> bytes | None:
         """An ordinary file in a folder already looked at, with as little Python as can be; None for the careful way.
@@ -169,11 +180,14 @@ class MediaSource:
         if parent is None or name in ("", ".", "..") or not _NOFOLLOW or not parent.is_relative_to(self._root):
             return None
         try:
-            handle = os.open(f"{parent}/{name}", os.O_RDONLY | _NOFOLLOW)
-        except OSError:
+            handle = os.open(f"{parent}/{name}", _OPEN)
+        except (OSError, ValueError):
             return None  # not there, or a link: the careful way says which
         try:
-            size = os.fstat(handle).st_size
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            size = found.st_size
             content = os.read(handle, size)
         except OSError:
             return None

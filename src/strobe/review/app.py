@@ -10,7 +10,6 @@ from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
@@ -22,6 +21,7 @@ from strobe.review.names import checked_name
 from strobe.review.people import Person
 from strobe.review.requests import Claim, Decision, Invite, JointClaim, JointDecision, Login, Pause, Release
 from strobe.review.service import TYPES, Access, Service
+from strobe.review.sessions import ABSOLUTE
 from strobe.review.store import Store
 
 __all__ = ["Access", "make_app"]
@@ -57,8 +57,6 @@ def _handle_errors(app: FastAPI) -> None:
             # Field names only: what was sent is not sent back.
             fields = sorted({".".join(str(part) for part in one["loc"][1:]) or "body" for one in error.errors()})
             return answer(422, f"not understood: {', '.join(fields)}")
-        if isinstance(error, ClientDisconnect):
-            return answer(413, "the request is too large")
         if isinstance(error, Conflict):
             return answer(409, str(error))
         if isinstance(error, InvalidValue | UnknownName):
@@ -67,7 +65,7 @@ def _handle_errors(app: FastAPI) -> None:
         _LOG.error("a request failed: %s", error)
         return answer(503, "the server could not do that now; what you decided is kept and sent again")
 
-    for kind in (HTTPException, RequestValidationError, ClientDisconnect, StrobeError):
+    for kind in (HTTPException, RequestValidationError, StrobeError):
         app.add_exception_handler(kind, refused)
 
 
@@ -85,7 +83,7 @@ def _add_page(app: FastAPI, server: Service) -> None:
     async def media(name: str, request: Request) -> Response:
         await server.who(request, allow=("annotator", "observer", "admin"))
         try:
-            picture = await server.aside(server.pictures.get, name)
+            picture = await server.picture(name)
         except StrobeError as error:
             # The reason names files of this machine; it is for who runs the server.
             _LOG.warning("a picture cannot be read: %s", error)
@@ -99,12 +97,13 @@ def _add_page(app: FastAPI, server: Service) -> None:
 
 
 def _add_session(app: FastAPI, server: Service) -> None:
-    access, people = server.access, server.people
+    access = server.access
 
     @app.get("/api/session")
     async def session(request: Request) -> dict[str, Any]:
         person = await server.session(request.cookies.get(server.cookie, ""))
-        out: dict[str, Any] = {"page_version": server.page_version, "needs": _needs(access), "person": None}
+        needs = {"open": "name", "token": "token", "invite": "key"}[access.mode]
+        out: dict[str, Any] = {"page_version": server.page_version, "needs": needs, "person": None}
         if person is not None:
             space = server.dataset.info.label_space
             out |= {
@@ -119,12 +118,14 @@ def _add_session(app: FastAPI, server: Service) -> None:
         return out
 
     @app.post("/api/login")
-    async def login(body: Login) -> Response:
-        person, role = await server.call(_admit, server, body)
-        secret = await server.call(partial(people.open_session, person, role=role))
-        answer = JSONResponse({"name": person.name, "role": role})
+    async def login(body: Login, request: Request) -> Response:
+        address = request.client.host if request.client else "?"
+        async with server.attempts.one(address, body.key or body.name):
+            person = await server.call(_admit, server, body)
+        secret = await server.call(server.sessions.open, person)
+        answer = JSONResponse({"name": person.name, "role": person.role})
         answer.set_cookie(
-            server.cookie, secret, httponly=True, samesite="strict", path="/", max_age=90 * 86400,
+            server.cookie, secret, httponly=True, samesite="strict", path="/", max_age=int(ABSOLUTE.total_seconds()),
             secure=access.address.url.startswith("https:"),
         )  # fmt: skip
         return answer
@@ -133,7 +134,7 @@ def _add_session(app: FastAPI, server: Service) -> None:
     async def logout(request: Request) -> Response:
         secret = request.cookies.get(server.cookie, "")
         if secret:
-            await server.call(people.close_session, secret)
+            await server.call(server.sessions.close, secret)
         answer = JSONResponse({"ok": True})
         answer.delete_cookie(server.cookie, path="/", httponly=True, samesite="strict")
         return answer
@@ -141,24 +142,20 @@ def _add_session(app: FastAPI, server: Service) -> None:
     @app.post("/api/my-link")
     async def my_link(request: Request) -> dict[str, str]:
         person = await server.who(request, allow=("annotator", "observer"))
-        key = await server.call(people.new_key, person.name)
+        key = await server.call(server.sessions.new_key, person)
         return {"link": f"{access.address.url}/#key={key}"}
 
 
-def _needs(access: Access) -> str:
-    return "name" if access.is_open else "key" if access.token is None else "token"
-
-
-def _admit(server: Service, body: Login) -> tuple[Person, Any]:
-    """Who logs in and as what, or 403. Equal answers for equal failures: a guess learns nothing."""
+def _admit(server: Service, body: Login) -> Person:
+    """Who logs in, or 403. Equal answers for equal failures: a guess learns nothing."""
     access, people = server.access, server.people
     if body.key:
         if access.admin_key and hmac.compare_digest(body.key.encode(), access.admin_key.encode()):
-            return replace(people.add("admin", "admin"), role="admin"), "admin"
-        person = people.by_key(body.key)
+            return replace(people.add("admin", "admin"), role="admin")
+        person = server.sessions.by_key(body.key)
         if person is None:
             raise HTTPException(403, "this link is not valid (any more); ask for a new one")
-        return person, person.role
+        return person
     if not access.is_open:
         if access.token is None or not hmac.compare_digest(body.token.encode(), access.token.encode()):
             raise HTTPException(403, "the token is not right")
@@ -169,7 +166,7 @@ def _admit(server: Service, body: Login) -> tuple[Person, Any]:
     person = people.add(body.name)
     if person.role == "admin":
         raise HTTPException(403, "this name is taken: choose another name")
-    return person, person.role
+    return person
 
 
 def _add_review(app: FastAPI, server: Service) -> None:
@@ -248,14 +245,14 @@ def _add_admin(app: FastAPI, server: Service) -> None:
     async def invite(body: Invite, request: Request) -> dict[str, str]:
         await server.admin(request)
         person = await server.call(people.invite, body.name, body.role)
-        key = await server.call(people.new_key, person.name)
+        key = await server.call(server.sessions.new_key, person)
         return {"name": person.name, "link": f"{server.access.address.url}/#key={key}"}
 
     @app.post("/api/admin/pause")
     async def pause(body: Pause, request: Request) -> dict[str, bool]:
         await server.admin(request)
         if body.action == "revoke":
-            await server.call(people.revoke, body.name)
+            await server.call(server.sessions.revoke, body.name)
         else:
             await server.call(partial(people.pause, body.name, paused=body.action == "pause"))
         return {"ok": True}

@@ -1,5 +1,6 @@
 """Connections to the database of a review, SQLite or PostgreSQL: writers one at a time, readers beside them."""
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, CursorResult, Engine, bindparam, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
 
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
@@ -26,16 +28,21 @@ class Database:
         self._url = _checked(url)
         self.shown = self._url.render_as_string(hide_password=True)
         """The address without its password, for messages."""
+        self._file: Path | None = None
+        self._store: str | None = None
         if self._url.get_backend_name() == "sqlite":
-            self._writer = _sqlite(self._url, "BEGIN IMMEDIATE", "FULL")
-            self._passing = _sqlite(self._url, "BEGIN IMMEDIATE", "NORMAL")
-            self._reader = _sqlite(self._url, "BEGIN", "FULL")
+            self._file = Path(str(self._url.database)).absolute()
+            self._place = _made(self._file, self.shown)
+            self._writer = _sqlite(self._file, "BEGIN IMMEDIATE", "FULL")
+            self._passing = _sqlite(self._file, "BEGIN IMMEDIATE", "NORMAL")
+            self._reader = _sqlite(self._file, "BEGIN", "FULL")
         else:
             require("psycopg", what="a PostgreSQL store", extra="postgres")
             self._writer = create_engine(self._url, pool_pre_ping=True, pool_size=2)
             self._reader = self._passing = self._writer
         try:
-            with self.write() as connection:
+            with self._transaction(self._writer) as connection:
+                _refuse_code(connection)
                 migrate(connection)
         except StrobeError:
             self.close()
@@ -46,13 +53,36 @@ class Database:
         """A transaction that may write: committed on leaving, rolled back on an error. Writers queue up.
 
         What is not `durable` (a lease) survives a crash of the server but perhaps not a power cut; votes always are.
+        Where the database is no longer the one that was opened, nothing is taken: it could not be found again.
         """
-        with _worded(self.shown), (self._writer if durable else self._passing).begin() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-                if not durable:
-                    connection.execute(text("SET LOCAL synchronous_commit = off"))
+        self._expect_in_place()
+        with self._transaction(self._writer if durable else self._passing) as connection:
+            if connection.dialect.name == "postgresql" and not durable:
+                execute(connection, "SET LOCAL synchronous_commit = off")
+            found = meta(connection, "secret")
+            self._store = self._store or found
+            if found != self._store:
+                raise self._gone()
             yield connection
+        # Looked at again after the commit: whoever is told that a vote is kept can find it at the address.
+        self._expect_in_place()
+
+    @contextmanager
+    def _transaction(self, engine: Engine) -> Iterator[Connection]:
+        with _worded(self.shown), engine.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                execute(connection, f"SELECT pg_advisory_xact_lock({_LOCK})")
+            yield connection
+
+    def _expect_in_place(self) -> None:
+        if self._file is not None and _place(self._file) != self._place:
+            raise self._gone()
+
+    def _gone(self) -> StrobeError:
+        return StrobeError(
+            f"the review database {self.shown} was removed or replaced while it was open, so nothing more is taken; "
+            "put it back, or start again"
+        )
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -81,11 +111,48 @@ def _checked(url: str) -> URL:
         raise StrobeError("--db: an SQLite store needs a file, e.g. sqlite:///review.sqlite")
     if not Path(parsed.database).absolute().parent.is_dir():
         raise StrobeError(f"--db: the folder of {printable(parsed.database)} does not exist")
+    if parsed.query:
+        raise StrobeError("--db: an SQLite store takes no options after its file")
     return parsed
 
 
-def _sqlite(url: URL, begin: str, synchronous: str) -> Engine:
-    engine = create_engine(url, connect_args={"timeout": 20.0, "check_same_thread": False})
+def _place(file: Path) -> tuple[int, int] | None:
+    """What a file is, whatever its name: where a file is removed or replaced, this differs."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _made(file: Path, shown: str) -> tuple[int, int] | None:
+    """The place of the database's file, made where missing."""
+    try:
+        if not file.exists():
+            file.touch()
+    except OSError as error:
+        raise StrobeError(f"the review database {printable(shown)} cannot be made: {error.strerror}") from error
+    if not file.is_file():
+        raise StrobeError(f"the review database {printable(shown)} is no file")
+    return _place(file)
+
+
+def _refuse_code(connection: Connection) -> None:
+    """Raise where an SQLite file brings statements of its own, which would run with ours."""
+    if connection.dialect.name == "sqlite":
+        found = execute(connection, "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')").scalar()
+        if found is not None:
+            raise StrobeError(
+                f"the review database holds a trigger or view ({printable(found)}), which strobe never makes"
+            )
+
+
+def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
+    def opened() -> sqlite3.Connection:
+        # rw: a connection opened after the file was removed must not make an empty one in its place.
+        return sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, timeout=20.0, check_same_thread=False)
+
+    engine = create_engine("sqlite://", creator=opened, poolclass=QueuePool)
 
     @event.listens_for(engine, "connect")
     def _connected(connection: object, _record: object) -> None:
@@ -93,7 +160,13 @@ def _sqlite(url: URL, begin: str, synchronous: str) -> Engine:
         connection.isolation_level = None  # type: ignore[attr-defined]
         cursor = connection.cursor()  # type: ignore[attr-defined]
         # WAL: readers never wait. FULL: what was acknowledged survives a power cut, not only a crash.
-        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "busy_timeout=20000", "foreign_keys=ON"):
+        for pragma in (
+            "journal_mode=WAL",
+            f"synchronous={synchronous}",
+            "busy_timeout=20000",
+            "foreign_keys=ON",
+            "trusted_schema=OFF",
+        ):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

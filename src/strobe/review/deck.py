@@ -44,7 +44,8 @@ class Deck:
             "task": task.task_id,
             "stage": claimed.stage,
             "anchor": self._pictures.name(anchor),
-            "neighbour": None if task.kind == "anchor" else self._pictures.name(task.frame_id),
+            # By the task's name, not the frame's: that of a control is an anchor, known from other cards.
+            "neighbour": None if task.kind == "anchor" else task.task_id,
             "labels": self._named(labels),
             "neighbour_labels": self._named(labels),
             "votes": [],

@@ -18,6 +18,9 @@ __all__ = ["Guard", "Rate", "ServerAddress"]
 MAX_BODY = 32 * 1024
 """The largest request body: a decision is well under a kilobyte."""
 
+BODY_S = 30.0
+"""How long a request body may take to come."""
+
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -143,7 +146,6 @@ class Guard:
         self._address = address
         self._cookie = cookie.encode() + b"="
         self._rates = {
-            "login": Rate(per_s=1, burst=60),
             "media": Rate(per_s=200, burst=2000),
             "other": Rate(per_s=60, burst=600),
             # Per address, whatever cookie is sent: made-up sessions do not get a bucket each.
@@ -155,14 +157,23 @@ class Guard:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
-            return
+            return None
         refusal = self._refusal(scope)
         if refusal is not None:
             await _answer(send, *refusal)
-            return
+            return None
         sending = _Sending(send, scope["path"])
         try:
-            await self._app(scope, _Limited(receive), sending)
+            if scope["method"] == "POST":
+                try:
+                    async with asyncio.timeout(BODY_S):
+                        body = await _body(receive)
+                except TimeoutError:
+                    return await _answer(send, 408, "the request did not come in time")
+                if len(body) > MAX_BODY:
+                    return await _answer(send, 413, f"the request is larger than {MAX_BODY} bytes")
+                receive = _after(body, receive)
+            await self._app(scope, receive, sending)
         except asyncio.CancelledError:
             # The server stops and this request was still open (a body that never came): the page tries again.
             if not sending.started:
@@ -172,6 +183,8 @@ class Guard:
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value)
+        if b"transfer-encoding" in headers and (b"content-length" in headers or scope["http_version"] == "1.0"):
+            return 400, "a request has one length"  # a proxy that reads the other one would see another request
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._address.hosts:
             return 421, "this server does not answer to that host name"
@@ -197,29 +210,34 @@ class Guard:
         caller = (scope.get("client") or ("?",))[0]
         if not self._rates["address"].allows(caller):
             return 429, "too many requests; wait a moment"
-        kind = "media" if path.startswith(("/media/", "/static/")) else "login" if path == "/api/login" else "other"
-        if kind != "login":
-            # By session where there is one: a whole team may sit behind one address.
-            for part in b";".join(headers.get(b"cookie", [])).split(b";"):
-                if part.strip().startswith(self._cookie):
-                    caller = part.strip().decode("latin-1")[:200]
+        if path == "/api/login":
+            return None  # limited by account and address, where it is known whether it failed (`Attempts`)
+        kind = "media" if path.startswith(("/media/", "/static/")) else "other"
+        # By session where there is one: a whole team may sit behind one address.
+        for part in b";".join(headers.get(b"cookie", [])).split(b";"):
+            if part.strip().startswith(self._cookie):
+                caller = part.strip().decode("latin-1")[:200]
         return None if self._rates[kind].allows(caller) else (429, "too many requests; wait a moment")
 
 
-class _Limited:
-    """The request's body, cut off at the limit."""
+async def _body(receive: Receive) -> bytes:
+    """The request's body, read to its end or past the limit; one that breaks off is left as far as it came."""
+    body, more = b"", True
+    while more and len(body) <= MAX_BODY:
+        message = await receive()
+        body += message.get("body", b"")
+        more = bool(message.get("more_body"))
+    return body
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._seen = 0
 
-    async def __call__(self) -> Message:
-        message = await self._receive()
-        self._seen += len(message.get("body", b""))
-        if self._seen > MAX_BODY:
-            # Read as a client that went away: the framework stops and nothing is written.
-            return {"type": "http.disconnect"}
-        return message
+def _after(body: bytes, receive: Receive) -> Receive:
+    """The channel of a request whose body was read."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again
 
 
 class _Sending:
@@ -245,6 +263,8 @@ async def _answer(send: Send, status: int, error: str) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *_HEADERS]
     if status == 429:
         headers.append((b"retry-after", b"2"))
+    if status in (400, 408, 413):
+        headers.append((b"connection", b"close"))  # what else comes on it is not to be trusted
     headers.append((b"cache-control", b"no-store"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -36,6 +36,10 @@ class Pictures:
         """The opaque name of a frame."""
         return hmac.new(self._secret, b"media\n" + frame_id.encode(), hashlib.sha256).hexdigest()[:32]
 
+    def knows(self, name: str) -> bool:
+        """Whether a frame has that name."""
+        return name in self._row
+
     def get(self, name: str) -> Picture | None:
         """The picture of that name, None for an unknown name. Raises StrobeError where the frame cannot be read.
 

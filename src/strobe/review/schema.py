@@ -42,6 +42,14 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
             PRIMARY KEY (task_id, annotator))""",
         "CREATE INDEX leases_of_annotator ON leases (annotator, expires)",
     ),
+    # Sessions and keys are sealed by the server from here on; those made before cannot be told from a stranger's.
+    2: (
+        "DELETE FROM sessions",
+        "DELETE FROM access_keys",
+        "ALTER TABLE sessions ADD COLUMN seen_at TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE sessions ADD COLUMN seal TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE access_keys ADD COLUMN seal TEXT NOT NULL DEFAULT ''",
+    ),
 }
 """Each version's statements, run in order and never edited afterwards: a change of the schema is a new number."""
 

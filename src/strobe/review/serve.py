@@ -1,17 +1,24 @@
 """Running the server: bind first, then say where, then serve until told to stop."""
 
+import asyncio
 import contextlib
 import errno
 import logging
 import socket
+import time
 from collections.abc import Callable
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from strobe.core.errors import StrobeError, printable
 from strobe.review.guard import Guard
 
-__all__ = ["bind", "run"]
+__all__ = ["Seldom", "bind", "config_of", "run"]
+
+HEAD_S = 20.0
+"""How long the head of a request may take to come."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -32,6 +39,68 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+class _InTime(H11Protocol):
+    """A connection that is closed where the head of a request does not come whole in time; uvicorn would wait."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop()
+
+    def _watch(self) -> None:
+        """Let the clock run from the first byte of a head, or from the connection, to the head's last byte."""
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+        elif self._late is None:
+            self._late = self.loop.call_later(HEAD_S, self.timeout_keep_alive_handler)
+
+    def _stop(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+class Seldom(logging.Filter):
+    """Lets a message through once in a while and says how many were like it: a stranger cannot fill the log."""
+
+    def __init__(self, *, every_s: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._every_s, self._clock = every_s, clock
+        self._seen: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it: the same text not again within the time."""
+        now, text = self._clock(), record.getMessage()
+        since, kept_back = self._seen.get(text, (-1e9, 0))
+        if now - since < self._every_s:
+            self._seen[text] = (since, kept_back + 1)
+            return False
+        if len(self._seen) > 1000:
+            self._seen.clear()
+        self._seen[text] = (now, 0)
+        if kept_back:
+            record.msg, record.args = f"{text} ({kept_back} more like it before)", ()
+        return True
+
+
+def config_of(app: Guard) -> uvicorn.Config:
+    """How uvicorn runs the server."""
+    return uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30, lifespan="off",
+        ws="none", http=_InTime, timeout_graceful_shutdown=3, limit_concurrency=2000,
+        h11_max_incomplete_event_size=16 * 1024,
+    )  # fmt: skip
+
+
 def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) -> None:
     """Serve until SIGINT or SIGTERM. Requests are not logged: addresses and names are nobody's business."""
 
@@ -45,10 +114,9 @@ def run(app: Guard, listener: socket.socket, *, on_ready: Callable[[], None]) ->
             logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
             await super().shutdown(sockets=sockets)
 
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30, lifespan="off",
-        ws="none", timeout_graceful_shutdown=3, limit_concurrency=2000, h11_max_incomplete_event_size=16 * 1024,
-    )  # fmt: skip
+    config = config_of(app)
+    for name in ("uvicorn.error", "asyncio", "strobe.review"):
+        logging.getLogger(name).addFilter(Seldom())
     # Ctrl-C is how a server is stopped, not an accident; uvicorn has finished what was under way when it raises it.
     with contextlib.suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listener])

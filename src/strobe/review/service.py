@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,12 +18,14 @@ from strobe.core.dataset import Dataset
 from strobe.core.ports import FrameSource
 from strobe.core.records import Verdict
 from strobe.review import queue
+from strobe.review.attempts import Attempts
 from strobe.review.deck import Deck
 from strobe.review.guard import ServerAddress
 from strobe.review.log import Conflict
 from strobe.review.people import People, Person
-from strobe.review.pictures import Pictures
+from strobe.review.pictures import Picture, Pictures
 from strobe.review.plan import Task
+from strobe.review.sessions import Mode, Sessions
 from strobe.review.store import Saved, Store
 from strobe.review.summary import summarise
 
@@ -33,12 +36,18 @@ Result = TypeVar("Result")
 TYPES = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 """The media types of the page's files."""
 
+_TASK_NAME = re.compile(r"[0-9a-f]{24}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Who may come in. `token` None: names are enough (loopback only). `admin_key` opens the admin page."""
+    """Who may come in. `token` None: names are enough (loopback only). `admin_key` opens the admin page.
+
+    `secret` is this server's own, with which sessions and keys are made.
+    """
 
     address: ServerAddress
+    secret: bytes
     token: str | None = None
     admin_key: str = ""
     invited_only: bool = False
@@ -46,7 +55,12 @@ class Access:
     @property
     def is_open(self) -> bool:
         """Whether a name is enough."""
-        return self.token is None and not self.invited_only
+        return self.mode == "open"
+
+    @property
+    def mode(self) -> Mode:
+        """What is asked of people."""
+        return "token" if self.token is not None else "invite" if self.invited_only else "open"
 
 
 class Service:
@@ -55,6 +69,8 @@ class Service:
     def __init__(self, dataset: Dataset, store: Store, source: FrameSource, access: Access) -> None:
         self.dataset, self.store, self.access = dataset, store, access
         self.people = People(store)
+        self.sessions = Sessions(self.people, secret=access.secret, mode=access.mode)
+        self.attempts = Attempts()
         secret = store.secret()
         self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12]
         self.pictures = Pictures(dataset, source, secret=secret)
@@ -111,10 +127,13 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._readers, partial(function, *args))
 
     async def session(self, secret: str) -> Person | None:
-        """Whose session this is; asked of the store only the first time."""
+        """Whose session this is."""
         if not secret:
             return None
-        return self.people.remembered(secret) or await self.call(self.people.by_session, secret)
+        person, is_stale = await self.aside(self.sessions.find, secret)
+        if is_stale:
+            await self.call(self.sessions.touch, secret)
+        return person
 
     async def who(
         self, request: Request, *, allow: tuple[str, ...] = ("annotator", "admin"), expected: str = ""
@@ -157,6 +176,15 @@ class Service:
 
     def _summarised(self) -> dict[str, Any]:
         return summarise(self.dataset, list(self.store.all()), conduct=self.store.conduct())
+
+    async def picture(self, name: str) -> Picture | None:
+        """A frame by its opaque name, or the neighbour of a task by the task's; None where there is none."""
+        if not self.pictures.knows(name):
+            if _TASK_NAME.fullmatch(name) is None:
+                return None
+            task = await self.task(name)
+            name = self.pictures.name(task.frame_id)
+        return await self.aside(self.pictures.get, name)
 
     async def task(self, name: str) -> Task:
         """A task by its opaque name; what a task is never changes, so it is asked of the store once."""

@@ -169,20 +169,16 @@ def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings
         raise StrobeError(f"no such file: {printable(path)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidFile(path, "cannot be read as UTF-8 text") from error
-    lines = csv.DictReader(io.StringIO(text))
     try:
+        lines = csv.DictReader(io.StringIO(text))
         header = [name.strip().lower() for name in lines.fieldnames or ()]
-        rows: Iterable[dict[str, Any]] = list(lines)
+        rows: list[dict[str, Any]] = list(lines)
     except csv.Error as error:
         raise InvalidFile(path, f"not a CSV file ({error})") from error
     for wanted in ("set", "frame", "decision"):
         if wanted not in header:
-            raise InvalidFile(
-                path,
-                f"the column {wanted} is missing",
-                where="line 1",
-                hint=f"columns: {', '.join(_COLUMNS)}, at, stage",
-            )
+            hint = f"columns: {', '.join(_COLUMNS)}, at, stage"
+            raise InvalidFile(path, f"the column {wanted} is missing", where="line 1", hint=hint)
     names = _Names(dataset)
     verdicts = _Turns()
     elsewhere = 0

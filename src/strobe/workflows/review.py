@@ -3,14 +3,15 @@
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+import stat
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, read_json, write_json
 from strobe.core.late import require
 from strobe.core.records import Verdict
@@ -54,7 +55,9 @@ def serve(folder: Path, options: ServeOptions, settings: ReviewSettings, *, on_r
     from strobe.review.app import Access, make_app
     from strobe.review.guard import ServerAddress, is_loopback
     from strobe.review.people import People
+    from strobe.review.secret import server_secret
     from strobe.review.serve import bind, run
+    from strobe.review.sessions import Sessions
     from strobe.workflows.sources import frame_source
 
     guarded = options.token is not None or bool(options.invite)
@@ -74,11 +77,13 @@ def serve(folder: Path, options: ServeOptions, settings: ReviewSettings, *, on_r
         people = People(store)
         invited = [people.invite(name, "annotator") for name in options.invite]
         invited += [people.invite(name, "observer") for name in options.observers]
-        personal = {person.name: f"{address.url}/#key={people.new_key(person.name)}" for person in invited}
         admin_key = secrets.token_urlsafe(24)
         access = Access(
-            address=address, token=options.token, admin_key=admin_key, invited_only=guarded and options.token is None
-        )
+            address=address, secret=server_secret(), token=options.token, admin_key=admin_key,
+            invited_only=guarded and options.token is None,
+        )  # fmt: skip
+        sessions = Sessions(people, secret=access.secret, mode=access.mode)
+        personal = {person.name: f"{address.url}/#key={sessions.new_key(person)}" for person in invited}
         app = make_app(dataset, store, frame_source(dataset), access)
         links = Links(
             url=address.url,
@@ -116,11 +121,12 @@ def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> d
     figures["undecided_labels"] = list(derivation.undecided_labels)
     write_json(folder / "review.json", figures)
     if out is not None:
+        files = _media_files(dataset)
         kept = reviewed(dataset)
         provenance = {**kept.info.provenance, "reviewed_from": dataset.digest()}
         info = replace(kept.info, reviewed="release", provenance=provenance)
         write(replace(kept, info=info, verdicts=()), out)
-        _link_media(dataset, folder, out)
+        _link_media(files, out)
     return figures
 
 
@@ -143,22 +149,33 @@ def import_votes(folder: Path, file: Path, *, annotator: str, db: str | None = N
     return {"read": len(found.verdicts), "added": added, "elsewhere": found.elsewhere}
 
 
-def _link_media(dataset: Dataset, folder: Path, out: Path) -> None:
+def _media_files(dataset: Dataset) -> dict[str, Path]:
+    """Where each stored frame lies, by its path in the folder; those that are not there left out.
+
+    Anything but a regular file inside the folder is refused: a link or a pipe could stand for any file of this machine.
+    """
+    from strobe.datasets.media import MediaSource
+
+    source, out = MediaSource(dataset), {}
+    for row, relative in enumerate(dataset.frames.media.tolist()):
+        if relative and (path := source.path(row)).exists():
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise InvalidFile(path, "not a regular file")
+            out[relative] = path
+    return out
+
+
+def _link_media(files: Mapping[str, Path], out: Path) -> None:
     """The frames' files in the new folder too: hard links, or copies where the disk cannot link."""
-    for relative in dataset.frames.media.tolist():
-        source, target = folder / relative, out / relative
-        if (
-            not relative
-            or not source.is_file()
-            or target.exists()
-            or not target.resolve().is_relative_to(out.resolve())
-        ):
+    for relative, source in files.items():
+        target = out / relative
+        if target.exists() or not target.resolve().is_relative_to(out.resolve()):
             continue
         make_folder(target.parent)
         try:
             os.link(source, target)
         except OSError:
-            shutil.copyfile(source, target)
+            shutil.copyfile(source, target, follow_symlinks=False)
 
 
 def _read(folder: Path) -> Dataset:
@@ -171,7 +188,10 @@ def _open(folder: Path, db: str | None) -> "AbstractContextManager[Store]":
     require("sqlalchemy", what="the review store", extra="review")
     from strobe.review.store import Store
 
-    return closing(Store(db or f"sqlite:///{(folder / 'review.sqlite').absolute()}"))
+    own = folder / "review.sqlite"
+    if db is None and own.is_symlink():
+        raise StrobeError(f"{printable(own)} is a link, and may lead to any file; name the store itself with --db")
+    return closing(Store(db or f"sqlite:///{own.absolute()}"))
 
 
 def _has_store(folder: Path, db: str | None) -> bool:

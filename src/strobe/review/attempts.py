@@ -1,0 +1,59 @@
+"""Log-ins that fail: who guesses waits longer and longer, who does not guess is not held up by who does."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from starlette.exceptions import HTTPException
+
+__all__ = ["Attempts"]
+
+FREE, LONGEST_S = 5, 60.0
+"""Failures in a row of one account from one address before it waits; then a second, doubled each time up to this."""
+
+GUESSES, GUESSES_PER_S, QUEUE_S = 60, 5.0, 10.0
+"""Failures of an address at once, whatever the accounts; then so many a second, others in line for this long."""
+
+_MOST = 20_000
+
+
+@dataclass(slots=True)
+class Attempts:
+    """What failed lately, by account and address."""
+
+    clock: Callable[[], float] = time.monotonic
+    _failed: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
+    _line: dict[str, float] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def one(self, address: str, account: str) -> AsyncIterator[None]:
+        """One log-in: it fails where the block raises 403. Raises 429 where it comes too soon."""
+        now = self.clock()
+        count, last = self._failed.get((address, account), (0, now))
+        pause = min(LONGEST_S, 2.0 ** (count - FREE)) if count >= FREE else 0.0
+        wait = self._line.get(address, now) - GUESSES / GUESSES_PER_S - now
+        if now < last + pause or wait > QUEUE_S:
+            raise HTTPException(429, "too many attempts; wait a minute and try again")
+        for kept in (self._failed, self._line):
+            if len(kept) > _MOST:  # memory is bounded; who is forgotten starts afresh
+                kept.clear()
+        # Counted as failed until it has not: many guesses sent at once are not all free.
+        self._failed[address, account] = (count + 1, now)
+        self._line[address] = max(now, self._line.get(address, now)) + 1 / GUESSES_PER_S
+        failed = False
+        try:
+            await asyncio.sleep(max(0.0, wait))
+            yield
+        except HTTPException as error:
+            failed = error.status_code == 403
+            raise
+        finally:
+            if not failed:
+                self._forgive(address, account)
+
+    def _forgive(self, address: str, account: str) -> None:
+        self._failed.pop((address, account), None)
+        if address in self._line:
+            self._line[address] -= 1 / GUESSES_PER_S

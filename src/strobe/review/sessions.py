@@ -1,0 +1,131 @@
+"""Sessions and personal keys: who is let in, under what, and for how long.
+
+Only hashes are kept, made with the secret of this server: what a database brings along from elsewhere opens nothing.
+"""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Literal
+
+from sqlalchemy import Connection, RowMapping
+
+from strobe.review.database import execute, meta
+from strobe.review.moments import timestamp
+from strobe.review.people import People, Person, Role
+
+__all__ = ["ABSOLUTE", "IDLE", "Mode", "Sessions"]
+
+Mode = Literal["open", "token", "invite"]
+"""Who may come in: anyone by name, who knows the token, who was invited."""
+
+_MODES: tuple[Mode, ...] = ("open", "token", "invite")
+
+IDLE, ABSOLUTE = timedelta(days=7), timedelta(days=30)
+"""A session ends after this long without a request, and after this long whatever is done with it."""
+
+_TOUCH = timedelta(hours=1)
+"""How exactly it is kept when a session was last used: not every request is worth a write."""
+
+
+class Sessions:
+    """The sessions and keys of one store, as one server makes and knows them.
+
+    They are bound to the server's secret, to the store's candidates, and to the mode they were made under: a mode that
+    asks more of people does not take what a laxer one gave out.
+    """
+
+    def __init__(self, people: People, *, secret: bytes, mode: Mode) -> None:
+        self._people, self._mode = people, mode
+        self._database, self._clock = people.store.database, people.store.clock
+        with self._database.read() as connection:
+            self._secret = hmac.digest(secret, (meta(connection, "candidates") or "").encode(), "sha256")
+
+    def new_key(self, person: Person) -> str:
+        """A personal key for someone; earlier ones stay good. Shown once: only its hash is kept."""
+        key = secrets.token_urlsafe(24)
+        with self._database.write() as connection:
+            self._insert(connection, "access_keys", key, person, {})
+        return key
+
+    def by_key(self, key: str) -> Person | None:
+        """Whose key this is."""
+        with self._database.read() as connection:
+            row = self._find(connection, "access_keys", key)
+        person = None if row is None else self._people.find(row["name"])
+        return person if person is not None and row is not None and self._sealed(row, key, person.role) else None
+
+    def open(self, person: Person) -> str:
+        """A new session; the secret for the cookie comes back. Those that ran out are forgotten."""
+        secret = secrets.token_urlsafe(32)
+        now = self._clock()
+        with self._database.write(durable=False) as connection:
+            ended = {"idle": self._ago(IDLE), "old": self._ago(ABSOLUTE)}
+            execute(connection, "DELETE FROM sessions WHERE seen_at < :idle OR created_at < :old", ended)
+            self._insert(connection, "sessions", secret, person, {"role": person.role, "seen_at": timestamp(now)})
+        return secret
+
+    def find(self, secret: str) -> tuple[Person | None, bool]:
+        """Whose session this is, if it has not run out, and whether it is time to `touch` it.
+
+        Asked of the store every time: what another server on it revoked is worthless here at once.
+        """
+        with self._database.read() as connection:
+            row = self._find(connection, "sessions", secret)
+        if row is None or not self._sealed(row, secret, row["role"]):
+            return None, False
+        if row["seen_at"] < self._ago(IDLE) or row["created_at"] < self._ago(ABSOLUTE):
+            return None, False
+        person = self._people.find(row["name"])
+        return None if person is None else replace(person, role=row["role"]), row["seen_at"] < self._ago(_TOUCH)
+
+    def touch(self, secret: str) -> None:
+        """Remember that a session is in use."""
+        values = {"hashes": list(self._hashes(secret)), "now": timestamp(self._clock())}
+        with self._database.write(durable=False) as connection:
+            execute(connection, "UPDATE sessions SET seen_at = :now WHERE hash IN :hashes", values)
+
+    def close(self, secret: str) -> None:
+        """End a session."""
+        with self._database.write() as connection:
+            execute(connection, "DELETE FROM sessions WHERE hash IN :hashes", {"hashes": list(self._hashes(secret))})
+
+    def revoke(self, name: str) -> None:
+        """Make every key and session of someone worthless."""
+        with self._database.write() as connection:
+            execute(connection, "DELETE FROM access_keys WHERE name = :name", {"name": name})
+            execute(connection, "DELETE FROM sessions WHERE name = :name", {"name": name})
+
+    def _insert(self, connection: Connection, table: str, secret: str, person: Person, more: dict[str, Any]) -> None:
+        at = timestamp(self._clock())
+        row = {
+            "hash": self._mac("find", self._mode, secret),
+            "name": person.name,
+            "created_at": at,
+            "seal": self._mac("seal", self._mode, secret, person.name, person.role, at),
+            **more,
+        }
+        columns = ", ".join(row)
+        execute(connection, f"INSERT INTO {table} ({columns}) VALUES (:{', :'.join(row)})", row)  # noqa: S608
+
+    def _find(self, connection: Connection, table: str, secret: str) -> RowMapping | None:
+        hashes = {"hashes": list(self._hashes(secret))}
+        found = execute(connection, f"SELECT * FROM {table} WHERE hash IN :hashes", hashes)  # noqa: S608
+        return found.mappings().first()
+
+    def _sealed(self, row: RowMapping, secret: str, role: Role) -> bool:
+        """Whether name, role and time are those it was made with: a row can be edited by who has the file."""
+        mode = self._hashes(secret)[row["hash"]]
+        seal = self._mac("seal", mode, secret, row["name"], role, row["created_at"])
+        return hmac.compare_digest(seal, row["seal"])
+
+    def _hashes(self, secret: str) -> dict[str, Mode]:
+        return {self._mac("find", mode, secret): mode for mode in _MODES[_MODES.index(self._mode) :]}
+
+    def _mac(self, *parts: str) -> str:
+        return hmac.new(self._secret, "\n".join(parts).encode(), hashlib.sha256).hexdigest()
+
+    def _ago(self, span: timedelta) -> str:
+        return timestamp(self._clock() - span.total_seconds())

@@ -1,0 +1,75 @@
+"""A store made by version 1 of the schema (store_v1.json: the rows of one, as that code wrote them) opens and works."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from strobe.core.protocol import latest_votes
+from strobe.review import queue
+from strobe.review.database import Database
+from strobe.review.people import People
+from strobe.review.schema import MIGRATIONS, migrate
+from strobe.review.sessions import Sessions
+from strobe.review.store import Store
+
+OLD = json.loads((Path(__file__).parent / "store_v1.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def old_url(database_url):
+    """A database of version 1 with the old store's rows, on each kind of database."""
+    engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        assert migrate(connection, {1: MIGRATIONS[1]}) == 1
+        for table, rows in OLD["tables"].items():
+            columns = list(rows[0])
+            statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES (:{', :'.join(columns)})"
+            connection.execute(text(statement), rows)
+    engine.dispose()
+    return database_url
+
+
+def test_every_vote_stays_and_the_review_goes_on(old_url, small, clock):
+    clock.now += 1_000_000
+    store = Store(old_url, clock=clock)
+    votes = list(store.all())
+    rows = OLD["tables"]["verdicts"]
+    assert [vote.verdict_id for vote in votes] == [row["verdict_id"] for row in rows]
+    for vote, row in zip(votes, rows, strict=True):
+        kept = {**asdict(vote), "labels": json.dumps(vote.labels), "bad_anchor": int(vote.bad_anchor)}
+        assert {**kept, "task_id": row["task_id"]} == {**row, "label_right": bool(row["label_right"])}
+    store.prepare(small, store.conduct().settings)
+    assert list(store.all()) == votes
+    for who, before in OLD["progress"].items():
+        assert asdict(queue.progress(store, who)) == before
+    assert len(store.history("Ann")) == len(latest_votes([vote for vote in votes if vote.annotator == "Ann"]))
+    (claimed, *_) = queue.claim(store, "Cy", tab="tab", want=1)
+    (saved,) = store.cast([
+        type(votes[0])(
+            verdict_id="new", annotator="Cy", at="", stage=claimed.stage, set_id=claimed.task.set_id,
+            frame_id=claimed.task.frame_id, decision="similar",
+        )
+    ])  # fmt: skip
+    assert saved.fresh
+    assert list(store.all()) == [*votes, saved.verdict]
+    assert [(person.name, person.paused) for person in People(store).all()] == [("Ann", False), ("Bo", True)]
+    store.close()
+
+
+def test_its_sessions_and_keys_are_worthless(old_url):
+    store = Store(old_url)
+    for mode in ("open", "token", "invite"):
+        sessions = Sessions(People(store), secret=b"ours", mode=mode)
+        assert sessions.find(OLD["session"]) == (None, False)
+        assert sessions.by_key(OLD["key"]) is None
+    store.close()
+
+
+def test_the_old_tables_end_as_fresh_ones(old_url):
+    database = Database(old_url)
+    with database.read() as connection:
+        assert connection.execute(text("SELECT max(version) FROM schema_version")).scalar() == max(MIGRATIONS)
+    database.close()
