@@ -210,7 +210,7 @@ def test_a_span_that_ends_after_the_video_is_said_and_its_part_inside_counts(
     for end, notes in (("0.8", ()), ("9", ("clip: the span 0.2–9 s ends after the video (0.760 s)",))):
         labels.write_text(f"video,label,start_s,end_s\nclip,dog,0.2,{end}\n")
         built = build([make_clip("clip.mp4", n=20)], tmp_path / end, BuildOptions(labels=labels))
-        assert built.notes == notes
+        assert tuple(note for note in built.notes if "span" in note) == notes
         assert (built.problems, built.dataset.n_sets) == ((), 1)
 
 

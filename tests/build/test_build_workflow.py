@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from pathlib import Path
 
@@ -342,3 +342,77 @@ def test_scene_cuts_are_dropped_on_request_and_counted(make_clip: MakeClip, tmp_
     assert dataset.frames.index[dataset.sets.frame].tolist() == list(range(5, 12))
     assert dataset.info.provenance["dropped"] == {"cut": 4, "members": 4}
     assert len(dataset.frames) == 11  # smoothing over time still sees what was dropped
+
+
+def boxes_on(path: Path, frames: Iterable[int], video: str = "one") -> Path:
+    rows = [f"{video},{frame},dog,1,2,30,40" for frame in frames]
+    path.write_text("\n".join(["video,frame,label,x0,y0,x1,y1", *rows]) + "\n")
+    return path
+
+
+def test_frames_without_a_box_are_no_members_and_no_anchors(make_clip: MakeClip, tmp_path: Path) -> None:
+    """Boxes on some frames make a detection dataset, labels by frame, and not one whose members borrow labels."""
+    path = make_clip("one.mp4")
+    boxes = boxes_on(tmp_path / "boxes.csv", range(20, 26))
+    built = build([path], tmp_path / "out", BuildOptions(boxes=boxes, sampling=Sampling(k=4)))
+    data = built.dataset
+    assert data.info.label_source == "frame"
+    assert 20 <= int(data.frames.index[data.sets.anchor_frame[0]]) <= 25
+    assert set(data.frames.index[data.sets.frame].tolist()) <= set(range(20, 26))
+    assert any("have no box and were left out" in note for note in built.notes)
+    kept = build([path], tmp_path / "kept", BuildOptions(boxes=boxes, label_source="anchor", sampling=Sampling(k=4)))
+    assert len(kept.dataset.sets.set) == 9
+    assert not any("left out" in note for note in kept.notes)
+
+
+def test_boxes_on_every_frame_draw_the_same_anchor_as_labels(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("one.mp4")
+    boxes = boxes_on(tmp_path / "boxes.csv", range(48))
+    by_box = build([path], tmp_path / "a", BuildOptions(boxes=boxes)).dataset
+    by_label = build([path], tmp_path / "b", BuildOptions(label=("dog",))).dataset
+    assert by_box.sets.set_id.tolist() == by_label.sets.set_id.tolist()
+
+
+def test_a_box_on_a_frame_the_video_has_not_is_refused(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("one.mp4")
+    boxes = boxes_on(tmp_path / "boxes.csv", [12, 900])
+    for label in ((), ("dog",)):
+        with pytest.raises(StrobeError, match=r"boxes, line 3: .*frame 900, .* has frames 0–47"):
+            build([path], tmp_path / f"out{len(label)}", BuildOptions(boxes=boxes, label=label))
+
+
+def test_a_given_anchor_without_a_box_is_refused(make_clip: MakeClip, tmp_path: Path) -> None:
+    path = make_clip("one.mp4")
+    (tmp_path / "anchors.csv").write_text("video,frame\none,12\n")
+    options = BuildOptions(boxes=boxes_on(tmp_path / "boxes.csv", [13, 14]), anchors=tmp_path / "anchors.csv")
+    with pytest.raises(StrobeError, match=r"1 given anchor\(s\) have no box, first one/000012.png"):
+        build([path], tmp_path / "out", options)
+
+
+def test_a_variable_rate_is_that_of_the_timestamps(make_clip: MakeClip, tmp_path: Path) -> None:
+    """A header of 30 frames a second over timestamps of some 13: what is stored is what is shown."""
+    pts = np.cumsum([0] + [40, 110, 75, 75] * 11 + [75] * 3).tolist()
+    path = make_clip("one.mkv", pts=pts, time_base=Fraction(1, 1000), rate=30)
+    built = build([path], tmp_path / "out", BuildOptions(label=("dog",)))
+    fps = built.dataset.videos.fps(0)
+    assert fps is not None
+    assert float(fps) == pytest.approx(47 / (pts[-1] / 1000))
+    assert any("by its timestamps, 30 by its header" in note for note in built.notes)
+
+
+def test_a_steady_rate_stays_the_headers(make_clip: MakeClip, tmp_path: Path) -> None:
+    for name in ("one.mp4", "one.mkv", "one.ts", "one.avi"):
+        built = build([make_clip(name, rate=30)], tmp_path / name, BuildOptions(label=("dog",)))
+        assert built.dataset.videos.fps(0) == 30
+        assert not any("frames a second by" in note for note in built.notes)
+
+
+def test_sets_at_an_end_and_long_sets_are_said(make_clip: MakeClip, tmp_path: Path) -> None:
+    sampling = Sampling(k=10, every=8)
+    built = build([make_clip("one.mp4", rate=10)], tmp_path / "out", BuildOptions(label=("dog",), sampling=sampling))
+    assert built.dataset.sets.set_id.tolist() == ["one@10", "one@18", "one@26", "one@34", "one@42"]
+    assert "1 of 5 set(s) are cut short by an end of their video" in built.notes
+    assert any("k = 10 is ±1 s in one (10 a second), ±0.33 s at 30" in note for note in built.notes)
+    quick = Sampling(k=3, every=8)
+    built = build([make_clip("two.mp4", rate=25)], tmp_path / "quick", BuildOptions(label=("dog",), sampling=quick))
+    assert built.notes == ()

@@ -1,7 +1,8 @@
 """From fragments to a dataset: rows of all videos in one order, labels and boxes laid over them, hints applied."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,9 @@ from strobe.core.errors import InvalidValue, printable
 from strobe.core.labels import LabelSpace
 
 __all__ = ["Gathered", "drop_by_hints", "gather", "label_space_of"]
+
+_SLOW_FPS = 15
+"""At this rate k frames last twice as long as at the 30 a second that k = 10 was chosen for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +57,15 @@ def gather(
     """The dataset of all fragments, sorted by video name, whatever order they were made in.
 
     `k` None takes the largest offset there is (sets made by time). `label_source` None scores members with their own
-    labels where every member has one, else with their anchor's. `paths` are the videos frames are to be decoded from.
+    labels where every member has one, else with their anchor's; where boxes alone give labels, members without a box
+    are left out instead. `paths` are the videos frames are to be decoded from.
     """
     ordered = sorted(fragments, key=lambda fragment: fragment.video.name)
     grown = DatasetBuilder()
     labelled_by_boxes = any(boxes.values()) and not any(labels.values())
-    bare, reach, elsewhere = False, 0, 0
+    reach, elsewhere = 0, 0
     for fragment in ordered:
-        video, rows, unlabelled = fragment.video, {}, set()
+        video, rows = fragment.video, {}
         place = grown.video(
             video_id=video.video_id, name=video.name, fps=video.fps, n_frames=video.n_frames, codec=video.codec,
             path=str((paths or {}).get(video.name, "")),
@@ -79,27 +84,64 @@ def gather(
             for box in mine:
                 index = label_space.index(box.label)
                 grown.box(frame=row, label=index, xyxy=box.xyxy, track=box.track, crowd=box.crowd)
-            if not named:
-                unlabelled.add(frame.index)
         for one in fragment.sets:
             grown.set(
                 set_id=f"{video.name}@{one.anchor}",
                 anchor=rows[one.anchor],
                 members=[(rows[index], index - one.anchor) for index in one.members if index != one.anchor],
             )
-            bare |= not unlabelled.isdisjoint(one.members)
             reach = max(reach, *(abs(index - one.anchor) for index in one.members))
     info = DatasetInfo(
         name=name,
         label_space=label_space,
         k=reach if k is None else k,
-        label_source=label_source or ("anchor" if bare else "frame"),
+        label_source=label_source or "frame",
         licence=licence,
         provenance=dict(provenance or {}),
     )
     dataset = grown.build(info, with_boxes=any(boxes.values()), hints=_hints(ordered))
-    notes = (f"{elsewhere} box(es) are on frames that are in no set",) if elsewhere else ()
-    return Gathered(dataset=dataset, notes=notes)
+    notes = [f"{elsewhere} box(es) are on frames that are in no set"] if elsewhere else []
+    if label_source is None:
+        dataset = _by_the_labels_there_are(dataset, labelled_by_boxes, notes)
+    if k is not None:
+        notes += _reach_notes(ordered, k)
+    return Gathered(dataset=dataset, notes=tuple(notes))
+
+
+def _by_the_labels_there_are(dataset: Dataset, labelled_by_boxes: bool, notes: list[str]) -> Dataset:
+    """The dataset with the label rule its labels allow."""
+    sets = dataset.sets
+    own = np.isin(sets.frame, dataset.labels.frame)
+    if own.all():
+        return dataset
+    if not labelled_by_boxes or not own[~sets.is_anchor].any():
+        return replace(dataset, info=replace(dataset.info, label_source="anchor"))
+    bare = sets.is_anchor & ~own
+    if bare.any():
+        first = dataset.frames.key[sets.frame[bare][0]]
+        raise InvalidValue(f"boxes: {int(bare.sum())} given anchor(s) have no box, first {printable(first)}")
+    notes.append(
+        f"{int((~own).sum())} frame(s) near an anchor have no box and were left out; "
+        "--label-source anchor keeps them, scored with their anchor's labels"
+    )
+    return dataset.keep_rows(own)
+
+
+def _reach_notes(ordered: Sequence[Fragment], k: int) -> list[str]:
+    """Lines about sets that reach less far than k says, or much further in time than it sounds."""
+    anchors = [(one.anchor, fragment.video.n_frames) for fragment in ordered for one in fragment.sets]
+    # Videos shorter than k have a line of their own.
+    short = sum(n_frames > k and (anchor < k or anchor + k >= n_frames) for anchor, n_frames in anchors)
+    notes = [f"{short} of {len(anchors)} set(s) are cut short by an end of their video"] if short else []
+    slow = [(fragment.video.fps, fragment.video.name) for fragment in ordered if fragment.video.fps]
+    fps, name = min(slow, default=(Fraction(30), ""))
+    if k and fps <= _SLOW_FPS:
+        count = sum(rate <= _SLOW_FPS for rate, _ in slow)
+        notes.append(
+            f"{count} video(s) have at most {_SLOW_FPS} frames a second: k = {k} is ±{k / float(fps):.2g} s in "
+            f"{printable(name)} ({float(fps):.3g} a second), ±{k / 30:.2g} s at 30; --window MS reaches as far in each"
+        )
+    return notes
 
 
 def drop_by_hints(dataset: Dataset, rules: DropRules) -> tuple[Dataset, dict[str, int]]:
@@ -126,9 +168,14 @@ def _hints(ordered: Sequence[Fragment]) -> Hints | None:
 
 def _boxes_by_frame(fragment: Fragment, boxes: Sequence[BoxRow]) -> tuple[dict[int, list[BoxRow]], int]:
     """The boxes of each frame, and how many are on frames that are in no set."""
-    sizes = {row.index: row.size_wh for row in fragment.frames}
+    sizes, n_frames = {row.index: row.size_wh for row in fragment.frames}, fragment.video.n_frames
     found: dict[int, list[BoxRow]] = {}
     for box in boxes:
+        if box.frame >= n_frames:
+            raise InvalidValue(
+                f"boxes, {box.where}: box on frame {box.frame}, but {printable(fragment.video.name)} has frames "
+                f"0–{n_frames - 1}"
+            )
         if box.frame in sizes:
             width, height = sizes[box.frame]
             x0, y0, x1, y1 = box.xyxy

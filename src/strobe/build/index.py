@@ -228,13 +228,15 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
         if len(keys) == 1 and len(pts) > 250:
             notes.append("one key frame in the whole video: every read decodes from the start")
         _check_duration(path, pts, Fraction(stream.time_base or 0), limits)
+        fps, odd = _fps(stream, pts)
+        notes += odd
         context = stream.codec_context
         index = VideoIndex(
             path=path,
             container=container.format.name,
             codec=context.name,
             time_base=Fraction(stream.time_base or 0),
-            fps=_fps(stream, pts),
+            fps=fps,
             size_wh=(context.width, context.height),
             pts=pts,
             keys=keys,
@@ -258,14 +260,20 @@ def _codec_hint(stream: Any) -> str:
     return f"the codec is {printable(stream.codec_context.name)}; re-encode it, for example to H.264"
 
 
-def _fps(stream: Any, pts: NDArray[np.int64]) -> Fraction | None:
+def _fps(stream: Any, pts: NDArray[np.int64]) -> tuple[Fraction | None, list[str]]:
+    """Frames per second: the header's, or those of the timestamps where they say otherwise, with a line about it."""
     known = pts[pts != NO_PTS]
-    rate = stream.average_rate or stream.guessed_rate
-    if rate:
-        return Fraction(rate)
-    if len(known) > 1 and known[-1] > known[0]:
-        return (len(known) - 1) / (int(known[-1] - known[0]) * Fraction(stream.time_base))
-    return None
+    said = Fraction(stream.average_rate or stream.guessed_rate or 0)
+    seconds = int(known[-1] - known[0]) * Fraction(stream.time_base or 0) if len(known) else Fraction(0)
+    if seconds <= 0:
+        return said or None, []
+    seen = (len(known) - 1) / seconds
+    # A frame's length of slack, and a hundredth: timestamps are rounded, and a few frames dropped make no other rate.
+    if said and (abs(seconds - (len(known) - 1) / said) <= 1 / said or abs(seen / said - 1) <= Fraction(1, 100)):
+        return said, []
+    return seen, [
+        f"{float(seen):.4g} frames a second by its timestamps, {float(said):.4g} by its header"
+    ] if said else []
 
 
 def _too_many(path: Path, limits: Limits) -> InvalidFile:

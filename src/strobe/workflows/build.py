@@ -93,7 +93,9 @@ def build(
     _refuse_other_content(destination)
     made = {"made_by": "strobe build", "settings": _settings(options)}
     old = made_before(destination, lambda old: {**old.info.provenance, **made} == old.info.provenance)
-    jobs = [_job(name, path, destination, options, labels, anchors, len(named)) for name, path in named.items()]
+    # Boxes alone are labels, too: anchors are drawn from the frames that have one.
+    spans = labels if any(labels.values()) else {name: _labelled(rows) for name, rows in boxes.items()}
+    jobs = [_job(name, path, destination, options, spans, anchors, len(named)) for name, path in named.items()]
     with _only_one(destination):
         outcomes = _run_all(jobs, options.workers, say)
         outcomes = _each_once(sorted(outcomes, key=lambda outcome: outcome.name), say)
@@ -181,6 +183,10 @@ def _annotations(
         both = {name: [*labels[name], *boxes[name]] for name in named}
         _each_has_some(both, named, what="label", source=source, hint="add a row, or use --unlabelled")
     return labels, boxes, anchors
+
+
+def _labelled(boxes: Sequence[BoxRow]) -> list[LabelRow]:
+    return [LabelRow(video=box.video, label=box.label, frame=box.frame, where=f"boxes, {box.where}") for box in boxes]
 
 
 def _each_has_some(
