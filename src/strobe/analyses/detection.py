@@ -185,7 +185,9 @@ def _boxes_of_members(dataset: Dataset) -> Boxes:
     boxed = np.zeros(len(dataset.frames), dtype=bool)
     boxed[boxes.frame] = True
     if dataset.info.label_source == "anchor":
-        raise StrobeError(where + "its members are scored with their anchor's labels; detection needs boxes and labels by frame")
+        raise StrobeError(
+            where + "its members are scored with their anchor's labels; detection needs boxes and labels by frame"
+        )
     if (~sets.is_anchor).any() and not boxed[sets.frame[~sets.is_anchor]].any():
         raise StrobeError(where + "boxes are on the anchors only, no member has any")
     return boxes

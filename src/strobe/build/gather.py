@@ -135,7 +135,7 @@ def _reach_notes(ordered: Sequence[Fragment], k: int) -> list[str]:
     notes = [f"{short} of {len(anchors)} set(s) are cut short by an end of their video"] if short else []
     slow = [(fragment.video.fps, fragment.video.name) for fragment in ordered if fragment.video.fps]
     fps, name = min(slow, default=(Fraction(30), ""))
-    if k and fps <= _SLOW_FPS:
+    if fps <= min(_SLOW_FPS, 2 * k):  # and k frames last half a second or longer
         count = sum(rate <= _SLOW_FPS for rate, _ in slow)
         notes.append(
             f"{count} video(s) have at most {_SLOW_FPS} frames a second: k = {k} is ±{k / float(fps):.2g} s in "
