@@ -265,7 +265,7 @@ def _fps(stream: Any, pts: NDArray[np.int64]) -> tuple[Fraction | None, list[str
     known = pts[pts != NO_PTS]
     said = Fraction(stream.average_rate or stream.guessed_rate or 0)
     seconds = int(known[-1] - known[0]) * Fraction(stream.time_base or 0) if len(known) else Fraction(0)
-    if seconds <= 0:
+    if seconds <= 0 or (said and len(known) < len(pts)):
         return said or None, []
     seen = (len(known) - 1) / seconds
     # A frame's length of slack, and a hundredth: timestamps are rounded, and a few frames dropped make no other rate.
