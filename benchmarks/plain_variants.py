@@ -94,7 +94,7 @@ def _contents(draw: Any, variant: Variant, *, searched: bool) -> tuple[list[floa
     at = draw(st.sampled_from(variant.levels)) * draw(st.sampled_from([1.0, 0.9]))
     if status == "found":
         return [at], status, at
-    return [], status, at if status == "censored" else None
+    return [], status, at if status == "censored" or draw(st.booleans()) else None
 
 
 # -- the definitions, one by one ---------------------------------------------------------------------------------
@@ -270,8 +270,8 @@ def _gap(a: dict[str, bool], b: dict[str, bool], level: float, source: dict[str,
     return level, dict(gaps), len(both), sum(a[g] > b[g] for g in both), sum(a[g] < b[g] for g in both)
 
 
-def ratios(plain: Plain, one: str, two: str) -> list[tuple[str, float, float]]:
-    """(source, least, most) of the ratio of what two searches of a picture needed."""
+def ratios(plain: Plain, one: str, two: str) -> list[tuple[str, float, float, int]]:
+    """(source, least, most, sign) of the ratio of what two searches of a picture needed; 0 where the sign is open."""
     out = []
     second = {s["group"]: s for s in plain.of(two, scored=False) if s["status"] in ("found", "censored")}
     for a in plain.of(one, scored=False):
@@ -279,7 +279,14 @@ def ratios(plain: Plain, one: str, two: str) -> list[tuple[str, float, float]]:
         if a["status"] in ("found", "censored") and b:
             ratio = a["reach"] / b["reach"]
             most = ratio if a["status"] == "found" else float("inf")
-            out.append((a["source"], ratio if b["status"] == "found" else 0.0, most))
+            far, near = a["reach"] >= b["reach"], a["reach"] <= b["reach"]
+            sign = {
+                ("found", "found"): far - near,
+                ("censored", "found"): int(far),  # a was looked for as far as b was found, and not found
+                ("found", "censored"): -int(near),
+                ("censored", "censored"): 0,
+            }[a["status"], b["status"]]
+            out.append((a["source"], ratio if b["status"] == "found" else 0.0, most, sign))
     return out
 
 

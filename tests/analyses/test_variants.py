@@ -179,8 +179,8 @@ def test_contrasts(kind: str, draw) -> None:
         low, high = (plain.middle([pair[side] for pair in pairs]) for side in (1, 2))
         assert one.value.value == (pytest.approx(low) if low == high != float("inf") else None)
         signs: dict[str, int] = {}
-        for source, least, most in pairs:
-            signs[source] = signs.get(source, 0) + (least > 1) - (most < 1)
+        for source, _, _, sign in pairs:
+            signs[source] = signs.get(source, 0) + sign
         assert one.p == pytest.approx(plain.flipped(signs), abs=1e-9)
     for kind_of in ("variants", "models", "targets"):
         family = [one for one in found if one.of == kind_of and one.p is not None]

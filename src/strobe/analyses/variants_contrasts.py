@@ -184,7 +184,8 @@ def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str) -> Co
         return blank
     found = sets.status == "found"
     least, most = ratio_bounds(sets.reach[a_set], found[a_set], sets.reach[b_set], found[b_set])
-    more = (least > 1).astype(np.int64) - (most < 1).astype(np.int64)
+    # What one search found and the other, gone as far, did not, is certain too: one bound is 1, the other beyond.
+    more = ((least >= 1) & (most > 1)).astype(np.int64) - ((most <= 1) & (least < 1)).astype(np.int64)
     cluster = plan.cluster[a_set]
     tested = paired_test(more, cluster)
     draws = Bootstrap(cluster, replicates=plan.options.draws, seed=plan.options.seed)
