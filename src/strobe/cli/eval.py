@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import folder, json_option, out_option, print_json, progress, quiet_option, show_option
+from strobe.cli.common import Grouped, folder, json_option, out_option, print_json, progress, quiet_option, show_option
 from strobe.cli.predicting import model_option, predicting_options
 from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable, without_name
@@ -20,7 +20,8 @@ __all__ = ["command"]
 
 
 @click.command(
-    epilog="Example: strobe eval clips/ -m efficientnet-lite0 -m timm:resnet50.a1_in1k -m preds:mine.json -o run/"
+    cls=Grouped,
+    epilog="Example: strobe eval clips/ -m efficientnet-lite0 -m timm:resnet50.a1_in1k -m preds:mine.json -o run/",
 )
 @click.argument("dataset", type=folder())
 @model_option

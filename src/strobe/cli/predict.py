@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import folder, json_option, out_option, print_json, progress, quiet_option
+from strobe.cli.common import Grouped, folder, json_option, out_option, print_json, progress, quiet_option
 from strobe.cli.predicting import merge_option, model_option, predicting_options
 from strobe.core.errors import printable, without_name
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command(epilog="Example: strobe predict DATASET -m timm:resnet50.a1_in1k -m efficientnet-lite0 -o run/")
+@click.command(
+    cls=Grouped, epilog="Example: strobe predict DATASET -m timm:resnet50.a1_in1k -m efficientnet-lite0 -o run/"
+)
 @click.argument("dataset", type=folder())
 @model_option
 @out_option(what="the run")

@@ -1,11 +1,11 @@
 """The options every command that runs models shares, handed over as one PredictOptions."""
 
-import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+
+from strobe.cli.common import options, progress
 
 __all__ = ["merge_option", "model_option", "predicting_options"]
 
@@ -19,7 +19,21 @@ merge_option = click.option(
     help="How several of the model's classes become one: raw max, raw mean, log of summed probability.",
 )  # fmt: skip
 
-_OPTIONS = (
+
+def _prediction(*, workers: int | None, decode: str, models_at_once: int, retry_errors: bool, **load: Any) -> object:
+    from strobe.models.options import LoadOptions
+    from strobe.workflows.predict import PredictOptions
+
+    said = click.get_current_context().params
+    shown = None if said.get("quiet") or said.get("as_json") else progress()
+    return PredictOptions(
+        load=LoadOptions(progress=shown, **load), workers=workers, decode=decode, retry_errors=retry_errors,
+        models_at_once=models_at_once,
+    )  # fmt: skip
+
+
+predicting_options = options(
+    "prediction", "Running models", _prediction,
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
     click.option("--batch-size", type=click.IntRange(1), help="Images at once; default: by the model's size."),
     click.option(
@@ -27,7 +41,7 @@ _OPTIONS = (
         show_default=True, help="auto: float32; bfloat16 is faster on CUDA and changes some answers.",
     ),
     click.option("--image-size", type=click.IntRange(8, 8192), help="Another input size than the model's own."),
-    click.option("--model-settings", type=click.Path(path_type=Path), metavar="JSON",
+    click.option("--model-settings", "settings", type=click.Path(path_type=Path), metavar="JSON",
                  help="What a model cannot say itself: all of it for ONNX, labels for timm, torchvision, hf."),
     click.option("--workers", type=click.IntRange(1, 256),
                  help="Decoding threads, or processes where models run on a GPU; default: one per core."),
@@ -40,33 +54,4 @@ _OPTIONS = (
     click.option("--offline", is_flag=True, help="Download nothing."),
     click.option("--retry-errors", is_flag=True, help="Try frames again that could not be read before."),
 )  # fmt: skip
-
-
-def predicting_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options to a command; it receives them as `prediction` (the merge rule comes with scoring)."""
-
-    @functools.wraps(function)
-    def wrapped(
-        *args: Any, device: str, batch_size: int | None, precision: Any, image_size: int | None,
-        model_settings: Path | None, workers: int | None, decode: str, models_at_once: int, deterministic: bool,
-        trust: bool, offline: bool, retry_errors: bool, **rest: Any,
-    ) -> None:  # fmt: skip
-        from strobe.cli.common import progress
-        from strobe.models.options import LoadOptions
-        from strobe.workflows.predict import PredictOptions
-
-        silent = rest.get("quiet") or rest.get("as_json")
-
-        prediction = PredictOptions(
-            load=LoadOptions(
-                device=device, batch_size=batch_size, precision=precision, image_size=image_size,
-                settings=model_settings, deterministic=deterministic, trust=trust, offline=offline,
-                progress=None if silent else progress(),
-            ),
-            workers=workers, decode=decode, retry_errors=retry_errors, models_at_once=models_at_once,
-        )  # fmt: skip
-        function(*args, prediction=prediction, **rest)
-
-    for option in reversed(_OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped
+"""The options of a command that runs models; it receives them as `prediction` (the merge rule comes with scoring)."""

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import dataset_option, folder, json_option, out_option, print_json, progress, quiet_option
+from strobe.cli.common import (
+    Grouped,
+    dataset_option,
+    folder,
+    json_option,
+    out_option,
+    print_json,
+    progress,
+    quiet_option,
+)
 from strobe.cli.scoring import scoring_options
 
 if TYPE_CHECKING:
@@ -17,7 +26,8 @@ __all__ = ["command"]
 
 
 @click.command(
-    epilog="Example: strobe score imagenet-vid-robust/ -m preds:resnet50.json -o run/   ·   strobe score run/ --seed 1"
+    cls=Grouped,
+    epilog="Example: strobe score imagenet-vid-robust/ -m preds:resnet50.json -o run/   ·   strobe score run/ --seed 1",
 )
 @click.argument("target", type=folder(), metavar="DATASET|RUN")
 @click.option(
