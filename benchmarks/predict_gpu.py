@@ -37,7 +37,7 @@ from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.cores import quick_source
 from strobe.models.exact_resize import SentPlan
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
 from strobe.models.torch_classifier import TorchClassifier
 from strobe.predict.decode_pool import DecodePool
@@ -292,7 +292,7 @@ def main() -> None:
     device, batch, threads = options.device, options.batch, options.threads
     precision: Any = "bfloat16" if device == "cuda" else "float32"
     options_ = LoadOptions(device=device, batch_size=batch, pretrained=False, precision=precision)
-    model = load("resnet50", None, options_)
+    model = load(ModelName("timm", "resnet50"), options_)
     root = Path(tempfile.mkdtemp(prefix="strobe-gpu-"))
     try:
         begin = time.perf_counter()

@@ -40,7 +40,7 @@ from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.cores import cores, quick_source, sharing_cores
 from strobe.models.lite import load, weights_file
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, ModelName
 from strobe.models.weights import load_into, read_state
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.forward import Runner
@@ -160,7 +160,7 @@ def main() -> None:
     if options.plain:
         return plain(options.plain, options.frames, options.batch)
     root = Path(tempfile.mkdtemp(prefix="strobe-overhead-"))
-    model = load("efficientnet-lite0", None, LoadOptions(device="cpu", batch_size=options.batch))
+    model = load(ModelName("bundled", "efficientnet-lite0"), LoadOptions(device="cpu", batch_size=options.batch))
     batch = model.spec.batch_size
     try:
         dataset = make_frames(root, options.frames)

@@ -64,9 +64,9 @@ def main() -> None:
     model = None
     if not options.no_model:
         from strobe.models.lite import load
-        from strobe.models.options import LoadOptions
+        from strobe.models.options import LoadOptions, ModelName
 
-        model = load("efficientnet-lite0", None, LoadOptions(device="cpu"))
+        model = load(ModelName("bundled", "efficientnet-lite0"), LoadOptions(device="cpu"))
     for path in options.videos:
         with Reader.open(path) as reader:
             images = [frame.image for frame in reader.frames(range(0, len(reader.index), options.every))]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strobe.core.predictions import Predictions
 
 import plain_variants as plain
 from strobe.analyses.classification import ScoreOptions, score

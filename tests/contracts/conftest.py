@@ -11,6 +11,10 @@ import pytest
 from strobe.core.labels import LabelSpace
 
 PETS = LabelSpace.of_names("pets", ["cat", "dog", "giant_panda", "red fox"])
+SETTINGS = {
+    "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2], "labels": list(PETS.ids), "resize": 36,
+    "interpolation": "bilinear",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,28 @@ def onnx(folder: Path) -> Case:
     )  # fmt: skip
     path = folder / "net.onnx"
     library.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))
-    settings = {"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2], "labels": list(PETS.ids), "resize": 36}
-    path.with_suffix(".json").write_text(json.dumps(settings))
+    path.with_suffix(".json").write_text(json.dumps(SETTINGS))
     return Case(f"onnx:{path}", None, 4)
+
+
+def pt2(folder: Path) -> Case:
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.last = torch.nn.Conv2d(3, 8, 3, stride=2), torch.nn.Linear(8, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(torch.relu(self.conv(x)).mean((2, 3)))
+
+    torch.manual_seed(0)
+    batch = torch.export.Dim("n", min=1, max=512)
+    program = torch.export.export(Net().eval(), (torch.zeros(2, 3, 32, 32),), dynamic_shapes=({0: batch},))
+    path = folder / "net.pt2"
+    torch.export.save(program, path)
+    path.with_suffix(".json").write_text(json.dumps(SETTINGS))
+    return Case(f"pt2:{path}", None, 4)
 
 
 def plugin(folder: Path) -> Case:
@@ -136,7 +159,7 @@ def plugin(folder: Path) -> Case:
 
 
 MAKERS: dict[str, Callable[[Path], Case]] = {
-    maker.__name__: maker for maker in (bundled, timm, torchvision, openclip, hf, onnx, plugin)
+    maker.__name__: maker for maker in (bundled, timm, torchvision, openclip, hf, onnx, pt2, plugin)
 }
 
 

@@ -43,6 +43,8 @@ def bright_box(layout, size):
             return torch.stack([x0, y0, x1, y1], dim=1), one_hot
 
         def forward(self, x):
+            if layout.startswith("tf-yolo"):
+                x = x.permute(0, 3, 1, 2)
             if layout == "yolox":
                 x = x.flip(1) / 255
             elif layout == "detr" or layout == "ssd":
@@ -54,7 +56,7 @@ def bright_box(layout, size):
             box = torch.cat([(xyxy[:, :2] + xyxy[:, 2:]) / 2, xyxy[:, 2:] - xyxy[:, :2]], dim=1)
             shifted = box + torch.tensor([2.0, 2.0, 0.0, 0.0])
             far = torch.tensor([[20.0, 20.0, 8.0, 8.0]]).expand(n, 4)
-            if layout in ("yolov5", "yolov8"):
+            if layout in ("yolov5", "yolov8", "tf-yolov5"):
                 boxes = torch.stack(
                     [box, shifted, box, far], dim=1
                 )  # the best, its duplicate, another class, background
@@ -63,6 +65,8 @@ def bright_box(layout, size):
                 if layout == "yolov8":
                     return torch.cat([boxes, scores], dim=2).repeat(1, 5, 1).transpose(1, 2)
                 sure = torch.tensor([0.5, 0.5, 0.5, 0.5]).view(1, 4, 1).expand(n, 4, 1)
+                if layout == "tf-yolov5":
+                    boxes = boxes / torch.tensor([size[1], size[0], size[1], size[0]]).float()
                 return torch.cat([boxes, sure, 2 * scores.clamp(max=0.5)], dim=2).repeat(1, 5, 1)
             if layout == "end2end":
                 label = one_hot.argmax(dim=1, keepdim=True).float()
@@ -101,7 +105,7 @@ def export(path: Path, layout: str, *, size=(64, 96), settings=None):
     """The network as an ONNX file, exported by torch; its settings beside it."""
     import torch
 
-    shape = (1, *size, 3) if layout == "tf-ssd" else (1, 3, *size)
+    shape = (1, *size, 3) if layout.startswith("tf-") else (1, 3, *size)
     example = torch.zeros(shape, dtype=torch.uint8 if layout == "tf-ssd" else torch.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

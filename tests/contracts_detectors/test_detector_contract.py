@@ -12,7 +12,7 @@ from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Detector
 from strobe.core.records import ModelSpec
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, ModelName
 
 THREE = LabelSpace.of_names("three", ["red", "green", "blue"])
 
@@ -104,10 +104,10 @@ def hf_detector(kind):
 
 
 def onnx_detector(folder, real):
-    from strobe.models.detectors.onnx import load
+    from strobe.models.registry import load_model
 
-    path = real.export(folder / "m.onnx", "yolov8", settings={"labels": list(THREE.names)})
-    return load(str(path), None, LoadOptions())
+    path = real.export(folder / "m.onnx", "yolov8", settings={"task": "detection", "labels": list(THREE.names)})
+    return load_model(f"onnx:{path}", LoadOptions())
 
 
 PLUGIN = '''
@@ -148,7 +148,7 @@ def ultralytics_detector(folder, real):
     pytest.importorskip("ultralytics", reason="an optional extra")
     from strobe.models.detectors.ultralytics import load
 
-    made = load("yolov8n.yaml", None, LoadOptions(device="cpu", image_size=64, offline=True))
+    made = load(ModelName("ultralytics", "yolov8n.yaml"), LoadOptions(device="cpu", image_size=64, offline=True))
     for branch in made._model.model.model[-1].cv3:  # random weights start at scores near zero
         branch[-1].bias.data.zero_()
     return made
@@ -281,16 +281,16 @@ def test_torchvision_classes_come_from_the_weights(tmp_path):
     from strobe.models.detectors.torchvision import load
 
     path = torchvision_weights(tmp_path, "ssdlite320_mobilenet_v3_large", 4)
-    found = load("ssdlite320_mobilenet_v3_large", path, LoadOptions(device="cpu", label_space=THREE))
+    model = ModelName("torchvision", "ssdlite320_mobilenet_v3_large", path)
+    found = load(model, LoadOptions(device="cpu", label_space=THREE))
     assert found.spec.label_space.ids == ("background", *THREE.ids)
     with pytest.raises(StrobeError, match="4 classes have no names and the dataset has 1 classes"):
-        load("ssdlite320_mobilenet_v3_large", path,
-             LoadOptions(device="cpu", label_space=LabelSpace.of_names("one", ["a"])))  # fmt: skip
+        load(model, LoadOptions(device="cpu", label_space=LabelSpace.of_names("one", ["a"])))
     with pytest.raises(StrobeError, match="leave --image-size out"):
-        load("ssdlite320_mobilenet_v3_large", path, LoadOptions(device="cpu", label_space=THREE, image_size=64))
+        load(model, LoadOptions(device="cpu", label_space=THREE, image_size=64))
     with pytest.raises(StrobeError, match="did you mean"):
-        load("ssdlite320_mobilenet_v2_large", path, LoadOptions(device="cpu"))
-    random = load("ssdlite320_mobilenet_v3_large", None, LoadOptions(device="cpu", pretrained=False))
+        load(ModelName("torchvision", "ssdlite320_mobilenet_v2_large", path), LoadOptions(device="cpu"))
+    random = load(ModelName("torchvision", model.name), LoadOptions(device="cpu", pretrained=False))
     assert random.spec.label_space is space("coco-91")
     assert random.spec.weights != found.spec.weights
 
@@ -300,7 +300,7 @@ def test_torchvision_weights_are_not_fetched_offline(tmp_path, monkeypatch):
 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     with pytest.raises(StrobeError, match="--offline forbids"):
-        load("ssd300_vgg16", None, LoadOptions(device="cpu", offline=True))
+        load(ModelName("torchvision", "ssd300_vgg16"), LoadOptions(device="cpu", offline=True))
 
 
 def test_transformers_folder_that_is_no_detector(tmp_path):
@@ -311,7 +311,7 @@ def test_transformers_folder_that_is_no_detector(tmp_path):
     small = {"embedding_size": 8, "hidden_sizes": [8, 8, 8, 8], "depths": [1, 1, 1, 1]}
     tf.ResNetForImageClassification(tf.ResNetConfig(**small)).save_pretrained(tmp_path / "c")
     with pytest.raises(StrobeError, match="not an object detection model"):
-        load(str(tmp_path / "c"), None, LoadOptions(device="cpu", offline=True))
+        load(ModelName("hf", str(tmp_path / "c")), LoadOptions(device="cpu", offline=True))
 
 
 def test_names_of_coco_are_known_in_their_spellings():
@@ -333,9 +333,9 @@ def test_ultralytics_pickles_need_trust(tmp_path):
     file = tmp_path / "m.pt"
     file.write_bytes(b"x")
     with pytest.raises(StrobeError, match="pass --trust"):
-        load(str(file), None, LoadOptions(device="cpu"))
+        load(ModelName("ultralytics", str(file)), LoadOptions(device="cpu"))
     with pytest.raises(StrobeError, match="--offline forbids"):
-        load("yolo11n.pt", None, LoadOptions(device="cpu", offline=True))
+        load(ModelName("ultralytics", "yolo11n.pt"), LoadOptions(device="cpu", offline=True))
 
 
 @pytest.mark.slow
@@ -344,7 +344,6 @@ def test_a_real_detr_and_its_onnx_export_agree(tmp_path, kind, size):
     """The same weights through transformers and through torch's export and our decoder give the same boxes."""
     import torch
 
-    from strobe.models.detectors.onnx import load as load_onnx
     from strobe.models.registry import load_model
 
     with warnings.catch_warnings():
@@ -366,9 +365,9 @@ def test_a_real_detr_and_its_onnx_export_agree(tmp_path, kind, size):
             output_names=["logits", "pred_boxes"], dynamo=False, opset_version=17,
         )  # fmt: skip
     path.with_suffix(".json").write_text(
-        json.dumps({"layout": kind, "labels": list(THREE.names), "score_threshold": 0})
+        json.dumps({"task": "detection", "layout": kind, "labels": list(THREE.names), "score_threshold": 0})
     )
-    exported = load_onnx(str(path), None, LoadOptions())
+    exported = load_model(f"onnx:{path}", LoadOptions())
     image = np.random.default_rng(5).integers(0, 256, (*size, 3), dtype=np.uint8)
     ours = run(exported, [image])[0]
     # transformers' own reading of the exported file's outputs: the reference for our decoder.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from strobe.core.errors import StrobeError
-from strobe.models.detectors.onnx import load
-from strobe.models.detectors.onnx_layouts import guess_layout
-from strobe.models.options import LoadOptions
+from strobe.models.detectors import onnx as adapter
+from strobe.models.detectors.onnx_layouts import decode, guess_layout
+from strobe.models.options import LoadOptions, ModelName
 
 CLASSES = ["red", "green", "blue"]
 LAYOUTS = {
@@ -19,8 +19,13 @@ LAYOUTS = {
     "detr": {"labels": CLASSES},
     "rtdetr": {"labels": CLASSES, "layout": "rtdetr"},
     "ssd": {"labels": CLASSES},
+    "tf-yolov5": {"labels": CLASSES, "layout": "yolov5", "box_units": "normalised"},
     "tf-ssd": {"labels": CLASSES, "layout": "ssd", "box_order": "yxyx", "label_offset": 1},
 }
+
+
+def load(path, weights, options):
+    return adapter.load(ModelName("onnx", path, weights), options)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +118,7 @@ def test_what_is_wrong_is_said_in_one_line(real, tmp_path):
         load(str(tmp_path / "bad.onnx"), None, LoadOptions())
     with pytest.raises(StrobeError, match="no such file"):
         load(str(tmp_path / "none.onnx"), None, LoadOptions())
-    with pytest.raises(StrobeError, match="holds its own weights"):
+    with pytest.raises(StrobeError, match="weights are in the file itself"):
         load(str(path), path, LoadOptions())
 
 
@@ -144,3 +149,44 @@ def test_a_detector_through_the_registry(models):
     from strobe.models.registry import load_model
 
     assert load_model(f"onnx:{models['detr']}", LoadOptions()).spec.preprocessing["layout"] == "detr"
+
+
+def test_boxes_that_all_lie_in_the_corner_are_refused_with_the_likely_cause(models, real, tmp_path):
+    """A TensorFlow export of YOLOv5 says 0–1: taken for pixels, its mAP was 0.0 and nothing was said."""
+    import shutil
+
+    path = shutil.copy(models["tf-yolov5"], tmp_path / "m.onnx")
+    settings = {"task": "detection", "layout": "yolov5", "labels": CLASSES}
+    path.with_suffix(".json").write_text(json.dumps(settings))
+    unsaid = load(str(path), None, LoadOptions())
+    scenes = [real.scene(192, 128, box) for box in ((40, 20, 120, 90), (10, 10, 90, 100))]
+    with pytest.raises(StrobeError, match='say "box_units": "normalised" in its JSON') as caught:
+        unsaid.forward([unsaid.prepare(image) for image in scenes])
+    assert "\n" not in str(caught.value)
+    one_by_one = load(str(path), None, LoadOptions())
+    one_by_one.forward([one_by_one.prepare(scenes[0])])
+    with pytest.raises(StrobeError, match="box_units"):
+        one_by_one.forward([one_by_one.prepare(scenes[1])])
+    path.with_suffix(".json").write_text(json.dumps({**settings, "box_units": "pixels"}))
+    sure = load(str(path), None, LoadOptions())
+    assert len(sure.forward([sure.prepare(image) for image in scenes])) == 2, "somebody said so"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_units_are_honoured_by_every_layout(models, layout):
+    """The same outputs read in both units: one is the other times the input's size."""
+    detector = load(str(models[layout]), None, LoadOptions())
+    image = np.zeros((64, 96, 3), dtype=np.uint8)
+    image[10:40, 20:60, 0] = 255
+    pixels, _ = detector.prepare(image)
+    names = [output.name for output in detector._session.get_outputs()]
+    answers = detector._session.run(None, {detector._input.name: detector._input_of([pixels])})
+    arrays = dict(zip(names, answers, strict=True))
+    facts = {"size_hw": (64, 96), "box_order": detector.spec.preprocessing["box_order"], "least": 0.1}
+    kind = detector.spec.preprocessing["layout"]
+    plain, scaled = (decode(kind, arrays, 0, box_units=unit, **facts) for unit in ("pixels", "normalised"))
+    assert len(plain.xyxy)
+    np.testing.assert_array_equal(scaled.xyxy, plain.xyxy * np.array([96, 64, 96, 64]))
+    assert detector.spec.preprocessing["box_units"] == (
+        "normalised" if layout in ("detr", "rtdetr", "ssd", "tf-ssd", "tf-yolov5") else "pixels"
+    )

@@ -16,11 +16,11 @@ from strobe.core.errors import InvalidFile, InvalidValue, StrobeError
 from strobe.core.ports import Detector
 from strobe.core.records import Box
 from strobe.models.detectors import tiny
-from strobe.models.detectors.tiny_net import INPUT, STRIDE, TinyNet, cell_centres, decode
-from strobe.models.detectors.tiny_train import BACKGROUND, IGNORED, Samples, TrainOptions, _iou, targets, train
-from strobe.models.options import LoadOptions
+from strobe.models.detectors.tiny_net import INPUT, STRIDE, TinyNet, cell_centres
+from strobe.models.options import LoadOptions, ModelName
 from strobe.synthetic.sets import boxes_seen
 from strobe.synthetic.world import World
+from strobe.train.detector import BACKGROUND, IGNORED, Samples, TrainOptions, _iou, targets, train
 from strobe.workflows.train_detector import DETECTION_WORLD, TrainDetectorOptions, _measure, train_detector
 
 CPU = LoadOptions(device="cpu")
@@ -28,7 +28,7 @@ CPU = LoadOptions(device="cpu")
 
 @pytest.fixture(scope="module")
 def shipped() -> tiny.TinyDetector:
-    return tiny.load("strobe-tiny", None, CPU)
+    return tiny.load(ModelName("bundled", "strobe-tiny"), CPU)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_targets_by_hand() -> None:
     big = Box(xyxy=(0.0, 0.0, 64.0, 64.0), label=3)
     small = Box(xyxy=(28.0, 28.0, 44.0, 44.0), label=5)
     hidden = Box(xyxy=(96.0, 96.0, 128.0, 128.0), label=1, crowd=True)
-    classes, corners = targets([big, small, hidden])
+    classes, corners = targets([big, small, hidden], side=16, stride=STRIDE)
     # Centres at 4, 12, 20, 28, 36, 44 …: within 12 of 32 are 20, 28, 36 and 44; inside the small box 36 alone, and
     # 28 and 44 lie on its edge.
     assert classes[2, 2] == 3
@@ -130,7 +130,7 @@ def test_targets_by_hand() -> None:
     assert (classes == 5).sum() == 1
     assert (classes[12:, 12:] == IGNORED).all()
     assert (classes == BACKGROUND).sum() == 256 - 16 - 16
-    empty, _ = targets([])
+    empty, _ = targets([], side=16, stride=STRIDE)
     assert (empty == BACKGROUND).all()
 
 
@@ -140,7 +140,7 @@ def test_decoding_turns_distances_into_corners() -> None:
     centre = cell_centres(16)[2 * 16 + 5]
     assert centre.tolist() == [44.0, 20.0]
     expected = [44 - STRIDE, 20 - 2 * STRIDE, 44 + 0.5 * STRIDE, 20 + 0.25 * STRIDE]
-    assert decode(distances)[0, 2 * 16 + 5].tolist() == expected
+    assert TinyNet.decode(distances)[0, 2 * 16 + 5].tolist() == expected
 
 
 @given(st.lists(st.tuples(*[st.floats(0, 100)] * 4, *[st.floats(1, 60)] * 4), min_size=1, max_size=6))
@@ -165,13 +165,11 @@ def test_training_repeats_bit_for_bit_and_follows_its_seed(tmp_path: Path) -> No
 
 def test_training_learns_a_handful_of_frames() -> None:
     clips = [World(DETECTION_WORLD).clip(seed, offsets=(0,)) for seed in range(8)]
-    samples = Samples.of(np.concatenate([clip.frames for clip in clips]), [boxes_seen(clip, 0) for clip in clips])
-    network = TinyNet(12)
-    network.load_state_dict(train(samples, 12, TrainOptions(steps=50, batch=8, learning_rate=5e-3)))
-    from strobe.models.detectors.tiny_net import to_input
-
+    frames, boxes = np.concatenate([clip.frames for clip in clips]), [boxes_seen(clip, 0) for clip in clips]
+    samples = Samples.of(frames, boxes, stride=STRIDE)
+    network = train(lambda: TinyNet(12), samples, TrainOptions(steps=50, batch=8, learning_rate=5e-3))
     with torch.inference_mode():
-        logits, _ = network.eval()(to_input(torch.from_numpy(samples.images)))
+        logits, _ = network(network.to_input(torch.from_numpy(samples.images)))
     owned = samples.classes >= 0
     right = logits.argmax(dim=1).numpy()[owned] == samples.classes[owned]
     assert right.mean() > 0.8
@@ -182,7 +180,7 @@ def test_the_command_trains_measures_and_the_result_loads(tmp_path: Path) -> Non
     arguments = ["-o", str(out), "--clips", "4", "--steps", "1", "--batch", "2", "--test-clips", "2", "--json"]
     told = json.loads(CliRunner().invoke(command, arguments, catch_exceptions=False).output)
     assert told["score"]["task"] == "detection"
-    mine = tiny.load("strobe-tiny", out, CPU)
+    mine = tiny.load(ModelName("bundled", "strobe-tiny", out), CPU)
     assert mine.spec.weights == told["digest"]
     plain = CliRunner().invoke(command, [*arguments[:-1], "-q"], catch_exceptions=False)
     assert "on 2 unseen clips: mAP@0.5" in plain.output
@@ -193,10 +191,10 @@ def test_weights_of_something_else_are_refused_in_one_line(tmp_path: Path) -> No
     (tmp_path / "broken.safetensors").write_bytes(b"\0" * 40)
     for name in ("other", "broken"):
         with pytest.raises(InvalidFile, match="not weights of strobe-tiny") as caught:
-            tiny.load("strobe-tiny", tmp_path / f"{name}.safetensors", CPU)
+            tiny.load(ModelName("bundled", "strobe-tiny", tmp_path / f"{name}.safetensors"), CPU)
         assert "\n" not in str(caught.value)
     with pytest.raises(StrobeError, match="no weights at"):
-        tiny.load("strobe-tiny", tmp_path / "none.safetensors", CPU)
+        tiny.load(ModelName("bundled", "strobe-tiny", tmp_path / "none.safetensors"), CPU)
 
 
 @pytest.mark.parametrize("bad", [{"steps": 0}, {"batch": 1}, {"learning_rate": 0.0}, {"threads": 0}, {"seed": -1}])

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strobe.models.lite import SIZES, load, plan_of
+from strobe.models.lite import SIZES, plan_of
 from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
 
 pytest.importorskip("efficientnet_lite_pytorch")
 data = pytest.importorskip("skimage.data")
@@ -22,7 +23,7 @@ KNOWN = {
 
 @pytest.fixture(scope="module", params=list(SIZES))
 def model(request: pytest.FixtureRequest) -> Any:
-    return load(request.param, None, LoadOptions(device="cpu"))
+    return load_model(request.param, LoadOptions(device="cpu"))
 
 
 @pytest.mark.parametrize("photo", ["chelsea", "coffee"])
@@ -58,7 +59,7 @@ def test_forward_is_the_networks_own() -> None:
     pixels = np.asarray(picture.crop((left, top, left + 224, top + 224)), dtype=np.float32)
     with torch.inference_mode():
         want = net.eval()(torch.from_numpy((pixels - 127) / 128).permute(2, 0, 1)[None]).numpy()
-    model = load("efficientnet-lite0", None, LoadOptions(device="cpu"))
+    model = load_model("efficientnet-lite0", LoadOptions(device="cpu"))
     got = model.forward([model.prepare(image)])
     np.testing.assert_allclose(got, want, atol=0.02)
     assert got.argmax() == want.argmax()

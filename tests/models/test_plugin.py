@@ -146,7 +146,8 @@ def test_the_file_after_at_reaches_the_factory_or_is_refused(mine: Path, tmp_pat
 def test_a_torch_classifier_is_scheduled_as_one(mine: Path) -> None:
     mine.write_text(
         "import torch\n"
-        "from strobe.models.plan import AsDecoded, ImagePlan\n"
+        "from strobe.models.options import ModelName\n"
+        "from strobe.models.plan import ImagePlan\n"
         "from strobe.models.torch_classifier import classifier_of\n"
         "class Net(torch.nn.Module):\n"
         "    def __init__(self):\n"
@@ -155,7 +156,7 @@ def test_a_torch_classifier_is_scheduled_as_one(mine: Path) -> None:
         "    def forward(self, pixels):\n"
         "        raise RuntimeError('no')\n"
         "def make(options):\n"
-        "    return classifier_of(Net(), name='net', provider='py', plan=ImagePlan(size_hw=(8, 8)),\n"
+        "    return classifier_of(Net(), ModelName('py', 'net'), plan=ImagePlan(size_hw=(8, 8)),\n"
         "                         label_space=options.label_space, options=options)\n"
     )
     model: Any = load_model("py:mine.py:make", OPTIONS)
@@ -163,7 +164,7 @@ def test_a_torch_classifier_is_scheduled_as_one(mine: Path) -> None:
     assert isinstance(model, EncodedClassifier)
     assert model.preparation == SentPlan(ImagePlan(size_hw=(8, 8)))
     assert (model.device, model.lanes) == ("cpu", cpu_lanes())
-    with pytest.raises(Exception, match=r"no \(line 9 of mine.py\)"):
+    with pytest.raises(Exception, match=r"no \(line 10 of mine.py\)"):
         model.forward([model.prepare(np.zeros((9, 9, 3), dtype=np.uint8))])
 
 

@@ -9,7 +9,8 @@ from strobe.core.labels import LabelSpace, space
 from strobe.models import downloads
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, default_batch, torch_setup
-from strobe.models.registry import PROVIDERS, available, expand, load_model, parse
+from strobe.models.providers import PROVIDERS
+from strobe.models.registry import available, expand, load_model, parse
 from strobe.models.testbed import entries, tags_of
 
 CPU = LoadOptions(device="cpu")
@@ -132,8 +133,35 @@ def test_devices_and_batches() -> None:
 
 
 def test_every_provider_has_an_example_that_parses() -> None:
-    for key, provider in PROVIDERS.items():
-        assert parse(provider.example).provider == key
+    for entry in PROVIDERS:
+        if entry.module:
+            assert parse(entry.example).provider == entry.scheme
+    with pytest.raises(UnknownName, match=r"known: .*preds"):
+        parse("nobody:x")
+
+
+def test_one_list_is_behind_the_registry_the_models_shown_and_the_doctor() -> None:
+    from strobe.workflows.doctor import examine
+    from strobe.workflows.models import providers
+
+    shown, packages = (
+        {row["provider"]: row for row in providers()},
+        {row["package"]: row for row in examine(speed=False)["packages"]},
+    )
+    assert list(shown) == list(dict.fromkeys(entry.scheme for entry in PROVIDERS))
+    assert {"open_clip_torch", "ultralytics", "efficientnet_lite_pytorch", "timm"} <= set(packages)
+    assert shown["openclip"]["installed"]
+    assert expand(["pt2:a[1].pt2", "onnx:*.onnx", "preds:[x].json", "hf:a*/b", "py:a?.py:m"])[0] == "pt2:a[1].pt2"
+
+
+def test_every_provider_has_its_case_in_the_contracts() -> None:
+    tests = Path(__file__).parents[1]
+    cases = (tests / "contracts/conftest.py").read_text() + (
+        tests / "contracts_detectors/test_detector_contract.py"
+    ).read_text()
+    for entry in PROVIDERS:
+        if entry.module and not entry.bundled:
+            assert f'"{entry.scheme}:' in cases or f'ModelName("{entry.scheme}"' in cases, entry.scheme
 
 
 def test_a_transformers_folder_with_a_pickle_that_runs_code_is_refused(tmp_path: Path) -> None:
@@ -197,7 +225,9 @@ def test_onnx_files_say_what_they_need(tmp_path: Path) -> None:
     path.write_bytes(b"not onnx")
     with pytest.raises(StrobeError, match=r"not an ONNX file|does not say how its input"):
         load_model(f"onnx:{path}", CPU)
-    path.with_suffix(".json").write_text('{"mean": [0, 0, 0], "std": [1, 1, 1], "labels": "ilsvrc-2012"}')
+    path.with_suffix(".json").write_text(
+        '{"mean": [0, 0, 0], "std": [1, 1, 1], "labels": "ilsvrc-2012", "fit": "short-side"}'
+    )
     with pytest.raises(StrobeError, match="not an ONNX file"):
         load_model(f"onnx:{path}", CPU)
     with pytest.raises(ModelFailed, match="the weights are in the file"):

@@ -95,14 +95,14 @@ def _onnx(path: Path, matrix: Any, *, location: str | None, in_node: bool = Fals
         [] if in_node else [tensor],
     )  # fmt: skip
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))
-    settings = {"mean": [0, 0, 0], "std": [1, 1, 1], "labels": ["cat", "dog"]}
+    settings = {"mean": [0, 0, 0], "std": [1, 1, 1], "labels": ["cat", "dog"], "interpolation": "bilinear"}
     path.with_suffix(".json").write_text(json.dumps(settings))
 
 
 def test_the_output_of_an_onnx_file_is_in_the_key(tmp_path: Path) -> None:
     _onnx(tmp_path / "net.onnx", np.ones((3, 2)), location=None)
     name = f"onnx:{tmp_path / 'net.onnx'}"
-    plain = {"mean": [0, 0, 0], "std": [1, 1, 1], "labels": ["cat", "dog"]}
+    plain = {"mean": [0, 0, 0], "std": [1, 1, 1], "labels": ["cat", "dog"], "interpolation": "bilinear"}
     first, same, other = (
         load_model(name, _options(tmp_path, {**plain, **more})).spec
         for more in ({}, {"output": "scores"}, {"output": "other"})
@@ -130,3 +130,19 @@ def test_a_file_that_is_no_protobuf_has_no_data_files(tmp_path: Path) -> None:
     for size in (1, 7, 100, 1000):
         (tmp_path / "noise").write_bytes(rng.bytes(size))
         assert external_files(tmp_path / "noise") == []
+
+
+def test_a_file_that_resizes_says_how(tmp_path: Path) -> None:
+    """Read as bicubic unasked, 8 of 40 answers of an exported torchvision ResNet-18 were others."""
+    _onnx(tmp_path / "net.onnx", np.ones((3, 2)), location=None)
+    name, plain = f"onnx:{tmp_path / 'net.onnx'}", {"mean": [0, 0, 0], "std": [1, 1, 1], "labels": ["cat", "dog"]}
+    for unsaid in ({}, {"resize": 9}, {"fit": "pad"}):
+        with pytest.raises(
+            StrobeError, match=r'add "interpolation": "bilinear" .*torchvision.* or "bicubic" .*timm'
+        ) as e:
+            load_model(name, _options(tmp_path, {**plain, **unsaid}))
+        assert "\n" not in str(e.value)
+    cropped = load_model(name, _options(tmp_path, {**plain, "fit": "short-side"}))
+    assert cropped.spec.preprocessing["resize"] is None, "what is only cropped is never resized"
+    said = load_model(name, _options(tmp_path, {**plain, "resize": 9, "interpolation": "bilinear"}))
+    assert said.spec.preprocessing["interpolation"] == "bilinear"

@@ -12,6 +12,7 @@ from torchvision import models
 from torchvision.models.regnet import BlockParams
 
 from strobe.core.errors import ModelFailed, StrobeError
+from strobe.core.ports import Silent
 from strobe.models import torchvision as adapter
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
@@ -61,7 +62,8 @@ def test_own_weights_meet_the_network_the_published_ones_would(
     n_classes = adapter.classes_of_state(state)
     assert n_classes == len(chosen.meta["categories"]), "the number of classes is read off the weights"
     with torch.device("meta"):
-        ours = adapter._like_published(name, chosen, state, n_classes=n_classes)
+        kwargs = adapter._built(name, chosen, state)
+        ours = models.get_model(name, weights=None, num_classes=n_classes, **kwargs)
     assert _facts(ours) == _facts(theirs)
 
 
@@ -143,3 +145,24 @@ def test_published_weights_run_no_code(tmp_path: Path, monkeypatch: pytest.Monke
     assert not (tmp_path / "flag").exists()
     assert "\n" not in str(caught.value)
     assert "would run code" in str(caught.value)
+
+
+def test_own_weights_are_told_whose_preprocessing_they_get(tmp_path: Path) -> None:
+    """Weights in a file do not say how their images were resized; the newest preset was taken without a word."""
+    torch.manual_seed(0)
+    save_file(models.regnet_y_400mf(weights=None).state_dict(), str(tmp_path / "w.safetensors"))
+    notes: list[str] = []
+
+    class Noted(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    options = LoadOptions(device="cpu", progress=Noted())
+    newest = load_model(f"torchvision:regnet_y_400mf@{tmp_path / 'w.safetensors'}", options)
+    assert newest.spec.preprocessing["resize"] == 232
+    (said,) = notes
+    assert "prepared as for IMAGENET1K_V2 (resize 232, crop 224, bilinear)" in said
+    assert "write torchvision:regnet_y_400mf/IMAGENET1K_V1@" in said
+    chosen = load_model(f"torchvision:regnet_y_400mf/IMAGENET1K_V1@{tmp_path / 'w.safetensors'}", options)
+    assert chosen.spec.preprocessing["resize"] == 256
+    assert len(notes) == 1, "who chooses is told nothing"

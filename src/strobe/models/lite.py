@@ -3,23 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import UnknownName
 from strobe.core.labels import space
 from strobe.core.late import require
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import load_into, read_state
 
-__all__ = ["SIZES", "load", "names"]
+__all__ = ["SIZES", "load"]
 
 SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
 """Name and input size."""
-
-
-def names() -> list[str]:
-    """The bundled models."""
-    return list(SIZES)
 
 
 def plan_of(name: str, *, image_size: int | None = None) -> ImagePlan:
@@ -29,23 +23,16 @@ def plan_of(name: str, *, image_size: int | None = None) -> ImagePlan:
     return ImagePlan(size_hw=(size, size), resize=int(size / 0.875), divide=1.0, mean=mean, std=std)
 
 
-def load(name: str, weights: Path | None, options: LoadOptions) -> TorchClassifier:
+def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     """A bundled model, or its architecture with weights of your own."""
-    if name not in SIZES:
-        raise UnknownName("bundled model", name, SIZES)
+    name = model.name
     network = require("efficientnet_lite_pytorch", what=name, extra="lite").EfficientNet
     overrides: dict[str, Any] = {"image_size": options.image_size} if options.image_size else {}
     module = network.from_name(name, **overrides)
-    path = weights or weights_file(name)
+    path = model.weights or weights_file(name)
     load_into(module, read_state(path, trust=options.trust), path=path, model=name)
-    return classifier_of(
-        module,
-        name=name if weights is None else f"{name}@{weights}",
-        provider="bundled",
-        plan=plan_of(name, image_size=options.image_size),
-        label_space=space("ilsvrc-2012"),
-        options=options,
-    )
+    plan = plan_of(name, image_size=options.image_size)
+    return classifier_of(module, model, plan=plan, label_space=space("ilsvrc-2012"), options=options)
 
 
 def weights_file(name: str) -> Path:

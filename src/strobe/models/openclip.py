@@ -10,23 +10,18 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
-
-from strobe.core.errors import CannotWrite, ModelFailed, UnknownName
-from strobe.core.files import cache_folder, replacing
+from strobe.core.errors import ModelFailed, UnknownName
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
-from strobe.core.ports import Silent
 from strobe.models.downloads import hub
-from strobe.models.options import LoadOptions, torch_setup
+from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plan import ImagePlan, as_triple
+from strobe.models.text_heads import Prompts, text_head
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
-from strobe.models.weights import digest_of_state, load_into, read_state
+from strobe.models.weights import digest_of_state, load_into, state_of
 
 __all__ = ["load", "names"]
 
@@ -40,10 +35,10 @@ def names() -> list[str]:
     return [f"{architecture}/{tag}" for architecture, tag in library.list_pretrained()]
 
 
-def load(name: str, weights: Path | None, options: LoadOptions) -> TorchClassifier:
+def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     """A CLIP model as a classifier over class names."""
-    library = require("open_clip", what=f"openclip:{name}", extra="openclip")
-    plain, _, over = name.partition("+")
+    library = require("open_clip", what=model.plain, extra="openclip")
+    plain, _, over = model.name.partition("+")
     architecture, _, tag = plain.partition("/")
     if architecture not in library.list_models():
         raise UnknownName(
@@ -52,44 +47,43 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> TorchClassifi
     tags = library.list_pretrained_tags_by_model(architecture)
     if tag and tag not in tags:
         raise UnknownName(f"weights of openclip:{architecture}", tag, tags, hint=f"it has {', '.join(tags) or 'none'}")
-    if not tag and weights is None and options.pretrained:
+    if not tag and model.weights is None and options.pretrained:
         raise ModelFailed(
-            f"openclip:{name}: expected ARCH/TAG or ARCH@FILE, e.g. openclip:{architecture}/{(tags or ['TAG'])[0]}"
+            f"{model.plain}: expected ARCH/TAG or ARCH@FILE, e.g. openclip:{architecture}/{(tags or ['TAG'])[0]}"
         )
-    label_space, words = _classes(library, name, over, options)
-    fetch = tag if weights is None and options.pretrained else None
+    label_space, words = _classes(library, model, over, options)
+    fetch = tag if model.weights is None and options.pretrained else None
     trained = library.get_pretrained_cfg(architecture, tag) if tag else {}
     config = library.get_model_config(architecture)
     quick = bool(trained.get("quick_gelu") or config.get("quick_gelu"))
     with hub(offline=options.offline) if fetch else nullcontext(), _plain_spoken(weights_follow=fetch is None):
         # The library only warns where the tag was trained with another activation than the architecture's, and forgets
         # the tag's preprocessing where the weights come from a file.
-        model = library.create_model(
+        module = library.create_model(
             architecture,
             pretrained=fetch,
             force_quick_gelu=quick,
             force_preprocess_cfg={key: trained[key] for key in _PREPROCESSING if trained.get(key) is not None},
         )
         tokenizer = library.get_tokenizer(architecture)
-    text = f"openclip:{name}" + (f"@{weights}" if weights else "")
-    if weights is not None:
-        load_into(model, read_state(weights, trust=options.trust), path=weights, model=f"openclip:{architecture}")
-    digest = digest_of_state(model.state_dict())
+    state = state_of(model, options)
+    if state is not None:
+        load_into(module, state, path=model.weights or "", model=f"openclip:{architecture}")
+    digest = digest_of_state(module.state_dict())
     device, templates = torch_setup(options).device, library.OPENAI_IMAGENET_TEMPLATES
     activation = "quick_gelu" if quick else "gelu"
     said = json.dumps([library.__version__, architecture, config, activation, digest, device.split(":")[0]])
-    ensemble = _Prompts(words=words, templates=templates, model=text, key=said)
-    head = _text_head(library, model.eval().to(device), tokenizer, ensemble, options, device)
+    ensemble = Prompts(words=words, templates=templates, model=model.text, key=said)
+    head = text_head(library, module.eval().to(device), tokenizer, ensemble, options, device)
     prompts = hashlib.sha256("\n".join(ensemble.lines).encode()).hexdigest()[:16]
     zero_shot = {"classes": label_space.name, "templates": len(templates), "prompts": prompts}
     return classifier_of(
+        module,
         model,
-        name=text,
-        provider="openclip",
-        plan=plan_of(model, image_size=options.image_size),
+        plan=plan_of(module, image_size=options.image_size),
         label_space=label_space,
         options=options,
-        call=lambda pixels: _scores(model, head, pixels),
+        call=lambda pixels: _scores(module, head, pixels),
         facts={"activation": activation, "zero_shot": zero_shot},
         digest=digest,
     )
@@ -112,62 +106,16 @@ def _plain_spoken(*, weights_follow: bool) -> Iterator[None]:
         root.removeFilter(keep)
 
 
-def _classes(library: Any, name: str, over: str, options: LoadOptions) -> tuple[LabelSpace, list[str]]:
+def _classes(library: Any, model: ModelName, over: str, options: LoadOptions) -> tuple[LabelSpace, list[str]]:
     """The label space and the words the text tower reads for it."""
     if over:
         if over != "ilsvrc-2012":
             raise UnknownName("zero-shot label space", over, ["ilsvrc-2012"])
         return space(over), list(library.IMAGENET_CLASSNAMES)
     if options.label_space is None:
-        raise ModelFailed(f"openclip:{name}: zero-shot needs a dataset's class names, or +ilsvrc-2012 after the name")
+        raise ModelFailed(f"{model.plain}: zero-shot needs a dataset's class names, or +ilsvrc-2012 after the name")
     words = [label.split(",")[0].replace("_", " ").strip() for label in options.label_space.names]
     return options.label_space, words
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prompts:
-    """What the text tower of a model reads. `key` says everything else that decides what it makes of it."""
-
-    words: list[str]
-    templates: Any
-    model: str
-    key: str
-
-    @property
-    def lines(self) -> list[str]:
-        return [*self.words, *(template("x") for template in self.templates)]
-
-    @property
-    def file(self) -> Path:
-        """Where the head made of them is kept."""
-        digest = hashlib.sha256("\n".join([self.key, *self.lines]).encode()).hexdigest()
-        return cache_folder() / "text-heads" / f"{digest[:32]}.npy"
-
-
-def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, options: LoadOptions, device: str) -> Any:
-    """One unit vector per class: the mean over the prompt ensemble, (width, classes)."""
-    torch = require("torch", what="CLIP models", extra="openclip")
-    words = prompts.words
-    with suppress(OSError, ValueError, EOFError):  # not there, or cut off
-        kept = np.load(prompts.file, allow_pickle=False)
-        if kept.dtype == np.float32 and kept.ndim == 2 and kept.shape[1] == len(words) and np.isfinite(kept).all():
-            return torch.from_numpy(kept).to(device)
-    step = 2 if device == "cpu" else 10  # classes at once, with all their prompts
-    parts = []
-    label = f"{prompts.model}: reading class names, {len(prompts.templates)} prompts each"
-    with torch.inference_mode(), (options.progress or Silent()).task(label, len(words)) as advance:
-        for start in range(0, len(words), step):
-            some = words[start : start + step]
-            parts.append(
-                library.build_zero_shot_classifier(
-                    model, tokenizer=tokenizer, classnames=some, templates=prompts.templates, device=device
-                )
-            )
-            advance(len(some))
-        head = torch.cat(parts, dim=1).float()
-    with suppress(CannotWrite), replacing(prompts.file) as temporary, temporary.open("wb") as file:
-        np.save(file, head.cpu().numpy())
-    return head
 
 
 def _scores(model: Any, head: Any, pixels: Any) -> Any:

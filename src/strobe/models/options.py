@@ -1,4 +1,4 @@
-"""How a model is to be loaded: what every adapter is told besides its name."""
+"""What every adapter is told: which model, and how it is to be loaded."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +9,33 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Progress
 
-__all__ = ["LoadOptions", "default_batch", "no_settings", "require_file", "torch_setup"]
+__all__ = ["LoadOptions", "ModelName", "default_batch", "file_of", "no_settings", "require_file", "torch_setup"]
 
 Device = str
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model as it is written, taken apart: `provider:name@weights`; bundled models have no provider before them."""
+
+    provider: str
+    name: str
+    weights: Path | None = None
+
+    @property
+    def plain(self) -> str:
+        """Without the weights."""
+        return self.name if self.provider == "bundled" else f"{self.provider}:{self.name}"
+
+    @property
+    def text(self) -> str:
+        """All of it.
+
+        >>> ModelName("timm", "resnet50", Path("w.pt")).text
+        'timm:resnet50@w.pt'
+        """
+        return self.plain + (f"@{self.weights}" if self.weights else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +132,15 @@ def no_settings(options: LoadOptions, model: str) -> None:
     """Raise ModelFailed where a settings file was given to a model that would not look at it."""
     if options.settings is not None:
         raise ModelFailed(f"{printable(model)}: it takes no --model-settings: it says everything itself; leave it out")
+
+
+def file_of(model: ModelName) -> Path:
+    """The file that a model's name is, and that holds its weights too."""
+    if model.weights is not None:
+        raise ModelFailed(
+            f"{printable(model.plain)}: the weights are in the file itself; drop @{printable(model.weights)}"
+        )
+    return require_file(Path(model.name), what=model.plain)
 
 
 def require_file(path: Path, *, what: str) -> Path:

@@ -14,16 +14,14 @@ failure, with the line of the file; what it prints goes to stderr, because stdou
 import hashlib
 import importlib.util
 import inspect
-import pickle
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +29,14 @@ from numpy.typing import NDArray
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace, space
-from strobe.core.ports import Classifier, Detector, EncodedClassifier, Image, Preparation
+from strobe.core.ports import Classifier, Detector, Image
 from strobe.core.records import ModelSpec
-from strobe.models.options import LoadOptions, require_file
+from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.plan import AsDecoded
+from strobe.models.plugin_guard import MODULE, guarded, where
 
-__all__ = ["FunctionClassifier", "GuardedModel", "load"]
+__all__ = ["FunctionClassifier", "load"]
 
-_MODULE = "strobe_plugin_"  # how the module of a file is named, before a digest
 _LOADING = threading.RLock()  # stdout is one for all threads; a factory may load another plugin
 
 
@@ -63,50 +61,15 @@ class FunctionClassifier:
         return np.asarray(scores, dtype=np.float32)
 
 
-class GuardedModel:
-    """A model from somebody's file behind the whole port: its errors carry the line of the file and end no run.
-
-    Here, and nowhere else, stands what is taken of a model that says neither device, lanes nor preparation.
-    """
-
-    def __init__(self, model: Any, path: Path, spec: ModelSpec) -> None:
-        self.spec = spec
-        self.device, self.lanes = str(getattr(model, "device", "cpu")), int(getattr(model, "lanes", 1))
-        self.preparation: Preparation | None = _sendable(getattr(model, "preparation", None))
-        self._model, self._path = model, path
-
-    def prepare(self, image: Image) -> Any:
-        """The model's own."""
-        with _raising(self._path):
-            return self._model.prepare(image)
-
-    def forward(self, prepared: Sequence[Any]) -> Any:
-        """The model's own."""
-        with _raising(self._path):
-            return self._model.forward(prepared)
-
-
-class _GuardedEncoded(GuardedModel):
-    """The same for a model that decodes on its own device."""
-
-    def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
-        with _raising(self._path):
-            decoded: Sequence[Any] = self._model.prepare_encoded(files)
-            return decoded
-
-
-class _Raised(Exception):
-    """An error of the file; subclasses are named after what was raised, so that it is reported under its own name."""
-
-
-def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | Detector:
-    """The model the factory makes. `name` is FILE.py:FACTORY; `@weights` reaches the factory through its options."""
-    file, colon, factory_name = name.rpartition(":")
+def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
+    """The model the factory makes. Its name is FILE.py:FACTORY; `@weights` reaches the factory through its options."""
+    file, colon, factory_name = model.name.rpartition(":")
+    name, weights = printable(model.plain), model.weights
     if not colon or not file:
-        raise ModelFailed(f"py:{printable(name)}: expected py:FILE.py:FACTORY, e.g. py:mine.py:make")
-    path = require_file(Path(file), what=f"py:{name}").resolve()
+        raise ModelFailed(f"{name}: expected py:FILE.py:FACTORY, e.g. py:mine.py:make")
+    path = require_file(Path(file), what=model.plain).resolve()
     if weights is not None:
-        require_file(weights, what=f"py:{name}")
+        require_file(weights, what=model.plain)
     module = _run(path, name)
     factory = getattr(module, factory_name, None)
     if not callable(factory) or factory is _print:
@@ -119,30 +82,19 @@ def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | 
     options = replace(options, weights=weights)
     for what, given in (("the weights after @", weights), ("--model-settings", options.settings)):
         if given is not None and not hears:
-            raise ModelFailed(f"py:{printable(name)}: its factory takes no options and would not hear of {what}")
+            raise ModelFailed(f"{name}: its factory takes no options and would not hear of {what}")
     made = _call(factory, path, name, options if hears else None)
     is_function = isinstance(made, tuple) and len(made) == 2 and callable(made[0])
     if is_function:
-        made = FunctionClassifier(made[0], _spec(name, path, made[1], options))
+        made = FunctionClassifier(made[0], _spec(model, path, made[1], options))
     elif not all(hasattr(made, part) for part in ("spec", "prepare", "forward")):
         raise ModelFailed(
-            f"py:{printable(name)}: returned {type(made).__name__}, expected (function, classes) or an object with "
+            f"{name}: returned {type(made).__name__}, expected (function, classes) or an object with "
             "spec, prepare and forward; see docs/models.md"
         )
     elif not isinstance(made.spec, ModelSpec):
-        raise ModelFailed(
-            f"py:{printable(name)}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec"
-        )
-    guard = _GuardedEncoded if isinstance(made, EncodedClassifier) else GuardedModel
-    return guard(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
-
-
-def _sendable(preparation: Preparation | None) -> Preparation | None:
-    """The preparation, unless another process could not make sense of it: one of a class of the file's own."""
-    try:
-        return None if _MODULE.encode() in pickle.dumps(preparation) else preparation
-    except (pickle.PicklingError, TypeError, AttributeError):
-        return None
+        raise ModelFailed(f"{name}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec")
+    return guarded(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
 
 
 def _keyed(spec: ModelSpec, path: Path, options: LoadOptions, *, hears: bool, is_function: bool) -> ModelSpec:
@@ -175,10 +127,10 @@ def _to_stderr() -> Iterator[None]:
 
 
 def _run(path: Path, name: str) -> ModuleType:
-    unique = _MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    unique = MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:12]
     spec = importlib.util.spec_from_file_location(unique, path)
     if spec is None or spec.loader is None:
-        raise ModelFailed(f"py:{printable(name)}: not a Python file")
+        raise ModelFailed(f"{name}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     module.print = _print  # type: ignore[attr-defined]  # in its own namespace
     sys.modules[unique] = module
@@ -186,7 +138,7 @@ def _run(path: Path, name: str) -> ModuleType:
         with _to_stderr():
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise ModelFailed(f"py:{printable(name)}: {_where(error, path)}") from error
+        raise ModelFailed(f"{name}: {where(error, path)}") from error
     return module
 
 
@@ -207,46 +159,10 @@ def _call(factory: Callable[..., Any], path: Path, name: str, options: LoadOptio
     except StrobeError:
         raise
     except (Exception, SystemExit) as error:
-        raise ModelFailed(f"py:{printable(name)}: the factory raised {_where(error, path)}") from error
+        raise ModelFailed(f"{name}: the factory raised {where(error, path)}") from error
 
 
-@contextmanager
-def _raising(path: Path) -> Iterator[None]:
-    """What is raised inside, told with the line of the file it came from."""
-    try:
-        yield
-    except StrobeError:
-        raise
-    except (Exception, SystemExit) as error:
-        _raise_at_line(error, path)
-
-
-def _raise_at_line(error: BaseException, path: Path) -> NoReturn:
-    line = _line(error, path)
-    place = f" (line {line} of {path.name})" if line else ""
-    raise type(type(error).__name__, (_Raised,), {})(f"{_said(error)}{place}") from error
-
-
-def _where(error: BaseException, path: Path) -> str:
-    """The error with the line of the plugin it came from."""
-    line = _line(error, path)
-    return f"{type(error).__name__}{f' in line {line}' if line else ''}: {printable(_said(error), limit=200)}"
-
-
-def _said(error: BaseException) -> str:
-    return f"the file asked to exit (code {error.code})" if isinstance(error, SystemExit) else str(error)
-
-
-def _line(error: BaseException, path: Path) -> int | None:
-    """The innermost line of the file in the error's trace."""
-    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).resolve() == path:
-        return error.lineno
-    trace = traceback.extract_tb(error.__traceback__)
-    lines = [entry.lineno for entry in trace if Path(entry.filename).resolve() == path]
-    return lines[-1] if lines else None
-
-
-def _spec(name: str, path: Path, classes: Any, options: LoadOptions) -> ModelSpec:
+def _spec(model: ModelName, path: Path, classes: Any, options: LoadOptions) -> ModelSpec:
     if isinstance(classes, LabelSpace):
         label_space = classes
     elif isinstance(classes, str):
@@ -255,12 +171,12 @@ def _spec(name: str, path: Path, classes: Any, options: LoadOptions) -> ModelSpe
         label_space = LabelSpace.of_names(f"{path.stem} classes", list(classes))
     else:
         raise ModelFailed(
-            f"py:{printable(name)}: its classes are {printable(repr(classes), limit=80)}, expected a list of names, a "
-            "LabelSpace, or the name of a shipped one such as ilsvrc-2012"
+            f"{printable(model.plain)}: its classes are {printable(repr(classes), limit=80)}, expected a list of "
+            "names, a LabelSpace, or the name of a shipped one such as ilsvrc-2012"
         )
     digest = sha256_of_file(path) + (sha256_of_file(options.weights) if options.weights else "")
     return ModelSpec(
-        name=f"py:{name}" + (f"@{options.weights}" if options.weights else ""),
+        name=model.text,
         provider="py",
         task="classification",
         label_space=label_space,

@@ -1,92 +1,23 @@
-"""Which providers there are, as text: an adapter is imported when one of its models is named.
+"""Models by name: an adapter is imported when one of its models is named.
 
 A model is written `provider:name`, with weights of your own `provider:name@weights.safetensors`; the bundled models
 are written without a provider.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from strobe.core import late
 from strobe.core.errors import MissingExtra, ModelFailed, StrobeError, UnknownName, expect, out_of_memory, printable
 from strobe.core.ports import Classifier, Detector
-from strobe.models.options import LoadOptions, no_settings
+from strobe.models.options import LoadOptions, ModelName, no_settings
+from strobe.models.providers import BUNDLED, PROVIDERS, Provider
 
-__all__ = ["BUNDLED", "PROVIDERS", "ModelName", "Provider", "available", "expand", "load_model", "parse"]
+__all__ = ["available", "expand", "load_model", "parse"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
-    """One source of models. `load` names `load(name, weights, options)`; `names` names a function that lists.
-
-    `settings` says whether its models take a settings file.
-    """
-
-    load: str
-    what: str
-    extra: str
-    example: str
-    names: str | None = None
-    settings: bool = False
-
-
-PROVIDERS: dict[str, Provider] = {
-    "timm": Provider(
-        load="strobe.models.timm:load", names="strobe.models.timm:names", extra="models",
-        what="the 1,000+ classifiers of timm", example="timm:resnet50.a1_in1k",
-        settings=True,
-    ),
-    "torchvision": Provider(
-        load="strobe.models.torchvision:load", names="strobe.models.torchvision:names", extra="models",
-        what="torchvision's classifiers and detectors", example="torchvision:resnet50",
-        settings=True,
-    ),
-    "openclip": Provider(
-        load="strobe.models.openclip:load", names="strobe.models.openclip:names", extra="openclip",
-        what="CLIP and its kin, zero-shot over the dataset's class names", example="openclip:ViT-L-14-336/openai",
-    ),
-    "hf": Provider(
-        load="strobe.models.hf:load", extra="hf",
-        what="image classifiers and detectors of transformers, from the hub or a folder",
-        example="hf:microsoft/resnet-50",
-        settings=True,
-    ),
-    "onnx": Provider(
-        load="strobe.models.onnx:load", extra="onnx",
-        what="an ONNX file, with a JSON beside it that says size, normalisation and labels", example="onnx:model.onnx",
-        settings=True,
-    ),
-    "py": Provider(
-        load="strobe.models.plugin:load", extra="models",
-        what="a model of your own from one Python file", example="py:mine.py:make",
-        settings=True,
-    ),
-    "ultralytics": Provider(
-        load="strobe.models.detectors.ultralytics:load", extra="ultralytics",
-        what="YOLO detectors of ultralytics", example="ultralytics:yolo11n.pt",
-    ),
-}  # fmt: skip
-"""Every provider by the word before the colon. `preds:` is not among them: it names predictions, not a model."""
-
-BUNDLED: dict[str, str] = {
-    "efficientnet-lite0": "strobe.models.lite:load",
-    "efficientnet-lite1": "strobe.models.lite:load",
-    "efficientnet-lite2": "strobe.models.lite:load",
-    "strobe-tiny": "strobe.models.detectors.tiny:load",
-}
-"""Models without a provider: nothing is downloaded for them but packages."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelName:
-    """A model as it is written, taken apart."""
-
-    text: str
-    provider: str
-    name: str
-    weights: Path | None = None
+_BY_SCHEME = {entry.scheme: entry for entry in PROVIDERS if not entry.bundled}
+_MODELS = {scheme: entry for scheme, entry in _BY_SCHEME.items() if entry.module}
 
 
 def parse(text: str) -> ModelName:
@@ -105,48 +36,49 @@ def parse(text: str) -> ModelName:
     provider, colon, name = body.partition(":")
     if not colon:
         if body in BUNDLED:
-            return ModelName(text, "bundled", body, weights)
+            return ModelName("bundled", body, weights)
         hint = "a model is written provider:name, e.g. timm:resnet50; see strobe models"
-        raise UnknownName("model", body, [*BUNDLED, *(entry.example for entry in PROVIDERS.values())], hint=hint)
-    if provider not in PROVIDERS:
-        raise UnknownName("provider", provider, [*PROVIDERS, "preds"], hint=f"known: {', '.join(PROVIDERS)}, preds")
+        raise UnknownName("model", body, [*BUNDLED, *(entry.example for entry in _MODELS.values())], hint=hint)
+    if provider not in _MODELS:
+        raise UnknownName("provider", provider, _BY_SCHEME, hint=f"known: {', '.join(_BY_SCHEME)}")
     if not name:
         raise ModelFailed(
-            f"model {printable(text)!r}: expected a name after {provider}:, e.g. {PROVIDERS[provider].example}"
+            f"model {printable(text)!r}: expected a name after {provider}:, e.g. {_MODELS[provider].example}"
         )
-    return ModelName(text, provider, name, weights)
+    return ModelName(provider, name, weights)
+
+
+def _provider(model: ModelName) -> Provider:
+    return BUNDLED[model.name] if model.provider == "bundled" else _MODELS[model.provider]
 
 
 def load_model(text: str, options: LoadOptions) -> Classifier | Detector:
     """The model behind its port, ready to run; one line of StrobeError for whatever goes wrong on the way."""
     model = parse(text)
-    target = BUNDLED[model.name] if model.provider == "bundled" else PROVIDERS[model.provider].load
-    if model.provider == "bundled" or not PROVIDERS[model.provider].settings:
+    provider = _provider(model)
+    if not provider.settings:
         no_settings(options, text)
     try:
-        loaded: Classifier | Detector = late.load(target)(model.name, model.weights, options)
+        loaded: Classifier | Detector = late.load(f"{provider.module}:load")(model, options)
     except StrobeError:
         raise
     except ModuleNotFoundError as error:
-        extra = "models" if model.provider == "bundled" else PROVIDERS[model.provider].extra
-        raise MissingExtra(text, (error.name or "?").split(".")[0], extra) from error
+        raise MissingExtra(text, (error.name or "?").split(".")[0], provider.extra) from error
     except (Exception, SystemExit) as error:  # a hub's own code may call for an exit too
-        raise explain(model, error) from error
+        raise explain(text, error) from error
     return loaded
 
 
-def explain(model: ModelName, error: BaseException) -> StrobeError:
+def explain(text: str, error: BaseException) -> StrobeError:
     """What went wrong while loading, in one line."""
     from strobe.models.downloads import cannot_download
 
-    trouble = cannot_download(model.text, error)
+    trouble = cannot_download(text, error)
     if trouble is not None:
         return trouble
     if out_of_memory(error):
-        return ModelFailed(f"{printable(model.text)}: out of memory while loading; use a smaller model or --device cpu")
-    return ModelFailed(
-        f"{printable(model.text)}: cannot be loaded ({type(error).__name__}: {printable(error, limit=200)})"
-    )
+        return ModelFailed(f"{printable(text)}: out of memory while loading; use a smaller model or --device cpu")
+    return ModelFailed(f"{printable(text)}: cannot be loaded ({type(error).__name__}: {printable(error, limit=200)})")
 
 
 def available(pattern: str | None = None) -> list[str]:
@@ -157,11 +89,11 @@ def available(pattern: str | None = None) -> list[str]:
     found = list(BUNDLED)
     wanted = pattern or "*"
     head = wanted.partition(":")[0]
-    for key, provider in PROVIDERS.items():
-        if provider.names is None or (":" in wanted and not fnmatchcase(key, head)):
+    for scheme, provider in _MODELS.items():
+        if not provider.lists or (":" in wanted and not fnmatchcase(scheme, head)):
             continue
         try:
-            found += [f"{key}:{name}" for name in late.load(provider.names)()]
+            found += [f"{scheme}:{name}" for name in late.load(f"{provider.module}:names")()]
         except (MissingExtra, ModuleNotFoundError):
             continue  # strobe doctor says what is not installed
     return [name for name in found if fnmatchcase(name, wanted)]
@@ -173,10 +105,11 @@ def expand(texts: Iterable[str]) -> list[str]:
     >>> expand(["efficientnet-lite[01]", "efficientnet-lite0"])
     ['efficientnet-lite0', 'efficientnet-lite1']
     """
+    files = tuple(f"{entry.scheme}:" for entry in PROVIDERS if entry.is_file)
     out: dict[str, None] = {}
     for text in texts:
         name, at, _ = text.partition("@")
-        if at or not any(sign in name for sign in "*?[") or name.startswith(("onnx:", "py:", "preds:", "hf:")):
+        if at or not any(sign in name for sign in "*?[") or name.startswith(files):
             out[text] = None
             continue
         found = available(name)

@@ -1,7 +1,6 @@
 """timm's classifiers: `timm:resnet50.a1_in1k`, `timm:resnet50@weights.safetensors`."""
 
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import UnknownName
@@ -9,10 +8,10 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.models.downloads import hub
 from strobe.models.naming import space_of
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan, as_triple
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
-from strobe.models.weights import classes_of_state, load_into, read_state
+from strobe.models.weights import classes_of_state, load_into, state_of
 
 __all__ = ["load", "names", "plan_of"]
 
@@ -23,28 +22,22 @@ def names() -> list[str]:
     return list(timm.list_models(pretrained=True))
 
 
-def load(name: str, weights: Path | None, options: LoadOptions) -> TorchClassifier:
+def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     """A timm model with its own preprocessing; weights from the hub, or from a file after @."""
-    timm = require("timm", what=f"timm:{name}", extra="models")
+    timm, name = require("timm", what=model.plain, extra="models"), model.name
     on_hub = name.startswith(("hf-hub:", "hf_hub:"))
     known = [*timm.list_models(), *timm.list_models(pretrained=True)] if not on_hub else [name]
     if name not in known:
         raise UnknownName("timm model", name, known, hint="see strobe models 'timm:*'")
-    state = read_state(weights, trust=options.trust) if weights else None
+    state = state_of(model, options)
     n_classes = classes_of_state(state)
     fetch = state is None and options.pretrained
     with hub(offline=options.offline) if fetch else nullcontext():
         module = timm.create_model(name, pretrained=fetch, **({"num_classes": n_classes} if n_classes else {}))
     if state is not None:
-        load_into(module, state, path=weights or "", model=f"timm:{name}")
-    return classifier_of(
-        module,
-        name=f"timm:{name}" + (f"@{weights}" if weights else ""),
-        provider="timm",
-        plan=plan_of(module, image_size=options.image_size),
-        label_space=_space(f"timm:{name}", module, options),
-        options=options,
-    )
+        load_into(module, state, path=model.weights or "", model=model.plain)
+    plan, label_space = plan_of(module, image_size=options.image_size), _space(model.plain, module, options)
+    return classifier_of(module, model, plan=plan, label_space=label_space, options=options)
 
 
 def _space(name: str, module: Any, options: LoadOptions) -> LabelSpace:

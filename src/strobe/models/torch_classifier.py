@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from strobe.core.records import ModelSpec
 from strobe.models.cores import cpu_lanes, keep_freed_memory
 from strobe.models.device_decode import DeviceDecoder
 from strobe.models.exact_resize import ExactResize, SentPlan
-from strobe.models.options import LoadOptions, TorchSetup, default_batch, torch_setup
+from strobe.models.options import LoadOptions, ModelName, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.models.weights import digest_of_state
 
@@ -144,17 +144,17 @@ class TorchClassifier:
 
 def classifier_of(
     module: Any,
+    model: ModelName,
     *,
-    name: str,
-    provider: str,
     plan: ImagePlan | Callable[[Image], Any],
     label_space: LabelSpace,
     options: LoadOptions,
     call: Callable[[Any], Any] | None = None,
     facts: dict[str, Any] | None = None,
     digest: str | None = None,
+    kind: Literal["logits", "probabilities"] = "logits",
 ) -> TorchClassifier:
-    """The module behind the Classifier port, with its spec filled in from its weights, plan and options.
+    """The module behind the Classifier port, its spec filled in from its name, weights, plan and options.
 
     `facts` join the stored preprocessing; they describe it where the plan is a function of the model's own library.
     `digest` is that of the module's weights, where it is known already.
@@ -165,12 +165,12 @@ def classifier_of(
     if isinstance(plan, ImagePlan):
         described = plan.to_json()
     spec = ModelSpec(
-        name=name,
-        provider=provider,
+        name=model.text,
+        provider=model.provider,
         task="classification",
         label_space=label_space,
         weights=digest or digest_of_state(module.state_dict()),
-        kind="logits",
+        kind=kind,
         preprocessing={**described, "precision": setup.dtype, **(facts or {})},
         batch_size=options.batch_size or default_batch(n_parameters, device=setup.device),
     )

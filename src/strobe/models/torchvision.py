@@ -1,22 +1,20 @@
 """torchvision's models: `torchvision:resnet50`, `torchvision:resnet50/IMAGENET1K_V1`, `torchvision:vgg16@file.pth`."""
 
-import os
 import pickle
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from strobe.core import late
-from strobe.core.errors import CannotDownload, ModelFailed, UnknownName
+from strobe.core.errors import ModelFailed
 from strobe.core.late import require
 from strobe.core.ports import Classifier, Detector
 from strobe.models.naming import space_of
-from strobe.models.options import LoadOptions, no_settings
+from strobe.models.options import LoadOptions, ModelName, no_settings
 from strobe.models.plan import ImagePlan, as_triple
 from strobe.models.torch_classifier import classifier_of
-from strobe.models.weights import classes_of_state, load_into, read_state, would_run_code
+from strobe.models.torchvision_weights import cached, published
+from strobe.models.weights import classes_of_state, load_into, state_of, weights_only, would_run_code
 
 __all__ = ["load", "names"]
 
@@ -30,86 +28,63 @@ def names() -> list[str]:
     return [*models.list_models(module=models), *models.list_models(module=detection)]
 
 
-def load(name: str, weights: Path | None, options: LoadOptions) -> Classifier | Detector:
+def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     """A torchvision model with the preprocessing of its weights. A tag after / chooses among published weights."""
-    models = require("torchvision.models", what=f"torchvision:{name}", extra="models")
-    architecture, _, tag = name.partition("/")
-    known = names()
-    if architecture not in known:
-        raise UnknownName("torchvision model", architecture, known, hint="see strobe models 'torchvision:*'")
+    models = require("torchvision.models", what=model.plain, extra="models")
+    architecture, chosen = published(model, names(), what="model")
     if architecture not in models.list_models(module=models):
-        no_settings(options, f"torchvision:{name}")
-        detector: Detector = late.load("strobe.models.detectors.torchvision:load")(name, weights, options)
+        no_settings(options, model.plain)
+        detector: Detector = late.load("strobe.models.detectors.torchvision:load")(model, options)
         return detector
-    published = models.get_model_weights(architecture)
-    if tag and tag not in published.__members__:
-        raise UnknownName(f"weights of torchvision:{architecture}", tag, published.__members__)
-    chosen = published[tag] if tag else published.DEFAULT
-    if not chosen.meta["categories"]:
-        raise ModelFailed(f"torchvision:{name}: these weights have no classifier; choose another tag")
-    text = f"torchvision:{name}" + (f"@{weights}" if weights else "")
-    if weights is None and options.pretrained:
-        module, n_classes = _published(architecture, chosen, text, options), len(chosen.meta["categories"])
+    n_classes = len(chosen.meta["categories"] or ())
+    if not n_classes:
+        raise ModelFailed(f"{model.plain}: these weights have no classifier; choose another tag")
+    if model.weights is None and options.pretrained:
+        here = cached(chosen, model, options)
+        try:
+            # Only the model's own builder knows all that belongs to these weights.
+            with weights_only(unless=options.trust):
+                module = models.get_model(architecture, weights=chosen, progress=False)
+        except pickle.UnpicklingError as error:
+            raise would_run_code(here) from error
     else:
-        state = _of_today(read_state(weights, trust=options.trust)) if weights else {}
-        n_classes = classes_of_state(state) or len(chosen.meta["categories"])
-        module = _like_published(architecture, chosen, state, n_classes=n_classes)
-        if weights:
-            load_into(module, state, path=weights, model=f"torchvision:{architecture}")
+        state = _of_today(state_of(model, options) or {})
+        n_classes = classes_of_state(state) or n_classes
+        kwargs = _built(architecture, chosen, state)
+        module = models.get_model(architecture, weights=None, num_classes=n_classes, **kwargs)
+        if model.weights:
+            load_into(module, state, path=model.weights, model=f"torchvision:{architecture}")
+            _say_preset(model, chosen, options)
     return classifier_of(
         module,
-        name=text,
-        provider="torchvision",
+        model,
         plan=plan_of(chosen, image_size=options.image_size),
-        label_space=space_of(text, n_classes, given=options.settings, dataset=options.label_space),
+        label_space=space_of(model.text, n_classes, given=options.settings, dataset=options.label_space),
         options=options,
         facts={"transform_input": True} if getattr(module, "transform_input", False) else None,
     )
 
 
-def _published(architecture: str, chosen: Any, name: str, options: LoadOptions) -> Any:
-    """The model as its own builder makes it with these weights: only the builder knows all that belongs to them."""
-    models = require("torchvision.models", what=name, extra="models")
-    hub = require("torch.hub", what=name, extra="models")
-    here = Path(hub.get_dir()) / "checkpoints" / chosen.url.rsplit("/", 1)[-1]
-    if options.offline and not here.is_file():
-        raise CannotDownload(
-            f"{name}: its weights are not in {here.parent} and --offline forbids fetching {chosen.url}"
+def _say_preset(model: ModelName, chosen: Any, options: LoadOptions) -> None:
+    """A file does not say how its images were made: say whose preprocessing is taken, where there are several."""
+    others = [one for one in type(chosen) if plan_of(one) != plan_of(chosen)]
+    if others and "/" not in model.name and options.progress is not None:
+        plan, tags = plan_of(chosen), " or ".join(f"{model.plain}/{one.name}@…" for one in others)
+        options.progress.note(
+            f"{model.text}: images are prepared as for {chosen.name} (resize {plan.resize}, crop {plan.size_hw[0]}, "
+            f"{plan.interpolation}); if it was trained otherwise, write {tags}"
         )
-    try:
-        with nullcontext() if options.trust else _weights_only():
-            return models.get_model(architecture, weights=chosen, progress=False)
-    except pickle.UnpicklingError as error:
-        raise would_run_code(here) from error
 
 
-@contextmanager
-def _weights_only() -> Iterator[None]:
-    """While open, torch reads weights and nothing that could run: torchvision's own loader does not ask for that."""
-    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before
-
-
-def _like_published(architecture: str, chosen: Any, state: Mapping[str, Any], *, n_classes: int) -> Any:
-    """The model as its builder makes it for these published weights, but for the number of classes."""
-    models = require("torchvision.models", what=f"torchvision:{architecture}", extra="models")
-    kwargs: dict[str, Any] = {}
+def _built(architecture: str, chosen: Any, state: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model's builder would set for these published weights, but for the number of classes."""
     if architecture in ("googlenet", "inception_v3"):
         # The published weights were made for other pixels; the network shifts them itself.
-        kwargs = {"transform_input": True, "init_weights": False}
-        kwargs["aux_logits"] = any(key.startswith(("aux", "Aux")) for key in state)
-    elif architecture.startswith("vit_"):
-        kwargs = {"image_size": chosen.meta["min_size"][0]}
-    elif architecture.startswith("maxvit"):
-        kwargs = {"input_size": chosen.meta["min_size"]}
-    return models.get_model(architecture, weights=None, num_classes=n_classes, **kwargs)
+        aux = any(key.startswith(("aux", "Aux")) for key in state)
+        return {"transform_input": True, "init_weights": False, "aux_logits": aux}
+    if architecture.startswith("vit_"):
+        return {"image_size": chosen.meta["min_size"][0]}
+    return {"input_size": chosen.meta["min_size"]} if architecture.startswith("maxvit") else {}
 
 
 def _of_today(state: dict[str, Any]) -> dict[str, Any]:

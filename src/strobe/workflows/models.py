@@ -5,20 +5,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from strobe.core.errors import UnknownName, install_line
-from strobe.models.registry import BUNDLED, PROVIDERS, available, parse
+from strobe.models.providers import PROVIDERS
+from strobe.models.registry import available, parse
 from strobe.models.testbed import entries
 
 __all__ = ["listing", "papers_models", "providers"]
-
-_PACKAGE = {
-    "timm": "timm",
-    "torchvision": "torchvision",
-    "openclip": "open_clip",
-    "hf": "transformers",
-    "onnx": "onnxruntime",
-    "py": "numpy",
-    "ultralytics": "ultralytics",
-}
 
 
 def listing(pattern: str) -> list[str]:
@@ -33,44 +24,23 @@ def listing(pattern: str) -> list[str]:
         return around
     if not any(sign in pattern for sign in "*?["):
         parse(pattern)  # an unknown provider is said as such
-    raise UnknownName(
-        "model", pattern, everything, hint="providers that can list: bundled, timm, torchvision, openclip"
-    )
+    able = ", ".join(["bundled", *(entry.scheme for entry in PROVIDERS if entry.lists)])
+    raise UnknownName("model", pattern, everything, hint=f"providers that can list: {able}")
 
 
 def providers() -> list[dict[str, Any]]:
     """One row per provider: an example, what it is, whether it is installed and how to get it."""
-    rows: list[dict[str, Any]] = [
+    return [
         {
-            "provider": "bundled",
-            "example": name,
-            "what": "bundled" if "lite" in name else "bundled detector of the synthetic world",
-            "installed": find_spec("torch") is not None
-            and ("lite" not in name or find_spec("efficientnet_lite_pytorch") is not None),
-            "get": install_line("lite"),
-        }
-        for name in BUNDLED
-    ]
-    rows += [
-        {
-            "provider": key,
-            "example": entry.example,
+            "provider": entry.scheme,
+            "example": example,
             "what": entry.what,
-            "installed": find_spec(_PACKAGE[key]) is not None,
-            "get": install_line(entry.extra),
+            "installed": find_spec(entry.package) is not None,
+            "get": install_line(entry.extra) if entry.extra else "",
         }
-        for key, entry in PROVIDERS.items()
+        for entry in PROVIDERS
+        for example in entry.bundled or (entry.example,)
     ]
-    rows.append(
-        {
-            "provider": "preds",
-            "example": "preds:scores.json",
-            "what": "predictions you bring: JSON, JSONL, CSV or Parquet",
-            "installed": True,
-            "get": "",
-        }
-    )
-    return rows
 
 
 def papers_models(pattern: str | None = None) -> list[dict[str, Any]]:

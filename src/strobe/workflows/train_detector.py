@@ -15,7 +15,8 @@ from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
 from strobe.core.records import Detections
 from strobe.models.detectors import tiny
-from strobe.models.options import LoadOptions
+from strobe.models.detectors.tiny_file import save
+from strobe.models.options import LoadOptions, ModelName
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import Clip, World, WorldOptions
@@ -64,7 +65,8 @@ class Trained:
 def train_detector(out: Path, options: TrainDetectorOptions, *, progress: Progress | None = None) -> Trained:
     """Render, train, write the weights, then measure what was written."""
     require("torch", what="training a detector", extra="models")
-    from strobe.models.detectors.tiny_train import Samples, TrainOptions, train
+    from strobe.models.detectors.tiny_net import STRIDE, TinyNet
+    from strobe.train.detector import Samples, TrainOptions, train
 
     say, begin = progress or Silent(), time.monotonic()
     side = options.world.size
@@ -76,10 +78,11 @@ def train_detector(out: Path, options: TrainDetectorOptions, *, progress: Progre
             boxes += [boxes_seen(clip, one) for one in range(_FRAMES)]
             advance(1)
     how = TrainOptions(steps=options.steps, batch=options.batch, seed=options.seed, threads=options.threads)
-    state = train(Samples.of(images.reshape(-1, side, side, 3), boxes), len(LABEL_SPACE), how, progress=say)
+    samples = Samples.of(images.reshape(-1, side, side, 3), boxes, stride=STRIDE)
+    network = train(lambda: TinyNet(len(LABEL_SPACE)), samples, how, progress=say)
     told = {"clips": options.clips, "world": asdict(options.world), **asdict(how)}
-    tiny.save(out, state, label_space=LABEL_SPACE, training=told)
-    detector = tiny.load("strobe-tiny", out, LoadOptions(device="cpu"))
+    save(out, network.state_dict(), label_space=LABEL_SPACE, training=told)
+    detector = tiny.load(ModelName("bundled", "strobe-tiny", out), LoadOptions(device="cpu"))
     return Trained(
         weights=out,
         digest=detector.spec.weights,

@@ -16,59 +16,50 @@ from typing import Any
 
 import numpy as np
 
-from strobe.core.errors import InvalidFile, ModelFailed, UnknownName, expect, printable
-from strobe.core.files import read_json
+from strobe.core.errors import ModelFailed, UnknownName, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import Placement, Placing, detections
-from strobe.models.detectors.onnx_layouts import LAYOUTS, decode, guess_layout, suppress
+from strobe.models.detectors.onnx_layouts import LAYOUTS, Candidates, decode, guess_layout, suppress
+from strobe.models.detectors.onnx_settings import KEYS, facts_of, input_size
 from strobe.models.detectors.spaces import detector_space
-from strobe.models.onnx import open_session
+from strobe.models.detectors.torch_detector import detector_spec
+from strobe.models.file_settings import settings_of
 from strobe.models.onnx_files import digest_of_onnx
-from strobe.models.options import LoadOptions, require_file
+from strobe.models.onnx_sessions import open_session
+from strobe.models.options import LoadOptions, ModelName, file_of
 
-__all__ = ["OnnxDetector", "is_detector", "load", "settings_of"]
+__all__ = ["OnnxDetector", "is_detector", "load"]
 
-_IMAGENET: dict[str, Any] = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
-_COMMON: dict[str, Any] = {
-    "fit": "letterbox", "divide": 255.0, "mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0], "channels": "RGB",
-    "fill": 114, "score_threshold": 0.001, "nms_iou": 0.7, "max_detections": 300, "box_order": "xyxy",
-    "box_units": "normalised", "label_offset": 0,
-}  # fmt: skip
-_USUAL: dict[str, dict[str, Any]] = {
-    "yolov5": {"nms_iou": 0.6},
-    "yolov8": {},
-    "end2end": {},
-    "yolox": {"fit": "letterbox-top-left", "divide": 1.0, "channels": "BGR", "nms_iou": 0.65},
-    "detr": {"fit": "stretch", **_IMAGENET},
-    "rtdetr": {"fit": "stretch"},
-    "ssd": {"fit": "stretch", **_IMAGENET},
-}
-_KEYS = {*_COMMON, "task", "layout", "labels", "size"}
+_CORNER = 2.0
+"""Boxes in pixels that all end this near to the corner are boxes of 0–1 in truth."""
 
 
 class OnnxDetector:
-    """An ONNX session, its input's form and its layout."""
+    """An ONNX session, its input's form and its layout. `sure`: somebody said which unit its boxes are in."""
 
     lanes = 1  # the runtime spreads a forward over the cores itself
 
-    def __init__(self, session: Any, spec: ModelSpec, *, device: str) -> None:
+    def __init__(self, session: Any, spec: ModelSpec, *, device: str, sure: bool = True) -> None:
         self._session, self.spec, self.device = session, spec, device
-        self._input = session.get_inputs()[0]
-        self._facts = dict(spec.preprocessing)
-        self._size_hw = (int(self._facts["size"][0]), int(self._facts["size"][1]))
+        self._input, facts = session.get_inputs()[0], dict(spec.preprocessing)
+        self._facts, self._size_hw = facts, (int(facts["size"][0]), int(facts["size"][1]))
         self._several = not isinstance(self._input.shape[0], int)
+        self._sure, self._cornered = sure or facts["box_units"] == "normalised", 0
         self.preparation = Placing(
-            size_hw=self._size_hw,
-            fit=self._facts["fit"],
-            fill=self._facts["fill"],
-            bgr=self._facts["channels"] == "BGR",
+            size_hw=self._size_hw, fit=facts["fit"], fill=facts["fill"], bgr=facts["channels"] == "BGR"
         )
 
     def prepare(self, image: Image) -> tuple[Image, Placement]:
         """The image at the input's size, and the way back for boxes."""
         return self.preparation.prepare(image)
+
+    def forward(self, prepared: Sequence[tuple[Image, Placement]]) -> list[Detections]:
+        """What was found in each image, highest score first."""
+        if self._several:
+            return self._run([one for one, _ in prepared], [placement for _, placement in prepared])
+        return [self._run([one], [placement])[0] for one, placement in prepared]
 
     def _input_of(self, images: Sequence[Image]) -> Any:
         """Prepared images in the input's form."""
@@ -80,37 +71,33 @@ class OnnxDetector:
         is_last = self._input.shape[-1] == 3
         return np.ascontiguousarray(pixels if is_last else pixels.transpose(0, 3, 1, 2))
 
-    def forward(self, prepared: Sequence[tuple[Image, Placement]]) -> list[Detections]:
-        """What was found in each image, highest score first."""
-        if self._several:
-            return self._run([one for one, _ in prepared], [placement for _, placement in prepared])
-        return [self._run([one], [placement])[0] for one, placement in prepared]
-
     def _run(self, pixels: Sequence[Image], placements: Sequence[Placement]) -> list[Detections]:
         names = [output.name for output in self._session.get_outputs()]
-        arrays = dict(zip(names, self._session.run(None, {self._input.name: self._input_of(pixels)}), strict=True))
-        facts, out = self._facts, []
+        answers = self._session.run(None, {self._input.name: self._input_of(pixels)})
+        arrays, facts, out = dict(zip(names, answers, strict=True)), self._facts, []
         for image, placement in enumerate(placements):
             found = decode(
                 facts["layout"], arrays, image, size_hw=self._size_hw, box_order=facts["box_order"],
                 box_units=facts["box_units"], least=facts["score_threshold"],
             )  # fmt: skip
+            self._check_units(found)
             found = suppress(found, facts["layout"], iou=facts["nms_iou"], most=facts["max_detections"])
             label = found.label - facts["label_offset"]
             known = (label >= 0) & (label < len(self.spec.label_space))
             out.append(detections(found.xyxy[known], label[known], found.score[known], placement=placement))
         return out
 
-
-def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
-    """The JSON beside the file (or the one named with --model-settings); empty where there is none."""
-    beside = options.settings or path.with_suffix(".json")
-    if options.settings is None and not beside.is_file():
-        return {}
-    data = read_json(beside)
-    if not isinstance(data, dict):
-        raise InvalidFile(beside, "expected an object of settings")
-    return data
+    def _check_units(self, found: Candidates) -> None:
+        """Raise ModelFailed where all boxes of several images crowd in the corner, as normalised ones do in pixels."""
+        if self._sure or not len(found.xyxy):
+            return
+        self._sure = not found.xyxy.max() <= _CORNER  # true of what is no number, too
+        self._cornered += not self._sure
+        if self._cornered > 1:
+            raise ModelFailed(
+                f"{printable(self.spec.name)}: all its boxes lie within {_CORNER:.0f} pixels of the input's corner, as "
+                'normalised ones do: say "box_units": "normalised" in its JSON, or "pixels" if it is right so'
+            )
 
 
 def is_detector(path: Path, options: LoadOptions) -> bool:
@@ -121,67 +108,31 @@ def is_detector(path: Path, options: LoadOptions) -> bool:
     return guess_layout([(output.name, output.shape) for output in session.get_outputs()]) is not None
 
 
-def load(name: str, weights: Path | None, options: LoadOptions) -> OnnxDetector:
+def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
     """The detector of an ONNX file."""
-    if weights is not None:
-        raise ModelFailed(
-            f"onnx:{printable(name)}: an ONNX file holds its own weights; leave @{printable(weights)} out"
-        )
-    path = require_file(Path(name), what=f"onnx:{name}")
+    path, name = file_of(model), printable(model.plain)
     said = settings_of(path, options)
-    unknown = next((key for key in said if key not in _KEYS), None)
+    unknown = next((key for key in said if key not in KEYS), None)
     if unknown is not None:
-        raise UnknownName(f"setting of onnx:{printable(name)}", unknown, _KEYS)
+        raise UnknownName(f"setting of {name}", unknown, KEYS)
     session, device = open_session(path, options)
     outputs = [(output.name, output.shape) for output in session.get_outputs()]
     layout = said.get("layout") or guess_layout(outputs)
     if layout not in LAYOUTS:
         described = ", ".join(f"{output} {shape}" for output, shape in outputs)
         raise ModelFailed(
-            f"onnx:{printable(name)}: outputs {printable(described)} do not tell the layout; "
+            f"{name}: outputs {printable(described)} do not tell the layout; "
             f'name it in {path.with_suffix(".json").name}: {{"layout": one of {", ".join(LAYOUTS)}}}'
         )
-    facts = {
-        **_COMMON,
-        **_USUAL[layout],
-        **{key: value for key, value in said.items() if key not in ("task", "labels")},
-    }
-    facts["layout"] = layout
-    _check(facts, f"onnx:{printable(name)}")
-    facts["size"] = _size(said, session, options, name)
-    if "labels" not in said:
-        said = {**said, **_own_labels(session)}
-    label_space = _labels(said, layout, outputs, f"onnx:{name}", options)
-    spec = ModelSpec(
-        name=f"onnx:{name}",
-        provider="onnx",
-        task="detection",
-        label_space=label_space,
+    facts = facts_of(name, layout, said) | {"size": input_size(name, session, said, options)}
+    spec = detector_spec(
+        model,
+        label_space=_labels({**_own_labels(session), **said}, layout, outputs, model.plain, options),
         weights=digest_of_onnx(path),
-        kind="probabilities",
         preprocessing=facts,
         batch_size=options.batch_size or 8,
     )
-    return OnnxDetector(session, spec, device=device)
-
-
-def _check(facts: Mapping[str, Any], name: str) -> None:
-    choices = {
-        "fit": ("letterbox", "letterbox-top-left", "stretch"), "channels": ("RGB", "BGR"),
-        "box_order": ("xyxy", "yxyx"), "box_units": ("normalised", "pixels"),
-    }  # fmt: skip
-    for key, known in choices.items():
-        expect(facts[key] in known, f"{name}: {key}", f"one of {', '.join(known)}", facts[key])
-    for key in ("divide", "score_threshold", "nms_iou", "max_detections", "fill", "label_offset"):
-        expect(type(facts[key]) in (int, float), f"{name}: {key}", "a number", facts[key])
-    for key in ("mean", "std"):
-        whole = isinstance(facts[key], list) and len(facts[key]) == 3
-        expect(
-            whole and all(type(one) in (int, float) for one in facts[key]),
-            f"{name}: {key}",
-            "three numbers",
-            facts[key],
-        )
+    return OnnxDetector(session, spec, device=device, sure="box_units" in said)
 
 
 def _own_labels(session: Any) -> dict[str, list[str]]:
@@ -192,22 +143,6 @@ def _own_labels(session: Any) -> dict[str, list[str]]:
         return {"labels": [str(names[place]) for place in range(len(names))]}
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         return {}
-
-
-def _size(said: Mapping[str, Any], session: Any, options: LoadOptions, name: str) -> list[int]:
-    """Height and width of the input: the file's own where fixed, else the settings', else --image-size."""
-    shape = session.get_inputs()[0].shape
-    high, wide = (shape[1], shape[2]) if shape[-1] == 3 else (shape[2], shape[3])
-    if isinstance(high, int) and isinstance(wide, int):
-        return [high, wide]
-    size = said.get("size") or ([options.image_size] * 2 if options.image_size else None)
-    if isinstance(size, int):
-        size = [size, size]
-    if not (isinstance(size, list) and len(size) == 2 and all(isinstance(one, int) and one > 0 for one in size)):
-        raise ModelFailed(
-            f"onnx:{printable(name)}: its input has no fixed size; give one with --image-size or in its JSON"
-        )
-    return [int(one) for one in size]
 
 
 def _labels(

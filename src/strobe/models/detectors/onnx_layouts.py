@@ -8,11 +8,13 @@
 | `yolox` | (B, N, 5 + C), grid cells not yet decoded | offset and log size, strides 8, 16, 32 | top left, BGR 0–255 |
 | `detr` | logits (B, Q, C + 1) and boxes (B, Q, 4) | centre and size, 0–1 | stretched, ImageNet mean and std |
 | `rtdetr` | logits (B, Q, C) and boxes (B, Q, 4) | centre and size, 0–1 | stretched, RGB / 255 |
-| `ssd` (any model with built-in NMS) | boxes, labels, scores | corners, 0–1 or pixels | stretched |
+| `ssd` (any model with built-in NMS) | boxes, labels, scores | corners, 0–1 | stretched |
+
+Where a file's boxes are in the other unit (TensorFlow exports of YOLOv5 say 0–1), `box_units` says so for any layout.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +72,17 @@ def guess_layout(outputs: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
 def decode(
     layout: str, outputs: Arrays, image: int, *, size_hw: tuple[int, int], box_order: str, box_units: str, least: float
 ) -> Candidates:
-    """The boxes of one image of the batch with a score of at least `least`."""
+    """The boxes of one image of the batch with a score of at least `least`, in input pixels."""
+    found = _decoded(layout, outputs, image, size_hw, box_order, least)
+    if box_units == "pixels":
+        return found
+    return replace(found, xyxy=found.xyxy * np.array([size_hw[1], size_hw[0]] * 2))
+
+
+def _decoded(
+    layout: str, outputs: Arrays, image: int, size_hw: tuple[int, int], box_order: str, least: float
+) -> Candidates:
+    """The same in the file's own units."""
     arrays = list(outputs.values())
     if layout in ("yolov5", "yolov8", "yolox", "end2end"):
         rows = np.asarray(arrays[0][image], dtype=np.float64)
@@ -85,8 +97,8 @@ def decode(
         cell, label = np.nonzero(scores >= least)
         return Candidates(cxcywh_to_xyxy(rows[cell, :4]), label, scores[cell, label])
     if layout in ("detr", "rtdetr"):
-        return _queries(layout, outputs, image, size_hw, least)
-    return _built_in_nms(outputs, image, size_hw, box_order, box_units, least)
+        return _queries(layout, outputs, image, least)
+    return _built_in_nms(outputs, image, box_order, least)
 
 
 def suppress(found: Candidates, layout: str, *, iou: float, most: int) -> Candidates:
@@ -126,7 +138,7 @@ def _named(outputs: Arrays, *words: str) -> NDArray[Any] | None:
     return next((array for name, array in outputs.items() if any(word in name.lower() for word in words)), None)
 
 
-def _queries(layout: str, outputs: Arrays, image: int, size_hw: tuple[int, int], least: float) -> Candidates:
+def _queries(layout: str, outputs: Arrays, image: int, least: float) -> Candidates:
     logits, boxes = _named(outputs, "logit", "score", "class"), _named(outputs, "box")
     if logits is None or boxes is None:
         raise ModelFailed(f"{layout}: expected outputs named like logits and pred_boxes, got {', '.join(outputs)}")
@@ -140,13 +152,10 @@ def _queries(layout: str, outputs: Arrays, image: int, size_hw: tuple[int, int],
         values = 1 / (1 + np.exp(-values))
         query, label = np.nonzero(values >= least)
         score = values[query, label]
-    xyxy = cxcywh_to_xyxy(boxes[image])[query] * np.array([size_hw[1], size_hw[0]] * 2)
-    return _some(xyxy, label, score, least)
+    return _some(cxcywh_to_xyxy(boxes[image])[query], label, score, least)
 
 
-def _built_in_nms(
-    outputs: Arrays, image: int, size_hw: tuple[int, int], box_order: str, box_units: str, least: float
-) -> Candidates:
+def _built_in_nms(outputs: Arrays, image: int, box_order: str, least: float) -> Candidates:
     boxes, score = _named(outputs, "box"), _named(outputs, "score")
     label = _named(outputs, "label", "class")
     if boxes is None or score is None or label is None:
@@ -156,8 +165,6 @@ def _built_in_nms(
     xyxy = np.asarray(boxes, dtype=np.float64)
     if box_order == "yxyx":
         xyxy = xyxy[:, [1, 0, 3, 2]]
-    if box_units == "normalised":
-        xyxy = xyxy * np.array([size_hw[1], size_hw[0]] * 2)
     count = _named(outputs, "num")
     n = int(np.asarray(count).ravel()[image]) if count is not None else len(xyxy)
     return _some(xyxy[:n], np.asarray(label[:n]).astype(np.int64), np.asarray(score[:n], dtype=np.float64), least)

@@ -32,8 +32,7 @@ class FunctionDetector:
     device, lanes, preparation = "cpu", 1, AsDecoded()
 
     def __init__(self, function: Callable[[list[Image]], Sequence[Answer]], spec: ModelSpec) -> None:
-        self.spec = spec
-        self._function = function
+        self.spec, self._function = spec, function
 
     def prepare(self, image: Image) -> Image:
         """The image as it is: the function owns its preprocessing."""
@@ -76,13 +75,7 @@ def detector(
             source = getattr(function, "__qualname__", name)
         weights = hashlib.sha256(source.encode()).hexdigest()
     spec = ModelSpec(
-        name=name,
-        provider="py",
-        task="detection",
-        label_space=label_space,
-        weights=weights,
-        kind="probabilities",
-        preprocessing={"plugin": name},
-        batch_size=batch_size,
-    )
+        name=name, provider="py", task="detection", label_space=label_space, weights=weights, kind="probabilities",
+        preprocessing={"plugin": name}, batch_size=batch_size,
+    )  # fmt: skip
     return FunctionDetector(function, spec)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["INPUT", "STRIDE", "TinyNet", "cell_centres", "decode", "to_input"]
+__all__ = ["INPUT", "STRIDE", "TinyNet", "cell_centres"]
 
 INPUT = 128
 """Side of the square input in pixels."""
@@ -39,6 +39,8 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     Distances are from a cell's centre to the left, top, right and bottom of its object, in cells, always positive.
     """
 
+    stride = STRIDE
+
     def __init__(self, classes: int) -> None:
         super().__init__()
         self.stem = nn.Sequential(_conv(3, 16, stride=2), _conv(16, 32, stride=2), _Block(32))
@@ -59,22 +61,22 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         features = self.joint(torch.relu(near + wide))
         return self.logits(features), nn.functional.softplus(self.distances(features))
 
+    @staticmethod
+    def decode(distances: Tensor) -> Tensor:
+        """Distances (N, 4, S, S) as corners (N, S · S, 4) in pixels of the input."""
+        flat = distances.flatten(2).transpose(1, 2) * STRIDE
+        centres = cell_centres(distances.shape[-1], distances.device)
+        return torch.cat([centres - flat[..., :2], centres + flat[..., 2:]], dim=-1)
+
+    @staticmethod
+    def to_input(pixels: Tensor) -> Tensor:
+        """Images (N, H, W, 3) uint8 as the network wants them: (N, 3, H, W) in [−1, 1], channels last in memory."""
+        scaled = pixels.float() / 127.5 - 1
+        return scaled.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+
 
 def cell_centres(side: int, device: Any = None) -> Tensor:
     """The centres of the cells in pixels, (side · side, 2), row by row."""
     steps = (torch.arange(side, device=device, dtype=torch.float32) + 0.5) * STRIDE
     y, x = torch.meshgrid(steps, steps, indexing="ij")
     return torch.stack([x.reshape(-1), y.reshape(-1)], dim=1)
-
-
-def decode(distances: Tensor) -> Tensor:
-    """Distances (N, 4, S, S) as corners (N, S · S, 4) in pixels of the input."""
-    flat = distances.flatten(2).transpose(1, 2) * STRIDE
-    centres = cell_centres(distances.shape[-1], distances.device)
-    return torch.cat([centres - flat[..., :2], centres + flat[..., 2:]], dim=-1)
-
-
-def to_input(pixels: Tensor) -> Tensor:
-    """Images (N, H, W, 3) uint8 as the network wants them: (N, 3, H, W) in [−1, 1], channels last in memory."""
-    scaled = pixels.float() / 127.5 - 1
-    return scaled.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)

@@ -12,7 +12,8 @@ from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.spaces import detector_space
-from strobe.models.options import LoadOptions, torch_setup
+from strobe.models.detectors.torch_detector import detector_spec
+from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plan import AsDecoded
 from strobe.models.weights import digest_of_state
 
@@ -49,33 +50,27 @@ class UltralyticsDetector:
         return out
 
 
-def load(name: str, weights: Path | None, options: LoadOptions) -> UltralyticsDetector:
+def load(model: ModelName, options: LoadOptions) -> UltralyticsDetector:
     """The model. Its .pt files are pickles that run code: a file of your own needs --trust."""
-    text = f"ultralytics:{name}" + (f"@{weights}" if weights else "")
-    file = weights or Path(name)
+    text, file = printable(model.text), model.weights or Path(model.name)
     is_pickle = file.suffix == ".pt"
     if is_pickle and file.is_file() and not options.trust:
-        raise ModelFailed(f"{printable(text)}: .pt files run code when read; pass --trust if you know who made it")
+        raise ModelFailed(f"{text}: .pt files run code when read; pass --trust if you know who made it")
     if is_pickle and not file.is_file() and options.offline:
-        raise CannotDownload(f"{printable(text)}: no such file, and --offline forbids fetching it")
+        raise CannotDownload(f"{text}: no such file, and --offline forbids fetching it")
     if options.offline:
         os.environ.setdefault("YOLO_OFFLINE", "true")  # the library looks for a network when it is imported
-    library = require("ultralytics", what=text, extra="ultralytics")
-    model = library.YOLO(str(file), task="detect", verbose=False)
-    setup = torch_setup(options)
-    names = [str(model.names[place]) for place in sorted(model.names)]
-    size = options.image_size or _SIZE
-    spec = ModelSpec(
-        name=text,
-        provider="ultralytics",
-        task="detection",
-        label_space=detector_space(text, len(names), names=names, dataset=options.label_space),
-        weights=digest_of_state(model.model.state_dict()),
-        kind="probabilities",
+    library = require("ultralytics", what=model.text, extra="ultralytics")
+    network, size = library.YOLO(str(file), task="detect", verbose=False), options.image_size or _SIZE
+    names = [str(network.names[place]) for place in sorted(network.names)]
+    spec = detector_spec(
+        model,
+        label_space=detector_space(model.text, len(names), names=names, dataset=options.label_space),
+        weights=digest_of_state(network.model.state_dict()),
         preprocessing={
             "resize": "letterbox (ultralytics)", "size": size, "scale": "x / 255", "score_threshold": _LOW_SCORE,
             "nms_iou": _NMS_IOU, "max_detections": _MOST,
         },
         batch_size=options.batch_size or 8,
     )  # fmt: skip
-    return UltralyticsDetector(model, spec, device=setup.device, size=size)
+    return UltralyticsDetector(network, spec, device=torch_setup(options).device, size=size)

@@ -1,8 +1,11 @@
-"""Training strobe-tiny: targets for every cell, the loss, and the loop."""
+"""Training a detector whose cells answer for what lies in them: targets for every cell, the loss, and the loop.
 
-from collections.abc import Sequence
+The network is handed in; what is asked of it is written down as GridNet.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -13,14 +16,30 @@ from torch.nn import functional
 from strobe.core.errors import expect
 from strobe.core.ports import Progress, Silent
 from strobe.core.records import Box
-from strobe.models.detectors.tiny_net import INPUT, STRIDE, TinyNet, decode, to_input
 
-__all__ = ["Samples", "TrainOptions", "targets", "train"]
+__all__ = ["GridNet", "Samples", "TrainOptions", "targets", "train"]
 
 BACKGROUND, IGNORED = -1, -2
-_SIDE = INPUT // STRIDE
-_REACH = 1.5 * STRIDE
-"""Cells this near to the middle of an object, and inside it, answer for it."""
+_REACH = 1.5
+"""Cells this near to the middle of an object, in cells, and inside it, answer for it."""
+
+
+class GridNet(Protocol):
+    """A torch module over a grid of cells, `stride` pixels apart."""
+
+    stride: int
+
+    def __call__(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (N, classes, S, S) and distances (N, 4, S, S)."""
+
+    def to_input(self, pixels: Tensor) -> Tensor:
+        """Images (N, H, W, 3) of 8 bits as the network wants them."""
+
+    def decode(self, distances: Tensor) -> Tensor:
+        """Distances as corners (N, S · S, 4) in pixels."""
+
+
+Net = TypeVar("Net", bound=GridNet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,33 +63,34 @@ class TrainOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Images (N, 128, 128, 3) and, for every cell, what it should say: class (N, 16, 16) and corners (N, 16, 16, 4)."""
+    """Square images (N, H, H, 3) and, for every cell, what it should say: class (N, S, S) and corners (N, S, S, 4)."""
 
     images: NDArray[np.uint8]
     classes: NDArray[np.int64]
     corners: NDArray[np.float32]
 
     @classmethod
-    def of(cls, images: NDArray[np.uint8], boxes: Sequence[Sequence[Box]]) -> "Samples":
+    def of(cls, images: NDArray[np.uint8], boxes: Sequence[Sequence[Box]], *, stride: int) -> "Samples":
         """From images and their boxes in pixels; crowd boxes are neither object nor background."""
-        expect(images.shape[1:] == (INPUT, INPUT, 3), "images", f"(N, {INPUT}, {INPUT}, 3)", images.shape)
+        side = images.shape[1]
+        expect(images.shape[1:] == (side, side, 3) and side % stride == 0, "images", "(N, H, H, 3)", images.shape)
         expect(len(images) == len(boxes), "boxes", f"one list per image ({len(images)})", len(boxes))
-        pairs = [targets(one) for one in boxes]
+        pairs = [targets(one, side=side // stride, stride=stride) for one in boxes]
         return cls(images, np.stack([pair[0] for pair in pairs]), np.stack([pair[1] for pair in pairs]))
 
     def __len__(self) -> int:
         return len(self.images)
 
 
-def targets(boxes: Sequence[Box]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """What every cell should say: its class (−1 nothing, −2 not asked) and its object's corners.
+def targets(boxes: Sequence[Box], *, side: int, stride: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """What each of `side` × `side` cells should say: its class (−1 nothing, −2 not asked) and its object's corners.
 
     Where objects overlap, a cell answers for the smallest.
     """
-    steps = (np.arange(_SIDE) + 0.5) * STRIDE
+    steps, reach = (np.arange(side) + 0.5) * stride, _REACH * stride
     x, y = np.meshgrid(steps, steps)
-    classes = np.full((_SIDE, _SIDE), BACKGROUND, dtype=np.int64)
-    corners = np.zeros((_SIDE, _SIDE, 4), dtype=np.float32)
+    classes = np.full((side, side), BACKGROUND, dtype=np.int64)
+    corners = np.zeros((side, side, 4), dtype=np.float32)
 
     def area(box: Box) -> float:
         return (box.xyxy[2] - box.xyxy[0]) * (box.xyxy[3] - box.xyxy[1])
@@ -81,47 +101,48 @@ def targets(boxes: Sequence[Box]) -> tuple[NDArray[np.int64], NDArray[np.float32
         if box.crowd:
             classes[inside] = IGNORED
             continue
-        near = inside & (np.abs(x - (x0 + x1) / 2) <= _REACH) & (np.abs(y - (y0 + y1) / 2) <= _REACH)
+        near = inside & (np.abs(x - (x0 + x1) / 2) <= reach) & (np.abs(y - (y0 + y1) / 2) <= reach)
         classes[near] = box.label
         corners[near] = box.xyxy
     return classes, corners
 
 
-def train(
-    samples: Samples, n_classes: int, options: TrainOptions, *, progress: Progress | None = None
-) -> dict[str, Any]:
-    """Train from random weights; returns the network's state."""
+def train(make: Callable[[], Net], samples: Samples, options: TrainOptions, *, progress: Progress | None = None) -> Net:
+    """The network that `make` gives, trained; its random weights are drawn from the options' seed."""
     before = torch.get_num_threads()
     torch.set_num_threads(options.threads)
     try:
-        return _train(samples, n_classes, options, progress or Silent())
+        return _train(make, samples, options, progress or Silent())
     finally:
         torch.set_num_threads(before)
 
 
-def _train(samples: Samples, n_classes: int, options: TrainOptions, progress: Progress) -> dict[str, Any]:
+def _train(make: Callable[[], Net], samples: Samples, options: TrainOptions, progress: Progress) -> Net:
     torch.manual_seed(options.seed)
     rng = np.random.default_rng(options.seed)
-    network = TinyNet(n_classes).to(memory_format=torch.channels_last)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay)
+    network = make()
+    module: Any = network  # torch is untyped here
+    module.to(memory_format=torch.channels_last)
+    optimiser = torch.optim.AdamW(module.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay)
     warm_up = max(1, min(100, options.steps // 10))
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser,
         lambda step: min(1.0, (step + 1) / warm_up) * (0.51 + 0.49 * float(np.cos(np.pi * step / options.steps))),
     )
-    network.train()
+    module.train()
     order = _endless(len(samples), rng)
     with progress.task("steps", options.steps) as advance:
         for _ in range(options.steps):
             rows = np.array([next(order) for _ in range(options.batch)])
-            loss = _loss(network, *_batch(samples, rows, rng))
+            loss = _loss(network, *_batch(network, samples, rows, rng))
             optimiser.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 5.0)
             optimiser.step()
             schedule.step()
             advance(1)
-    return dict(network.eval().state_dict())
+    module.eval()
+    return network
 
 
 def _endless(count: int, rng: np.random.Generator) -> Any:
@@ -130,17 +151,17 @@ def _endless(count: int, rng: np.random.Generator) -> Any:
         yield from rng.permutation(count).tolist()
 
 
-def _batch(samples: Samples, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+def _batch(
+    network: GridNet, samples: Samples, rows: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
     """Some samples, half of them mirrored, brightness and contrast a little changed."""
     images, classes, corners = samples.images[rows], samples.classes[rows], samples.corners[rows].copy()
     mirrored = rng.uniform(size=len(rows)) < 0.5
     images[mirrored] = images[mirrored, :, ::-1]
     classes[mirrored] = classes[mirrored, :, ::-1]
-    flipped = corners[mirrored, :, ::-1]
-    corners[mirrored] = np.stack(
-        [INPUT - flipped[..., 2], flipped[..., 1], INPUT - flipped[..., 0], flipped[..., 3]], -1
-    )
-    pixels = to_input(torch.from_numpy(images))
+    flipped, wide = corners[mirrored, :, ::-1], images.shape[2]
+    corners[mirrored] = np.stack([wide - flipped[..., 2], flipped[..., 1], wide - flipped[..., 0], flipped[..., 3]], -1)
+    pixels = network.to_input(torch.from_numpy(images))
     gain = torch.from_numpy(rng.uniform(0.8, 1.2, (len(rows), 3, 1, 1)).astype(np.float32))
     lift = torch.from_numpy(rng.uniform(-0.15, 0.15, (len(rows), 1, 1, 1)).astype(np.float32))
     return (
@@ -150,11 +171,11 @@ def _batch(samples: Samples, rows: NDArray[np.int64], rng: np.random.Generator) 
     )
 
 
-def _loss(network: TinyNet, images: Tensor, classes: Tensor, corners: Tensor) -> Tensor:
+def _loss(network: GridNet, images: Tensor, classes: Tensor, corners: Tensor) -> Tensor:
     """Quality focal loss (a cell's score should be how well its box fits) and generalised IoU."""
     logits, distances = network(images)
     scores = logits.flatten(2).transpose(1, 2)
-    boxes = decode(distances)
+    boxes = network.decode(distances)
     owned = classes >= 0
     count = owned.sum().clamp(min=1)
     overlap, general = _iou(boxes[owned], corners[owned])

@@ -1,0 +1,68 @@
+"""A torch module behind the Detector port: the part all torch-based adapters share."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from strobe.core.errors import ModelFailed, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Image, Preparation
+from strobe.core.records import Detections, ModelSpec
+from strobe.models.cores import keep_freed_memory
+from strobe.models.options import LoadOptions, ModelName
+from strobe.models.plan import AsDecoded
+
+__all__ = ["TorchDetector", "detector_spec", "in_float32"]
+
+
+class TorchDetector:
+    """A module and what it says of itself. An adapter adds `_same_size`, and what it does to an image first."""
+
+    lanes = 1
+    preparation: Preparation | None = AsDecoded()
+
+    def __init__(self, module: Any, spec: ModelSpec, *, device: str) -> None:
+        self._module, self.spec, self.device = module.eval().to(device), spec, device
+        keep_freed_memory(one_arena=device == "cpu")
+
+    def prepare(self, image: Image) -> Any:
+        """The image as the preparation makes it."""
+        return image if self.preparation is None else self.preparation.prepare(image)
+
+    def forward(self, prepared: Sequence[Any]) -> list[Detections]:
+        """What was found in each image, highest score first."""
+        import torch
+
+        shapes = [tuple((one[0] if isinstance(one, tuple) else one).shape) for one in prepared]
+        found: dict[int, Detections] = {}
+        # Images of one size at a time: in a mixed batch the smaller ones are padded, and padding changes boxes.
+        for shape in dict.fromkeys(shapes):
+            places = [place for place, one in enumerate(shapes) if one == shape]
+            with torch.inference_mode():
+                found |= zip(places, self._same_size([prepared[place] for place in places]), strict=True)
+        return [found[place] for place in range(len(prepared))]
+
+    def _same_size(self, prepared: list[Any]) -> Iterable[Detections]:
+        """What was found in each of some prepared images of one size."""
+        raise NotImplementedError
+
+
+def in_float32(model: ModelName, options: LoadOptions) -> None:
+    """Raise ModelFailed where a detector is asked for another precision than it runs in."""
+    if options.precision not in ("auto", "float32"):
+        raise ModelFailed(f"{printable(model.text)}: detectors run in float32; leave --precision out")
+
+
+def detector_spec(
+    model: ModelName, *, label_space: LabelSpace, weights: str, preprocessing: Mapping[str, Any], batch_size: int
+) -> ModelSpec:
+    """What a detector says of itself."""
+    return ModelSpec(
+        name=model.text,
+        provider=model.provider,
+        task="detection",
+        label_space=label_space,
+        weights=weights,
+        kind="probabilities",
+        preprocessing=preprocessing,
+        batch_size=batch_size,
+    )

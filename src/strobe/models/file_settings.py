@@ -1,0 +1,77 @@
+"""The JSON beside a file that holds a whole model, for what the file cannot say (`model.json`, or --model-settings).
+
+    {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "resize": 256, "interpolation": "bilinear",
+     "labels": "ilsvrc-2012"}
+
+`labels` is the name of a shipped label space, a list of names, or "dataset"; `kind` is logits (default) or
+probabilities. Any field of ImagePlan may be given; `size_hw` comes from the file where its input has a fixed size.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import InvalidFile, ModelFailed, UnknownName, printable
+from strobe.core.files import read_json
+from strobe.models.options import LoadOptions, ModelName
+from strobe.models.plan import ImagePlan
+
+__all__ = ["classifier_settings", "plan_of", "settings_of"]
+
+_EXAMPLE = (
+    '{"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "labels": "ilsvrc-2012", "resize": 256, '
+    '"interpolation": "bilinear"}'
+)
+_PLAN = {"size_hw", "resize", "resize_hw", "fit", "fill", "interpolation", "divide", "mean", "std", "channels"}
+
+
+def settings_of(path: Path, options: LoadOptions) -> dict[str, Any]:
+    """The JSON beside the file, or the one named by --model-settings; empty where there is none."""
+    file = options.settings or path.with_suffix(".json")
+    if options.settings is None and not file.is_file():
+        return {}
+    settings = read_json(file)
+    if not isinstance(settings, dict):
+        raise InvalidFile(file, "expected a JSON object of settings")
+    return settings
+
+
+def classifier_settings(model: ModelName, path: Path, options: LoadOptions, *, own: Sequence[str]) -> dict[str, Any]:
+    """The same of a classifier, checked: `own` are the keys its adapter knows besides labels, kind and the plan's."""
+    settings, known = settings_of(path, options), _PLAN | {"labels", "kind", *own}
+    if not settings:
+        raise ModelFailed(
+            f"{printable(model.plain)}: such a file does not say how its input is normalised or what its classes are; "
+            f"write {printable(options.settings or path.with_suffix('.json'))}, e.g. {_EXAMPLE}"
+        )
+    unknown = sorted(set(settings) - known)
+    if unknown:
+        raise UnknownName(f"setting of {printable(path)}", unknown[0], sorted(known))
+    missing = [key for key in ("mean", "std", "labels") if key not in settings]
+    if missing:
+        raise ModelFailed(f"{printable(model.plain)}: its JSON does not say {' and '.join(missing)}")
+    return settings
+
+
+def plan_of(
+    model: ModelName, settings: Mapping[str, Any], options: LoadOptions, *, height: Any, width: Any
+) -> ImagePlan:
+    """The preprocessing that the settings and the file's own input size say; sizes that are no numbers are free."""
+    name, given = printable(model.plain), {key: settings[key] for key in _PLAN if key in settings}
+    if options.image_size:
+        given["size_hw"] = (options.image_size, options.image_size)
+    if isinstance(height, int) and isinstance(width, int):
+        if "size_hw" in given and tuple(given["size_hw"]) != (height, width):
+            raise ModelFailed(f"{name}: it takes {height}×{width} images, not {tuple(given['size_hw'])}")
+        given["size_hw"] = (height, width)
+    if "size_hw" not in given:
+        raise ModelFailed(f"{name}: its input size is free; say size_hw in its JSON, or --image-size")
+    if "resize" not in given and "fit" not in given:
+        given["fit"] = "squash"
+    resizes = given.get("resize") is not None or given.get("fit", "short-side") != "short-side"
+    if resizes and "interpolation" not in given:
+        raise ModelFailed(
+            f"{name}: its JSON does not say how images are resized, which changes answers: add "
+            '"interpolation": "bilinear" (most exports from torchvision) or "bicubic" (many from timm)'
+        )
+    return ImagePlan.from_json(given)

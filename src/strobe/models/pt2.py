@@ -1,0 +1,58 @@
+"""A program of torch.export: `pt2:model.pt2`, with a JSON beside it as an ONNX file has."""
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+from strobe.core.errors import InvalidFile, ModelFailed, printable
+from strobe.core.files import sha256_of_file
+from strobe.core.late import require
+from strobe.models.file_settings import classifier_settings, plan_of
+from strobe.models.naming import labels_of
+from strobe.models.options import LoadOptions, ModelName, default_batch, file_of, torch_setup
+from strobe.models.pt2_files import only_arithmetic
+from strobe.models.torch_classifier import TorchClassifier, classifier_of
+from strobe.models.weights import weights_only, would_run_code
+
+__all__ = ["load"]
+
+
+def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
+    """The program as a classifier; one that could do more than arithmetic is refused unless it is trusted."""
+    torch, name = require("torch", what=model.plain, extra="models"), printable(model.plain)
+    path = file_of(model)
+    settings = classifier_settings(model, path, options, own=())
+    if options.precision not in ("auto", "float32"):
+        raise ModelFailed(f"{name}: a program keeps the precision it was exported in; leave --precision out")
+    if not options.trust:
+        only_arithmetic(path)
+    try:
+        with weights_only(unless=options.trust):
+            program = torch.export.load(str(path))
+    except pickle.UnpicklingError as error:
+        raise would_run_code(path) from error
+    except Exception as error:  # torch raises what it likes, by the part of the archive that is wrong
+        raise InvalidFile(path, f"not a program torch can read ({printable(error, limit=140)})") from error
+    nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    inputs = [nodes[one] for one in program.graph_signature.user_inputs]
+    if len(inputs) != 1 or inputs[0].ndim != 4:
+        raise ModelFailed(f"{name}: expected a program of one input with four dimensions (a batch of images)")
+    fixed, _, height, width = (one if isinstance(one, int) else None for one in inputs[0].shape)
+    device, dtype = torch_setup(options).device, inputs[0].dtype
+    n_parameters = sum(one.numel() for one in program.parameters())
+    batch_size = fixed or options.batch_size or default_batch(n_parameters, device=device)
+    run = require("torch.export.passes", what=name, extra="models").move_to_device_pass(program, device).module()
+
+    def call(pixels: Any) -> Any:
+        # A program for a fixed number of images gets as many: the missing ones are blank.
+        size = fixed or len(pixels)
+        blank = pixels.new_zeros((-len(pixels) % size, *pixels.shape[1:]))
+        parts = torch.cat([pixels, blank]).contiguous().to(dtype).split(size)
+        return torch.cat([run(part) for part in parts])[: len(pixels)]
+
+    return classifier_of(
+        torch.nn.Identity(), model, plan=plan_of(model, settings, options, height=height, width=width), call=call,
+        label_space=labels_of(model.plain, settings["labels"], options.label_space), digest=sha256_of_file(path),
+        options=replace(options, batch_size=batch_size), facts={"precision": "as exported"},
+        kind=settings.get("kind", "logits"),
+    )  # fmt: skip

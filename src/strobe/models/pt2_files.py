@@ -1,0 +1,69 @@
+"""Whether a program of torch.export is only arithmetic. torch does not ask: reading one may run what it names.
+
+A .pt2 file is an archive: a graph as JSON, tensors as bytes. It may also hold pickles, compiled libraries, guards in
+Python and the names of functions to call. What is none of it and calls nothing but aten's operators can be read safely.
+"""
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import InvalidFile
+from strobe.models.weights import would_run_code
+
+__all__ = ["only_arithmetic"]
+
+_ENTRIES = re.compile(
+    r"[^/]+/(?:models/\w+\.json|data/weights/(?:weight_\d+|\w+\.json)|data/constants/(?:tensor_\d+|\w+\.json)"
+    r"|data/sample_inputs/\w+\.pt|archive_format|archive_version|byteorder|\.data/\w+|\.format_version)"
+)
+_CALLS = re.compile(
+    r"torch\.ops\.aten\.(?!from_file)\w+\.\w+|torch\.ops\.higher_order\.wrap_with_set_grad_enabled|math\.(?:ceil|floor|trunc)|torch\.sym_\w+"
+    r"|_operator\.(?:getitem|add|sub|mul|truediv|floordiv|mod|pow|neg|eq|ne|lt|le|gt|ge|and_|or_)"
+)
+_WORDS = {
+    "Symbol", "Integer", "Add", "Mul", "Pow", "Max", "Min", "Mod", "FloorDiv", "CeilDiv", "CleanDiv", "Eq", "Ne", "Lt",
+    "Le", "Gt", "Ge", "positive", "nonnegative", "integer", "real", "finite", "evaluate", "True", "False", "L", "size",
+    "dim", "stride", "and", "or", "not",
+}  # fmt: skip
+
+
+def only_arithmetic(path: Path) -> None:
+    """Raise InvalidFile unless the file is such an archive and holds nothing that could run."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            # Of two entries of one name torch may read the other one.
+            safe = all(map(_ENTRIES.fullmatch, names)) and len({name.lower() for name in names}) == len(names)
+            tables = [json.loads(archive.read(name)) for name in names if name.endswith(".json")]
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, RuntimeError) as error:
+        raise InvalidFile(path, "not a program that torch.export saved", hint="is it truncated?") from error
+    if not safe or not tables or any(_might_run(key, value) for table in tables for key, value in _inside(table)):
+        raise would_run_code(path, more_than="arithmetic", instead="export it without operators of its own")
+
+
+def _inside(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every entry of every object in some JSON, lists taken apart."""
+    for key, one in value.items() if isinstance(value, dict) else (("", one) for one in value):
+        if isinstance(one, dict | list):
+            if key == "guards_code":
+                yield from (("expr_str", guard) for guard in one)
+            yield from _inside(one)
+        yield key, one
+
+
+def _might_run(key: str, value: Any) -> bool:
+    if key in ("target", "as_operator"):
+        return not (isinstance(value, str) and _CALLS.fullmatch(value))
+    if key == "expr_str":  # sympy reads it as Python
+        words = re.findall(r"[^\W\d]\w*", re.sub(r"'\w+'", "", str(value)))
+        known = all(word in _WORDS or re.fullmatch(r"[su]\d+", word) for word in words)
+        return not known or re.fullmatch(r"[\w\s()\[\],.+\-*/<>=!%']*", str(value)) is None
+    if key == "guards_code":
+        return not isinstance(value, list)
+    return (key == "use_pickle" and value is not False) or (
+        key in ("custom_obj_values", "as_custom_obj") and bool(value)
+    )
