@@ -35,7 +35,7 @@ def swap(folder, at):
         setattr(os, name, deadly(getattr(os, name)))
     with files.swapping(folder) as staged:
         for name, content in (("a.txt", "new a"), ("sub/b.txt", "new b"), ("c.txt", "new c")):
-            staged.path(name).write_text(content)
+            files.write_text(staged.root / name, content)
         staged.remove("gone.txt")
     os._exit(0)
 
@@ -73,7 +73,7 @@ def test_killed_before_every_call(tmp_path: Path) -> None:
         assert shown in (OLD, NEW), f"killed before call {folder.name}"
         outcomes.append(shown == NEW)
         with swapping(folder) as staged:  # the next start goes on, and leaves nothing of the killed one behind
-            staged.path("d.txt").write_text("d")
+            (staged.root / "d.txt").write_text("d")
         assert content(folder) == {**shown, "d.txt": "d"}
         assert not [path for path in folder.iterdir() if path.name.startswith(".")]
     assert len(kills) > 20
@@ -81,24 +81,32 @@ def test_killed_before_every_call(tmp_path: Path) -> None:
     assert {*outcomes} == {False, True}
 
 
-def test_an_error_changes_nothing(tmp_path: Path) -> None:
+def test_an_error_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, OLD)
     with pytest.raises(RuntimeError), swapping(tmp_path) as staged:  # noqa: PT012 (the body is what breaks)
-        staged.path("a.txt").write_text("half")
+        (staged.root / "a.txt").write_text("half")
         raise RuntimeError
     assert content(tmp_path) == OLD
-    with pytest.raises(CannotWrite, match="the disk is full"), swapping(tmp_path) as staged:  # noqa: PT012
-        staged.path("a.txt").write_text("half")
+    with pytest.raises(FileNotFoundError), swapping(tmp_path) as staged:  # noqa: PT012
+        (staged.root / "a.txt").write_text("half")
+        (tmp_path / "what the caller reads").read_text()
+    assert content(tmp_path) == OLD
+
+    def fail(_: int) -> None:
         raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(CannotWrite, match="the disk is full"), swapping(tmp_path) as staged:
+        (staged.root / "a.txt").write_text("whole")
     assert content(tmp_path) == OLD
 
 
 def test_one_who_writes_is_not_swept_away(tmp_path: Path) -> None:
     with replacing(tmp_path / "x.txt") as temporary, swapping(tmp_path) as one:
         temporary.write_text("x")
-        one.path("a").write_text("1")
+        (one.root / "a").write_text("1")
         with swapping(tmp_path) as two:
-            two.path("b").write_text("2")
+            (two.root / "b").write_text("2")
         settle(tmp_path, sweep=True)
     assert content(tmp_path) == {"x.txt": "x", "a": "1", "b": "2"}
 

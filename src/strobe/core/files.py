@@ -137,20 +137,16 @@ _LEFT = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # what `replacing` calls its tem
 
 @dataclass(slots=True)
 class Staged:
-    """Files of a folder written aside: `path(name)` is where to write one, `remove(name)` takes one away."""
+    """Files of a folder written aside: all that lies under `root` when it is committed takes its place in `folder`."""
 
     folder: Path
     aside: Path
-    _put: list[str] = field(default_factory=list)
     _gone: list[str] = field(default_factory=list)
 
-    def path(self, name: str) -> Path:
-        """Where to write the file that is to become `folder/name`; a name may lie in sub-folders."""
-        if name not in self._put:
-            self._put.append(name)
-        place = self.aside / "put" / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        return place
+    @property
+    def root(self) -> Path:
+        """The folder to write to, as if it were `folder`."""
+        return self.aside / "put"
 
     def remove(self, name: str) -> None:
         """Take `folder/name` away, where it is."""
@@ -158,16 +154,21 @@ class Staged:
 
     def commit(self) -> None:
         """Put everything in place; `swapping` does this on leaving."""
-        for name in self._put:
-            _make_lasting(self.aside / "put" / name)
-        listing = self.aside / _LIST
-        listing.write_text(json.dumps({"put": self._put, "gone": self._gone}), encoding="utf-8")
-        _make_lasting(listing)
-        with _alone(self.folder):
-            _finish(self.folder)
-            self.aside.rename(self.folder / _COMMITTED)
-            _sync_folder(self.folder)
-            _finish(self.folder)
+        try:
+            put = sorted(path for path in self.root.rglob("*") if path.is_file())
+            for path in put:
+                _make_lasting(path)
+            listing = self.aside / _LIST
+            names = [path.relative_to(self.root).as_posix() for path in put]
+            listing.write_text(json.dumps({"put": names, "gone": self._gone}), encoding="utf-8")
+            _make_lasting(listing)
+            with _alone(self.folder):
+                _finish(self.folder)
+                self.aside.rename(self.folder / _COMMITTED)
+                _sync_folder(self.folder)
+                _finish(self.folder)
+        except OSError as error:
+            raise cannot_write(self.folder, error) from error
 
 
 @contextmanager
@@ -180,25 +181,24 @@ def swapping(folder: Path) -> Iterator[Staged]:
     >>> with tempfile.TemporaryDirectory() as name:
     ...     with swapping(Path(name)) as staged:
     ...         for letter in "ab":
-    ...             _ = staged.path(letter).write_text(letter)
+    ...             _ = (staged.root / letter).write_text(letter)
     ...     sorted(path.name for path in Path(name).iterdir())
     ['a', 'b']
     """
     make_folder(folder)
     settle(folder, sweep=True)
-    aside: Path | None = None
-    handle: int | None = None
     try:
         aside = Path(tempfile.mkdtemp(prefix=_STAGING, dir=folder))
-        handle = _open_folder(aside)
-        staged = Staged(folder, aside)
-        yield staged
-        staged.commit()
     except OSError as error:
         raise cannot_write(folder, error) from error
+    handle = _open_folder(aside)
+    try:
+        staged = Staged(folder, aside)
+        make_folder(staged.root)
+        yield staged
+        staged.commit()
     finally:
-        if aside is not None:
-            shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(aside, ignore_errors=True)
         if handle is not None:
             os.close(handle)
 
@@ -216,7 +216,7 @@ def settle(folder: Path, *, sweep: bool = False) -> None:
         with _alone(folder):
             _finish(folder)
     for name in names if sweep else ():
-        if name.startswith(_STAGING) or _LEFT.fullmatch(name):
+        if name.startswith((_STAGING, ".incoming-")) or _LEFT.fullmatch(name):  # runs of 0.1 staged in .incoming-…
             _sweep(folder / name)
 
 

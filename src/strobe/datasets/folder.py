@@ -142,14 +142,16 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
         raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
     columns, number = columns_of(dataset), dataset.schema
     with swapping(folder) as staged:
-        files = {}
-        for name, table in columns.items():
-            try:
-                path = staged.path(f"{name}.parquet")
+        files: dict[str, str] = {}
+        path = staged.root
+        try:
+            for name, table in columns.items():
+                path = staged.root / f"{name}.parquet"
                 files[path.name] = _write_table(path, table, schemas(number)[name].arrow)
-            except OSError as error:
-                raise cannot_write(folder / f"{name}.parquet", error) from error
-        _write_info(staged.path("dataset.json"), dataset.info, files, number)
+            path = staged.root / "dataset.json"
+            _write_info(path, dataset.info, files, number)
+        except OSError as error:
+            raise cannot_write(folder / path.name, error) from error
         for name in _OPTIONAL:
             if name not in columns:
                 staged.remove(f"{name}.parquet")

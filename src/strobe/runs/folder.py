@@ -3,7 +3,6 @@
 import platform
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import numpy as np
 from strobe.core.answers import Answers, State
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
-from strobe.core.files import cannot_write, make_folder, read_json, write_json
+from strobe.core.files import cannot_write, make_folder, read_json, settle, swapping, write_json
 from strobe.core.late import installed_version
 from strobe.core.tasks import Task
 from strobe.runs.brought import brought_files, read_brought
@@ -90,6 +89,7 @@ class Run:
     """A run folder. It is handed the dataset it is a run on; where that lies stands in its run.json."""
 
     def __init__(self, path: Path) -> None:
+        settle(path)
         self.path = path
 
     @property
@@ -222,37 +222,22 @@ class Run:
 
     @contextmanager
     def stage(self) -> Iterator[Path]:
-        """A folder inside the run for what is not whole yet; when all went well every file in it takes its place.
+        """A folder inside the run for what is not whole yet; when all went well its files take their places together.
 
         It goes in any case, and so does a new run nothing came of.
         """
         is_new = not self.path.exists()
-        make_folder(self.path)
+        stage = self.path
         try:
-            stage = Path(tempfile.mkdtemp(prefix=".incoming-", dir=self.path))
-        except OSError as error:
-            raise cannot_write(self.path, error) from error
-        try:
-            yield stage
-            self._move_in(stage)
+            with swapping(self.path) as staged:
+                stage = staged.root
+                yield stage
         except CannotWrite as error:  # name the place the file was meant for
             raise CannotWrite(str(error).replace(str(stage), str(self.path))) from error
         finally:
-            shutil.rmtree(stage, ignore_errors=True)
             if is_new:
                 with suppress(OSError):  # not empty: something came of it
                     self.path.rmdir()
-
-    def _move_in(self, stage: Path) -> None:
-        """The files were written whole, on the same disk; run.json comes last, so that a run has what it speaks of."""
-        files = [path for path in stage.rglob("*") if path.is_file()]
-        for path in sorted(files, key=lambda path: (path.name == "run.json", path)):
-            place = self.path / path.relative_to(stage)
-            make_folder(place.parent)
-            try:
-                path.replace(place)
-            except OSError as error:
-                raise cannot_write(place, error) from error
 
 
 def _by_file(item: tuple[str, tuple[Path, Mapping[str, str]]]) -> str:
