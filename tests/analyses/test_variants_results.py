@@ -6,7 +6,6 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
-from strobe.core.predictions import Predictions
 
 import plain_variants as plain
 import strobe
@@ -16,13 +15,13 @@ from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.results import Results, results_schema
 from strobe.analyses.variants import VariantPlan
 from strobe.analyses.variants_view import WORST, overall
+from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset, DatasetInfo, texts
 from strobe.core.errors import InvalidValue
 from strobe.core.protocol import reviewed
 from strobe.core.records import Verdict
-from strobe.metrics.detection.tables import DetectionTable
 
 
 def study(variants, *, combine="each", boxes=False, searched=False) -> Dataset:
@@ -55,10 +54,10 @@ def study(variants, *, combine="each", boxes=False, searched=False) -> Dataset:
     return made.build(DatasetInfo(name="made", label_space=plain.SPACE, k=k, axis=axis, combine=combine))
 
 
-def answers(data: Dataset, wrong=()) -> Predictions:
+def answers(data: Dataset, wrong=()) -> ClassAnswers:
     """Right everywhere but at the frames with these indices."""
     right = data.labels.label[np.argsort(data.labels.frame)]
-    return Predictions.from_labels("standard", np.where(np.isin(data.frames.index, wrong), (right + 1) % 3, right))
+    return ClassAnswers.from_labels("standard", np.where(np.isin(data.frames.index, wrong), (right + 1) % 3, right))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,7 @@ def test_results_say_more_and_obey_their_schema(kind: str, combine: str) -> None
 def test_a_video_dataset_gains_no_key() -> None:
     data = strobe.example_dataset()
     labels = data.labels.label[data.labels.frame.argsort()]
-    found = strobe.results(data, [Predictions.from_labels("m", labels)])
+    found = strobe.results(data, [ClassAnswers.from_labels("m", labels)])
     assert not {"variants", "searches", "contrasts"} & found.keys()
     assert not {"variants", "means"} & found["models"]["m"].keys()
     assert not {"combine", "kinds"} & found["dataset"].keys()
@@ -155,7 +154,7 @@ def test_detectors_are_scored_on_the_same_whole(combine: str) -> None:
     data = study(plain.CORRUPTION, combine=combine, boxes=True)
     box = data.boxes
     lost = np.isin(data.frames.index[box.frame], [2])
-    table = DetectionTable.of(
+    table = BoxAnswers.of(
         box.frame[~lost], box.label[~lost], box.xyxy[~lost], np.ones((~lost).sum()), n_frames=len(data.frames),
         n_classes=3,
     )  # fmt: skip
