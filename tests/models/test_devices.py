@@ -11,7 +11,7 @@ import torch
 from strobe.core.errors import StrobeError, UnknownName
 from strobe.models.cores import quick_source, sharing_cores
 from strobe.models.fast_jpeg import FastJpegSource
-from strobe.models.onnx_sessions import open_session
+from strobe.models.onnx_files import open_session
 from strobe.models.options import LoadOptions, torch_setup
 
 

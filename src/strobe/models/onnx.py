@@ -17,8 +17,7 @@ from strobe.core.records import ModelSpec
 from strobe.models.exact_resize import SentPlan
 from strobe.models.file_settings import classifier_settings, plan_of, settings_of
 from strobe.models.naming import labels_of
-from strobe.models.onnx_files import digest_of_onnx
-from strobe.models.onnx_sessions import open_session
+from strobe.models.onnx_files import digest_of_onnx, open_session
 from strobe.models.options import LoadOptions, ModelName, file_of
 from strobe.models.plan import ImagePlan
 

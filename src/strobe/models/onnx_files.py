@@ -1,16 +1,23 @@
-"""Which files an ONNX model is made of: itself, and the data files its tensors name.
+"""ONNX files: the session that runs one, and which files a model is made of (itself, and what its tensors name).
 
-The `onnx` package is not needed: only the few fields of the file's protobuf that lead to tensors are followed.
+For the second the `onnx` package is not needed: only the few fields of the file's protobuf that lead to tensors are
+followed.
 """
 
 import hashlib
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
 from strobe.core.files import sha256_of_file
+from strobe.core.late import require
+from strobe.models.options import LoadOptions
 
-__all__ = ["digest_of_onnx", "external_files"]
+__all__ = ["digest_of_onnx", "external_files", "open_session"]
+
+_CUDA = "CUDAExecutionProvider"
 
 _INSIDE: dict[str, dict[int, str]] = {
     "model": {7: "graph", 20: "training", 25: "function"},
@@ -25,6 +32,32 @@ _INSIDE: dict[str, dict[int, str]] = {
 """By message of onnx.proto: the fields that lead to tensors, and which message each holds."""
 
 Content = bytes | mmap.mmap
+
+
+def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
+    """An onnxruntime session on the device asked for, and where it really runs."""
+    runtime, asked = require("onnxruntime", what=f"onnx:{path}", extra="onnx"), options.device
+    device = "cuda" if asked == "auto" else asked if asked.startswith("cuda") else "cpu"
+    wanted: list[Any] = ["CPUExecutionProvider"]
+    if device != "cpu":
+        number = device.partition(":")[2]
+        if number and not number.isdecimal():
+            raise UnknownName("device", asked, ("cuda", "cuda:0", "cuda:1"))
+        if _CUDA in runtime.get_available_providers():
+            wanted.insert(0, (_CUDA, {"device_id": int(number or 0)}))
+        elif asked != "auto":
+            raise StrobeError("this onnxruntime has no CUDA: pip install onnxruntime-gpu, or use --device cpu")
+    settings = runtime.SessionOptions()
+    settings.log_severity_level = 3
+    try:
+        session = runtime.InferenceSession(str(path), settings, providers=wanted)
+    except Exception as error:  # onnxruntime raises its own classes, one per way a file can be wrong
+        raise InvalidFile(path, f"not an ONNX file onnxruntime can run ({printable(error, limit=140)})") from error
+    if _CUDA in session.get_providers():
+        return session, device
+    if asked.startswith("cuda"):  # it only warns, and goes on without
+        raise StrobeError(f"onnxruntime could not start CUDA for {asked}; see strobe doctor, or use --device cpu")
+    return session, "cpu"
 
 
 def digest_of_onnx(path: Path) -> str:

@@ -10,16 +10,21 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import ModelFailed, UnknownName
+import numpy as np
+
+from strobe.core.errors import CannotWrite, ModelFailed, UnknownName
+from strobe.core.files import cache_folder, replacing
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
+from strobe.core.ports import Silent
 from strobe.models.downloads import hub
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plan import ImagePlan, as_triple
-from strobe.models.text_heads import Prompts, text_head
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import digest_of_state, load_into, state_of
 
@@ -73,8 +78,8 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     device, templates = torch_setup(options).device, library.OPENAI_IMAGENET_TEMPLATES
     activation = "quick_gelu" if quick else "gelu"
     said = json.dumps([library.__version__, architecture, config, activation, digest, device.split(":")[0]])
-    ensemble = Prompts(words=words, templates=templates, model=model.text, key=said)
-    head = text_head(library, module.eval().to(device), tokenizer, ensemble, options, device)
+    ensemble = _Prompts(words=words, templates=templates, model=model.text, key=said)
+    head = _text_head(library, module.eval().to(device), tokenizer, ensemble, options, device)
     prompts = hashlib.sha256("\n".join(ensemble.lines).encode()).hexdigest()[:16]
     zero_shot = {"classes": label_space.name, "templates": len(templates), "prompts": prompts}
     return classifier_of(
@@ -116,6 +121,52 @@ def _classes(library: Any, model: ModelName, over: str, options: LoadOptions) ->
         raise ModelFailed(f"{model.plain}: zero-shot needs a dataset's class names, or +ilsvrc-2012 after the name")
     words = [label.split(",")[0].replace("_", " ").strip() for label in options.label_space.names]
     return options.label_space, words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prompts:
+    """What the text tower of a model reads. `key` says everything else that decides what it makes of it."""
+
+    words: list[str]
+    templates: Any
+    model: str
+    key: str
+
+    @property
+    def lines(self) -> list[str]:
+        return [*self.words, *(template("x") for template in self.templates)]
+
+    @property
+    def file(self) -> Path:
+        """Where the head made of them is kept."""
+        digest = hashlib.sha256("\n".join([self.key, *self.lines]).encode()).hexdigest()
+        return cache_folder() / "text-heads" / f"{digest[:32]}.npy"
+
+
+def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, options: LoadOptions, device: str) -> Any:
+    """One unit vector per class: the mean over the prompt ensemble, (width, classes)."""
+    torch = require("torch", what="CLIP models", extra="openclip")
+    words = prompts.words
+    with suppress(OSError, ValueError, EOFError):  # not there, or cut off
+        kept = np.load(prompts.file, allow_pickle=False)
+        if kept.dtype == np.float32 and kept.ndim == 2 and kept.shape[1] == len(words) and np.isfinite(kept).all():
+            return torch.from_numpy(kept).to(device)
+    step = 2 if device == "cpu" else 10  # classes at once, with all their prompts
+    parts = []
+    label = f"{prompts.model}: reading class names, {len(prompts.templates)} prompts each"
+    with torch.inference_mode(), (options.progress or Silent()).task(label, len(words)) as advance:
+        for start in range(0, len(words), step):
+            some = words[start : start + step]
+            parts.append(
+                library.build_zero_shot_classifier(
+                    model, tokenizer=tokenizer, classnames=some, templates=prompts.templates, device=device
+                )
+            )
+            advance(len(some))
+        head = torch.cat(parts, dim=1).float()
+    with suppress(CannotWrite), replacing(prompts.file) as temporary, temporary.open("wb") as file:
+        np.save(file, head.cpu().numpy())
+    return head
 
 
 def _scores(model: Any, head: Any, pixels: Any) -> Any:

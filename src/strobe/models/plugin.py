@@ -14,14 +14,16 @@ failure, with the line of the file; what it prints goes to stderr, because stdou
 import hashlib
 import importlib.util
 import inspect
+import pickle
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +31,14 @@ from numpy.typing import NDArray
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace, space
-from strobe.core.ports import Classifier, Detector, Image
+from strobe.core.ports import Classifier, Detector, EncodedClassifier, Image, Preparation
 from strobe.core.records import ModelSpec
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.plan import AsDecoded
-from strobe.models.plugin_guard import MODULE, guarded, where
 
-__all__ = ["FunctionClassifier", "load"]
+__all__ = ["FunctionClassifier", "GuardedModel", "load"]
 
+_MODULE = "strobe_plugin_"  # how the module of a file is named, before a digest
 _LOADING = threading.RLock()  # stdout is one for all threads; a factory may load another plugin
 
 
@@ -59,6 +61,50 @@ class FunctionClassifier:
         if hasattr(scores, "detach"):
             scores = scores.detach().float().cpu().numpy()
         return np.asarray(scores, dtype=np.float32)
+
+
+class GuardedModel:
+    """A model from somebody's file behind the whole port: its errors carry the line of the file and end no run.
+
+    Here, and nowhere else, stands what is taken of a model that says neither device, lanes nor preparation.
+    """
+
+    def __init__(self, model: Any, path: Path, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.device, self.lanes = str(getattr(model, "device", "cpu")), int(getattr(model, "lanes", 1))
+        self.preparation: Preparation | None = _sendable(getattr(model, "preparation", None))
+        self._model, self._path = model, path
+
+    def prepare(self, image: Image) -> Any:
+        """The model's own."""
+        with _raising(self._path):
+            return self._model.prepare(image)
+
+    def forward(self, prepared: Sequence[Any]) -> Any:
+        """The model's own."""
+        with _raising(self._path):
+            return self._model.forward(prepared)
+
+
+class _GuardedEncoded(GuardedModel):
+    """The same for a model that decodes on its own device."""
+
+    def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
+        with _raising(self._path):
+            decoded: Sequence[Any] = self._model.prepare_encoded(files)
+            return decoded
+
+
+class _Raised(Exception):
+    """An error of the file; subclasses are named after what was raised, so that it is reported under its own name."""
+
+
+def _sendable(preparation: Preparation | None) -> Preparation | None:
+    """The preparation, unless another process could not make sense of it: one of a class of the file's own."""
+    try:
+        return None if _MODULE.encode() in pickle.dumps(preparation) else preparation
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return None
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
@@ -94,7 +140,8 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         )
     elif not isinstance(made.spec, ModelSpec):
         raise ModelFailed(f"{name}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec")
-    return guarded(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
+    guard = _GuardedEncoded if isinstance(made, EncodedClassifier) else GuardedModel
+    return guard(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
 
 
 def _keyed(spec: ModelSpec, path: Path, options: LoadOptions, *, hears: bool, is_function: bool) -> ModelSpec:
@@ -127,7 +174,7 @@ def _to_stderr() -> Iterator[None]:
 
 
 def _run(path: Path, name: str) -> ModuleType:
-    unique = MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    unique = _MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:12]
     spec = importlib.util.spec_from_file_location(unique, path)
     if spec is None or spec.loader is None:
         raise ModelFailed(f"{name}: not a Python file")
@@ -138,7 +185,7 @@ def _run(path: Path, name: str) -> ModuleType:
         with _to_stderr():
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise ModelFailed(f"{name}: {where(error, path)}") from error
+        raise ModelFailed(f"{name}: {_where(error, path)}") from error
     return module
 
 
@@ -159,7 +206,43 @@ def _call(factory: Callable[..., Any], path: Path, name: str, options: LoadOptio
     except StrobeError:
         raise
     except (Exception, SystemExit) as error:
-        raise ModelFailed(f"{name}: the factory raised {where(error, path)}") from error
+        raise ModelFailed(f"{name}: the factory raised {_where(error, path)}") from error
+
+
+@contextmanager
+def _raising(path: Path) -> Iterator[None]:
+    """What is raised inside, told with the line of the file it came from."""
+    try:
+        yield
+    except StrobeError:
+        raise
+    except (Exception, SystemExit) as error:
+        _raise_at_line(error, path)
+
+
+def _raise_at_line(error: BaseException, path: Path) -> NoReturn:
+    line = _line(error, path)
+    place = f" (line {line} of {path.name})" if line else ""
+    raise type(type(error).__name__, (_Raised,), {})(f"{_said(error)}{place}") from error
+
+
+def _where(error: BaseException, path: Path) -> str:
+    """The error with the line of the plugin it came from."""
+    line = _line(error, path)
+    return f"{type(error).__name__}{f' in line {line}' if line else ''}: {printable(_said(error), limit=200)}"
+
+
+def _said(error: BaseException) -> str:
+    return f"the file asked to exit (code {error.code})" if isinstance(error, SystemExit) else str(error)
+
+
+def _line(error: BaseException, path: Path) -> int | None:
+    """The innermost line of the file in the error's trace."""
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).resolve() == path:
+        return error.lineno
+    trace = traceback.extract_tb(error.__traceback__)
+    lines = [entry.lineno for entry in trace if Path(entry.filename).resolve() == path]
+    return lines[-1] if lines else None
 
 
 def _spec(model: ModelName, path: Path, classes: Any, options: LoadOptions) -> ModelSpec:

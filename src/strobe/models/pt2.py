@@ -12,7 +12,7 @@ from strobe.models.naming import labels_of
 from strobe.models.options import LoadOptions, ModelName, default_batch, file_of, torch_setup
 from strobe.models.pt2_files import only_arithmetic
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
-from strobe.models.weights import weights_only, would_run_code
+from strobe.models.weights import no_code, would_run_code
 
 __all__ = ["load"]
 
@@ -27,7 +27,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     if not options.trust:
         only_arithmetic(path)
     try:
-        with weights_only(unless=options.trust):
+        with no_code(unless=options.trust):
             program = torch.export.load(str(path))
     except pickle.UnpicklingError as error:
         raise would_run_code(path) from error

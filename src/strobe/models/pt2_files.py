@@ -21,7 +21,8 @@ _ENTRIES = re.compile(
     r"|data/sample_inputs/\w+\.pt|archive_format|archive_version|byteorder|\.data/\w+|\.format_version)"
 )
 _CALLS = re.compile(
-    r"torch\.ops\.aten\.(?!from_file)\w+\.\w+|torch\.ops\.higher_order\.wrap_with_set_grad_enabled|math\.(?:ceil|floor|trunc)|torch\.sym_\w+"
+    r"torch\.ops\.(?:aten\.(?!from_file)\w+\.\w+|higher_order\.wrap_with_set_grad_enabled)|torch\.sym_\w+"
+    r"|math\.(?:ceil|floor|trunc)"
     r"|_operator\.(?:getitem|add|sub|mul|truediv|floordiv|mod|pow|neg|eq|ne|lt|le|gt|ge|and_|or_)"
 )
 _WORDS = {

@@ -14,7 +14,7 @@ from strobe.models.options import LoadOptions, ModelName, no_settings
 from strobe.models.plan import ImagePlan, as_triple
 from strobe.models.torch_classifier import classifier_of
 from strobe.models.torchvision_weights import cached, published
-from strobe.models.weights import classes_of_state, load_into, state_of, weights_only, would_run_code
+from strobe.models.weights import classes_of_state, load_into, no_code, state_of, would_run_code
 
 __all__ = ["load", "names"]
 
@@ -43,7 +43,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         here = cached(chosen, model, options)
         try:
             # Only the model's own builder knows all that belongs to these weights.
-            with weights_only(unless=options.trust):
+            with no_code(unless=options.trust):
                 module = models.get_model(architecture, weights=chosen, progress=False)
         except pickle.UnpicklingError as error:
             raise would_run_code(here) from error

@@ -16,15 +16,7 @@ from strobe.core.errors import InvalidFile, ModelFailed, printable
 from strobe.core.late import require
 from strobe.models.options import LoadOptions, ModelName
 
-__all__ = [
-    "classes_of_state",
-    "digest_of_state",
-    "load_into",
-    "read_state",
-    "state_of",
-    "weights_only",
-    "would_run_code",
-]
+__all__ = ["classes_of_state", "digest_of_state", "load_into", "no_code", "read_state", "state_of", "would_run_code"]
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "ema_state_dict")
 
@@ -71,7 +63,7 @@ def read_state(path: Path, *, trust: bool = False) -> dict[str, Any]:
 
 
 @contextmanager
-def weights_only(*, unless: bool = False) -> Iterator[None]:
+def no_code(*, unless: bool = False) -> Iterator[None]:
     """While open, torch reads weights and nothing that could run, also where a library's own loader asks for more."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)

@@ -15,7 +15,6 @@ from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
 from strobe.core.records import Detections
 from strobe.models.detectors import tiny
-from strobe.models.detectors.tiny_file import save
 from strobe.models.options import LoadOptions, ModelName
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
@@ -65,7 +64,7 @@ class Trained:
 def train_detector(out: Path, options: TrainDetectorOptions, *, progress: Progress | None = None) -> Trained:
     """Render, train, write the weights, then measure what was written."""
     require("torch", what="training a detector", extra="models")
-    from strobe.models.detectors.tiny_net import STRIDE, TinyNet
+    from strobe.models.detectors.tiny_net import STRIDE, TinyNet, save
     from strobe.train.detector import Samples, TrainOptions, train
 
     say, begin = progress or Silent(), time.monotonic()

@@ -37,11 +37,11 @@ class HfDetector(TorchDetector):
         return through(self._processor, image, tensors="pt"), (image.shape[0], image.shape[1])
 
     def _same_size(self, prepared: list[tuple[Any, tuple[int, int]]]) -> Iterator[Detections]:
-        """Every query is kept: the metric ranks them."""
         import torch
 
         sizes = [size_hw for _, size_hw in prepared]
         answer = self._module(pixel_values=torch.stack([pixels for pixels, _ in prepared]).to(self.device))
+        # Every query is kept: the metric ranks them.
         found = self._processor.post_process_object_detection(answer, threshold=0.0, target_sizes=sizes)
         for one, (height, width) in zip(found, sizes, strict=True):
             xyxy = one["boxes"].double().cpu().numpy().clip(0, [width, height, width, height])
@@ -51,7 +51,7 @@ class HfDetector(TorchDetector):
 def load(model: ModelName, options: LoadOptions) -> HfDetector:
     """The model with its processor; safetensors only, unless weights of your own are named."""
     transformers, text = require("transformers", what=model.plain, extra="hf"), printable(model.text)
-    where = {"local_files_only": options.offline or Path(model.name).is_dir()}
+    where: dict[str, Any] = {"local_files_only": options.offline or Path(model.name).is_dir()}
     config = transformers.AutoConfig.from_pretrained(model.name, **where)
     if not any(str(kind).endswith("ForObjectDetection") for kind in config.architectures or ()):
         raise ModelFailed(f"{text}: not an object detection model ({config.architectures})")
@@ -63,15 +63,14 @@ def load(model: ModelName, options: LoadOptions) -> HfDetector:
     in_float32(model, options)
     kind, state = transformers.AutoModelForObjectDetection, state_of(model, options)
     if state is None and options.pretrained:
-        safe = None if options.trust else True
+        where |= {} if options.trust else {"use_safetensors": True}
         with no_bars(transformers, options):
-            module = kind.from_pretrained(model.name, config=config, use_safetensors=safe, **where)
+            module = kind.from_pretrained(model.name, config=config, **where)
     else:
         module = kind.from_config(config)
         if state is not None:
             load_into(module, state, path=model.weights or "", model=model.text)
-    device = torch_setup(options).device
-    names = [str(config.id2label[place]) for place in sorted(config.id2label)]
+    device, names = torch_setup(options).device, [str(config.id2label[n]) for n in sorted(config.id2label)]
     spec = detector_spec(
         model,
         label_space=detector_space(model.text, len(names), names=names, dataset=options.label_space),

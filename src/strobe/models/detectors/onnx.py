@@ -21,13 +21,20 @@ from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import Placement, Placing, detections
-from strobe.models.detectors.onnx_layouts import LAYOUTS, Candidates, decode, guess_layout, suppress
-from strobe.models.detectors.onnx_settings import KEYS, facts_of, input_size
+from strobe.models.detectors.onnx_layouts import (
+    KEYS,
+    LAYOUTS,
+    Candidates,
+    decode,
+    facts_of,
+    guess_layout,
+    input_size,
+    suppress,
+)  # fmt: skip
 from strobe.models.detectors.spaces import detector_space
 from strobe.models.detectors.torch_detector import detector_spec
 from strobe.models.file_settings import settings_of
-from strobe.models.onnx_files import digest_of_onnx
-from strobe.models.onnx_sessions import open_session
+from strobe.models.onnx_files import digest_of_onnx, open_session
 from strobe.models.options import LoadOptions, ModelName, file_of
 
 __all__ = ["OnnxDetector", "is_detector", "load"]

@@ -1,4 +1,4 @@
-"""What the outputs of exported detectors mean: one decoder per layout people really have, from arrays to boxes.
+"""Exported detectors by layout: what is usual for each people really have, and its decoder from arrays to boxes.
 
 | layout | outputs | boxes | input |
 |---|---|---|---|
@@ -20,13 +20,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import ModelFailed
+from strobe.core.errors import ModelFailed, expect
 from strobe.models.detectors.boxes import class_nms, cxcywh_to_xyxy
+from strobe.models.options import LoadOptions
 
-__all__ = ["LAYOUTS", "Candidates", "decode", "guess_layout", "suppress"]
+__all__ = ["KEYS", "LAYOUTS", "Candidates", "decode", "facts_of", "guess_layout", "input_size", "suppress"]
 
-LAYOUTS = ("yolov5", "yolov8", "end2end", "yolox", "detr", "rtdetr", "ssd")
-"""Every layout that can be declared."""
+_IMAGENET: dict[str, Any] = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+_COMMON: dict[str, Any] = {
+    "fit": "letterbox", "divide": 255.0, "mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0], "channels": "RGB",
+    "fill": 114, "score_threshold": 0.001, "nms_iou": 0.7, "max_detections": 300, "box_order": "xyxy",
+    "box_units": "pixels", "label_offset": 0,
+}  # fmt: skip
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "yolov5": {"nms_iou": 0.6},
+    "yolov8": {},
+    "end2end": {},
+    "yolox": {"fit": "letterbox-top-left", "divide": 1.0, "channels": "BGR", "nms_iou": 0.65},
+    "detr": {"fit": "stretch", "box_units": "normalised", **_IMAGENET},
+    "rtdetr": {"fit": "stretch", "box_units": "normalised"},
+    "ssd": {"fit": "stretch", "box_units": "normalised", **_IMAGENET},
+}
+"""Every layout that can be declared, and what is usual for it."""
+
+KEYS = {*_COMMON, "task", "layout", "labels", "size"}
+"""Every key a settings file may have."""
+
+_CHOICES = {
+    "fit": ("letterbox", "letterbox-top-left", "stretch"),
+    "channels": ("RGB", "BGR"),
+    "box_order": ("xyxy", "yxyx"),
+    "box_units": ("normalised", "pixels"),
+}
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -168,3 +193,31 @@ def _built_in_nms(outputs: Arrays, image: int, box_order: str, least: float) -> 
     count = _named(outputs, "num")
     n = int(np.asarray(count).ravel()[image]) if count is not None else len(xyxy)
     return _some(xyxy[:n], np.asarray(label[:n]).astype(np.int64), np.asarray(score[:n], dtype=np.float64), least)
+
+
+def facts_of(name: str, layout: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said, and for the rest what is usual for the layout; checked."""
+    given = {key: value for key, value in said.items() if key not in ("task", "labels")}
+    facts = {**_COMMON, **LAYOUTS[layout], **given, "layout": layout}
+    for key, known in _CHOICES.items():
+        expect(facts[key] in known, f"{name}: {key}", f"one of {', '.join(known)}", facts[key])
+    for key in ("divide", "score_threshold", "nms_iou", "max_detections", "fill", "label_offset"):
+        expect(type(facts[key]) in (int, float), f"{name}: {key}", "a number", facts[key])
+    for key in ("mean", "std"):
+        three = isinstance(facts[key], list) and [type(one) in (int, float) for one in facts[key]] == [True] * 3
+        expect(three, f"{name}: {key}", "three numbers", facts[key])
+    return facts
+
+
+def input_size(name: str, session: Any, said: Mapping[str, Any], options: LoadOptions) -> list[int]:
+    """Height and width of the input: the file's own where fixed, else the settings', else --image-size."""
+    shape = session.get_inputs()[0].shape
+    high, wide = (shape[1], shape[2]) if shape[-1] == 3 else (shape[2], shape[3])
+    if isinstance(high, int) and isinstance(wide, int):
+        return [high, wide]
+    size = said.get("size") or ([options.image_size] * 2 if options.image_size else None)
+    if isinstance(size, int):
+        size = [size, size]
+    if not (isinstance(size, list) and len(size) == 2 and all(isinstance(one, int) and one > 0 for one in size)):
+        raise ModelFailed(f"{name}: its input has no fixed size; give one with --image-size or in its JSON")
+    return [int(one) for one in size]

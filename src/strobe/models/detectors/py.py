@@ -24,6 +24,7 @@ __all__ = ["FunctionDetector", "detector"]
 
 Answer = tuple[Any, Any, Any]
 """Boxes (N, 4) in pixels of the image, labels (N,), scores (N,)."""
+Function = Callable[[list[Image]], Sequence[Answer]]
 
 
 class FunctionDetector:
@@ -31,7 +32,7 @@ class FunctionDetector:
 
     device, lanes, preparation = "cpu", 1, AsDecoded()
 
-    def __init__(self, function: Callable[[list[Image]], Sequence[Answer]], spec: ModelSpec) -> None:
+    def __init__(self, function: Function, spec: ModelSpec) -> None:
         self.spec, self._function = spec, function
 
     def prepare(self, image: Image) -> Image:
@@ -56,12 +57,7 @@ class FunctionDetector:
 
 
 def detector(
-    function: Callable[[list[Image]], Sequence[Answer]],
-    classes: Sequence[str] | str,
-    *,
-    name: str,
-    weights: str = "",
-    batch_size: int = 8,
+    function: Function, classes: Sequence[str] | str, *, name: str, weights: str = "", batch_size: int = 8
 ) -> FunctionDetector:
     """The function as a detector. `classes` are names in the order of its labels, or a shipped space (coco-80, …).
 

@@ -10,7 +10,6 @@ from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import Detections
 from strobe.models.detectors.boxes import Placement, Placing
-from strobe.models.detectors.tiny_file import label_space_of
 from strobe.models.detectors.torch_detector import TorchDetector, detector_spec
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.weights import digest_of_state, load_into, read_state
@@ -46,7 +45,7 @@ class TinyDetector(TorchDetector):
 def load(model: ModelName, options: LoadOptions) -> TinyDetector:
     """The shipped detector, or the same network with weights that `strobe train-detector` wrote elsewhere."""
     require("torch", what=model.name, extra="models")
-    from strobe.models.detectors.tiny_net import TinyNet
+    from strobe.models.detectors.tiny_net import TinyNet, label_space_of
 
     device, name = torch_setup(options).device, model.name
     shipped = resources.files("strobe.models.detectors") / "data" / "strobe-tiny.safetensors"
