@@ -18,7 +18,7 @@ from strobe.core.builder import frame_list_digest
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import space
 
-__all__ = ["Moment", "YoutubeBb", "find_csv", "find_videos", "read_youtube_bb"]
+__all__ = ["Moment", "YoutubeBb", "find_csv", "find_videos", "listed_anchors", "read_youtube_bb"]
 
 _VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".mov", ".m4v", ".flv", ".avi", ".ts", ".3gp")
 
@@ -116,6 +116,8 @@ def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
         raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
     except (csv.Error, EOFError, gzip.BadGzipFile) as error:
         raise InvalidFile(path, f"not a readable CSV ({printable(error, limit=80)})") from error
+    except FileNotFoundError as error:
+        raise StrobeError(f"no such file: {printable(path)}") from error
     except OSError as error:
         raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
 
@@ -152,20 +154,27 @@ def _drawn(video: str, moments: Mapping[int, tuple[str, ...]], seed: int) -> Mom
     return Moment(video=video, time_ms=time_ms, labels=moments[time_ms])
 
 
-def _given(path: Path, seen: Mapping[str, Mapping[int, tuple[str, ...]]]) -> Iterator[Moment]:
-    """Anchors of the list, with its label (22 is car there) and those of the table at the same moment."""
+def listed_anchors(path: Path) -> dict[tuple[str, int], tuple[str, ...]]:
+    """The label names of every listed moment (YouTube id, ms), from a CSV `ytid,time_ms,label` in which 22 is car."""
     labels = space("youtube-bb")
     found: dict[tuple[str, int], tuple[str, ...]] = {}
     for where, row in _rows(path):
         if row[0] == "ytid":
             continue
-        if len(row) != 3 or not row[1].isdecimal() or len(row[1]) > 12 or not row[2].isdecimal() or int(row[2]) > 22:
+        if len(row) != 3 or not row[1].isdecimal() or len(row[1]) > 12 or not row[2].isdecimal():
             raise InvalidFile(path, "expected ytid,time_ms,label with labels 0–22 (22 is car)", where=where)
+        if int(row[2]) > 22:
+            raise InvalidFile(path, f"label {row[2]} is outside 0–22", where=where)
         name = "car" if int(row[2]) == 22 else labels.names[int(row[2])]
         key = (row[0], int(row[1]))
-        also = seen.get(key[0], {}).get(key[1], ())
-        found[key] = tuple(dict.fromkeys((*found.get(key, ()), name, *also)))
+        found[key] = tuple(dict.fromkeys((*found.get(key, ()), name)))
     if not found:
         raise InvalidFile(path, "no anchors in it")
-    for (video, time_ms), names in found.items():
-        yield Moment(video=video, time_ms=time_ms, labels=names)
+    return found
+
+
+def _given(path: Path, seen: Mapping[str, Mapping[int, tuple[str, ...]]]) -> Iterator[Moment]:
+    """Anchors of the list, with its labels and those of the table at the same moment."""
+    for (video, time_ms), names in listed_anchors(path).items():
+        also = seen.get(video, {}).get(time_ms, ())
+        yield Moment(video=video, time_ms=time_ms, labels=tuple(dict.fromkeys((*names, *also))))

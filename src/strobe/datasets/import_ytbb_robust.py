@@ -4,7 +4,6 @@ Layout: `ytbb_videos/<id>_<ms>/frame-<n>.jpg`, annotation JSON (core.annotations
 CSV of listed anchors (`ytid,time_ms,label`). In that CSV 22 means car; in the class index 22 is none and 23 car.
 """
 
-import csv
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from strobe.core.files import read_json
 from strobe.core.labels import space
 from strobe.core.records import frame_id
 from strobe.datasets.bring_media import Bring
+from strobe.datasets.import_youtube_bb import listed_anchors
 from strobe.datasets.sampled import Imported
 
 __all__ = ["YtbbFiles", "import_ytbb_robust"]
@@ -48,7 +48,7 @@ def import_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Bri
     )
     pairs_path = files.pairs or _first(source, ("pair_labels.json", "pairs.json", "frame_pair_labels.json"))
     root = source / "ytbb_videos" if (source / "ytbb_videos").is_dir() else source
-    given = _read_listed(listed_path)
+    given = {f"{ytid}_{ms}": names for (ytid, ms), names in listed_anchors(listed_path).items()}
     anchors = _single(anchors_path, parse_annotations(read_json(anchors_path), anchors_path))
     notes = []
     if pairs_path is not None:
@@ -158,32 +158,6 @@ def _find(source: Path, names: tuple[str, ...], what: str, option: str) -> Path:
         f"{printable(source)} has no {what} (looked for {', '.join(names)}, also under metadata/); "
         f"name the file with {option}"
     )
-
-
-def _read_listed(path: Path) -> dict[str, tuple[str, ...]]:
-    """Label names by `<ytid>_<ms>`."""
-    labels = space("youtube-bb")
-    out: dict[str, tuple[str, ...]] = {}
-    if not path.is_file():
-        raise StrobeError(f"no such file: {printable(path)}")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
-    try:
-        lines = list(csv.DictReader(text.splitlines()))
-    except csv.Error as error:
-        raise InvalidFile(path, f"not a CSV file ({error})") from error
-    for number, line in enumerate(lines, start=2):
-        try:
-            clip, label = f"{line['ytid']}_{int(line['time_ms'])}", int(line["label"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidFile(path, "expected ytid,time_ms,label", where=f"line {number}") from error
-        if not 0 <= label <= 22:
-            raise InvalidFile(path, f"label {label} is outside 0–22", where=f"line {number}")
-        name = "car" if label == 22 else labels.names[label]
-        out[clip] = (*out.get(clip, ()), name)
-    return out
 
 
 def _split(path: Path, key: str) -> tuple[str, str, int]:
