@@ -3,10 +3,11 @@
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Engine, bindparam, create_engine, event, text
+from sqlalchemy import Connection, CursorResult, Engine, TextClause, bindparam, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -190,11 +191,14 @@ def execute(
     connection: Connection, statement: str, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] = ()
 ) -> CursorResult[Any]:
     """Run one statement; of several rows of values, once for each. A value that is a list stands for `IN :name`."""
-    listed = values if isinstance(values, Mapping) else {}
-    expanding: list[Any] = [
-        bindparam(name, value, expanding=True) for name, value in listed.items() if isinstance(value, list)
-    ]
-    return connection.execute(text(statement).bindparams(*expanding), values or None)
+    lists = tuple(name for name, value in values.items() if isinstance(value, list)) if isinstance(values, dict) else ()
+    return connection.execute(_prepared(statement, lists), values or None)
+
+
+@lru_cache(maxsize=500)
+def _prepared(statement: str, lists: tuple[str, ...]) -> TextClause:
+    """A statement, read once: every request asks the same few."""
+    return text(statement).bindparams(*(bindparam(name, expanding=True) for name in lists))
 
 
 def meta(connection: Connection, name: str) -> str | None:

@@ -5,8 +5,8 @@ Only hashes are kept, made with the secret of this server: what a database bring
 
 import hashlib
 import hmac
+import json
 import secrets
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, RowMapping
 
 from strobe.review.database import execute, meta
 from strobe.review.moments import timestamp
-from strobe.review.people import People, Person, Role
+from strobe.review.people import People, Person
 
 __all__ = ["ABSOLUTE", "IDLE", "Mode", "Sessions"]
 
@@ -38,7 +38,7 @@ class Sessions:
     """
 
     def __init__(self, people: People, *, secret: bytes, mode: Mode) -> None:
-        self._people, self._mode = people, mode
+        self._mode: Mode = mode
         self._database, self._clock = people.store.database, people.store.clock
         with self._database.read() as connection:
             self._secret = hmac.digest(secret, (meta(connection, "candidates") or "").encode(), "sha256")
@@ -52,10 +52,8 @@ class Sessions:
 
     def by_key(self, key: str) -> Person | None:
         """Whose key this is."""
-        with self._database.read() as connection:
-            row = self._find(connection, "access_keys", key)
-        person = None if row is None else self._people.find(row["name"])
-        return person if person is not None and row is not None and self._sealed(row, key, person.role) else None
+        row = self._find("access_keys", key, role="a.role")
+        return None if row is None else _person(row)
 
     def open(self, person: Person) -> str:
         """A new session; the secret for the cookie comes back. Those that ran out are forgotten."""
@@ -72,14 +70,10 @@ class Sessions:
 
         Asked of the store every time: what another server on it revoked is worthless here at once.
         """
-        with self._database.read() as connection:
-            row = self._find(connection, "sessions", secret)
-        if row is None or not self._sealed(row, secret, row["role"]):
+        row = self._find("sessions", secret, role="t.role")
+        if row is None or row["seen_at"] < self._ago(IDLE) or row["created_at"] < self._ago(ABSOLUTE):
             return None, False
-        if row["seen_at"] < self._ago(IDLE) or row["created_at"] < self._ago(ABSOLUTE):
-            return None, False
-        person = self._people.find(row["name"])
-        return None if person is None else replace(person, role=row["role"]), row["seen_at"] < self._ago(_TOUCH)
+        return _person(row), row["seen_at"] < self._ago(_TOUCH)
 
     def touch(self, secret: str) -> None:
         """Remember that a session is in use."""
@@ -110,22 +104,30 @@ class Sessions:
         columns = ", ".join(row)
         execute(connection, f"INSERT INTO {table} ({columns}) VALUES (:{', :'.join(row)})", row)  # noqa: S608
 
-    def _find(self, connection: Connection, table: str, secret: str) -> RowMapping | None:
-        hashes = {"hashes": list(self._hashes(secret))}
-        found = execute(connection, f"SELECT * FROM {table} WHERE hash IN :hashes", hashes)  # noqa: S608
-        return found.mappings().first()
+    def _find(self, table: str, secret: str, *, role: str) -> RowMapping | None:
+        """The row of a session or key and its person, if name, role and time are those it was made with.
 
-    def _sealed(self, row: RowMapping, secret: str, role: Role) -> bool:
-        """Whether name, role and time are those it was made with: a row can be edited by who has the file."""
-        mode = self._hashes(secret)[row["hash"]]
-        seal = self._mac("seal", mode, secret, row["name"], role, row["created_at"])
-        return hmac.compare_digest(seal, row["seal"])
+        A row can be edited by who has the file; its seal cannot be made without the server's secret.
+        """
+        hashes = self._hashes(secret)
+        joined = f"{table} t JOIN annotators a ON a.name = t.name"
+        statement = f"SELECT t.*, {role} AS as_role, a.paused FROM {joined} WHERE t.hash IN :hashes"  # noqa: S608
+        with self._database.read() as connection:
+            row = execute(connection, statement, {"hashes": list(hashes)}).mappings().first()
+        if row is None:
+            return None
+        seal = self._mac("seal", hashes[row["hash"]], secret, row["name"], row["as_role"], row["created_at"])
+        return row if hmac.compare_digest(seal, row["seal"]) else None
 
     def _hashes(self, secret: str) -> dict[str, Mode]:
         return {self._mac("find", mode, secret): mode for mode in _MODES[_MODES.index(self._mode) :]}
 
     def _mac(self, *parts: str) -> str:
-        return hmac.new(self._secret, "\n".join(parts).encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._secret, json.dumps(parts).encode(), hashlib.sha256).hexdigest()
 
     def _ago(self, span: timedelta) -> str:
         return timestamp(self._clock() - span.total_seconds())
+
+
+def _person(row: RowMapping) -> Person:
+    return Person(name=row["name"], role=row["as_role"], paused=bool(row["paused"]))
