@@ -13,9 +13,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
-from strobe.core.errors import expect
+from strobe.core.errors import InvalidValue, expect, printable
+from strobe.core.labels import LabelSpace
 
 if TYPE_CHECKING:
     from strobe.analyses.classification import ClassificationScore
@@ -66,14 +69,19 @@ def score(
     k: int | None = None,
     interval: Literal["auto", "clopper-pearson"] = "auto",
     seed: int = 0,
+    space: str | LabelSpace | None = None,
 ) -> "ClassificationScore":
-    """Every figure of one model: attributes are Estimates, `to_json()` is its object in results.json."""
+    """Every figure of one model: attributes are Estimates, `to_json()` is its object in results.json.
+
+    `space` says whose classes the scores or labels are, where they are not the dataset's: they are then projected. A
+    thousand scores are ilsvrc-2012's.
+    """
     from strobe.analyses.classification import ScoreOptions
     from strobe.analyses.classification import score as score_one
     from strobe.analyses.variants_contrasts import ByVariant
     from strobe.analyses.variants_view import overall
 
-    options = ScoreOptions(k=k, interval=interval, seed=seed)
+    options, predictions = ScoreOptions(k=k, interval=interval, seed=seed), _in_classes(dataset, predictions, space)
     return ByVariant(dataset, options).add(score_one(overall(dataset), predictions, options=options), predictions)
 
 
@@ -85,11 +93,12 @@ def results(
     interval: Literal["auto", "clopper-pearson"] = "auto",
     seed: int = 0,
     standard: Collection[str] = (),
+    space: str | LabelSpace | None = None,
 ) -> dict[str, Any]:
     """The content of results.json for several models: their scores, their comparison, the trend.
 
-    `standard` names the models that make the trend line. Frames without a prediction are unscored, as with the command
-    line's --allow-missing.
+    `standard` names the models that make the trend line; `space` is as for `score`. Frames without a prediction are
+    unscored, as with the command line's --allow-missing.
 
     >>> dataset = example_dataset()
     >>> labels = dataset.labels.label[dataset.labels.frame.argsort()]
@@ -113,7 +122,7 @@ def results(
     pool = OffsetPool(prepared.plan)
     scores = [
         variants.add(score_one(whole, one, prepared=prepared, pool=pool, standard=one.model in standard), one)
-        for one in predictions
+        for one in (_in_classes(dataset, given, space) for given in predictions)
     ]
     missing = any(one.unscored.sets for one in scores)
     found = Results(
@@ -128,13 +137,38 @@ def results(
     return written
 
 
+def _in_classes(dataset: Dataset, answers: ClassAnswers, source: str | LabelSpace | None) -> ClassAnswers:
+    """The answers in the dataset's classes: as they are, or projected from the space they are in."""
+    from strobe.core.labels import space as shipped
+    from strobe.core.projections import projection_between
+
+    target, scores = dataset.info.label_space, answers.scores
+    width = int(answers.label.max(initial=-1)) + 1 if scores is None else scores.shape[1]
+    if source is None and (width == len(target) if scores is not None else width <= len(target)):
+        return answers
+    if source is None and (scores is None or width != 1000):
+        what = f"class {width - 1}" if scores is None else f"{width} scores a frame"
+        raise InvalidValue(
+            f"{printable(answers.model)}: {what}, and {printable(dataset.name)} has {len(target)} classes; "
+            'say whose they are: space="ilsvrc-2012", or a LabelSpace'
+        )
+    own = source if isinstance(source, LabelSpace) else shipped(source or "ilsvrc-2012")
+    expect(width <= len(own), "space", f"at most {len(own)} classes ({own.name})", width)
+    found = projection_between(own, target)
+    if scores is None or answers.kind == "labels":
+        label = answers.label.copy()
+        label[answers.scored & (label >= 0)] = found.map_labels(label[answers.scored & (label >= 0)])
+        return ClassAnswers.from_labels(answers.model, label, scored=answers.scored)
+    expect(width == len(own), "space", f"{len(own)} scores a frame ({own.name})", width)
+    merged = np.full((len(answers), len(target)), np.nan)
+    merged[answers.scored] = found.apply(scores[answers.scored].astype(np.float64), kind=answers.kind)
+    return ClassAnswers.from_scores(answers.model, merged, kind=answers.kind, scored=answers.scored)
+
+
 def example_dataset(*, n_videos: int = 8, k: int = 3, seed: int = 0) -> Dataset:
     """A made-up dataset of two classes without images, to try things on."""
-    import numpy as np
-
     from strobe.core.builder import DatasetBuilder, frame_list_digest
     from strobe.core.dataset import DatasetInfo
-    from strobe.core.labels import LabelSpace
 
     rng = np.random.default_rng(seed)
     grown = DatasetBuilder()

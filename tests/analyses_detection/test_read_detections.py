@@ -1,12 +1,14 @@
 """Detections brought from outside: what is read, what is refused and what is said."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import strobe
 from strobe.core.errors import StrobeError
 from strobe.core.tasks import Task
 from strobe.datasets.read_detections import read_detections, task_of_file
@@ -249,3 +251,68 @@ def test_brought_detections_are_kept_and_scored_again(tmp_path, dataset):
     again = read_brought(file, facts, frames=frames, n_classes=len(dataset.info.label_space))
     for column in ("frame", "label", "xyxy", "score", "scored"):
         np.testing.assert_array_equal(getattr(again, column), getattr(found, column))
+
+
+def boxes_as(dataset, form):
+    rows = results(dataset)
+    for row in rows:
+        x, y, w, h = row["bbox"]
+        row["bbox"] = {
+            "normalised": [x / 200, y / 100, w / 200, h / 100], "cxcywh": [x + w / 2, y + h / 2, w, h],
+        }[form]  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("form", "cause", "flag"),
+    [
+        ("normalised", "look normalised", {"box_units": "normalised"}),
+        ("cxcywh", "look like cxcywh", {"box_format": "cxcywh"}),
+    ],
+)
+def test_boxes_in_other_numbers_are_refused_with_the_flag_that_mends_it(tmp_path, dataset, form, cause, flag):
+    path = write(tmp_path, boxes_as(dataset, form))
+    (option, value) = next(iter(flag.items()))
+    with pytest.raises(StrobeError, match=f"{cause}.*--{option.replace('_', '-')} {value}"):
+        read_detections(path, dataset)
+    found = read_detections(path, dataset, **flag)
+    np.testing.assert_allclose(found.answers.xyxy, dataset.boxes.xyxy, atol=1e-9)
+
+
+def test_centres_are_seen_without_boxes_in_the_dataset_where_they_reach_beyond(tmp_path, zoo):
+    dataset = zoo.dataset()
+    rows = boxes_as(dataset, "cxcywh")
+    for row in rows:
+        row["bbox"] = [150.0, 75.0, 90.0, 40.0]
+    blind = replace(dataset, boxes=None)
+    with pytest.raises(StrobeError, match=r"reach beyond the image.*--box-format cxcywh"):
+        read_detections(write(tmp_path, rows), blind)
+
+
+def test_coco_s_category_ids_are_seen_and_named(tmp_path, dataset):
+    space = strobe.space("coco-80")
+    ids = strobe.space("coco-91")
+    label = np.arange(len(dataset.boxes.label)) % 40
+    coco = replace(
+        dataset, info=replace(dataset.info, label_space=space), labels=replace(dataset.labels, label=label),
+        boxes=replace(dataset.boxes, label=label),
+    )  # fmt: skip
+    rows = results(coco)
+    for row in rows:
+        row["category_id"] = ids.names.index(space.names[row["category_id"]])
+    with pytest.raises(StrobeError, match=r"COCO's category ids.*--box-space coco-91"):
+        read_detections(write(tmp_path, rows), coco)
+    found = read_detections(write(tmp_path, rows), coco, source_space="coco-91")
+    assert found.answers.label.tolist() == label.tolist()
+
+
+def test_what_a_file_holds_is_seen_by_its_structure(tmp_path, dataset):
+    images = [{"id": i, "file_name": str(key), "note": "x" * 60_000} for i, key in enumerate(dataset.frames.key)]
+    late = {"images": images, "categories": [{"id": 0, "name": "fox"}], "annotations": results(dataset)}
+    assert len(json.dumps(late)) > 1 << 20
+    assert task_of_file(write(tmp_path, late, "late.json")) is Task.DETECTION
+    assert task_of_file(write(tmp_path, late | {"annotations": []}, "none.json")) is Task.DETECTION
+    assert task_of_file(write(tmp_path, [], "empty.json")) is Task.DETECTION
+    scores = {"kind": "logits", "predictions": {str(key): [0.0] for key in dataset.frames.key}}
+    assert task_of_file(write(tmp_path, scores, "scores.json")) is Task.CLASSIFICATION
+    assert task_of_file(write(tmp_path, {"bbox": 1}, "labels.json")) is Task.CLASSIFICATION

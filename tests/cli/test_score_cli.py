@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -275,3 +276,26 @@ def test_compare_says_it_in_a_sentence(dataset: Dataset, tmp_path: Path) -> None
     done = run("compare", tmp_path / "run", "-m", "good")
     assert done.returncode == 2
     assert "two models" in done.stderr
+
+
+def test_a_thousand_columns_are_projected_and_any_other_width_is_refused() -> None:
+    vid, ilsvrc = strobe.space("imagenet-vid"), strobe.space("ilsvrc-2012")
+    plain = strobe.example_dataset(n_videos=6)
+    dataset = replace(plain, info=replace(plain.info, label_space=vid))
+    truth = dataset.labels.label[dataset.labels.frame.argsort()]
+    children = strobe.projection("ilsvrc-2012", "imagenet-vid").children
+    own = np.array([children[label][0] for label in truth])
+    scores = np.zeros((len(truth), len(ilsvrc)))
+    scores[np.arange(len(truth)), own] = 5.0
+    perfect = strobe.Predictions.from_scores("m", scores, kind="logits")
+    assert strobe.score(dataset, perfect).acc_orig.value == 1.0
+    assert strobe.score(dataset, perfect, space="ilsvrc-2012").acc_pmk.value == 1.0
+    assert strobe.results(dataset, [perfect])["models"]["m"]["acc_pmk"]["value"] == 1.0
+    labels = strobe.Predictions.from_labels("m", own)
+    assert strobe.score(dataset, labels, space=ilsvrc).acc_pmk.value == 1.0
+    with pytest.raises(strobe.StrobeError, match=r"class .* and example has 30 classes"):
+        strobe.score(dataset, labels)
+    with pytest.raises(strobe.StrobeError, match="40 scores a frame, and example has 30 classes; say whose they are"):
+        strobe.score(dataset, strobe.Predictions.from_scores("m", scores[:, :40], kind="logits"))
+    with pytest.raises(strobe.StrobeError, match="1000 scores a frame"):
+        strobe.score(dataset, strobe.Predictions.from_scores("m", scores[:, :40], kind="logits"), space="ilsvrc-2012")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from strobe.core.dataset import Dataset
+from strobe.core.dataset import Dataset, texts
 from strobe.core.errors import CannotWrite, StrobeError
 from strobe.core.files import read_json
 from strobe.core.labels import Projection
@@ -363,7 +363,8 @@ def test_a_frame_with_other_pixels_is_predicted_again_and_no_other(colours: Make
     dataset = colours()
     name = f"py:{plugin}:make"
     predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
-    dataset.frames.sha256[0] = "f" * 64
+    sha = texts(["f" * 64, *dataset.frames.sha256[1:].tolist()])
+    dataset = replace(dataset, frames=replace(dataset.frames, sha256=sha))
     assert np.flatnonzero(~answers_of(tmp_path / "run", name, dataset).scored).tolist() == [0]
     (again,) = predict(dataset, [name], tmp_path / "run", OPTIONS, Silent())
     assert (again.outcome.n_new, again.outcome.n_kept) == (1, 19)

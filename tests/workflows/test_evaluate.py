@@ -10,17 +10,22 @@ import pytest
 from PIL import Image
 
 import strobe
+import strobe.core.dataset as dataset_module
+import strobe.report.page as page_module
+import strobe.workflows.score as score_module
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results
+from strobe.cli.main import main
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.codec import encode
 from strobe.core.dataset import DatasetInfo, texts
-from strobe.core.errors import StrobeError
+from strobe.core.errors import MissingExtra, StrobeError
+from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.workflows.evaluate import Evaluation, evaluate
-from strobe.workflows.predict import PredictOptions
+from strobe.workflows.predict import PredictOptions, predict
 from strobe.workflows.score import ScoreRequest, score_run
 
 COLOURS = ("red", "green", "blue")
@@ -59,11 +64,15 @@ def never():
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Five videos of five frames, each frame mostly of its label's colour."""
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    return paint(tmp_path / "data", n_videos=5)
+
+
+def paint(root: Path, *, n_videos: int) -> Path:
     rng = np.random.default_rng(3)
-    root = tmp_path / "data"
-    (root / "media").mkdir(parents=True)
+    (root / "media").mkdir(parents=True, exist_ok=True)
     grown = DatasetBuilder()
-    for number in range(5):
+    for number in range(n_videos):
         video = grown.video(video_id=frame_list_digest([str(number)]), name=f"clip{number}")
         rows = []
         for index in range(5):
@@ -72,11 +81,11 @@ def data(tmp_path: Path) -> Path:
             name = f"media/{number}-{index}.png"
             Image.fromarray(pixels).save(root / name)
             key = f"clip{number}/{index}"
-            rows.append(grown.frame(video=video, index=index, key=key, media=name, labels=[number % 3]))
+            sha = sha256_of_file(root / name)
+            rows.append(grown.frame(video=video, index=index, key=key, media=name, labels=[number % 3], sha256=sha))
         grown.set(set_id=f"s{number}", anchor=rows[2], members=[(rows[i], i - 2) for i in (0, 1, 3, 4)])
     info = DatasetInfo(name="colours", label_space=LabelSpace.of_names("colours", COLOURS), k=2)
     folder.write(grown.build(info), root, overwrite=True)
-    (tmp_path / "mine.py").write_text(PLUGIN)
     return root
 
 
@@ -206,3 +215,118 @@ def test_a_run_in_which_nothing_ran_leaves_no_folder(tmp_path):
             request=ScoreRequest(), progress=Silent(),
         )  # fmt: skip
     assert not (tmp_path / "run").exists()
+
+
+def test_the_dataset_is_read_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
+    reads, digests, tables = [], [], []
+    read, lines, write_tables = folder.read, dataset_module._lines, score_module.write_tables
+    monkeypatch.setattr(folder, "read", lambda path: (reads.append(path), read(path))[1])
+    monkeypatch.setattr(dataset_module, "_lines", lambda *columns: (digests.append(1), lines(*columns))[1])
+    monkeypatch.setattr(score_module, "write_tables", lambda *said: (tables.append(1), write_tables(*said))[1])
+    go(data, f"py:{data.parent}/mine.py:make", f"preds:{data.parent}/theirs.json", report=True)
+    assert len(reads) == 1
+    assert len(tables) == 1
+    assert len(digests) <= 10, "each table is hashed once: frames, and all of them"
+
+
+def test_a_dataset_that_grew_is_predicted_where_it_grew(data: Path) -> None:
+    plugin, calls = f"py:{data.parent}/mine.py:make", data.parent / "calls.txt"
+    go(data, plugin)
+    assert sum(int(line) for line in calls.read_text().split()) == 25
+    calls.unlink()
+    paint(data, n_videos=7)
+    found = go(data, plugin)
+    assert sum(int(line) for line in calls.read_text().split()) == 10
+    assert counts(found.results, plugin) == (7, 7, 7)
+    # A picture that was replaced is looked at again; and so it stays.
+    calls.unlink()
+    Image.fromarray(np.zeros((24, 32, 3), dtype=np.uint8)).save(data / "media/0-0.png")
+    dataset = folder.read(data)
+    sha = texts([sha256_of_file(data / name) for name in dataset.frames.media.tolist()])
+    folder.write(replace(dataset, frames=replace(dataset.frames, sha256=sha)), data, overwrite=True)
+    go(data, plugin)
+    assert calls.read_text() == "5\n", "with its batch, which is kept whole"
+    calls.unlink()
+    go(data, plugin)
+    assert not calls.exists()
+    assert score_run(data.parent / "run", QUICK, Silent()).results.dataset.n_sets == 7
+
+
+def test_a_file_brought_for_other_frames_is_left_out_and_said(data: Path) -> None:
+    plugin, file = f"py:{data.parent}/mine.py:make", data.parent / "theirs.json"
+    file.write_text(json.dumps(predictions(data)))
+    go(data, plugin, f"preds:{file}")
+    paint(data, n_videos=6)
+    found = go(data, plugin)
+    assert list(found.results.models) == [plugin]
+    assert "bring a file that has them" in found.left_out[0]
+    file.write_text(json.dumps(predictions(data)))
+    assert list(go(data, f"preds:{file}").results.models) == [plugin, "theirs"]
+
+
+def test_a_name_goes_before_every_spec(data: Path) -> None:
+    (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
+    found = go(data, f"mine=py:{data.parent}/mine.py:make", f"x=preds:{data.parent}/theirs.json", report=True)
+    assert list(found.results.models) == ["mine", "x"]
+    assert found.report is not None
+    with pytest.raises(StrobeError, match="two models are called mine"):
+        go(data, f"mine=py:{data.parent}/mine.py:make", f"mine=preds:{data.parent}/theirs.json")
+    with pytest.raises(StrobeError, match="was run there; name the file's"):
+        go(data, f"mine=preds:{data.parent}/theirs.json")
+    with pytest.raises(StrobeError, match="a name is for one model"):
+        go(data, "lite=efficientnet-lite*")
+    failed = go(data, "mine=py:nowhere.py:make", f"x=preds:{data.parent}/theirs.json").failed
+    assert [one.name for one in failed] == ["mine"]
+    again = go(data, f"x=py:{data.parent}/mine.py:make", f"y=preds:{data.parent}/theirs.json")
+    assert "holds a file's predictions under this name" in str(again.failed[0].error)
+
+
+def test_an_earlier_checkpoint_under_the_same_name_is_kept_and_said(data: Path) -> None:
+    notes: list[str] = []
+
+    class Notes(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    spec, run = f"py:{data.parent}/mine.py:make", data.parent / "run"
+
+    def predicted() -> Any:
+        return predict(folder.read(data), [spec], run, PredictOptions(shard_size=5), Notes())[0].outcome
+
+    predicted()
+    (data.parent / "mine.py").write_text(PLUGIN + "# another checkpoint\n")
+    assert predicted().n_new == 25
+    assert any("its weights changed; the earlier checkpoint's predictions (weights" in line for line in notes)
+    assert len(list(run.glob("predictions/*/model-*.json"))) == 1
+    (data.parent / "mine.py").write_text(PLUGIN)
+    assert predicted().n_new == 0, "back to the first"
+
+
+def test_a_report_that_cannot_be_written_is_said_and_the_old_one_goes(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
+    words = ["eval", str(data), "-m", f"preds:{data.parent}/theirs.json", "-o", str(data.parent / "run"), "-q"]
+
+    def left(*more: str) -> object:
+        with pytest.raises(SystemExit) as stop:
+            main([*words, *more])
+        return stop.value.code
+
+    assert left() == 0
+    page = data.parent / "run/report.html"
+    assert page.is_file()
+
+    def missing(*_: object, **__: object) -> None:
+        raise MissingExtra("the report", "jinja2", "report")
+
+    monkeypatch.setattr(page_module, "require", missing)
+    capsys.readouterr()
+    assert left() == 2
+    said = capsys.readouterr()
+    assert "no report: " in said.err
+    assert "jinja2" in said.err
+    assert "theirs" in said.out, "the figures are there"
+    assert not page.exists()
+    assert left("--no-report") == 0

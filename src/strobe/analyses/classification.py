@@ -111,6 +111,12 @@ def score(
     whole_plan = prepared.plan
     frames = len(whole_plan.view.frames)
     expect(len(predictions.label) == frames, "predictions", f"one per frame ({frames})", len(predictions.label))
+    width, n_classes = int(predictions.label.max(initial=-1)) + 1, len(dataset.info.label_space)
+    if predictions.scores is not None:
+        expect(
+            predictions.scores.shape[1] == n_classes, "predictions", f"{n_classes} scores", predictions.scores.shape[1]
+        )
+    expect(width <= n_classes, "predictions", f"classes below {n_classes}", width - 1)
     seen = predictions.scored[whole_plan.frame]
     scored = np.logical_and.reduceat(seen, whole_plan.start)
     unscored = int((~scored).sum())

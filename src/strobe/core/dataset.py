@@ -295,6 +295,10 @@ class Dataset:
 
     def frames_digest(self) -> str:
         """Changes exactly when the frames' identity or pixels do: what cached predictions depend on."""
+        return self._frames_digest
+
+    @cached_property
+    def _frames_digest(self) -> str:
         hasher = hashlib.sha256()
         for line in _lines(self.frame_ids(), self.frames.sha256) + self._how_read():
             hasher.update(line.encode())
@@ -309,6 +313,10 @@ class Dataset:
 
     def digest(self) -> str:
         """Changes exactly when content does: not with file order, encoding, compression or where the folder lies."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         info = self.info
         whole = {name: getattr(info, name) for name in DatasetInfo.__slots__ if name not in ("label_space", "combine")}
         whole["label_space"] = [info.label_space.name, info.label_space.digest]

@@ -74,7 +74,7 @@ def task_of_file(path: Path) -> Task:
 def _is_coco(data: object) -> bool:
     """COCO results are a list, or lie in one beside images and categories; a classifier's file maps frames."""
     if not isinstance(data, dict):
-        return isinstance(data, list) and all(isinstance(row, dict) for row in data[:1])
+        return isinstance(data, list) and (not data or any(isinstance(row, dict) for row in data))
     return any(isinstance(data.get(key), list) for key in ("annotations", "predictions")) or (
         isinstance(data.get("images"), list) and isinstance(data.get("categories"), list)
     )

@@ -19,7 +19,7 @@ from strobe.core.files import cannot_write, make_folder, read_json, settle, swap
 from strobe.core.late import installed_version
 from strobe.core.tasks import Task
 from strobe.runs.brought import brought_files, read_brought
-from strobe.runs.frames import FrameNames, keep_frames
+from strobe.runs.frames import FRAMES, FrameNames, keep_frames
 from strobe.runs.shards import ModelShards, facts_of, shard_models
 
 __all__ = ["SCHEMA", "Held", "Incomplete", "Run", "versions"]
@@ -214,7 +214,8 @@ class Run:
                 yield
             finally:
                 if is_new and not any(path for place in _HELD for path in self.path.glob(place)):
-                    shutil.rmtree(folder, ignore_errors=True)
+                    for made in (folder, self.path / FRAMES):
+                        shutil.rmtree(made, ignore_errors=True)
                     (self.path / "run.json").unlink(missing_ok=True)
                     if no_folder:
                         with suppress(OSError):  # not empty: something else came of it

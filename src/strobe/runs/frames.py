@@ -5,6 +5,7 @@
 So a dataset that grew, or of which frames were replaced, is still the run's: answers to frames that stayed are used.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from strobe.core.dataset import Dataset
+from strobe.core.tables import recipe_of
 from strobe.runs.columns import Rows, read_table, write_table
 
-__all__ = ["FrameNames", "keep_frames"]
+__all__ = ["FRAMES", "FrameNames", "keep_frames"]
 
-_FOLDER = "frames"
+FRAMES = "frames"
 _DIGITS = 16
 """Digits of a frame's SHA-256 that are kept: enough to see that it was replaced."""
 
@@ -37,7 +39,7 @@ class FrameNames:
     def _earlier(self, run: Path, pixels: Sequence[str]) -> Mapping[str, frozenset[str]]:
         """The ids that still mean what they meant, for every earlier state of the dataset in this run."""
         now, found = set(zip(self.ids, pixels, strict=True)), {}
-        for path in sorted((run / _FOLDER).glob("*.parquet")):
+        for path in sorted((run / FRAMES).glob("*.parquet")):
             if path.stem != self.digest:
                 table = read_table(path, hint="remove it")
                 held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
@@ -52,13 +54,19 @@ class FrameNames:
 
 
 def pixels_of(dataset: Dataset) -> list[str]:
-    """What tells each frame's pixels from others'."""
-    return [str(sha)[:_DIGITS] for sha in dataset.frames.sha256]
+    """What tells what a model sees of each frame from what it sees of others: the file, and how it is read."""
+    table = dataset.frames
+    marks = zip(table.sha256.tolist(), table.as_input.tolist(), table.recipe.tolist(), strict=True)
+    return [
+        sha[:_DIGITS]
+        + (f" {int(as_input)} {json.dumps(recipe_of(recipe), sort_keys=True)}" if as_input or recipe else "")
+        for sha, as_input, recipe in marks
+    ]
 
 
 def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
     """Remember the dataset's frames as they are now, in `folder`, where the run does not know them yet."""
     name = f"{dataset.frames_digest()}.parquet"
-    if not (run / _FOLDER / name).is_file():
+    if not (run / FRAMES / name).is_file():
         columns = {"frame_id": pa.array(dataset.frame_ids()), "pixels": pa.array(pixels_of(dataset))}
-        write_table(folder / _FOLDER / name, columns, {"schema": "1"})
+        write_table(folder / FRAMES / name, columns, {"schema": "1"})

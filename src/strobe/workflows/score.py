@@ -1,7 +1,7 @@
 """From predictions to figures: score every model of a run, compare them, fit the trend, write what was found."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -10,7 +10,6 @@ from strobe.analyses.classification import ClassificationScore, Prepared, ScoreO
 from strobe.analyses.comparison import compare
 from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.detection import score as score_boxes
-from strobe.analyses.model_results import DetectionResult
 from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.results import Results, Settings, dataset_facts
 from strobe.analyses.review_impact import ReviewStages, impact
@@ -22,7 +21,7 @@ from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import write_json
-from strobe.core.ports import Progress, Silent
+from strobe.core.ports import Progress
 from strobe.core.protocol import review_views
 from strobe.core.tasks import Task
 from strobe.datasets import folder as dataset_folder
@@ -34,7 +33,16 @@ from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.model_facts import Ceilings, Types, known_types, read_types
 from strobe.workflows.opening import Opened
 
-__all__ = ["ScoreRequest", "Scored", "check_request", "is_run_folder", "score_dataset", "score_run", "score_staged"]
+__all__ = [
+    "SCORERS",
+    "ScoreRequest",
+    "Scored",
+    "check_request",
+    "is_run_folder",
+    "score_dataset",
+    "score_run",
+    "score_staged",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +150,11 @@ def score_staged(
         raise StrobeError(f"{printable(run.path)} holds no predictions yet; run strobe predict or eval first")
     types, remembered = known_types(run, request.types)
     loading = _Loading(skip_incomplete=skip_incomplete)
-    held = {task: [model for model in models if model.task is task] for task in Task}
-    results = _results(opened, held[Task.CLASSIFICATION], types, loading, request, progress)
-    detectors = _detectors(overall(opened.dataset), held[Task.DETECTION], loading, request, progress)
-    results = replace(results, models={**results.models, **detectors})
+    job = _Job(opened=opened, types=types, loading=loading, request=request, progress=progress)
+    results = Results(dataset=dataset_facts(opened.dataset, k=None), settings=request.settings(), models={})
+    for task, scorer in SCORERS.items():
+        held = [model for model in models if model.task is task]
+        results = scorer(job, held, results) if held else results
     if not results.models:
         raise StrobeError(loading.left_out[0])
     write_json(stage / "results.json", encode(results))
@@ -179,24 +188,30 @@ class _Loading:
             yield model, loaded
 
 
-def _results(
-    opened: Opened,
-    models: Sequence[Held],
-    types: Types,
-    loading: _Loading,
-    request: ScoreRequest,
-    progress: Progress,
-) -> Results:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What every scorer needs to know."""
+
+    opened: Opened
+    types: Types
+    loading: _Loading
+    request: ScoreRequest
+    progress: Progress
+
+
+def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> Results:
+    """The results with every classifier's score, what they say together, their comparison and the trend."""
     scores: list[ClassificationScore] = []
-    dataset, options, whole = opened.dataset, request.options, overall(opened.dataset)
+    dataset, options, whole = job.opened.dataset, job.request.options, overall(job.opened.dataset)
     ceilings, variants = Ceilings(whole), ByVariant(dataset, options)
     prepared = Prepared(whole, options)
     pool = OffsetPool(prepared.plan)
-    stages = _review_stages(opened.candidates, request) if request.compare_review else None
-    with (progress if models else Silent()).task("scoring", len(models)) as advance:
-        for model, answers in loading.each(models):
+    stages = _review_stages(job.opened.candidates, job.request) if job.request.compare_review else None
+    with job.progress.task("scoring", len(models)) as advance:
+        for model, answers in job.loading.each(models):
             predictions, said = cast(ClassAnswers, answers), model.facts
-            model_type, standard = types.get(model.name, (said.get("model_type"), bool(said.get("standard", False))))
+            known = (said.get("model_type"), bool(said.get("standard", False)))
+            model_type, standard = job.types.get(model.name, known)
             one = score(whole, predictions, prepared=prepared, pool=pool, model_type=model_type, standard=standard)
             one = variants.add(replace(one, ceiling=ceilings.of(said)), predictions, weights=said.get("weights"))
             if stages is not None:
@@ -204,14 +219,13 @@ def _results(
                 one = replace(one, review_impact=found)
             scores.append(one)
             advance(1)
-    facts, settings = dataset_facts(dataset, k=prepared.plan.k if scores else None), request.settings()
     if not scores:
-        return Results(dataset=facts, settings=settings, models={})
+        return results
     return variants.into(
-        Results(
-            dataset=facts,
-            settings=settings,
-            models={one.model: one for one in scores},
+        replace(
+            results,
+            dataset=dataset_facts(dataset, k=prepared.plan.k),
+            models={**results.models, **{one.model: one for one in scores}},
             offset_error_all_models=pool.estimates(),
             comparison=compare(whole, scores, seed=options.seed, replicates=options.draws),
             trend=fit(whole, scores, seed=options.seed, replicates=options.draws),
@@ -219,18 +233,25 @@ def _results(
     )
 
 
-def _detectors(
-    dataset: Dataset, models: Sequence[Held], loading: _Loading, request: ScoreRequest, progress: Progress
-) -> dict[str, DetectionResult]:
-    """Every detector's score by name, one in memory at a time; k, interval and seed are those of the whole request."""
-    whole = request.options
-    options = replace(request.detection, k=whole.k, interval=whole.interval, seed=whole.seed, bootstrap=whole.bootstrap)
-    found = {}
-    with (progress if models else Silent()).task("scoring detectors", None) as advance:
-        for model, boxes in loading.each(models):
+def _score_detectors(job: _Job, models: Sequence[Held], results: Results) -> Results:
+    """The results with every detector's score; k, interval and seed are those of the whole request."""
+    whole, dataset = job.request.options, overall(job.opened.dataset)
+    options = replace(
+        job.request.detection, k=whole.k, interval=whole.interval, seed=whole.seed, bootstrap=whole.bootstrap
+    )
+    found = dict(results.models)
+    with job.progress.task("scoring detectors", None) as advance:
+        for model, boxes in job.loading.each(models):
             found[model.name] = score_boxes(dataset, cast(BoxAnswers, boxes), model=model.name, options=options)
             advance(1)
-    return found
+    return replace(results, models=found)
+
+
+SCORERS: Mapping[Task, Callable[[_Job, Sequence[Held], Results], Results]] = {
+    Task.CLASSIFICATION: _score_classifiers,
+    Task.DETECTION: _score_detectors,
+}
+"""How the models of each task come into the results, one in memory at a time."""
 
 
 def _review_stages(candidates: Dataset, request: ScoreRequest) -> ReviewStages:

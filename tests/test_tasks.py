@@ -1,0 +1,32 @@
+"""What differs by task stands in one small table per ring: each knows every task, and nothing else compares tasks."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from strobe.core.answers import ANSWERS
+from strobe.core.tasks import Task
+from strobe.predict.forward import FORWARDS
+from strobe.runs.columns import BROUGHT, SHARDS
+from strobe.workflows.bring import READERS
+from strobe.workflows.score import SCORERS
+
+SRC = Path(__file__).parents[1] / "src" / "strobe"
+
+
+@pytest.mark.parametrize("table", [ANSWERS, FORWARDS, SHARDS, BROUGHT, READERS, SCORERS])
+def test_every_table_knows_every_task(table):
+    assert set(table) == set(Task)
+
+
+@pytest.mark.parametrize("room", ["core", "metrics", "predict", "runs", "workflows", "datasets", "cli"])
+def test_no_task_is_compared_by_hand(room):
+    pattern = re.compile(r"""task\b.{0,3}(==|!=)|["'](classification|detection)["'] (==|!=)""")
+    found = [
+        f"{path.relative_to(SRC)}:{number}: {line.strip()}"
+        for path in sorted((SRC / room).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if pattern.search(line)
+    ]
+    assert found == []
