@@ -131,7 +131,7 @@ def test_keys_of_newer_writers_are_passed_over_and_younger_keys_may_be_absent(re
             lambda r: r["models"]["m0"]["curve"][3].update(acc=1),
             r"models\.m0\.curve\[3\]\.acc: expected an object, got 1",
         ),
-        (lambda r: r["models"]["m0"]["drop"].pop("n"), r"models\.m0\.drop\.n: expected this key"),
+        (lambda r: r["models"]["m0"]["drop"].pop("n"), r"models\.m0\.drop: expected the key n, got"),
         (
             lambda r: r["models"]["m0"].update(task="taste"),
             r"models\.m0\.task: expected classification or detection, got",

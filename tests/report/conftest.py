@@ -1,6 +1,8 @@
 """A small made-up dataset with pictures, three made-up models, and their results by the project's own score."""
 
 import io
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,11 @@ from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.trend import fit
 from strobe.core.answers import BoxAnswers, ClassAnswers
-from strobe.core.codec import encode
 from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 K = 5
 CLASSES = ("ball", "crate", "kite", "lizard & <b>snake</b>")
@@ -176,32 +179,30 @@ def make_detections(dataset: Dataset, *, seed: int = 7) -> dict[str, BoxAnswers]
     return out
 
 
-def score_detectors(dataset: Dataset, detections: dict[str, BoxAnswers]) -> dict[str, Any]:
+def score_detectors(dataset: Dataset, detections: dict[str, BoxAnswers]) -> Results:
     """results.json of these detectors, by the project's own score."""
     options = DetectionOptions(replicates=100)
     models = {name: detection_score(dataset, found, model=name, options=options) for name, found in detections.items()}
-    return encode(Results(dataset=dataset_facts(dataset), models=models))
+    return Results(dataset=dataset_facts(dataset), models=models)
 
 
-def score_all(dataset: Dataset, predictions: dict[str, ClassAnswers]) -> dict[str, Any]:
+def score_all(dataset: Dataset, predictions: dict[str, ClassAnswers]) -> Results:
     """results.json of these predictions, by the project's own score; few draws, since only the look matters here."""
     options = ScoreOptions(replicates=200, control_seeds=20)
     prepared = Prepared(dataset, options)
     pool = OffsetPool(prepared.plan)
     scores = [score(dataset, one, prepared=prepared, pool=pool, standard=True) for one in predictions.values()]
-    return encode(
-        Results(
-            dataset=dataset_facts(dataset),
-            models={one.model: one for one in scores},
-            offset_error_all_models=pool.estimates(),
-            comparison=compare(dataset, scores, replicates=200),
-            trend=fit(dataset, scores, replicates=200),
-        )
+    return Results(
+        dataset=dataset_facts(dataset),
+        models={one.model: one for one in scores},
+        offset_error_all_models=pool.estimates(),
+        comparison=compare(dataset, scores, replicates=200),
+        trend=fit(dataset, scores, replicates=200),
     )
 
 
 @pytest.fixture(scope="session")
-def painted() -> tuple[Dataset, dict[str, ClassAnswers], dict[str, Any], PaintedSource]:
+def painted() -> tuple[Dataset, dict[str, ClassAnswers], Results, PaintedSource]:
     dataset = make_dataset()
     predictions = make_predictions(dataset)
     return dataset, predictions, score_all(dataset, predictions), PaintedSource(dataset)
@@ -213,7 +214,7 @@ def make_results() -> Any:
 
 
 @pytest.fixture(scope="session")
-def boxed() -> tuple[Dataset, dict[str, BoxAnswers], dict[str, Any], PaintedSource]:
+def boxed() -> tuple[Dataset, dict[str, BoxAnswers], Results, PaintedSource]:
     dataset = make_detection_dataset()
     detections = make_detections(dataset)
     return dataset, detections, score_detectors(dataset, detections), PaintedSource(dataset)

@@ -1,11 +1,14 @@
 """The report in a real browser: silent, offline, filters that filter, filmstrips that play, tables that sort."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_results import scored
 
 from strobe.core.answers import ClassAnswers
+from strobe.core.estimate import Missing
 from strobe.report.page import write_report
 
 pytestmark = pytest.mark.browser
@@ -249,7 +252,7 @@ def test_a_gallery_without_flickers_opens_with_sets(browser_page, painted, tmp_p
     truth = np.zeros(len(dataset.frames), dtype=int)
     truth[dataset.labels.frame] = dataset.labels.label
     models = {"m": ClassAnswers.from_labels("m", np.where(truth < 2, truth, 0))}
-    found = {**results, "models": {"m": {"task": "classification"}}, "comparison": [], "trend": {"reason": "none"}}
+    found = replace(results, models={"m": scored()}, comparison=(), trend=Missing("none"))
     page, log = browser_page
     page.goto(write_report(tmp_path, found, dataset, models, source).as_uri())
     assert page.locator("#viewer").is_visible()

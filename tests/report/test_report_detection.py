@@ -13,6 +13,7 @@ from strobe.core.errors import InvalidValue
 from strobe.core.records import Detections
 from strobe.report.page import write_report
 from strobe.report.tables import TABLES
+from strobe.report.view import View
 
 
 @pytest.fixture(scope="module")
@@ -24,17 +25,17 @@ def judges(boxed):
 def test_worst_frames_and_counts_are_those_of_the_score(boxed, judges):
     dataset, _, results, _ = boxed
     for name, judge in judges.items():
-        model = results["models"][name]
-        assert int((judge.status == "breaks").sum()) == model["errors"]["failing"]
-        for row, chosen in enumerate(model["chosen_frames"]):
+        model = results.models[name]
+        assert int((judge.status == "breaks").sum()) == model.errors.failing
+        for row, chosen in enumerate(model.chosen_frames):
             view = judge.view(row)
-            assert chosen["set"] == dataset.sets.set_id[row]
+            assert chosen.set == dataset.sets.set_id[row]
             place = dataset.sets.frame[dataset.sets.set == row]
             anchor = int(np.flatnonzero(dataset.sets.is_anchor[dataset.sets.set == row])[0])
-            assert view.truth[anchor] == pytest.approx(chosen["ap_orig"], abs=1e-8)
+            assert view.truth[anchor] == pytest.approx(chosen.ap_orig, abs=1e-8)
             if view.breaker is not None:
-                assert place[view.breaker] == chosen["frame"]
-                assert view.truth[view.breaker] == pytest.approx(chosen["ap_worst"], abs=1e-8)
+                assert place[view.breaker] == chosen.frame
+                assert view.truth[view.breaker] == pytest.approx(chosen.ap_worst, abs=1e-8)
                 assert not view.right[view.breaker]
 
 
@@ -114,18 +115,19 @@ def test_refusals(boxed, painted):
 
 def test_tables_of_detectors(boxed):
     _, _, results, _ = boxed
-    rows = TABLES["detection"](results)
+    view = View(results=results)
+    rows = TABLES["detection"](view)
     assert [row["model"] for row in rows] == ["sharp-eyed", "near-sighted"]
     for row in rows:
-        model = results["models"][row["model"]]
-        assert row["map_pmk"] == model["map_pmk"]["value"]
-        assert row["localization_pmk"] == model["localization"]["map_pmk"]["value"]
-    assert len(TABLES["detection_curve"](results)) == 2 * 6
-    assert {row["failing"] for row in TABLES["detection_errors"](results)} == {
-        model["errors"]["failing"] for model in results["models"].values()
+        model = results.models[row["model"]]
+        assert row["map_pmk"] == model.map_pmk.value
+        assert row["localization_pmk"] == model.localization.map_pmk.value
+    assert len(TABLES["detection_curve"](view)) == 2 * 6
+    assert {row["failing"] for row in TABLES["detection_errors"](view)} == {
+        model.errors.failing for model in results.models.values()
     }
-    assert TABLES["headline"](results) == []
-    assert {row["ap_orig_n"] for row in TABLES["detection_per_class"](results)} == {3}
+    assert TABLES["headline"](view) == []
+    assert {row["ap_orig_n"] for row in TABLES["detection_per_class"](view)} == {3}
 
 
 @pytest.fixture(scope="module")

@@ -5,65 +5,63 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_results import NONE, detected, figure, results_of, scored, share, smoothed
 
 from strobe.analyses.classification import ScoreOptions
+from strobe.analyses.model_results import ClassAp, ClassScore
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.core.answers import ClassAnswers
-from strobe.core.codec import encode
 from strobe.core.dataset import Hints
-from strobe.report import figures_accuracy, figures_detection, figures_more, figures_review
+from strobe.core.tasks import Task
+from strobe.report import figures_accuracy, figures_classes, figures_review, figures_slices, figures_smoothing
 from strobe.report.drawing import MOST_LINES
 from strobe.report.published import references_for
 from strobe.report.style import SERIES, draw
 from strobe.report.tables import TABLES
-
-
-def model(results, name):
-    return results["models"][name]
+from strobe.report.view import View
 
 
 def test_the_curve_sentence_gives_both_ends(painted):
-    figure = figures_accuracy.curve(painted[2])
-    best = model(painted[2], "steady-net")
-    for value in (best["acc_orig"]["value"], best["acc_pmk"]["value"]):
-        assert f"{100 * value:.1f}\N{NO-BREAK SPACE}%" in figure.sentence
-    assert figure.sentence.startswith("steady-net")
+    found = figure(figures_accuracy.curve, painted[2])
+    best = painted[2].models["steady-net"]
+    for value in (best.acc_orig.value, best.acc_pmk.value):
+        assert f"{100 * value:.1f}\N{NO-BREAK SPACE}%" in found.sentence
+    assert found.sentence.startswith("steady-net")
 
 
 def test_the_class_figure_names_the_class_that_loses_most(painted):
-    figures = figures_accuracy.per_class(painted[2])
-    assert [figure.choice for figure in figures] == ["steady-net", "jitter-net</script>", "quick-net"]
-    for figure in figures:
-        rows = model(painted[2], figure.choice)["per_class"]
-        most = max(row["acc_orig"]["value"] - row["acc_pmk"]["value"] for row in rows)
-        named = [row["name"] for row in rows if row["name"] in figure.sentence]
-        assert any(row["acc_orig"]["value"] - row["acc_pmk"]["value"] == most for row in rows if row["name"] in named)
+    figures = figures_classes.per_class.figures(View(results=painted[2]))
+    assert [one.name for one in figures] == ["per_class_1", "per_class_2", "per_class_3"]
+    assert [one.choice for one in figures] == ["steady-net", "jitter-net</script>", "quick-net"]
+    for one in figures:
+        rows = painted[2].models[one.choice].per_class
+        most = max(row.acc_orig.value - row.acc_pmk.value for row in rows)
+        assert any(row.acc_orig.value - row.acc_pmk.value == most for row in rows if row.name in one.sentence)
 
 
 def test_a_class_too_small_to_rank_is_not_called_the_worst():
-    def row(name, orig, pmk, n):
-        return {
-            "name": name, "small": n < 10,
-            **{key: {"value": value, "n": n} for key, value in (("acc_orig", orig), ("acc_pmk", pmk))},
-            **{key: {"value": value, "n": n} for key, value in (("ap_orig", orig), ("ap_pmk", pmk))},
-        }  # fmt: skip
+    def sentence(task, *rows):
+        made = []
+        for name, orig, pmk, n in rows:
+            both = share(orig, n=n), share(pmk, n=n)
+            keys = ("acc_orig", "acc_pmk") if task is Task.CLASSIFICATION else ("ap_orig", "ap_pmk")
+            record = ClassScore if task is Task.CLASSIFICATION else ClassAp
+            made.append(record(label=name, name=name, drop=NONE, small=n < 10, **dict(zip(keys, both, strict=True))))
+        if task is Task.CLASSIFICATION:
+            return figure(figures_classes.per_class, results_of({"m": scored(per_class=tuple(made))})).sentence
+        return figure(figures_classes.detection_class, results_of({"m": detected(per_class=tuple(made))})).sentence
 
-    def sentence(task, rows):
-        found = {"dataset": {"k": 10}, "models": {"m": {"task": task, "per_class": rows}}}
-        (figure,) = (figures_accuracy if task == "classification" else figures_detection).per_class(found)
-        return figure.sentence
-
-    few, many, steady = row("fox", 1.0, 0.0, 7), row("dog", 0.9, 0.4, 10), row("cat", 0.9, 0.9, 20)
-    for task in ("classification", "detection"):
-        assert "loses most on dog among classes with ten sets or more" in sentence(task, [few, many, steady])
-        assert "loses most on fox: from" in sentence(task, [few])
-        assert "loses most on dog: from" in sentence(task, [many, steady])
-    assert sentence("classification", [few, steady]) == "m loses nothing among classes with ten sets or more."
+    few, many, steady = ("fox", 1.0, 0.0, 7), ("dog", 0.9, 0.4, 10), ("cat", 0.9, 0.9, 20)
+    for task in Task:
+        assert "loses most on dog among classes with ten sets or more" in sentence(task, few, many, steady)
+        assert "loses most on fox: from" in sentence(task, few)
+        assert "loses most on dog: from" in sentence(task, many, steady)
+    assert sentence(Task.CLASSIFICATION, few, steady) == "m loses nothing among classes with ten sets or more."
 
 
 def test_numbers_and_colours_people_read_are_left_as_they_are():
-    def paint(figure, is_narrow):
-        axes = figure.subplots()
+    def paint(canvas, is_narrow):
+        axes = canvas.subplots()
         axes.plot([0.123456, 0.9], [0.1, 0.2])
         axes.set_yticks([0.1, 0.2], ["0.00886 to < 0.0131", "net-1.23456 #0b62b5 url(#a)"])
 
@@ -76,32 +74,25 @@ def test_numbers_and_colours_people_read_are_left_as_they_are():
         assert not any(re.search(r"\.\d{3}", place) for place in places)
 
 
-def test_smoothing_that_gains_nothing_is_called_so(painted):
-    def rows(*values):
-        methods = (("none", 0), ("centred", 1), ("causal", 0.5))
-        return [
-            {"method": method, "parameter": 1, "delay_frames": delay, "acc_pmk": {"value": value}}
-            for (method, delay), value in zip(methods, values, strict=True)
-        ]
-
-    def sentence(*values):
-        found = {**painted[2], "models": {"m": {**model(painted[2], "steady-net"), "smoothing": rows(*values)}}}
-        return figures_more.smoothing(found).sentence
+def test_smoothing_that_gains_nothing_is_called_so():
+    def sentence(none, centred, causal):
+        rows = smoothed(("none", 0, none), ("centred", 1, centred), ("causal", 0.5, causal))
+        return figure(figures_smoothing.smoothing, results_of({"m": scored(0.9, 0.5, smoothing=rows)})).sentence
 
     assert sentence(0.5, 0.5, 0.4).startswith("m gains nothing")
     assert "to 60.0\N{NO-BREAK SPACE}% at best" in sentence(0.5, 0.6, 0.5)
 
 
 def test_the_offset_sentence_is_the_mean_of_the_outermost(painted):
-    rows = {row["offset"]: row["error"]["value"] for row in model(painted[2], "steady-net")["per_offset"]}
-    text = figures_more.per_offset(painted[2]).sentence
+    rows = {row.offset: row.error.value for row in painted[2].models["steady-net"].per_offset}
+    text = figure(figures_slices.per_offset, painted[2]).sentence
     assert f"{50 * (rows[-5] + rows[5]):.1f}\N{NO-BREAK SPACE}%" in text
 
 
 def test_comparison_counts_the_pairs_that_differ(painted):
-    rows = [row for row in painted[2]["comparison"] if row["metric"] == "acc_pmk"]
-    sure = sum(row["p_holm"] < 0.05 for row in rows)
-    assert figures_more.comparison(painted[2]).sentence.startswith(f"{sure} of {len(rows)} pairs differ")
+    rows = [row for row in painted[2].comparison if row.metric == "acc_pmk"]
+    sure = sum(row.p_holm < 0.05 for row in rows)
+    assert figure(figures_accuracy.comparison, painted[2]).sentence.startswith(f"{sure} of {len(rows)} pairs differ")
 
 
 @pytest.fixture(scope="module")
@@ -120,22 +111,21 @@ def many(painted, make_results):
 
 
 def test_with_many_models_a_line_is_drawn_and_its_slope_said(many):
-    slope = many["trend"]["linear"]["slope"]
-    figure = figures_accuracy.trend(many)
-    assert f"comes with {slope:.2f} points" in figure.sentence
-    assert "2 other models of this run" in figure.drawing.svg
-    assert f"The {MOST_LINES} most robust of 10 models are drawn" in figures_accuracy.curve(many).sentence
-    assert len(figures_accuracy.per_class(many)) == MOST_LINES
-    rows = TABLES["trend"](many)
-    assert [row["model"] for row in rows] == [row["model"] for row in many["trend"]["models"]]
+    found = figure(figures_accuracy.trend, many)
+    assert f"comes with {many.trend.linear.slope:.2f} points" in found.sentence
+    assert "2 other models of this run" in found.drawing.svg
+    assert f"The {MOST_LINES} most robust of 10 models are drawn" in figure(figures_accuracy.curve, many).sentence
+    assert len(figures_classes.per_class.figures(View(results=many))) == MOST_LINES
+    rows = TABLES["trend"](View(results=many))
+    assert [row["model"] for row in rows] == [row.model for row in many.trend.models]
     assert all(row["linear"] is not None and row["in_fit"] for row in rows)
 
 
 def test_the_line_passes_where_the_fit_says(many):
-    fit = many["trend"]["linear"]
-    for row in many["trend"]["models"]:
-        line = figures_accuracy._fit_at(fit, row["acc_orig"]["value"])
-        assert line * 100 == pytest.approx(fit["intercept"] + fit["slope"] * 100 * row["acc_orig"]["value"])
+    fit = many.trend.linear
+    for row in many.trend.models:
+        line = figures_accuracy._fit_at(fit, row.acc_orig.value)
+        assert line * 100 == pytest.approx(fit.intercept + fit.slope * 100 * row.acc_orig.value)
 
 
 def test_hints_and_review_are_drawn_from_real_analyses(painted, make_results):
@@ -146,27 +136,28 @@ def test_hints_and_review_are_drawn_from_real_analyses(painted, make_results):
     hinted = replace(dataset, hints=Hints(**columns, duplicate=np.zeros(n, dtype=bool)))
     name, one = "quick-net", predictions["quick-net"]
     results = make_results(hinted, {name: one})
-    figure = figures_more.by_hint(results)
-    assert figure.drawing is not None
-    assert re.search(r"by (blur|motion|exposure|cut), with overlapping intervals, the error", figure.sentence)
-    first, *_, last = results["models"][name]["by_hint"]["blur"]
-    first["error"] |= {"value": 0.01, "low": 0.0, "high": 0.02}
-    last["error"] |= {"value": 0.99, "low": 0.98, "high": 1.0}
-    assert "blur matters most: the error runs from 1.0" in figures_more.by_hint(results).sentence
-    assert len(TABLES["by_hint"](results)) == 16
+    found = figure(figures_slices.by_hint, results)
+    assert found.drawing is not None
+    assert re.search(r"by (blur|motion|exposure|cut), with overlapping intervals, the error", found.sentence)
+    model = results.models[name]
+    first, *rest, last = model.by_hint["blur"]
+    apart = (replace(first, error=share(0.01, 0.0, 0.02)), *rest, replace(last, error=share(0.99, 0.98, 1.0)))
+    clear = replace(results, models={name: replace(model, by_hint={**model.by_hint, "blur": apart})})
+    assert "blur matters most: the error runs from 1.0" in figure(figures_slices.by_hint, clear).sentence
+    assert len(TABLES["by_hint"](View(results=results))) == 16
 
     anchors = dataset.keep_rows(dataset.sets.set < 20)
     members = anchors.keep_rows((np.abs(anchors.sets.distance) <= 3) | anchors.sets.is_anchor)
     stages = ReviewStages.of(dataset, anchors, members, options=ScoreOptions(replicates=100))
-    results["models"][name]["review_impact"] = encode(impact(stages, one, replicates=100))
-    change = figures_review.review_impact(results)
-    found = results["models"][name]["review_impact"]
-    for stage in ("A", "B", "C"):
-        assert f"{100 * found[stage]['drop']['value']:.1f}\N{NO-BREAK SPACE}points" in change.sentence
-    assert change.drawing is not None
-    assert figures_review.review_offsets(results).drawing is not None
-    assert [row["stage"] for row in TABLES["review_impact"](results)] == ["A", "B", "C"]
-    assert {row["offset"] for row in TABLES["review_impact_offsets"](results)} == set(range(-5, 6))
+    changed = impact(stages, one, replicates=100)
+    view = View(results=replace(results, models={name: replace(model, review_impact=changed)}))
+    drawn = figure(figures_review.review_impact, view)
+    for stage in (changed.a, changed.b, changed.c):
+        assert f"{100 * stage.drop.value:.1f}\N{NO-BREAK SPACE}points" in drawn.sentence
+    assert drawn.drawing is not None
+    assert figure(figures_review.review_offsets, view).drawing is not None
+    assert [row["stage"] for row in TABLES["review_impact"](view)] == ["A", "B", "C"]
+    assert {row["offset"] for row in TABLES["review_impact_offsets"](view)} == set(range(-5, 6))
 
 
 def test_papers_points_are_never_of_another_dataset_without_saying_so():
@@ -182,8 +173,8 @@ def test_papers_points_are_never_of_another_dataset_without_saying_so():
 
 
 def test_a_drawing_carries_theme_colours_in_the_page_and_plain_ones_in_the_file():
-    def paint(figure, is_narrow):
-        axes = figure.subplots()
+    def paint(canvas, is_narrow):
+        axes = canvas.subplots()
         axes.plot([0, 1], [0, 1], color=SERIES[0], label="$x_1$ <&>")
         axes.legend()
 

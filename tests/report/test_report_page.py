@@ -7,11 +7,14 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from made_results import detected, scored
 
 from strobe.core.answers import ClassAnswers
 from strobe.core.errors import CannotWrite, InvalidValue, StrobeError
+from strobe.core.estimate import Missing
+from strobe.core.tasks import Task
 from strobe.report.gallery import as_script
-from strobe.report.page import _OURS, ReportOptions, write_report
+from strobe.report.page import QUESTIONS, TASKS, ReportOptions, write_report
 
 
 class Page(HTMLParser):
@@ -62,10 +65,8 @@ class Page(HTMLParser):
 def lean(painted):
     """Results without what figures are drawn from: enough for the gallery, and quick."""
     results = painted[2]
-    models = {
-        name: {"task": "classification", "mean_frame": one["mean_frame"]} for name, one in results["models"].items()
-    }
-    return {**results, "models": models, "comparison": [], "trend": {"reason": "lean"}}
+    models = {name: scored(mean_frame=one.mean_frame) for name, one in results.models.items()}
+    return replace(results, models=models, comparison=(), trend=Missing("lean"))
 
 
 @pytest.fixture(scope="module")
@@ -134,18 +135,16 @@ def test_what_an_earlier_report_left_is_taken_away_and_nothing_else(written, lea
     write_report(copy, lean, painted[0], {}, None)
     assert [path.name for path in (copy / "figures").iterdir()] == ["mine.svg"]
     every = {path.stem for path in (run / "figures").iterdir()}
-    assert all(_OURS.fullmatch(name) for name in every)
+    assert all(any(one.owns(name) for one in QUESTIONS) for name in every)
+    assert not any(one.owns(name) for one in QUESTIONS for name in ("mine", "curve_mine", "detection_"))
 
 
 def test_headline_numbers_are_on_the_page(written, painted):
     _, text = written
     words = " ".join("".join(Page(text).text).split())
-    for model in painted[2]["models"].values():
-        for key in ("acc_orig", "acc_pmk", "drop"):
-            assert (
-                f"{100 * model[key]['value']:.1f}{100 * model[key]['low']:.1f} – {100 * model[key]['high']:.1f}"
-                in words
-            )
+    for model in painted[2].models.values():
+        for one in model.headline:
+            assert f"{100 * one.value:.1f}{100 * one.low:.1f} – {100 * one.high:.1f}" in words
 
 
 def test_the_same_input_gives_the_same_page(written, painted, tmp_path):
@@ -209,20 +208,14 @@ def test_unreadable_frames_are_counted_and_do_not_sink_the_page(lean, painted, t
     assert re.search(r"\d+ frames could not be read; the first: frame \d+ is torn &lt;here&gt;", text)
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"models": {}},
-        {"models": {"m": {"task": "classification"}}},
-        {"models": {"m": {"task": "classification", "acc_orig": None, "curve": None, "per_class": {"reason": "x"}}}},
-    ],
-)
-def test_missing_findings_leave_figures_out_with_a_sentence(broken, painted, tmp_path):
+@pytest.mark.parametrize(("models", "left_out"), [({}, 12), ({"m": scored()}, 12), ({"m": detected()}, 5)])
+def test_missing_findings_leave_figures_out_with_a_sentence(models, left_out, painted, tmp_path):
     dataset, _, results, _ = painted
-    text = write_report(tmp_path, {**results, **broken, "comparison": []}, dataset, {}, None).read_text("utf-8")
+    nothing = replace(results, models=models, comparison=(), offset_error_all_models=())
+    text = write_report(tmp_path, nothing, dataset, {}, None).read_text("utf-8")
     assert "Nothing was scored." in text
     assert not list((tmp_path / "figures").glob("*"))
-    assert text.count("<li>") >= 12
+    assert text.count("<li>") >= left_out
     assert "Left out, for want of data" in text
 
 
@@ -238,7 +231,7 @@ def test_labels_only_and_one_model(painted, tmp_path, make_results):
 
 def test_a_smaller_k_hides_what_lies_beyond(lean, painted, tmp_path):
     dataset, predictions, _, _ = painted
-    small = {**lean, "dataset": {**lean["dataset"], "k": 2}}
+    small = replace(lean, dataset=replace(lean.dataset, k=2))
     text = write_report(tmp_path, small, dataset, predictions, None).read_text(encoding="utf-8")
     data = json.loads(Page(text).scripts["application/json"])
     assert max(abs(frame["d"]) for one in data["sets"] for frame in one["f"]) == 2
@@ -268,3 +261,10 @@ def test_bad_options_and_places_are_one_line(lean, painted, tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(CannotWrite, match=r"not a folder|in the way"):
         write_report(tmp_path / "file" / "run", lean, dataset, predictions, None)
+
+
+def test_every_task_has_its_part_of_the_page_and_every_figure_one_name():
+    assert set(TASKS) == set(Task)
+    names = [one.name for one in QUESTIONS]
+    assert len(set(names)) == len(names)
+    assert not [(one.name, name) for one in QUESTIONS for name in names if one.owns(name) and one.name != name]

@@ -5,23 +5,22 @@ import io
 import math
 
 import pytest
+from made_results import detected, results_of, scored, share, view_of
 
+from strobe.analyses.model_results import Bounds, Impact, Stage, Unscored
 from strobe.report.tables import TABLES, as_csv, write_tables
 from strobe.report.terminal import headline_lines, print_headline
+from strobe.report.view import View
 
 
 def test_headline_rows_carry_value_interval_n_and_count(painted):
     _, _, results, _ = painted
-    rows = TABLES["headline"](results)
-    assert len(rows) == len(results["models"])
+    rows = TABLES["headline"](View(results=results))
+    assert len(rows) == len(results.models)
     for row in rows:
-        found = results["models"][row["model"]]["acc_pmk"]
-        assert (row["acc_pmk"], row["acc_pmk_low"], row["acc_pmk_high"]) == (
-            found["value"],
-            found["low"],
-            found["high"],
-        )
-        assert (row["acc_pmk_n"], row["acc_pmk_count"]) == (found["n"], found["count"])
+        found = results.models[row["model"]].acc_pmk
+        assert (row["acc_pmk"], row["acc_pmk_low"], row["acc_pmk_high"]) == (found.value, found.low, found.high)
+        assert (row["acc_pmk_n"], row["acc_pmk_count"]) == (found.n, found.count)
     values = [row["acc_pmk"] for row in rows]
     assert values == sorted(values, reverse=True)
 
@@ -35,7 +34,7 @@ def test_every_written_table_reads_back_with_as_many_rows(painted, tmp_path):
     for path in paths:
         with path.open(newline="", encoding="utf-8") as file:
             back = list(csv.DictReader(file))
-        rows = TABLES[path.stem](results)
+        rows = TABLES[path.stem](View(results=results))
         assert len(back) == len(rows)
         for text, row in zip(back, rows, strict=True):
             for column, value in row.items():
@@ -49,12 +48,12 @@ def test_a_name_that_is_a_formula_is_defused_and_missing_is_empty():
     assert back == [["model", "acc"], ["'=HYPERLINK(1)", ""], ["'+1", "0.25"]]
 
 
-@pytest.mark.parametrize("broken", [{}, {"models": {}}, {"models": {"m": {"task": "classification"}}}])
-def test_tables_of_nothing_are_empty_or_rows_of_blanks(broken, tmp_path):
+@pytest.mark.parametrize("models", [{}, {"m": scored()}, {"m": detected()}])
+def test_tables_of_nothing_are_empty_or_rows_of_blanks(models, tmp_path):
     for make in TABLES.values():
-        for row in make(broken):
+        for row in make(view_of(models)):
             assert row["model"] == "m"
-    write_tables(tmp_path, broken)
+    write_tables(tmp_path, results_of(models))
 
 
 def test_piped_table_is_plain_aligned_and_unwrapped(painted):
@@ -66,23 +65,16 @@ def test_piped_table_is_plain_aligned_and_unwrapped(painted):
     lines = text.splitlines()
     assert lines[0] == "painted-clips: classification"
     assert lines[1].split() == ["model", "acc_orig", "acc_pm-5", "drop", "flip", "rate"]
-    for name in results["models"]:
+    for name, model in results.models.items():
         line = next(line for line in lines if line.startswith(name))
-        found = results["models"][name]["acc_pmk"]
-        assert f"{100 * found['value']:.1f} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]" in line
+        found = model.acc_pmk
+        assert f"{100 * found.value:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}]" in line
 
 
 def test_terminal_table_strips_control_characters_and_shows_unscored():
-    data = {"value": 0.5, "low": 0.4, "high": 0.6}
-    results = {
-        "dataset": {"name": "d\x1b[31m", "k": 10, "n_sets": 8, "n_videos": 8},
-        "models": {
-            "m\x1b[2J[bold]": {
-                "task": "classification", "acc_orig": data, "acc_pmk": data, "drop": data,
-                "unscored": {"sets": 3, "frames": 9}, "bounds": {"acc_orig": [0.2, 0.8], "acc_pmk": [0.25, 0.75]},
-            }
-        },
-    }  # fmt: skip
+    bounds = Bounds(acc_orig=(0.2, 0.8), acc_pmk=(0.25, 0.75))
+    model = scored(0.5, 0.5, unscored=Unscored(frames=9, sets=3), bounds=bounds)
+    results = results_of({"m\x1b[2J[bold]": model}, name="d\x1b[31m", k=10)
     out = io.StringIO()
     print_headline(results, out)
     assert "\x1b" not in out.getvalue()
@@ -94,10 +86,13 @@ def test_terminal_table_strips_control_characters_and_shows_unscored():
 
 
 def test_what_review_changed_is_said_below_the_table():
-    drop, less, gap = ({"value": value, "low": value - 0.1, "high": value + 0.1} for value in (0.5, 0.3, 0.2))
-    plain = {"task": "classification", "acc_orig": None, "acc_pmk": None, "drop": less}
-    impact = {"A": {"drop": drop}, "B": {"drop": drop}, "C": {"drop": less}, "drop_difference": gap}
-    ((*_, notes),) = headline_lines({"models": {"m": {**plain, "review_impact": impact}, "n": plain}})
+    drop, less, gap = (share(value, value - 0.1, value + 0.1) for value in (0.5, 0.3, 0.2))
+    a, c = (
+        Stage(what="", acc_orig=drop, acc_pmk=drop, drop=one, per_offset=(), unscored=Unscored(frames=0, sets=0))
+        for one in (drop, less)
+    )
+    changed = scored(review_impact=Impact(a=a, b=a, c=c, drop_difference=gap))
+    ((*_, notes),) = headline_lines(results_of({"m": changed, "n": scored()}))
     assert notes[-1] == (
         "m: drop 50.0 [40.0, 60.0] on all candidates, 30.0 [20.0, 40.0] on what review kept; "
         "difference 20.0 [10.0, 30.0]"

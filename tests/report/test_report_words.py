@@ -7,14 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_results import NONE, curve, figure, results_of, scored, share, smoothed, survival, view_of
 
+from strobe.analyses.comparison import Comparison
 from strobe.analyses.gallery import Classified, choose
+from strobe.analyses.model_results import HintBin, OffsetError, RateSlice, TimeCurve, TimePoint, TypeSlice
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import texts
-from strobe.report import figures_accuracy, figures_more
+from strobe.core.estimate import Missing
+from strobe.report import figures_accuracy, figures_slices, figures_smoothing
 from strobe.report.page import ReportOptions, write_report
 from strobe.report.ranges import bin_names, measure_of
-from strobe.report.story import comparisons, headlines, lead
+from strobe.report.story import classification, comparisons, lead
 from strobe.report.subject import sources
 
 
@@ -28,18 +32,6 @@ def gallery_of(path):
     return json.loads(re.search(r'id="gallery-data">(.*?)</script>', path.read_text("utf-8"), re.DOTALL)[1])
 
 
-def share(value, low=None, high=None, **more):
-    return {"value": value, "low": low, "high": high, **more}
-
-
-def scored(orig, pmk, **more):
-    return {"task": "classification", "acc_orig": share(orig), "acc_pmk": share(pmk), "drop": share(orig - pmk), **more}
-
-
-def results_of(models, **dataset):
-    return {"dataset": {"name": "d", "k": 2, "n_sets": 8, "n_videos": 4, "n_frames": 40, **dataset}, "models": models}
-
-
 @pytest.fixture(scope="module")
 def truth(painted):
     labels = np.zeros(len(painted[0].frames), dtype=int)
@@ -49,15 +41,15 @@ def truth(painted):
 
 def lean(dataset, names, results):
     """Enough of the results for the gallery and the words around it."""
-    models = {name: {"task": "classification", "acc_pmk": share(1 - place / 100)} for place, name in enumerate(names)}
-    return {**results, "models": models, "comparison": [], "trend": {"reason": "lean"}}
+    models = {name: scored(None, 1 - place / 100) for place, name in enumerate(names)}
+    return replace(results, models=models, comparison=(), trend=Missing("lean"))
 
 
 # -- the first sentence -------------------------------------------------------------------------------------------
 
 
 def test_the_first_sentence_counts_anchors_and_not_frames():
-    head, _ = lead(results_of({"m": scored(0.774, 0.604)}, reviewed="none"))
+    head, _ = lead(view_of({"m": scored(0.774, 0.604)}, reviewed="none"))
     assert head == (
         "m gets 77.4\N{NO-BREAK SPACE}% of the anchors right. Ask it about the frames around each, and it holds on "
         "60.4\N{NO-BREAK SPACE}% of the sets."
@@ -66,50 +58,45 @@ def test_the_first_sentence_counts_anchors_and_not_frames():
 
 def test_who_says_that_frames_look_the_same():
     for reviewed, said in (("none", False), ("release", True), ("votes", True)):
-        head, _ = lead(results_of({"m": scored(0.8, 0.6)}, reviewed=reviewed))
+        head, _ = lead(view_of({"m": scored(0.8, 0.6)}, reviewed=reviewed))
         assert ("which look the same" in head) == said
 
 
 def test_a_model_that_is_never_right_is_not_praised():
-    head, lede = lead(results_of({"m": scored(0.0, 0.0)}))
+    head, lede = lead(view_of({"m": scored(0.0, 0.0)}))
     assert head == "m is wrong on every anchor."
     assert "labels and preprocessing" in lede
-    both = results_of({"good": scored(0.5, 0.5), "bad": scored(0.0, 0.0)})
+    both = view_of({"good": scored(0.5, 0.5), "bad": scored(0.0, 0.0)})
     assert lead(both)[0].startswith("good does not flicker here")
-    assert any(note.startswith("bad is wrong on every anchor.") for note in headlines(both)[0]["notes"])
-    assert (
-        lead(results_of({"a": scored(0.0, 0.0), "b": scored(0.0, 0.0)}))[0] == "All 2 models are wrong on every anchor."
-    )
+    assert any(note.startswith("bad is wrong on every anchor.") for note in classification(both).notes)
+    assert lead(view_of({"a": scored(0.0, 0.0), "b": scored(0.0, 0.0)}))[0] == "All 2 models are wrong on every anchor."
 
 
 def test_nothing_runs_from_a_number_to_the_same_number():
-    _, lede = lead(results_of({"a": scored(0.25, 0.25), "b": scored(0.1, 0.1)}))
+    _, lede = lead(view_of({"a": scored(0.25, 0.25), "b": scored(0.1, 0.1)}))
     assert "from" not in lede
     assert "None of them loses an answer within ±2 frames." in lede
-    flat = scored(
-        0.5, 0.5,
-        curve=[{"k": k, "acc": share(0.5)} for k in range(3)],
-        time_curve={"n_sets": 8, "points": [{"ms": ms, "acc": share(0.5)} for ms in (0, 33)]},
-    )  # fmt: skip
-    for figure in (figures_accuracy.curve, figures_accuracy.time_curve):
-        assert "stays at 50.0\N{NO-BREAK SPACE}%" in figure(results_of({"m": flat})).sentence
+    points = tuple(TimePoint(ms, share(0.5)) for ms in (0, 33))
+    flat = scored(0.5, 0.5, curve=curve(0.5, 0.5, 0.5), time_curve=TimeCurve(t_max_ms=33, n_sets=8, points=points))
+    for question in (figures_accuracy.curve, figures_accuracy.time_curve):
+        assert "stays at 50.0\N{NO-BREAK SPACE}%" in figure(question, results_of({"m": flat})).sentence
 
 
 def test_an_axis_that_is_no_time_has_no_frames():
-    curve = [{"k": k, "acc": share(0.5 - k / 10)} for k in range(3)]
-    offsets = [{"offset": k, "error": share(k / 10)} for k in range(3)]
-    found = results_of({"m": scored(0.5, 0.3, curve=curve, per_offset=offsets)}, axis="severity", reviewed="none")
-    (table,) = headlines(found)
-    said = [*lead(found), table["caption"], *(column["title"] for column in table["columns"][:3])]
-    figures = [figures_accuracy.curve(found), figures_more.per_offset(found)]
-    said += [figure.sentence + figure.how + figure.drawing.svg for figure in figures]
+    offsets = tuple(OffsetError(k, share(k / 10)) for k in range(3))
+    model = scored(0.5, 0.3, curve=curve(0.5, 0.4, 0.3), per_offset=offsets)
+    found = view_of({"m": model}, axis="severity", reviewed="none")
+    table = classification(found)
+    said = [*lead(found), table.caption, *(column.title for column in table.columns[:3])]
+    figures = [figure(question, found) for question in (figures_accuracy.curve, figures_slices.per_offset)]
+    said += [one.sentence + one.how + one.drawing.svg for one in figures]
     for text in said:
         assert "frame" not in text.replace("Mean frame", "")
     assert "up to severity 2" in lead(found)[1]
 
 
 def test_photos_are_not_called_videos(painted, tmp_path):
-    assert sources({"n_videos": 3, "n_photos": 3}) == "3 photos"
+    assert sources(3, 3) == "3 photos"
     dataset, predictions, results, _ = painted
     names = [f"{name}.JPG" if place else name for place, name in enumerate(dataset.videos.name)]
     photos = replace(dataset, videos=replace(dataset.videos, name=texts(names)))
@@ -120,10 +107,11 @@ def test_photos_are_not_called_videos(painted, tmp_path):
 def test_nobody_is_said_to_have_reviewed_where_nobody_did(painted, tmp_path):
     dataset, predictions, results, _ = painted
     for reviewed in ("none", "release"):
-        found = {**results, "dataset": {**results["dataset"], "reviewed": reviewed}}
-        smoothing = figures_more.smoothing(found).how
+        found = replace(results, dataset=replace(results.dataset, reviewed=reviewed))
+        smoothing = figure(figures_smoothing.smoothing, found).how
         assert ("reviewers rejected" in smoothing) == (reviewed != "none")
-    found = lean(dataset, predictions, {**results, "dataset": {**results["dataset"], "reviewed": "none"}})
+    found = replace(results, dataset=replace(results.dataset, reviewed="none"))
+    found = lean(dataset, predictions, found)
     said = words_of(write_report(tmp_path, found, dataset, predictions, None))
     assert "people marked" not in said
     assert "nobody has confirmed yet that they look the same" in said
@@ -131,8 +119,8 @@ def test_nobody_is_said_to_have_reviewed_where_nobody_did(painted, tmp_path):
 
 def test_votes_are_not_called_averages():
     def how(*methods):
-        rows = [{"method": m, "delay_frames": d, "acc_pmk": share(0.5)} for d, m in enumerate(("none", *methods))]
-        return figures_more.smoothing(results_of({"m": scored(0.5, 0.5, smoothing=rows)})).how
+        rows = smoothed(*((method, delay, 0.5) for delay, method in enumerate(("none", *methods))))
+        return figure(figures_smoothing.smoothing, results_of({"m": scored(0.5, 0.5, smoothing=rows)})).how
 
     assert how("causal vote").startswith("Votes are counted over neighbouring frames.")
     assert how("causal", "ema").startswith("Probabilities are averaged over neighbouring frames.")
@@ -140,20 +128,16 @@ def test_votes_are_not_called_averages():
 
 
 @pytest.mark.parametrize("is_narrow", [False, True])
-def test_no_line_of_any_model_leaves_its_panel(monkeypatch, is_narrow):
+def test_no_line_of_any_model_leaves_its_panel(is_narrow):
     from matplotlib.figure import Figure
 
-    painters = []
-    monkeypatch.setattr(figures_more, "draw", lambda _, paint, **__: painters.append(paint))
-    rows = {
-        name: [{"method": "none", "delay_frames": 0, "acc_pmk": share(start)},
-               {"method": "centred", "delay_frames": 5, "acc_pmk": share(start + 0.1)}]
+    models = {
+        name: scored(0.9, 0.5, smoothing=smoothed(("none", 0, start), ("centred", 5, start + 0.1)))
         for name, start in (("best", 0.8), ("middle", 0.5), ("worst", 0.1))
-    }  # fmt: skip
-    figures_more.smoothing(results_of({name: scored(0.9, 0.5, smoothing=some) for name, some in rows.items()}))
-    figure = Figure()
-    painters[0](figure, is_narrow)
-    panels = [axes for axes in figure.axes if axes.get_visible()]
+    }
+    canvas = Figure()
+    figures_smoothing.smoothing.answer(view_of(models)).paint(canvas, is_narrow)
+    panels = [axes for axes in canvas.axes if axes.get_visible()]
     assert len(panels) == 3
     for axes in panels:
         low, high = axes.get_ylim()
@@ -194,16 +178,13 @@ def test_models_asked_for_come_first_in_gallery_figures_and_colours(painted, twe
     path = write_report(tmp_path, found, dataset, twelve, None, ReportOptions(show=["m11", "m09"]))
     assert gallery_of(path)["models"] == ["m11", "m09", "m00", "m01", "m02", "m03", "m04", "m05"]
     assert "8 of 12 models: those asked for or your own, then the most robust." in words_of(path)
-    curves = {
-        name: scored(0.5, 0.4, curve=[{"k": 0, "acc": share(0.5)}, {"k": 1, "acc": share(0.4)}]) for name in twelve
-    }
-    shown = {**results_of(curves), "show": ["m11"]}
-    figure = figures_accuracy.curve(shown)
-    assert figure.sentence.startswith("m11 starts at")
-    assert "8 of 12 models are drawn: those asked for or your own" in figure.sentence
-    assert "m07" not in figure.drawing.svg
-    colours = {row["model"]: row["colour"] for row in headlines(shown)[0]["rows"]}
-    assert (colours["m11"], colours["m00"], colours["m07"], colours["m10"]) == (1, 2, 0, 0)
+    shown = view_of({name: scored(0.5, 0.4, curve=curve(0.5, 0.4)) for name in twelve}, show=["m11"])
+    drawn = figure(figures_accuracy.curve, shown)
+    assert drawn.sentence.startswith("m11 starts at")
+    assert "8 of 12 models are drawn: those asked for or your own" in drawn.sentence
+    assert "m07" not in drawn.drawing.svg
+    colours = classification(shown).colours
+    assert (colours["m11"], colours["m00"], "m07" in colours, "m10" in colours) == (1, 2, False, False)
 
 
 def test_sets_lost_at_the_anchor_have_a_place(painted, truth):
@@ -280,67 +261,58 @@ def test_ticks_have_the_digits_their_steps_need():
 
 
 def test_drops_are_points_and_not_per_cent():
-    rows = [
-        {"without": "none", "n_sets": 53, "drop": share(0.17)},
-        {"without": "P", "n_sets": 33, "drop": share(0.121)},
-    ]
+    both = {"acc_orig": NONE, "acc_pmk": NONE}
+    rows = tuple(
+        TypeSlice(without=kind, n_sets=n, drop=share(drop), members_dropped=0, control=None, **both)
+        for kind, n, drop in (("none", 53, 0.17), ("P", 33, 0.121))
+    )
     why = "all observations come from one video; an interval needs at least two"
-    fps = [
-        {"range": "20 to < 27", "n_sets": 13, "drop": share(0.308, reason=why)},
-        {"range": ">= 27", "n_sets": 40, "drop": share(0.125, 0.03, 0.31)},
-    ]
+    fps = (
+        RateSlice(range="20 to < 27", n_sets=13, drop=share(0.308, reason=why), **both),
+        RateSlice(range=">= 27", n_sets=40, drop=share(0.125, 0.03, 0.31), **both),
+    )
     found = results_of({"m": scored(0.5, 0.3, frame_types=rows, by_fps=fps)})
-    types, rates = figures_more.frame_types(found), figures_more.by_fps(found)
+    types, rates = (figure(question, found) for question in (figures_slices.frame_types, figures_slices.by_fps))
     assert "without P frames: 12.1\N{NO-BREAK SPACE}points" in types.sentence
     assert "30.8\N{NO-BREAK SPACE}points at 20 to 27 fps (n = 13)" in rates.sentence
     assert f"No interval at 20 to 27 fps: {why}." in rates.sentence
-    for figure in (types, rates):
-        assert "%" not in figure.sentence
-        assert not re.search(r"\d %</text>", figure.drawing.svg)
+    for one in (types, rates):
+        assert "%" not in one.sentence
+        assert not re.search(r"\d %</text>", one.drawing.svg)
 
 
 def test_frame_axes_have_whole_numbers():
-    curve = [{"k": k, "acc": share(0.5)} for k in range(3)]
-    survival = [{"distance": k, "alive": share(1 - k / 10)} for k in range(3)]
-    smoothing = [
-        {"method": m, "delay_frames": d, "acc_pmk": share(0.5 + d / 10)}
-        for m, d in (("none", 0), ("causal", 0.5), ("centred", 1), ("causal", 1), ("centred", 2))
-    ]
-    data = scored(0.5, 0.3, curve=curve, first_failure={"survival": survival, "n": 4, "events": 1}, smoothing=smoothing)
-    found = results_of({"m": data})
-    for figure in (figures_accuracy.curve, figures_accuracy.first_failure, figures_more.smoothing):
-        for svg in (figure(found).drawing.wide, figure(found).drawing.narrow):
+    delays = (("none", 0), ("causal", 0.5), ("centred", 1), ("causal", 1), ("centred", 2))
+    data = scored(
+        0.5, 0.3, curve=curve(0.5, 0.5, 0.5), first_failure=survival(1.0, 0.9, 0.8, n=4, events=1),
+        smoothing=smoothed(*((method, delay, 0.5 + delay / 10) for method, delay in delays)),
+    )  # fmt: skip
+    for question in (figures_accuracy.curve, figures_accuracy.first_failure, figures_smoothing.smoothing):
+        drawing = figure(question, results_of({"m": data})).drawing
+        for svg in (drawing.wide, drawing.narrow):
             x = re.findall(r">([\d.]+)</text>", svg)
             assert {"0", "1", "2"} <= set(x)
             assert not [tick for tick in x if "." in tick]
 
 
 def test_a_flat_line_has_no_impossible_shares():
-    survival = [{"distance": k, "alive": share(1.0)} for k in range(3)]
-    flat = [{"k": k, "acc": share(0.0)} for k in range(3)]
-    found = results_of({"m": scored(0.0, 0.0, curve=flat, first_failure={"survival": survival, "n": 2, "events": 0})})
-    for figure in (figures_accuracy.curve(found), figures_accuracy.first_failure(found)):
-        ticks = [float(tick.replace("−", "-")) for tick in re.findall(r">(−?[\d.]+) %</text>", figure.drawing.svg)]
+    flat = scored(0.0, 0.0, curve=curve(0.0, 0.0, 0.0), first_failure=survival(1.0, 1.0, 1.0, n=2))
+    for question in (figures_accuracy.curve, figures_accuracy.first_failure):
+        svg = figure(question, results_of({"m": flat})).drawing.svg
+        ticks = [float(tick.replace("−", "-")) for tick in re.findall(r">(−?[\d.]+) %</text>", svg)]
         assert ticks
         assert all(0 <= tick <= 100 for tick in ticks)
 
 
 def test_intervals_of_the_trend_are_not_cut():
-    data = {"acc_orig": share(0.774, 0.463, 0.953), "acc_pmk": share(0.604, 0.263, 0.882), "drop": share(0.17)}
-    seen = []
+    from matplotlib.figure import Figure
 
-    def look(name, paint, **sizes):
-        from matplotlib.figure import Figure
-
-        for is_narrow, size in ((False, sizes["wide"]), (True, sizes["narrow"])):
-            figure = Figure(figsize=size)
-            paint(figure, is_narrow)
-            seen.append((figure.axes[0].get_xlim(), figure.axes[0].get_ylim()))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures_accuracy, "draw", look)
-        figures_accuracy.trend(results_of({"m": {"task": "classification", **data}}))
-    for (x_low, x_high), (y_low, y_high) in seen:
+    model = scored(0.7, 0.6, acc_orig=share(0.774, 0.463, 0.953), acc_pmk=share(0.604, 0.263, 0.882))
+    found = figures_accuracy.trend.answer(view_of({"m": model}))
+    for is_narrow, size in ((False, (7.4, found.inches[0])), (True, (3.9, found.inches[1]))):
+        canvas = Figure(figsize=size)
+        found.paint(canvas, is_narrow)
+        (x_low, x_high), (y_low, y_high) = canvas.axes[0].get_xlim(), canvas.axes[0].get_ylim()
         assert x_low < 0.463 < 0.953 < x_high
         assert y_low < 0.263 < 0.882 < y_high
 
@@ -353,31 +325,33 @@ def test_hint_bins_are_numbers_people_read():
     assert motion[1] == "1.1 to 1.8\N{NO-BREAK SPACE}%"
     assert bin_names(["< 0", ">= 0"], measure_of("blur"))[0] == "below 100\N{NO-BREAK SPACE}%"
     assert bin_names(["mine", "< x"]) == ["mine", "< x"]
-    rows = [{"range": name, "error": share(0.1 * place)} for place, name in enumerate(exposure)]
-    figure = figures_more.by_hint(results_of({"m": scored(0.5, 0.3, by_hint={"exposure": rows})}))
-    for svg in (figure.drawing.wide, figure.drawing.narrow):
+
+    def by_exposure(*errors):
+        rows = tuple(HintBin(name, share(error)) for name, error in zip(exposure, errors, strict=True))
+        return figure(figures_slices.by_hint, results_of({"m": scored(0.5, 0.3, by_hint={"exposure": rows})}))
+
+    drawn = by_exposure(0.0, 0.1, 0.2, 0.3)
+    for svg in (drawn.drawing.wide, drawn.drawing.narrow):
         assert "error of the frames" in svg
         assert "Exposure: change of brightness" in svg
         assert "e-05" not in svg
-    assert "brightness 0.9" in figure.sentence
-    for row in rows:
-        row["error"] = share(1.0)
-    same = figures_more.by_hint(results_of({"m": scored(0.5, 0.3, by_hint={"exposure": rows})})).sentence
-    assert same == "No: the error of m is 100.0\N{NO-BREAK SPACE}% in every group."
+    assert "brightness 0.9" in drawn.sentence
+    assert by_exposure(1.0, 1.0, 1.0, 1.0).sentence == "No: the error of m is 100.0\N{NO-BREAK SPACE}% in every group."
 
 
 def test_a_pair_beyond_chance_is_drawn_and_listed_before_larger_ones_that_could_be_chance():
     def pair(place, p, difference):
-        return {
-            "a": f"a{place}", "b": f"b{place}", "metric": "acc_pmk", "p_holm": p, "sentence": f"pair {place}.",
-            "difference": share(difference, difference - 0.1, difference + 0.1),
-        }  # fmt: skip
+        return Comparison(
+            a=f"a{place}", b=f"b{place}", metric="acc_pmk", n_sets=8, only_a=1, only_b=1, test="exact McNemar", p=p,
+            p_mcnemar=p, p_holm=p, difference=share(difference, difference - 0.1, difference + 0.1),
+            sentence=f"pair {place}.",
+        )  # fmt: skip
 
     rows = [pair(place, 0.5, 0.6 + place / 1000) for place in range(80)] + [pair(99, 0.0497, -0.3)]
-    found = {**results_of({"a": scored(0.5, 0.3), "b": scored(0.5, 0.3)}), "comparison": rows}
-    figure = figures_more.comparison(found)
-    assert "b99 − a99" in figure.drawing.svg  # the one with more first, as its sentence has it
-    assert "1 of 81 pairs differ" in figure.sentence
-    assert "15 are drawn, those beyond chance first" in figure.sentence
+    found = view_of({"a": scored(0.5, 0.3), "b": scored(0.5, 0.3)}, comparison=tuple(rows))
+    drawn = figure(figures_accuracy.comparison, found)
+    assert "b99 − a99" in drawn.drawing.svg  # the one with more first, as its sentence has it
+    assert "1 of 81 pairs differ" in drawn.sentence
+    assert "15 are drawn, those beyond chance first" in drawn.sentence
     listed, left_out = comparisons(found)
-    assert (listed[0]["a"], left_out) == ("a99", 21)
+    assert (listed[0].a, left_out) == ("a99", 21)

@@ -105,7 +105,8 @@ def test_one_line_for_what_is_missing_or_changed(scored, tmp_path):
     for content, message in (
         ("[]", "no schema number"),
         ('{"schema": 99, "dataset": {}, "models": {}}', "newer than this strobe reads"),
-        ('{"schema": 1}', "no dataset or models"),
+        ('{"schema": 1}', "expected the key dataset"),
+        ('{"schema": 1, "dataset": {"name": 3}}', r"dataset\.name: expected text, got 3; run strobe score again"),
         ('{"schema": 1,', "not JSON"),
     ):
         (copy / "results.json").write_text(content)

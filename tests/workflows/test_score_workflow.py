@@ -98,7 +98,7 @@ def test_review_impact_ceiling_and_space_end_to_end(ytbb: Path, tmp_path: Path) 
     assert top["childless"] == ["cow"]  # not those that no frame of these sets shows
     assert (top["anchors_out_of_reach"], top["n"], top["source"]) == (1, 11, "ilsvrc-2012")
     assert top["acc_orig"] == pytest.approx(model["acc_orig"]["value"])
-    notes = headline_lines(encode(results))[0][3]
+    notes = headline_lines(results)[0][3]
     assert any("has no cow: 1 anchor out of reach" in note and "at most 90.9" in note for note in notes)
 
 
@@ -132,7 +132,7 @@ def test_unscored_sets_stand_in_every_table(example: Dataset, tmp_path: Path) ->
     assert not (tmp_path / "run").exists()
     results = score_dataset(tmp_path / "data", specs, tmp_path / "run", replace(QUICK, allow_missing=True), Silent())
     assert results.models["part"].unscored == Unscored(frames=9, sets=2)
-    (_, columns, rows, notes), *_ = headline_lines(encode(results))
+    (_, columns, rows, notes), *_ = headline_lines(results)
     assert [row[columns.index("unscored sets")] for row in sorted(rows)] == ["2", "0"]
     assert any("part: 2 sets unscored" in note for note in notes)
     for path in (tmp_path / "run/tables").glob("*.csv"):

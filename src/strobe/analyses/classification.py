@@ -137,7 +137,7 @@ def score(
     at_k = right_at(first, k=plan.k)
     orig, perturbed = at_k[:, 0], at_k[:, -1]
     lost = orig & ~perturbed
-    headline = plan.headline.estimates(orig, perturbed)
+    headline = plan.headline.figures(orig, perturbed)
     in_right = orig[plan.set_row] & ~plan.is_anchor
     interval = plan.options.interval
     slices, smoothing = part.slices.apply(wrong, first), smoothed(plan, predictions, headline)
@@ -151,9 +151,9 @@ def score(
         model_type=model_type,
         standard=standard,
         k=plan.k,
-        acc_orig=headline[0],
-        acc_pmk=headline[1],
-        drop=headline[2],
+        acc_orig=headline["acc_orig"],
+        acc_pmk=headline["acc_pmk"],
+        drop=headline["drop"],
         curve=tuple(
             map(
                 CurvePoint,

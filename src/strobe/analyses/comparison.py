@@ -45,12 +45,12 @@ class Comparison:
     b: str
     metric: Metric
     n_sets: Count
-    only_a: Count | None
-    only_b: Count | None
-    test: str
-    p: Share | None
-    p_mcnemar: Share | None
-    p_holm: Share | None
+    only_a: Count | None = None
+    only_b: Count | None = None
+    test: str = "none"
+    p: Share | None = None
+    p_mcnemar: Share | None = None
+    p_holm: Share | None = None
     difference: Estimate
     sentence: str = ""
 
@@ -127,19 +127,12 @@ def _value(score: ClassificationScore, metric: Metric) -> NDArray[np.int64]:
 
 def _pair(metric: Metric, a: ClassificationScore, b: ClassificationScore, video: Ints, draws: _Draws) -> Comparison:
     cohort = a.scored & b.scored
-    if not cohort.any():
-        return Comparison(
-            a=a.model, b=b.model, metric=metric, n_sets=0, only_a=None, only_b=None, test="none", p=None,
-            p_mcnemar=None, p_holm=None, difference=nothing("no set was scored for both models"),
-        )  # fmt: skip
-    gap = _value(a, metric) - _value(b, metric)
-    difference = draws.difference(metric, a, b)
     n = int(cohort.sum())
-    if metric == "drop":
-        return Comparison(
-            a=a.model, b=b.model, metric=metric, n_sets=n, only_a=None, only_b=None, test="video-cluster bootstrap",
-            p=None, p_mcnemar=None, p_holm=None, difference=difference,
-        )  # fmt: skip
+    difference = draws.difference(metric, a, b) if n else nothing("no set was scored for both models")
+    bare = Comparison(a=a.model, b=b.model, metric=metric, n_sets=n, difference=difference)
+    if not n or metric == "drop":
+        return replace(bare, test="video-cluster bootstrap") if n else bare
+    gap = _value(a, metric) - _value(b, metric)
     only_a, only_b = int((gap[cohort] > 0).sum()), int((gap[cohort] < 0).sum())
     plain = mcnemar(only_a, only_b)
     _, place = np.unique(video[cohort], return_inverse=True)
@@ -147,11 +140,8 @@ def _pair(metric: Metric, a: ClassificationScore, b: ClassificationScore, video:
     p = plain
     if shared:
         p = sign_flip(np.bincount(place, weights=gap[cohort]).astype(np.int64))
-    return Comparison(
-        a=a.model, b=b.model, metric=metric, n_sets=n, only_a=only_a, only_b=only_b,
-        test="video-level sign-flip" if shared else "exact McNemar", p=p, p_mcnemar=plain, p_holm=None,
-        difference=difference,
-    )  # fmt: skip
+    test = "video-level sign-flip" if shared else "exact McNemar"
+    return replace(bare, only_a=only_a, only_b=only_b, test=test, p=p, p_mcnemar=plain)
 
 
 def _sentence(c: Comparison) -> str:

@@ -80,11 +80,8 @@ def as_classifier(plan: Plan, found: BoxAnswers) -> AsClassifier:
     first = first_wrong(~right, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
     at_k = right_at(first, k=plan.k)
     orig, perturbed = at_k[:, 0], at_k[:, -1]
-    headline = plan.headline.estimates(orig, perturbed)
     return AsClassifier(
-        acc_orig=headline[0],
-        acc_pmk=headline[1],
-        drop=headline[2],
+        **plan.headline.figures(orig, perturbed),
         coverage=plan.all_rows.estimates(best[plan.frame] >= 0)[0],
         curve=tuple(AccPoint(k, acc) for k, acc in enumerate(plan.by_k.estimates(at_k.ravel()))),
     )

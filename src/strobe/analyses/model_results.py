@@ -6,7 +6,7 @@ stay readable and unchanged.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from strobe.analyses.variants_records import MeanScore, VariantScore
 from strobe.core.codec import LEFT_OUT, Count, Rule, Share, encode, written_as
@@ -17,9 +17,17 @@ from strobe.metrics.temporal import Survival
 __all__ = [
     "AccPoint", "AsClassifier", "Bounds", "Ceiling", "ChosenFrame", "ClassAp", "ClassMedians", "ClassScore",
     "ClassificationResult", "Control", "CurvePoint", "DetectionResult", "DetectionSettings", "DetectionUnscored",
-    "ErrorCounts", "GivenRightAnchor", "HintBin", "Impact", "MapFigures", "MapPoint", "ModelResult", "OffsetError",
-    "RateSlice", "Smoothed", "Stage", "TimeCurve", "TimePoint", "Tracks", "TypeSlice", "Unscored",
+    "ErrorCounts", "GivenRightAnchor", "Headline", "HintBin", "Impact", "MapFigures", "MapPoint", "ModelResult",
+    "OffsetError", "RateSlice", "Smoothed", "Stage", "TimeCurve", "TimePoint", "Tracks", "TypeSlice", "Unscored",
 ]  # fmt: skip
+
+
+class Headline(NamedTuple):
+    """The three figures everything turns on: on the anchors, on whole sets (or the worst frames), and the drop."""
+
+    orig: Estimate
+    pmk: Estimate
+    drop: Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +77,11 @@ class ClassScore:
     acc_pmk: Estimate
     drop: Estimate
     small: bool
+
+    @property
+    def headline(self) -> Headline:
+        """Its three figures."""
+        return Headline(self.acc_orig, self.acc_pmk, self.drop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +242,11 @@ class ClassificationResult:
     variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
 
+    @property
+    def headline(self) -> Headline:
+        """Its three figures."""
+        return Headline(self.acc_orig, self.acc_pmk, self.drop)
+
     def to_json(self) -> dict[str, Any]:
         """The model's object of results.json."""
         found: dict[str, Any] = encode(self)
@@ -266,6 +284,11 @@ class ClassAp:
     ap_pmk: Estimate
     drop: Estimate
     small: bool
+
+    @property
+    def headline(self) -> Headline:
+        """Its three figures."""
+        return Headline(self.ap_orig, self.ap_pmk, self.drop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +389,11 @@ class DetectionResult:
     settings: DetectionSettings
     chosen_frames: tuple[ChosenFrame, ...]
     unscored: DetectionUnscored
+
+    @property
+    def headline(self) -> Headline:
+        """Its three figures."""
+        return Headline(self.map_orig, self.map_pmk, self.drop)
 
 
 ModelResult = ClassificationResult | DetectionResult

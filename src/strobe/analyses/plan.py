@@ -86,11 +86,11 @@ class Headline:
         group = np.repeat(np.arange(3), self.n_sets)
         self._grouping = Grouping(group, np.tile(cluster, 3), n_groups=3, interval=interval)
 
-    def estimates(self, orig: Bools, perturbed: Bools) -> tuple[Estimate, Estimate, Estimate]:
-        """acc_orig, acc_pm-k and drop from two columns (S,) of the plan's sets."""
+    def figures(self, orig: Bools, perturbed: Bools) -> dict[str, Estimate]:
+        """acc_orig, acc_pmk and drop, as records name them, from two columns (S,) of the plan's sets."""
         orig, perturbed = orig[self._use], perturbed[self._use]
         a, b, c = self._grouping.estimates(np.concatenate([orig, perturbed, orig & ~perturbed]))
-        return a, b, c
+        return {"acc_orig": a, "acc_pmk": b, "drop": c}
 
 
 class Plan:

@@ -67,7 +67,10 @@ class SlicePlan:
         """The slices of one model: `wrong` (R,) per set row, `first` (S,) the first wrong level."""
         return Slices(
             frame_types=tuple(self._type_slice(part, wrong, first) for part in self.types),
-            by_fps=tuple(self._rate_slice(name, headline, first) for name, headline in self.fps),
+            by_fps=tuple(
+                RateSlice(range=name, n_sets=part.n_sets, **part.figures(first > 0, first > self.plan.k))
+                for name, part in self.fps
+            ),
             by_hint={
                 hint.name: tuple(map(HintBin, hint.ranges, hint.grouping.estimates(wrong[hint.rows])))
                 for hint in self.hints
@@ -133,10 +136,9 @@ class SlicePlan:
                 drop_high=float(high / n),
                 seeds=len(failures),
             )
-        acc_orig, acc_pmk, drop = part.headline.estimates(orig, orig & ~failed)
         return TypeSlice(
-            without=part.name, n_sets=part.headline.n_sets, acc_orig=acc_orig, acc_pmk=acc_pmk, drop=drop,
-            members_dropped=part.dropped, control=control,
+            without=part.name, n_sets=part.headline.n_sets, members_dropped=part.dropped, control=control,
+            **part.headline.figures(orig, orig & ~failed),
         )  # fmt: skip
 
     def _control_failures(self, kept: Bools, wrong: Bools) -> Floats:
@@ -159,10 +161,6 @@ class SlicePlan:
         place = np.where(np.isnan(fps), -1, np.searchsorted(FPS_EDGES, fps, side="right"))
         names = enumerate(_ranges(FPS_EDGES))
         return [(name, plan.headline_of(place == bin_)) for bin_, name in names if (place == bin_).any()]
-
-    def _rate_slice(self, name: str, headline: Headline, first: Ints) -> RateSlice:
-        acc_orig, acc_pmk, drop = headline.estimates(first > 0, first > self.plan.k)
-        return RateSlice(range=name, n_sets=headline.n_sets, acc_orig=acc_orig, acc_pmk=acc_pmk, drop=drop)
 
     # -- hints ---------------------------------------------------------------------------------------------------
 

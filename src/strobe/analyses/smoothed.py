@@ -19,9 +19,7 @@ _BLOCK = 2**17
 """Probabilities held at once: sets are smoothed in blocks, so memory does not grow with the dataset."""
 
 
-def smoothed(
-    plan: Plan, predictions: ClassAnswers, unsmoothed: tuple[Estimate, Estimate, Estimate]
-) -> tuple[Smoothed, ...]:
+def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estimate]) -> tuple[Smoothed, ...]:
     """The score after each smoothing of the options, `unsmoothed` figures on the same sets first.
 
     Probabilities are averaged; where a model gave labels only, windows vote and there is no exponential average.
@@ -30,10 +28,6 @@ def smoothed(
     strips = plan.strips if plan.is_video else None
     if strips is None:
         return ()
-    orig, perturbed, drop = unsmoothed
-    none = Smoothed(
-        method="none", parameter=0, delay_frames=0, acc_orig=orig, acc_pmk=perturbed, drop=drop, incomplete=0.0
-    )
     variants = _variants(plan, votes=predictions.probability is None)
     labels = {variant: np.empty(len(plan.frame), dtype=np.int64) for variant in variants}
     short = dict.fromkeys(variants, 0)
@@ -54,18 +48,17 @@ def smoothed(
         for variant, windowed in zip(variants, found, strict=True):
             labels[variant][rows] = windowed.label[at]
             short[variant] += int((~windowed.complete[at]).sum())
-    out = [none]
+    out = [Smoothed(method="none", parameter=0, delay_frames=0, incomplete=0.0, **unsmoothed)]
     for method, parameter in variants:
-        orig, perturbed, drop = _score(plan, labels[method, parameter])
+        wrong = ~plan.right(labels[method, parameter])
+        first = first_wrong(wrong, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
         out.append(
             Smoothed(
                 method=method if predictions.probability is not None else f"{method} vote",
                 parameter=parameter,
                 delay_frames=delay(method, parameter),
-                acc_orig=orig,
-                acc_pmk=perturbed,
-                drop=drop,
                 incomplete=short[method, parameter] / len(plan.frame),
+                **plan.headline.figures(first > 0, first > plan.k),
             )
         )
     return tuple(out)
@@ -87,9 +80,3 @@ def _blocks(plan: Plan, strips: Strips, predictions: ClassAnswers) -> list[tuple
         (slice(bounds[low], bounds[min(low + many, plan.n_sets)]), slice(low, min(low + many, plan.n_sets)))
         for low in range(0, plan.n_sets, many)
     ]
-
-
-def _score(plan: Plan, label: Labels) -> tuple[Estimate, Estimate, Estimate]:
-    wrong = ~plan.right(label)
-    first = first_wrong(wrong, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
-    return plan.headline.estimates(first > 0, first > plan.k)

@@ -103,19 +103,11 @@ def encode(value: object) -> Any:
 
 
 class _Wrong(Exception):
-    """What was expected; the path grows on the way out, so that reading what is right costs nothing."""
+    """What was expected and what was found; the path grows on the way out, so that reading what is right is quick."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.path = ""
-
-    def under(self, place: str) -> "_Wrong":
-        self.path = place + self.path
-        return self
-
-
-def _expected(rule: str, got: object) -> _Wrong:
-    return _Wrong(f"expected {rule}, got {printable(repr(got), limit=80)}")
+    def __init__(self, rule: str, got: object, *, problem: str = "") -> None:
+        super().__init__(problem or f"expected {rule}, got {printable(repr(got), limit=80)}")
+        self.rule, self.path = rule, ""
 
 
 def decode(cls: type[T], data: object, *, where: str = "") -> T:
@@ -149,68 +141,55 @@ def _reader(hint: Any) -> Reader:
     if origin is tuple:
         return _tuple(args)
     if origin is Mapping:
-        return _mapping(_reader(args[1]))
+        inside = _reader(args[1])
+        return lambda data: {key: _at(f".{key}", inside, one) for key, one in _object(data).items()}
     raise TypeError(f"the codec has no rule for {hint!r}")
 
 
+def _at(place: str, reader: Reader, data: object) -> Any:
+    try:
+        return reader(data)
+    except _Wrong as error:
+        error.path = place + error.path
+        raise
+
+
+def _object(data: object) -> dict[str, object]:
+    if not isinstance(data, dict):
+        raise _Wrong("an object", data)
+    return data
+
+
 def _plain(kind: type) -> Reader:
-    rule = _PLAIN[kind][1]
     # A whole float is written as an int where it is counted in frames: either is a number, and stays what it was.
     kinds = (int, float) if kind is float else (kind,)
 
     def read(data: object) -> Any:
         if type(data) not in kinds or (type(data) is float and not math.isfinite(data)):
-            raise _expected(rule, data)
+            raise _Wrong(_PLAIN[kind][1], data)
         return data
 
     return read
 
 
 def _literal(values: Sequence[Any]) -> Reader:
-    rule = " or ".join("null" if value is None else str(value) for value in values)
-
     def read(data: object) -> Any:
         for value in values:
             if value == data and isinstance(data, bool) == isinstance(value, bool):
                 return value
-        raise _expected(rule, data)
+        raise _Wrong(" or ".join(map(str, values)), data)
 
     return read
 
 
 def _tuple(args: Sequence[Any]) -> Reader:
-    many = len(args) == 2 and args[1] is ...
+    many = args[1:] == (...,)
     readers = [_reader(arg) for arg in args if arg is not ...]
 
     def read(data: object) -> Any:
         if not isinstance(data, list) or not (many or len(data) == len(readers)):
-            raise _expected("a list" if many else f"a list of {len(readers)}", data)
-        out = []
-        for place, one in enumerate(data):
-            try:
-                out.append(readers[0 if many else place](one))
-            except _Wrong as error:
-                raise error.under(f"[{place}]") from None
-        return tuple(out)
-
-    return read
-
-
-def _object(data: object) -> dict[str, object]:
-    if not isinstance(data, dict):
-        raise _expected("an object", data)
-    return data
-
-
-def _mapping(reader: Reader) -> Reader:
-    def read(data: object) -> Any:
-        out = {}
-        for key, one in _object(data).items():
-            try:
-                out[key] = reader(one)
-            except _Wrong as error:
-                raise error.under(f".{key}") from None
-        return out
+            raise _Wrong("a list" if many else f"a list of {len(readers)}", data)
+        return tuple(_at(f"[{i}]", readers[0 if many else i], one) for i, one in enumerate(data))
 
     return read
 
@@ -222,16 +201,13 @@ def _record(cls: Any) -> Reader:
         found, values = _object(data), {}
         for part, reader in readers:
             if part.key in found:
-                try:
-                    values[part.name] = reader(found[part.key])
-                except _Wrong as error:
-                    raise error.under(f".{part.key}") from None
+                values[part.name] = _at(f".{part.key}", reader, found[part.key])
             elif part.needed:
-                raise _expected("this key", None).under(f".{part.key}")
+                raise _Wrong(f"the key {part.key}", list(found))
         try:
             return cls(**values)
         except InvalidValue as error:
-            raise _Wrong(str(error)) from None
+            raise _Wrong(cls.__name__, found, problem=str(error)) from None
 
     return read
 
@@ -244,44 +220,33 @@ def _union(args: Sequence[Any]) -> Reader:
     def read(data: object) -> Any:
         if records and isinstance(data, dict):
             return _reader(_best(records, data))(data)
+        rules = ["an object"] if records else []
         for reader in others:
             try:
                 return reader(data)
-            except _Wrong:
-                continue
-        raise _expected(" or ".join(dict.fromkeys(_words(arg) for arg in args)), data)
+            except _Wrong as error:
+                rules.append(error.rule)
+        raise _Wrong(" or ".join(rules), data)
 
     return read
 
 
 def _best(records: Sequence[Any], data: Mapping[str, object]) -> Any:
     """The record whose tag is there, else the one of which most of the needed keys are."""
-    tags = {cls: {part.key: get_args(part.hint) for part in _parts(cls) if _is_tag(part)} for cls in records}
-    for key in set.intersection(*(set(one) for one in tags.values())) & data.keys():
-        for cls in records:
-            if data[key] in tags[cls][key]:
-                return cls
-        values = [value for cls in records for value in tags[cls][key]]
-        raise _expected(" or ".join(map(str, values)), data[key]).under(f".{key}")
+    tags: dict[str, dict[object, Any]] = {}
+    for cls in records:
+        for part in _parts(cls):
+            if get_origin(part.hint) is Literal and not part.needed:
+                tags.setdefault(part.key, {}).update(dict.fromkeys(get_args(part.hint), cls))
+    for key, by_tag in tags.items():
+        if key in data:
+            return _at(f".{key}", _literal(list(by_tag)), data[key]) and by_tag[data[key]]
 
     def fit(cls: Any) -> tuple[bool, int]:
         needed = [part.key in data for part in _parts(cls) if part.needed]
         return all(needed), sum(needed)
 
     return max(records, key=fit)
-
-
-def _is_tag(part: _Part) -> bool:
-    return get_origin(part.hint) is Literal and not part.needed
-
-
-def _words(hint: Any) -> str:
-    origin = get_origin(hint)
-    if origin is Annotated:
-        return _words(get_args(hint)[0])
-    if origin is Literal:
-        return " or ".join(str(value) for value in get_args(hint))
-    return _PLAIN[hint][1] if hint in _PLAIN else "a list" if origin is tuple else "an object"
 
 
 # -- the schema --------------------------------------------------------------------------------------------------

@@ -1,32 +1,44 @@
-"""What several figures share: the record of a figure, labels at line ends, axes in per cent."""
+"""What several figures share: the question a figure answers, labels at line ends, axes in per cent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from strobe.analyses.model_results import OffsetError
 from strobe.core.errors import printable
-from strobe.report.style import GREY, INK, MUTED, Drawing, colour_of, marker_of
-from strobe.report.wording import MOST_SHOWN, short
+from strobe.core.estimate import Estimate, Missing
+from strobe.report.style import GREY, INK, MUTED, Drawing, colour_of, draw, marker_of
+from strobe.report.subject import Subject
+from strobe.report.view import MOST_SHOWN, View
+from strobe.report.wording import is_known, short, value_of
 
 __all__ = [
-    "MOST_LINES",
-    "Figure",
-    "Series",
-    "band",
-    "end_labels",
-    "in_points",
-    "legend_below",
-    "missing",
-    "per_cent",
-    "series_lines",
-    "shares",
-    "whole_numbers",
-]
-
-Json = Mapping[str, Any]
+    "MOST_LINES", "Answer", "Figure", "Finding", "Paint", "Question", "Series", "band", "end_labels", "in_points",
+    "legend_below", "line_chart", "lines_of", "names_below", "names_on_y", "offset_chart", "offset_lines", "per_cent",
+    "question", "series_lines", "shares", "whisker", "whole_numbers", "why_none",
+]  # fmt: skip
 
 MOST_LINES = MOST_SHOWN
 """Models drawn in colour in one figure; more turn into noise. The rest are in the tables."""
+
+T = TypeVar("T")
+Paint = Callable[[Any, bool], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What the data says: in words, and how it is painted; of one model alone, its `choice`.
+
+    `paint(figure, is_narrow)` draws on an empty figure, `inches` high where it is wide and where it is narrow; without
+    it there are words only.
+    """
+
+    sentence: str
+    how: str
+    paint: Paint | None
+    inches: tuple[float, float]
+    choice: str = ""
+    number: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +54,45 @@ class Figure:
     choice: str = ""
 
 
-def missing(name: str, title: str, why: str) -> Figure:
-    """A figure that has no data: it is left out, and this says why."""
-    return Figure(name=name, title=title, sentence=why[:1].upper() + why[1:].rstrip(".") + ".")
+Answer = Finding | Missing | list[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A figure by its name, which is its file's too, the question over it, and what looks for the answer in results.
+
+    The answer is one finding, one for each of several models (`NAME_1`, …), or why there is none.
+    """
+
+    name: str
+    title: str
+    answer: Callable[[View], Answer]
+
+    def figures(self, view: View) -> list[Figure]:
+        """The answer drawn; a figure without a drawing is left out of the page, and its sentence says why."""
+        found = self.answer(view)
+        if isinstance(found, Missing):
+            why = found.reason[:1].upper() + found.reason[1:].rstrip(".") + "."
+            return [Figure(name=self.name, title=self.title, sentence=why)]
+        return [self._figure(one) for one in (found if isinstance(found, list) else [found])]
+
+    def _figure(self, one: Finding) -> Figure:
+        name = self.name if one.number is None else f"{self.name}_{one.number}"
+        wide, narrow = one.inches
+        drawing = None if one.paint is None else draw(name, one.paint, wide=(7.4, wide), narrow=(3.9, narrow))
+        return Figure(
+            name=name, title=self.title, sentence=one.sentence, how=one.how, drawing=drawing, group=self.name,
+            choice=one.choice,
+        )  # fmt: skip
+
+    def owns(self, name: str) -> bool:
+        """Whether a figure of that name is one of this question's."""
+        return name == self.name or (name.startswith(f"{self.name}_") and name[len(self.name) + 1 :].isdigit())
+
+
+def question(name: str, title: str) -> Callable[[Callable[[View], Answer]], Question]:
+    """Make a function View → answer the question of that name; the page lists it in a chapter."""
+    return lambda answer: Question(name, title, answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +102,72 @@ class Series:
     name: str
     place: int
     x: Sequence[float]
-    y: Sequence[Json]
+    y: Sequence[Estimate]
+
+
+def lines_of(models: Mapping[str, T], points: Callable[[T], Iterable[tuple[float, Estimate]]]) -> list[Series]:
+    """A line through the points of every model that were measured; none where there is none."""
+    out = []
+    for place, (name, model) in enumerate(models.items()):
+        kept = [(float(x), y) for x, y in points(model) if is_known(y)]
+        if kept:
+            out.append(Series(name=name, place=place, x=[x for x, _ in kept], y=[y for _, y in kept]))
+    return out
+
+
+def offset_lines(models: Mapping[str, Iterable[OffsetError]]) -> list[Series]:
+    """Error against the signed distance from the anchor."""
+    return lines_of(models, lambda rows: sorted(((row.offset, row.error) for row in rows), key=lambda one: one[0]))
+
+
+def line_chart(
+    series: Sequence[Series], xlabel: str, ylabel: str, *, steps: bool = False, whole: bool = True, cut: bool = True
+) -> Paint:
+    """Lines against what grows: at `whole` numbers, y `cut` to what a share can be; `steps` have no markers."""
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        series_lines(axes, series, is_narrow=is_narrow, step=steps, markers=not steps)
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        if cut:
+            shares(axes)
+        if whole:
+            whole_numbers(axes)
+        per_cent(axes)
+
+    return paint
+
+
+def offset_chart(
+    series: Sequence[Series], words: Subject, *, behind: Sequence[Series] = (), bands: bool = True
+) -> Paint:
+    """Error against the signed distance, broad and grey what lies `behind`."""
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        axes.axvline(0, color=GREY, linewidth=1)
+        for mean in behind:
+            axes.plot(mean.x, [one.value for one in mean.y], color=MUTED, linewidth=3, alpha=0.5, label=mean.name)
+        series_lines(axes, series, is_narrow=is_narrow, bands=bands)
+        axes.set_ylim(bottom=0)
+        axes.set(xlabel=words.offset_label, ylabel="error")
+        if words.is_video:
+            whole_numbers(axes)
+        per_cent(axes)
+
+    return paint
+
+
+def why_none(view: View, key: str, otherwise: str) -> str:
+    """Why a figure is left out: the reason in the results, or a plain one."""
+    said = {one.reasons.get(key, "") for one in view.classifiers.values()} - {""}
+    return printable(sorted(said)[0]) if said else otherwise
+
+
+def names_below(figure: Any, n_models: int, *, is_narrow: bool) -> None:
+    """A legend of the models under the figure, where there are several."""
+    if n_models > 1:
+        figure.legend(loc="outside lower left", ncols=1 if is_narrow else 3, borderaxespad=0.2)
 
 
 def per_cent(axes: Any, *, which: str = "y") -> None:
@@ -98,7 +211,7 @@ def whole_numbers(axes: Any) -> None:
 
 def band(axes: Any, series: Series, *, step: bool = False) -> None:
     """The interval as a light band, where there is one."""
-    kept = [(x, e["low"], e["high"]) for x, e in zip(series.x, series.y, strict=True) if e.get("low") is not None]
+    kept = [(x, e.low, e.high) for x, e in zip(series.x, series.y, strict=True) if e.low is not None]
     if len(kept) > 1:
         x, low, high = zip(*kept, strict=True)
         how = {"step": "post"} if step else {}
@@ -115,14 +228,14 @@ def series_lines(
             band(axes, series, step=step)
         axes.plot(
             series.x,
-            [e["value"] for e in series.y],
+            [e.value for e in series.y],
             color=colour_of(series.place),
             marker=marker_of(series.place) if markers else None,
             markeredgecolor="none",
             drawstyle="steps-post" if step else "default",
             label=short(printable(series.name), 34),
         )
-        ends.append((float(series.y[-1]["value"]), short(printable(series.name), 24), colour_of(series.place)))
+        ends.append((value_of(series.y[-1]), short(printable(series.name), 24), colour_of(series.place)))
     if is_narrow or len(many) > 6:
         legend_below(axes, is_narrow=is_narrow)
     else:
@@ -154,21 +267,11 @@ def end_labels(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
         )  # fmt: skip
 
 
-def reference_line(axes: Any, text: str, *, x: float, y: float) -> None:
-    """A quiet note inside the plot."""
-    axes.annotate(text, xy=(x, y), xycoords="axes fraction", color=MUTED, ha="left", va="bottom")
-
-
-def zero_line(axes: Any) -> None:
-    """A line at zero for differences."""
-    axes.axvline(0, color=GREY, linewidth=1, zorder=1)
-
-
-def whisker(axes: Any, y: float, found: Json, colour: str, *, marker: str = "o", alpha: float = 1.0) -> None:
+def whisker(axes: Any, y: float, found: Estimate, colour: str, *, marker: str = "o") -> None:
     """One estimate as a point with its interval, lying."""
-    if found.get("low") is not None:
-        axes.plot([found["low"], found["high"]], [y, y], color=colour, linewidth=1.4, alpha=0.55 * alpha, zorder=2)
-    axes.plot([found["value"]], [y], marker=marker, color=colour, markersize=6, markeredgecolor="none", zorder=3)
+    if found.low is not None:
+        axes.plot([found.low, found.high], [y, y], color=colour, linewidth=1.4, alpha=0.55, zorder=2)
+    axes.plot([found.value], [y], marker=marker, color=colour, markersize=6, markeredgecolor="none", zorder=3)
 
 
 def names_on_y(axes: Any, names: Sequence[str], *, limit: int = 26) -> None:

@@ -1,60 +1,58 @@
-"""The figures of accuracy itself: against the original, against k and time, per class, and how long answers last."""
+"""The figures of accuracy itself: against the original, against k and time, how long answers last, who is better."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from strobe.analyses.comparison import Comparison
+from strobe.analyses.model_results import ClassificationResult
+from strobe.analyses.trend import TrendLine
 from strobe.core.errors import printable
-from strobe.report.drawing import Figure, Series, missing, names_on_y, per_cent, series_lines, shares, whole_numbers
-from strobe.report.published import Reference, references_for
-from strobe.report.style import GREY, INK, MUTED, PAPER, RIGHT, WRONG, colour_of, draw, marker_of
-from strobe.report.subject import subject
-from strobe.report.wording import (
-    counted,
-    estimate,
-    listed,
-    models_of,
-    percent,
-    plain_number,
-    points,
-    short,
-    shown_of,
-    shown_text,
-    value_of,
+from strobe.core.estimate import Estimate, Missing
+from strobe.report.drawing import (
+    Answer,
+    Finding,
+    Series,
+    in_points,
+    line_chart,
+    lines_of,
+    names_on_y,
+    per_cent,
+    question,
+    whisker,
 )
+from strobe.report.published import Reference, references_for
+from strobe.report.style import GREY, INK, MUTED, PAPER, RIGHT, colour_of, marker_of
+from strobe.report.view import View
+from strobe.report.wording import counted, is_known, is_sure, percent, plain_number, points, short, value_of
 
-__all__ = ["curve", "first_failure", "per_class", "time_curve", "trend"]
+__all__ = ["comparison", "curve", "first_failure", "time_curve", "trend"]
 
-Json = Mapping[str, Any]
+Models = Mapping[str, ClassificationResult]
 
-
-def _k(results: Json) -> str:
-    return f"pm-{results.get('dataset', {}).get('k', 'k')}"
+_MOST_PAIRS = 15
 
 
-def trend(results: Json) -> Figure:
+@question("trend", "Does a more accurate model flicker less?")
+def trend(view: View) -> Answer:
     """Perturbed accuracy against original accuracy: y = x, the fit, and the papers' models in grey."""
-    name, title = "trend", "Does a more accurate model flicker less?"
-    models = {m: d for m, d in models_of(results).items() if estimate(d, "acc_orig") and estimate(d, "acc_pmk")}
+    models = {name: one for name, one in view.classifiers.items() if is_known(one.acc_orig, one.acc_pmk)}
     if not models:
-        return missing(name, title, "No model has both accuracies, so there is nothing to set against each other.")
-    data = results.get("dataset", {})
-    references = references_for(str(data.get("name", "")), data.get("n_sets"))
-    fit = (results.get("trend") or {}).get("linear") or {}
-    fit = fit if fit.get("slope") is not None and fit.get("intercept") is not None else None
-
+        return Missing("No model has both accuracies, so there is nothing to set against each other.")
+    data, fitted = view.results.dataset, view.results.trend
+    references = references_for(data.name, data.n_sets)
+    fit = None if isinstance(fitted, Missing) else fitted.linear
     named = len(models) <= 4 and not _crowded(models)
-    shown = {m: models[m] for m in shown_of(results) if m in models}
-    words = subject(results)
+    shown = {name: models[name] for name in view.drawn(view.classifiers) if name in models}
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        xs = [value_of(d, "acc_orig") or 0.0 for d in models.values()]
-        ys = [value_of(d, "acc_pmk") or 0.0 for d in models.values()]
-        every = xs + ys + [v for one in references for pair in one.points for v in pair]
-        ends = [data[key][end] for data in shown.values() for key in ("acc_orig", "acc_pmk") for end in ("low", "high")
-                if data[key].get(end) is not None]  # fmt: skip
+        every = [value_of(found) for one in models.values() for found in one.headline[:2]]
+        every += [value for one in references for pair in one.points for value in pair]
+        ends = [end for one in shown.values() for found in one.headline[:2] for end in (found.low, found.high)
+                if end is not None]  # fmt: skip
         low = max(0.0, min([min(every) - 0.05, *(end - 0.01 for end in ends)]))
         low = low or -0.015  # a model at nought keeps its whole marker
         high = min(1.0, max([max(every) + 0.04, *(end + 0.01 for end in ends)])) + 0.015
@@ -64,35 +62,34 @@ def trend(results: Json) -> Figure:
             color=MUTED, rotation=45, rotation_mode="anchor", transform_rotates_text=True, ha="left", va="bottom",
         )  # fmt: skip
         markers = ["D" if one.same_data else "." for one in references]
-        for one, marker in zip(references, markers, strict=True):
-            gx, gy = zip(*one.points, strict=True)
+        for printed, marker in zip(references, markers, strict=True):
+            gx, gy = zip(*printed.points, strict=True)
             axes.scatter(gx, gy, s=26 if marker == "D" else 34, marker=marker, color=GREY, linewidths=0, zorder=2,
-                         label=_caption(one, is_narrow))  # fmt: skip
+                         label=_caption(printed, is_narrow))  # fmt: skip
         if fit is not None:
             line = [_fit_at(fit, x) for x in (low, high)]
             axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label="fit of the\nstandard models here")
-        others = [data for model, data in models.items() if model not in shown]
+        others = [one for model, one in models.items() if model not in shown]
         if others:
-            axes.plot([d["acc_orig"]["value"] for d in others], [d["acc_pmk"]["value"] for d in others], ".", color=INK,
+            axes.plot([one.acc_orig.value for one in others], [one.acc_pmk.value for one in others], ".", color=INK,
                       alpha=0.6, zorder=3, label=f"{len(others)} other models of this run")  # fmt: skip
-        for place, (model, data) in enumerate(shown.items()):
-            x, y = data["acc_orig"], data["acc_pmk"]
-            colour = colour_of(place)
+        for place, (model, one) in enumerate(shown.items()):
+            (x, y, _), colour = one.headline, colour_of(place)
             axes.errorbar(
-                [x["value"]], [y["value"]], xerr=_reach(x), yerr=_reach(y), fmt=marker_of(place), color=colour,
+                [x.value], [y.value], xerr=_reach(x), yerr=_reach(y), fmt=marker_of(place), color=colour,
                 markersize=7, elinewidth=1, ecolor=colour, alpha=0.95, markeredgecolor=PAPER, zorder=4,
                 label=short(printable(model), 34) if is_narrow or not named else None,
             )  # fmt: skip
             if not is_narrow and named:
-                right = x["value"] > (low + high) / 2  # names near the right edge go to the left of their point
-                above = y["value"] < low + 0.08 * (high - low)  # and near the lower one above it
+                right = value_of(x) > (low + high) / 2  # names near the right edge go to the left of their point
+                above = value_of(y) < low + 0.08 * (high - low)  # and near the lower one above it
                 axes.annotate(
-                    short(printable(model), 22), xy=(x["value"], y["value"]), textcoords="offset points", color=colour,
+                    short(printable(model), 22), xy=(x.value, y.value), textcoords="offset points", color=colour,
                     xytext=(-8 if right else 8, 6 if above else -12), ha="right" if right else "left",
                     fontweight="bold", zorder=5,
                 )  # fmt: skip
         axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
-        axes.set_ylabel(f"acc_{_k(results)}: right on the anchor and all {words.frames}")
+        axes.set_ylabel(f"acc_{view.k}: right on the anchor and all {view.words.frames}")
         axes.set_aspect("equal", anchor="W")
         axes.grid(visible=True, axis="both")
         per_cent(axes, which="x")
@@ -101,92 +98,73 @@ def trend(results: Json) -> Figure:
             where = "outside lower left" if is_narrow else "outside right upper"
             figure.legend(loc=where, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)
 
-    return Figure(
-        name=name,
-        title=title,
-        sentence=_trend_sentence(results, models, fit),
+    # On a phone the legend lies below: the more it holds, the taller the figure, or the plot would shrink.
+    return Finding(
+        sentence=_trend_sentence(view, models, fit),
         how="Each coloured point is a model of this run with its 95 % intervals; the lower it lies under the dashed "
         "line, the more right answers it loses. Grey: the papers' models, printed for k = 10, for orientation; they "
         "are never pooled with yours.",
-        # On a phone the legend lies below: the more it holds, the taller the figure, or the plot would shrink.
-        drawing=draw(name, paint, wide=(7.4, 5.2), narrow=(3.9, 4.0 + 0.25 * (len(shown) + len(references)))),
+        paint=paint,
+        inches=(5.2, 4.0 + 0.25 * (len(shown) + len(references))),
     )
 
 
-def _crowded(models: Mapping[str, Json]) -> bool:
+def _crowded(models: Models) -> bool:
     """Whether two points lie so close that names beside them would cover each other."""
-    places = [(value_of(d, "acc_orig") or 0.0, value_of(d, "acc_pmk") or 0.0) for d in models.values()]
+    places = [(value_of(one.acc_orig), value_of(one.acc_pmk)) for one in models.values()]
     return any(abs(a[0] - b[0]) < 0.25 and abs(a[1] - b[1]) < 0.04 for a, b in combinations(places, 2))
 
 
 def _caption(one: Reference, is_narrow: bool) -> str:
-    text = f"papers’ models, {one.caption}"
-    return textwrap.fill(text, 40 if is_narrow else 22)
+    return textwrap.fill(f"papers’ models, {one.caption}", 40 if is_narrow else 22)
 
 
-def _fit_at(fit: Json, x: float) -> float:
+def _fit_at(fit: TrendLine, x: float) -> float:
     """The line at a share; results.json gives it in points on both axes."""
-    return float(fit["intercept"]) / 100 + float(fit["slope"]) * x
+    return fit.intercept / 100 + fit.slope * x
 
 
-def _reach(found: Json) -> list[list[float]] | None:
-    if found.get("low") is None:
+def _reach(found: Estimate) -> list[list[float]] | None:
+    if found.low is None or found.high is None:
         return None
-    return [[max(found["value"] - found["low"], 0.0)], [max(found["high"] - found["value"], 0.0)]]
+    return [[max(value_of(found) - found.low, 0.0)], [max(found.high - value_of(found), 0.0)]]
 
 
-def _trend_sentence(results: Json, models: Mapping[str, Json], fit: Json | None) -> str:
-    best = max(models, key=lambda m: value_of(models[m], "acc_orig") or 0.0)
-    drops = {m: value_of(d, "drop") for m, d in models.items() if value_of(d, "drop") is not None}
-    accuracy = percent(estimate(models[best], "acc_orig"))
+def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
+    best = max(models, key=lambda name: value_of(models[name].acc_orig))
+    drops = {name: one.drop.value for name, one in models.items() if one.drop.value is not None}
+    accuracy = percent(models[best].acc_orig)
     text = f"{printable(best)} is the most accurate on the anchors ({accuracy})"
     if len(models) == 1:
         text = f"{printable(best)} is right on {accuracy} of the anchors"
     if len(drops) > 1 and len(set(drops.values())) == 1:
-        text += f"; all lose the same under {_k(results)} ({points(next(iter(drops.values())))})"
+        text += f"; all lose the same under {view.k} ({points(next(iter(drops.values())))})"
     elif len(drops) > 1:
-        least = min(drops, key=lambda m: drops[m] or 0.0)
+        least = min(drops, key=lambda name: drops[name])
         same = "and also loses least" if least == best else f"but {printable(least)} loses least"
-        text += f", {same} under {_k(results)} ({points(drops[least])})"
+        text += f", {same} under {view.k} ({points(drops[least])})"
     elif drops:
-        text += f" and loses {points(drops[best])} under {_k(results)}" if best in drops else ""
+        text += f" and loses {points(drops[best])} under {view.k}" if best in drops else ""
     if fit is None:
-        why = (results.get("trend") or {}).get("reason")
+        why = view.results.trend.reason
         return f"{text}. No fit is drawn: {why}." if why else f"{text}."
     return (
-        f"{text}. Along the fit, one more point of original accuracy comes with {float(fit['slope']):.2f} points of "
-        f"{_k(results)} accuracy."
+        f"{text}. Along the fit, one more point of original accuracy comes with {fit.slope:.2f} points of "
+        f"{view.k} accuracy."
     )
 
 
-def _line_series(models: Mapping[str, Json], *keys: str, x: str, y: str) -> list[Series]:
-    out = []
-    for place, (model, data) in enumerate(models.items()):
-        rows = [row for row in listed(data, *keys) if estimate(row, y)]
-        if rows:
-            out.append(Series(name=model, place=place, x=[float(row[x]) for row in rows], y=[row[y] for row in rows]))
-    return out
-
-
-def curve(results: Json) -> Figure:
+@question("curve", "How fast does accuracy fall as the set grows?")
+def curve(view: View) -> Answer:
     """Accuracy against k."""
-    name, title = "curve", "How fast does accuracy fall as the set grows?"
-    models, words = shown_of(results), subject(results)
-    series = _line_series(models, "curve", x="k", y="acc")
+    models, words = view.drawn(view.classifiers), view.words
+    series = lines_of(models, lambda one: ((point.k, point.acc) for point in one.curve))
     if not series:
-        return missing(name, title, "No accuracy for growing k was found in these results.")
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        series_lines(axes, series, is_narrow=is_narrow)
-        axes.set(xlabel=words.k_label, ylabel="accuracy")
-        shares(axes)
-        whole_numbers(axes)
-        per_cent(axes)
+        return Missing("No accuracy for growing k was found in these results.")
 
     first = series[0]
-    start, end = float(first.y[0]["value"]), float(first.y[-1]["value"])
-    half = next((x for x, e in zip(first.x, first.y, strict=True) if start - e["value"] >= (start - end) / 2), None)
+    start, end = value_of(first.y[0]), value_of(first.y[-1])
+    half = next((x for x, e in zip(first.x, first.y, strict=True) if start - value_of(e) >= (start - end) / 2), None)
     reach = words.up_to(f"{first.x[-1]:.0f}")
     text = (
         f"{printable(first.name)} starts at {percent(start)} on the anchors alone and is right on the whole set "
@@ -196,86 +174,65 @@ def curve(results: Json) -> Figure:
     )
     if start > end and half:
         text += f"; half of the loss has happened {words.up_to(f'{half:.0f}')}"
-    return Figure(
-        name=name,
-        title=title,
-        sentence=text + "." + shown_text(results),
+    return Finding(
+        sentence=text + "." + view.drawn_text(view.classifiers),
         how="The curve starts at acc_orig (k = 0) and can only fall: all that joins a set is one more chance to fail.",
-        drawing=draw(name, paint, wide=(7.4, 4.0), narrow=(3.9, 3.9)),
+        paint=line_chart(series, words.k_label, "accuracy"),
+        inches=(4.0, 3.9),
     )
 
 
-def time_curve(results: Json) -> Figure:
+@question("time_curve", "The same, in milliseconds")
+def time_curve(view: View) -> Answer:
     """Accuracy against milliseconds."""
-    name, title = "time_curve", "The same, in milliseconds"
-    models = shown_of(results)
-    series = _line_series(models, "time_curve", "points", x="ms", y="acc")
+    models = view.drawn(view.classifiers)
+    curves = {name: one.time_curve for name, one in models.items()}
+    series = lines_of(
+        curves, lambda one: () if isinstance(one, Missing) else ((point.ms, point.acc) for point in one.points)
+    )
     if not series:
-        reasons = {str((d.get("time_curve") or {}).get("reason") or "") for d in models.values()} - {""}
+        reasons = {one.reason for one in curves.values() if isinstance(one, Missing)} - {""}
         why = f" ({printable(sorted(reasons)[0])})" if reasons else ""
-        return missing(name, title, f"no accuracy against time is known for this data{why}.")
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        series_lines(axes, series, is_narrow=is_narrow, step=True, markers=False)
-        axes.set(xlabel="milliseconds on either side of the anchor", ylabel="accuracy")
-        shares(axes)
-        per_cent(axes)
+        return Missing(f"no accuracy against time is known for this data{why}.")
 
     first = series[0]
-    data = models[first.name].get("time_curve") or {}
-    start, end = float(first.y[0]["value"]), float(first.y[-1]["value"])
+    start, end = value_of(first.y[0]), value_of(first.y[-1])
     moves = f"falls from {percent(start)} to {percent(end)}" if start > end else f"stays at {percent(start)}"
+    n = first.y[0].n  # every point is of the same sets
     text = (
-        f"Within {first.x[-1]:.0f} ms of the anchor {printable(first.name)} {moves}, over the "
-        f"{plain_number(data.get('n_sets'))} sets that reach that far."
+        f"Within {first.x[-1]:.0f} ms of the anchor {printable(first.name)} {moves}, over the {plain_number(n)} sets "
+        "that reach that far."
     )
-    return Figure(
-        name=name,
-        title=title,
-        sentence=text + shown_text(results),
+    return Finding(
+        sentence=text + view.drawn_text(view.classifiers),
         how="Ten frames last a second at 9 fps and a sixth of one at 59; time makes such videos comparable.",
-        drawing=draw(name, paint, wide=(7.4, 4.0), narrow=(3.9, 3.9)),
+        paint=line_chart(series, "milliseconds on either side of the anchor", "accuracy", steps=True, whole=False),
+        inches=(4.0, 3.9),
     )
 
 
-def first_failure(results: Json) -> Figure:
+@question("first_failure", "How long does a right answer last?")
+def first_failure(view: View) -> Answer:
     """How far from the anchor right answers last."""
-    name, title = "first_failure", "How long does a right answer last?"
-    models, words = shown_of(results), subject(results)
-    series = _line_series(models, "first_failure", "survival", x="distance", y="alive")
+    models, words = view.drawn(view.classifiers), view.words
+    series = lines_of(models, lambda one: ((row.distance, row.alive) for row in one.first_failure.survival))
     if not series:
-        return missing(name, title, "no set has a right anchor and a member, so nothing can be followed.")
+        return Missing("no set has a right anchor and a member, so nothing can be followed.")
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        started = [_from_one(line) for line in series]
-        series_lines(axes, started, is_narrow=is_narrow, step=True, markers=False)
-        axes.set(xlabel=words.distance_label, ylabel="answers still right")
-        shares(axes)
-        if words.is_video:
-            whole_numbers(axes)
-        per_cent(axes)
-
+    started = [_from_one(line) for line in series]
     first = series[0]
-    data = models[first.name].get("first_failure") or {}
-    median = data.get("median")
-    right, lost = counted(data.get("n"), "right anchor"), plain_number(data.get("events"))
-    lasts = (
-        f"half have failed {words.up_to(f'{median:.0f}')}" if median is not None else "more than half last to the end"
-    )
-    return Figure(
-        name=name,
-        title=title,
-        sentence=(
-            f"Of {right} {printable(first.name)} loses {lost} inside the set; {lasts}."
-            if data.get("events")
-            else f"Of {right} {printable(first.name)} loses none inside the set."
-        )
-        + shown_text(results),
+    found = models[first.name].first_failure
+    who = f"Of {counted(found.n, 'right anchor')} {printable(first.name)} loses"
+    lasts = "more than half last to the end"
+    if found.median is not None:
+        lasts = f"half have failed {words.up_to(f'{found.median:.0f}')}"
+    lost = f"{plain_number(found.events)} inside the set; {lasts}" if found.events else "none inside the set"
+    return Finding(
+        sentence=f"{who} {lost}." + view.drawn_text(view.classifiers),
         how="Kaplan–Meier: only sets whose anchor is right, counted until the first wrong frame on either side; a set "
         "that ends earlier counts as long as it was seen.",
-        drawing=draw(name, paint, wide=(7.4, 3.8), narrow=(3.9, 3.8)),
+        paint=line_chart(started, words.distance_label, "answers still right", steps=True, whole=words.is_video),
+        inches=(3.8, 3.8),
     )
 
 
@@ -283,65 +240,59 @@ def _from_one(series: Series) -> Series:
     """The line from the anchor on, where every answer that counts is right."""
     if series.x[0] == 0:
         return series
-    one = {"value": 1.0, "low": 1.0, "high": 1.0}
-    return Series(name=series.name, place=series.place, x=[0.0, *series.x], y=[one, *series.y])
+    one = Estimate(value=1.0, low=1.0, high=1.0, n=series.y[0].n)
+    return replace(series, x=[0.0, *series.x], y=[one, *series.y])
 
 
-def per_class(results: Json) -> list[Figure]:
-    """One dumbbell chart per model: original and perturbed accuracy of every class."""
-    title = "Which classes flicker?"
-    figures = []
-    for place, (model, data) in enumerate(shown_of(results).items()):
-        rows = [row for row in listed(data, "per_class") if estimate(row, "acc_orig") and estimate(row, "acc_pmk")]
-        if rows:
-            figures.append(_dumbbell(f"per_class_{place + 1}", title, model, rows, _k(results)))
-    return figures or [missing("per_class", title, "no class has a scored set.")]
-
-
-def _dumbbell(name: str, title: str, model: str, rows: Sequence[Json], k: str) -> Figure:
-    rows = sorted(rows, key=lambda row: (-row["acc_pmk"]["value"], -row["acc_orig"]["value"], str(row.get("name"))))
+@question("comparison", "Which differences between models are real?")
+def comparison(view: View) -> Answer:
+    """Differences between models with their intervals."""
+    rows = [row for row in view.results.comparison if is_known(row.difference)]
+    if not rows:
+        few = len(view.classifiers) < 2
+        return Missing("one model alone cannot be compared." if few else "nothing was compared.")
+    wanted = [row for row in rows if row.metric == "acc_pmk"] or rows
+    # What the sentence below counts is drawn first, however small beside differences that could be chance.
+    shown = sorted(wanted, key=lambda row: (not is_sure(row), -abs(value_of(row.difference))))[:_MOST_PAIRS]
+    shown = [_better_first(row) for row in shown]
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        for y, row in enumerate(rows):
-            orig, worst = row["acc_orig"], row["acc_pmk"]
-            faint = 0.4 if row.get("small") else 1.0
-            axes.plot([worst["value"], orig["value"]], [y, y], color=GREY, linewidth=2.6, alpha=0.6 * faint, zorder=1)
-            axes.plot([orig["value"]], [y], marker="o", color=RIGHT, alpha=max(faint, 0.55), markersize=6.5, zorder=3,
-                      linestyle="", label="anchor" if y == 0 else None)  # fmt: skip
-            axes.plot([worst["value"]], [y], marker="D", color=WRONG, alpha=max(faint, 0.55), markersize=5.5, zorder=3,
-                      linestyle="", label=f"whole set ({k})" if y == 0 else None)  # fmt: skip
+        axes.axvline(0, color=GREY, linewidth=1, zorder=1)
+        for y, row in enumerate(shown):
+            sure = is_sure(row)
+            whisker(axes, y, row.difference, RIGHT if sure else GREY, marker="o" if sure else "d")
+        limit = 15 if is_narrow else 26
         labels = [
-            f"{row.get('name') or row.get('label')} ({row['acc_orig'].get('n', 0)}{'*' if row.get('small') else ''})"
-            for row in rows
+            f"{short(printable(row.a), limit)} − {short(printable(row.b), limit)}"
+            + (f" ({row.metric})" if len({one.metric for one in shown}) > 1 else "")
+            for row in shown
         ]
-        names_on_y(axes, labels, limit=20 if is_narrow else 30)
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("accuracy")
-        per_cent(axes, which="x")
-        figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, borderaxespad=0.2)
+        names_on_y(axes, labels, limit=34 if is_narrow else 66)
+        axes.set_xlabel("first − second, points" if is_narrow else f"{shown[0].metric}: first − second, points")
+        in_points(axes)
 
-    # "Loses most" is said of classes with enough sets to rank, as long as there are any.
-    ranked = [row for row in rows if not row.get("small")] or rows
-    worst = max(ranked, key=lambda row: row["acc_orig"]["value"] - row["acc_pmk"]["value"])
-    among = " among classes with ten sets or more" if len(ranked) < len(rows) else ""
-    drop = worst["acc_orig"]["value"] - worst["acc_pmk"]["value"]
-    steady = sum(1 for row in rows if row["acc_orig"]["value"] == row["acc_pmk"]["value"])
-    text = (
-        f"{printable(model)} loses most on {printable(worst.get('name') or worst.get('label'))}{among}: from "
-        f"{percent(worst['acc_orig'])} to {percent(worst['acc_pmk'])} ({points(drop)}, n = {worst['acc_orig']['n']})"
-        if drop > 0
-        else f"{printable(model)} loses nothing{among or ' in any class'}"
-    )
-    text += f"; {steady} of {len(rows)} classes lose nothing." if steady and drop > 0 else "."
-    height = 0.9 + 0.27 * len(rows)
-    return Figure(
-        name=name,
-        title=title,
+    real = [row for row in wanted if is_sure(row)]
+    text = f"{len(real)} of {len(wanted)} pairs differ beyond chance after Holm's correction (p < 0.05)."
+    if real:
+        top = max(real, key=lambda row: abs(value_of(row.difference)))
+        text += f" {printable(top.sentence, limit=400)}" if top.sentence else ""
+    if len(shown) < len(wanted):
+        text += f" {len(shown)} are drawn, those beyond chance first; all are in tables/."
+    height = 1.0 + 0.34 * len(shown)
+    return Finding(
         sentence=text,
-        how="In brackets the number of sets; * and paler: fewer than 10, too few to rank. A set counts in every class "
-        "of its anchor.",
-        drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height)),
-        group="per_class",
-        choice=model,
+        how="Right of zero the first model is ahead. Paired: both models answer on the same sets; grey diamonds could "
+        "be chance.",
+        paint=paint,
+        inches=(height, height + 0.3),
     )
+
+
+def _better_first(row: Comparison) -> Comparison:
+    """A pair beyond chance turned so that it reads as its sentence does: the model with more first."""
+    found = row.difference
+    if not is_sure(row) or value_of(found) >= 0:
+        return row
+    low, high = (None if end is None else -end for end in (found.high, found.low))
+    return replace(row, a=row.b, b=row.a, difference=replace(found, value=-value_of(found), low=low, high=high))

@@ -1,98 +1,69 @@
 """What review changed, drawn."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from strobe.core.errors import printable
-from strobe.report.drawing import Figure, Series, missing, names_on_y, per_cent, series_lines, whole_numbers
-from strobe.report.style import GREY, RIGHT, WRONG, draw
-from strobe.report.subject import subject
-from strobe.report.wording import estimate, listed, percent, points, short, shown_of, value_of
+from strobe.core.estimate import Missing
+from strobe.report.drawing import Answer, Finding, names_on_y, offset_chart, offset_lines, per_cent, question
+from strobe.report.figures_classes import dumbbell
+from strobe.report.view import View
+from strobe.report.wording import is_known, percent, points, short, value_of
 
 __all__ = ["review_impact", "review_offsets"]
 
-Json = Mapping[str, Any]
 
-
-def review_impact(results: Json) -> Figure:
+@question("review_impact", "What did review change?")
+def review_impact(view: View) -> Answer:
     """What review changed: all candidates, kept anchors, kept anchors and members."""
-    name, title = "review_impact", "What did review change?"
-    found = []
-    for model, data in shown_of(results).items():
-        impact = data.get("review_impact") or {}
-        rows = [(stage, impact[stage]) for stage in ("A", "B", "C") if estimate(impact, stage, "drop")]
-        if rows:
-            found.append((model, rows, impact))
+    found = {}
+    for model, one in view.drawn(view.classifiers).items():
+        if (impact := one.review_impact) is not None:
+            stages = (("before review", impact.a), ("kept anchors, all frames", impact.b), ("after review", impact.c))
+            if known := [(meaning, stage) for meaning, stage in stages if is_known(stage.drop)]:
+                found[model] = known, impact.drop_difference
     if not found:
-        return missing(name, title, "score with --compare-review on a dataset with votes to see this.")
-    meaning = {"A": "before review", "B": "kept anchors, all frames", "C": "after review"}
-    flat = [(model, stage, row) for model, rows, _ in found[:4] for stage, row in rows]
+        return Missing("score with --compare-review on a dataset with votes to see this.")
+    flat = [(model, meaning, stage) for model, (rows, _) in list(found.items())[:4] for meaning, stage in rows]
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
-        for y, (_, _, row) in enumerate(flat):
-            orig, worst = value_of(row, "acc_orig"), value_of(row, "acc_pmk")
-            axes.plot([worst, orig], [y, y], color=GREY, linewidth=2.6, alpha=0.6, zorder=1)
-            axes.plot([orig], [y], marker="o", color=RIGHT, markersize=6.5, linestyle="",
-                      label="anchor" if y == 0 else None)  # fmt: skip
-            axes.plot([worst], [y], marker="D", color=WRONG, markersize=5.5, linestyle="",
-                      label="whole set" if y == 0 else None)  # fmt: skip
+        for y, (_, _, stage) in enumerate(flat):
+            dumbbell(axes, y, (stage.acc_orig, stage.acc_pmk), ("anchor", "whole set"), zorder=2)
         cut = 12 if is_narrow else 20
-        names = [(f"{short(printable(m), cut)}: " if len(found) > 1 else "") + meaning[s] for m, s, _ in flat]
+        names = [(f"{short(printable(model), cut)}: " if len(found) > 1 else "") + text for model, text, _ in flat]
         names_on_y(axes, names, limit=46)
         axes.set_xlabel("accuracy")
         per_cent(axes, which="x")
         figure.legend(loc="outside upper left", ncols=2, borderaxespad=0.2)
 
-    model, rows, impact = found[0]
-    stages = dict(rows)
-    said = {**meaning, "B": "with the kept anchors and all their frames"}
-    text = f"The drop of {printable(model)} is " + ", ".join(
-        f"{points(estimate(stages[stage], 'drop'))} {said[stage]}" for stage in stages
-    )
-    gap = estimate(impact, "drop_difference")
-    text += f"; review accounts for {points(gap)}" if gap else ""
+    model, (rows, gap) = next(iter(found.items()))
+    said = {"kept anchors, all frames": "with the kept anchors and all their frames"}
+    text = ", ".join(f"{points(stage.drop)} {said.get(meaning, meaning)}" for meaning, stage in rows)
     height = 1.0 + 0.34 * len(flat)
-    return Figure(
-        name=name, title=title, sentence=text + ".",
+    return Finding(
+        sentence=f"The drop of {printable(model)} is {text}"
+        + (f"; review accounts for {points(gap)}." if is_known(gap) else "."),
         how="People removed pairs that do not look the same and wrong labels; without that, some “errors” are not.",
-        drawing=draw(name, paint, wide=(7.4, height), narrow=(3.9, height)),
-    )  # fmt: skip
-
-
-def review_offsets(results: Json) -> Figure:
-    """Error by offset before and after review."""
-    name, title = "review_offsets", "Where did review change the error?"
-    model, impact = next(
-        ((m, d["review_impact"]) for m, d in shown_of(results).items() if d.get("review_impact")), ("", {})
+        paint=paint,
+        inches=(height, height),
     )
-    series = []
-    for place, (stage, words) in enumerate((("A", "before review"), ("C", "after review"))):
-        rows = [row for row in listed(impact, stage, "per_offset") if estimate(row, "error")]
-        rows.sort(key=lambda row: float(row["offset"]))
-        if rows:
-            x = [float(row["offset"]) for row in rows]
-            series.append(Series(name=words, place=1 - place, x=x, y=[row["error"] for row in rows]))
+
+
+@question("review_offsets", "Where did review change the error?")
+def review_offsets(view: View) -> Answer:
+    """Error by offset before and after review."""
+    drawn = view.drawn(view.classifiers).items()
+    model, impact = next(((name, one.review_impact) for name, one in drawn if one.review_impact), ("", None))
+    stages = {} if impact is None else {"after review": impact.c.per_offset, "before review": impact.a.per_offset}
+    series = offset_lines(stages)[::-1]
     if len(series) < 2:
-        return missing(name, title, "score with --compare-review on a dataset with votes to see this")
+        return Missing("score with --compare-review on a dataset with votes to see this")
 
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        axes.axvline(0, color=GREY, linewidth=1)
-        series_lines(axes, series, is_narrow=is_narrow)
-        axes.set_ylim(bottom=0)
-        axes.set(xlabel=subject(results).offset_label, ylabel="error")
-        if subject(results).is_video:
-            whole_numbers(axes)
-        per_cent(axes)
-
-    before, after = ([float(e["value"]) for e in one.y] for one in series)
-    mean = [sum(values) / len(values) for values in (before, after)]
-    return Figure(
-        name=name,
-        title=title,
-        sentence=f"Over all offsets the error of {printable(model)} is {percent(mean[0])} before review and "
-        f"{percent(mean[1])} after it.",
+    before, after = (sum(value_of(one) for one in line.y) / len(line.y) for line in series)
+    return Finding(
+        sentence=f"Over all offsets the error of {printable(model)} is {percent(before)} before review and "
+        f"{percent(after)} after it.",
         how="Unweighted mean over offsets. Review takes away frames that do not look the same and wrong labels.",
-        drawing=draw(name, paint, wide=(7.4, 3.6), narrow=(3.9, 3.8)),
+        paint=offset_chart(series, view.words),
+        inches=(3.6, 3.8),
     )

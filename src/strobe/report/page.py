@@ -2,49 +2,41 @@
 
 import base64
 import hashlib
-import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from strobe.analyses.gallery import Choice, Classified, Judge, ModelView, SetView, choose
 from strobe.analyses.gallery_detection import Detected
+from strobe.analyses.model_results import ClassificationResult, DetectionResult
+from strobe.analyses.results import Results
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
 from strobe.core.files import read_json, write_bytes, write_text
 from strobe.core.late import installed_version, require
 from strobe.core.ports import FrameSource, Progress, Silent
-from strobe.report import figures_accuracy, figures_detection, figures_more, figures_review
-from strobe.report.drawing import Figure
+from strobe.core.tasks import Task
+from strobe.report import (
+    figures_accuracy,
+    figures_classes,
+    figures_detection,
+    figures_review,
+    figures_slices,
+    figures_smoothing,
+    story,
+)
+from strobe.report.drawing import Figure, Question
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.published import detection_rows
-from strobe.report.story import comparisons, facts, failures, headlines, lead, off_the_line, run_details
-from strobe.report.subject import n_photos, subject
-from strobe.report.wording import (
-    MOST_SHOWN,
-    cause_text,
-    join,
-    listed,
-    models_of,
-    p_text,
-    percent,
-    plain_number,
-)
+from strobe.report.subject import n_photos
+from strobe.report.view import MOST_SHOWN, View
+from strobe.report.wording import cause_text, join, p_text, percent, plain_number
 
 __all__ = ["ReportOptions", "gallery_models", "write_report"]
-
-Json = Mapping[str, Any]
-
-_OURS = re.compile(
-    r"trend|curve|time_curve|first_failure|per_offset|smoothing|comparison|frame_types|by_fps|by_hint|"
-    r"review_(impact|offsets)|per_class_\d+|detection|detection_(curve|errors|tracks|class_\d+)"
-)
-"""The names this report gives to figures."""
 
 FEW_FAILURES = 3
 """Failed models listed openly; more are folded away."""
@@ -75,7 +67,7 @@ class ReportOptions:
 
 def write_report(
     run: Path,
-    results: Json,
+    results: Results,
     dataset: Dataset,
     answers: Mapping[str, Answers],
     source: FrameSource | None,
@@ -89,10 +81,9 @@ def write_report(
     """
     options, progress = options or ReportOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
-    about = {**results.get("dataset", {}), "n_photos": n_photos(dataset)}
-    results = {**results, "dataset": about, "show": list(options.show)}
+    view = View(results=results, show=options.show, n_photos=n_photos(dataset))
     with progress.task("figures", None) as advance:
-        chapters = _chapters(results)
+        chapters = _chapters(view)
         drawn = set()
         for figure in (f for groups in chapters.values() for group in groups for f in group):
             if figure.drawing is not None:
@@ -101,10 +92,10 @@ def write_report(
                 drawn.add(figure.name)
                 advance(1)
         _remove_stale(run / "figures", drawn)
-    k = results.get("dataset", {}).get("k", dataset.info.k)
+    k = results.dataset.k
     if k < dataset.info.k:  # scored with a smaller k than the data has: what lies beyond is not part of the sets
         dataset = dataset.keep_rows(np.abs(dataset.sets.distance) <= k)
-    choice = choose(dataset, _judges(results, dataset, answers), limit=options.gallery_sets)
+    choice = choose(dataset, _judges(view, dataset, answers), limit=options.gallery_sets)
     gallery = build(
         dataset,
         choice,
@@ -121,84 +112,83 @@ def write_report(
         loader=jinja2.PackageLoader("strobe.report", "assets"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     page = environment.get_template("report.html.j2").render(
-        **_context(run, results, dataset, chapters, choice, gallery, options)
+        **_context(run, view, dataset, chapters, choice, gallery, options)
     )
     path = run / "report.html"
     write_text(path, page)
     return path
 
 
-def _judges(results: Json, dataset: Dataset, answers: Mapping[str, Answers]) -> list[Judge]:
+def _judges(view: View, dataset: Dataset, answers: Mapping[str, Answers]) -> list[Judge]:
     """The models the gallery shows, as far as their answers are at hand."""
-    return [_judge(results, dataset, name, answers[name]) for name in gallery_models(results, answers)]
+    return [_judge(dataset, name, answers[name], view) for name in gallery_models(view, answers)]
 
 
-def _judge(results: Json, dataset: Dataset, name: str, answers: Answers) -> Judge:
+def _judge(dataset: Dataset, name: str, answers: Answers, view: View) -> Judge:
     if isinstance(answers, ClassAnswers):
         return Classified(dataset, answers)
-    data = results["models"][name]
-    settings = data.get("settings") or {}
-    iou = settings.get("iou") or (0.5,)
-    return Detected(
-        dataset,
-        name,
-        answers,
-        iou="ilsvrc-vid" if iou == "ilsvrc-vid" else tuple(float(value) for value in iou),
-        max_dets=int(settings.get("max_dets") or 100),
-        causes={str(row.get("set")): row.get("cause") for row in listed(data, "chosen_frames")},
-    )
+    model = view.detectors[name]
+    causes = {row.set: row.cause for row in model.chosen_frames}
+    return Detected(dataset, name, answers, iou=model.settings.iou, max_dets=model.settings.max_dets, causes=causes)
 
 
-def gallery_models(results: Json, known: Collection[str]) -> list[str]:
-    """Which of these models the gallery shows: those under `show`, then classifiers and detectors, the robust first."""
-    ranked = [*models_of(results), *models_of(results, "detection")]
-    names = [
-        name for name in dict.fromkeys([*(results.get("show") or ()), *ranked]) if name in known and name in ranked
-    ]
-    return names[:MOST_SHOWN]
+def gallery_models(view: View, known: Collection[str]) -> list[str]:
+    """Which of these models the gallery shows: those to `show`, then classifiers and detectors, the robust first."""
+    ranked = view.ranked
+    return [name for name in dict.fromkeys([*view.show, *ranked]) if name in known and name in ranked][:MOST_SHOWN]
 
 
-def _chapters(results: Json) -> dict[str, list[list[Figure]]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPage:
+    """What the page holds of one task: its headline table, and its figures by chapter."""
+
+    headline: Callable[[View], story.HeadlineTable[ClassificationResult] | story.HeadlineTable[DetectionResult]]
+    main: tuple[Question, ...]
+    compare: tuple[Question, ...] = ()
+    slices: tuple[Question, ...] = ()
+
+
+TASKS = {
+    Task.CLASSIFICATION: TaskPage(
+        headline=story.classification,
+        main=(
+            figures_accuracy.trend, figures_accuracy.curve, figures_accuracy.time_curve, figures_classes.per_class,
+            figures_slices.per_offset, figures_accuracy.first_failure, figures_smoothing.smoothing,
+        ),
+        compare=(figures_accuracy.comparison,),
+        slices=(
+            figures_slices.frame_types, figures_slices.by_fps, figures_slices.by_hint, figures_review.review_impact,
+            figures_review.review_offsets,
+        ),
+    ),
+    Task.DETECTION: TaskPage(
+        headline=story.detection,
+        main=(
+            figures_detection.overview, figures_detection.curve, figures_classes.detection_class,
+            figures_detection.errors, figures_detection.temporal,
+        ),
+    ),
+}  # fmt: skip
+"""Every task's part of the page; a new figure is a function in a `figures_*` file and a line here."""
+
+QUESTIONS = [one for part in TASKS.values() for one in (*part.main, *part.compare, *part.slices)]
+
+
+def _chapters(view: View) -> dict[str, list[list[Figure]]]:
     """Figures by section; each entry is a list of alternatives (one per model) or of one."""
-    detection = _detection_chapter(results) if models_of(results, "detection") else []
-    if detection and not models_of(results):
-        return {"main": detection, "compare": [], "slices": []}
+    parts = [TASKS[task] for task in Task if view.of(task)] or [TASKS[Task.CLASSIFICATION]]
     return {
-        "main": [
-            [figures_accuracy.trend(results)],
-            [figures_accuracy.curve(results)],
-            [figures_accuracy.time_curve(results)],
-            figures_accuracy.per_class(results),
-            [figures_more.per_offset(results)],
-            [figures_accuracy.first_failure(results)],
-            [figures_more.smoothing(results)],
-            *detection,
-        ],
-        "compare": [[figures_more.comparison(results)]],
-        "slices": [
-            [figures_more.frame_types(results)],
-            [figures_more.by_fps(results)],
-            [figures_more.by_hint(results)],
-            [figures_review.review_impact(results)],
-            [figures_review.review_offsets(results)],
-        ],
+        "main": [one.figures(view) for part in parts for one in part.main],
+        "compare": [one.figures(view) for part in parts for one in part.compare],
+        "slices": [one.figures(view) for part in parts for one in part.slices],
     }
-
-
-def _detection_chapter(results: Json) -> list[list[Figure]]:
-    return [
-        [figures_detection.overview(results)],
-        [figures_detection.curve(results)],
-        figures_detection.per_class(results),
-        [figures_detection.errors(results)],
-        [figures_detection.temporal(results)],
-    ]
 
 
 def _remove_stale(folder: Path, drawn: set[str]) -> None:
     """Take away figures an earlier report of this run drew and this one did not; other files are left alone."""
     for path in folder.glob("*"):
-        if path.suffix in (".svg", ".png") and _OURS.fullmatch(path.stem) and path.stem not in drawn:
+        ours = path.suffix in (".svg", ".png") and any(one.owns(path.stem) for one in QUESTIONS)
+        if ours and path.stem not in drawn:
             path.unlink()
 
 
@@ -208,22 +198,21 @@ def _asset(name: str) -> str:
 
 def _context(
     run: Path,
-    results: Json,
+    view: View,
     dataset: Dataset,
     chapters: Mapping[str, list[list[Figure]]],
     choice: Choice,
     gallery: Gallery,
     options: ReportOptions,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     script = _asset("report.js")
     about = read_json(run / "run.json") if (run / "run.json").is_file() else {}
     about = about if isinstance(about, Mapping) else {}
-    head, lede = lead(results)
-    pairs, left_out = comparisons(results)
-    info = dict(results.get("dataset", {}))
-    info["name"] = printable(info.get("name") or dataset.name)
+    head, lede = story.lead(view)
+    pairs, left_out = story.comparisons(view)
+    info = replace(view.results.dataset, name=printable(view.results.dataset.name or dataset.name))
     return {
-        "title": f"{info['name']}: does it flicker? · strobe",
+        "title": f"{info.name}: does it flicker? · strobe",
         "css": _asset("report.css"),
         "js": script,
         # The page may run this one script and nothing else, whatever a class or a video is called.
@@ -234,33 +223,34 @@ def _context(
         "lead": head,
         "lede": lede,
         "dataset": info,
-        "n_models": len(results.get("models", {})),
-        "headlines": headlines(results),
-        "failed": failures(results, about),
+        "n_models": len(view.results.models),
+        "headlines": [TASKS[task].headline(view) for task in Task if view.of(task)],
+        "failed": story.failures(view, about),
         "few_failures": FEW_FAILURES,
-        "words": subject(results),
-        "published": list(detection_rows()) if models_of(results, "detection") else [],
-        "only_detectors": not models_of(results) and bool(models_of(results, "detection")),
+        "words": view.words,
+        "published": list(detection_rows()) if view.detectors else [],
+        "only_detectors": bool(view.detectors) and not view.classifiers,
         "example": _example(choice, gallery),
-        "gallery": _gallery_words(choice, gallery, dataset, results, options),
+        "gallery": _gallery_words(choice, gallery, dataset, view, options),
         "gallery_json": as_script(gallery.data),
         "chapters": chapters,
         "comparison": pairs,
         "pairs_left_out": left_out,
-        "off_the_line": off_the_line(results),
-        "facts": facts(results, about),
-        "details": run_details(results, about),
+        "off_the_line": story.off_the_line(view),
+        "facts": story.facts(view, about),
+        "details": story.run_details(view, about),
         "number": lambda value, digits: f"{value:.{digits}f}".replace("-", "−"),
         "plain": plain_number,
+        "printable": printable,
         "p_text": p_text,
     }
 
 
 def _gallery_words(
-    choice: Choice, gallery: Gallery, dataset: Dataset, results: Json, options: ReportOptions
-) -> dict[str, Any]:
+    choice: Choice, gallery: Gallery, dataset: Dataset, view: View, options: ReportOptions
+) -> dict[str, object]:
     shown = len(gallery.data["sets"])
-    intro = _flickers_text(choice, gallery, results)
+    intro = _flickers_text(choice, gallery, view)
     has_pictures = any(gallery.pictures.values())
     if not has_pictures:
         intro += " There are no pictures: this data has none at hand."
@@ -291,13 +281,13 @@ def _gallery_words(
     }
 
 
-def _flickers_text(choice: Choice, gallery: Gallery, results: Json) -> str:
+def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
     """How many flickers there are, and what is shown of them."""
-    words, n_models = subject(results), len(choice.counts)
+    words, n_models = view.words, len(choice.counts)
     detectors = bool(gallery.data["detectors"]) and all(gallery.data["detectors"])
     alike = f"one of the {words.frames} around it" if words.is_video else f"one of its {words.frames}"
     what = f"finds less on {alike} than on the anchor" if detectors else f"is right on the anchor and wrong on {alike}"
-    every = len(models_of(results)) + len(models_of(results, "detection"))
+    every = len(view.ranked)
     # The count is of the models at hand here; with more in the run it must not be read as that of all.
     who = f"one of the {n_models} models shown here" if n_models < every else "one model"
     shown = len(gallery.data["sets"])
@@ -321,13 +311,13 @@ def _flickers_text(choice: Choice, gallery: Gallery, results: Json) -> str:
             "play the set to see how little changes."
         )
     if n_models < every:
-        robust = list(choice.counts) == [*models_of(results), *models_of(results, "detection")][:n_models]
+        robust = list(choice.counts) == view.ranked[:n_models]
         how = "the most robust" if robust else "those asked for or your own, then the most robust"
         text += f" The gallery shows {n_models} of {every} models: {how}."
     return text
 
 
-def _example(choice: Choice, gallery: Gallery) -> dict[str, Any] | None:
+def _example(choice: Choice, gallery: Gallery) -> dict[str, object] | None:
     """A real set as the example of the explanation: the best flicker, the frames around what broke it."""
     for one in choice.sets[: len(gallery.data["sets"])]:
         for view in one.models:

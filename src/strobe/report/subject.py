@@ -1,15 +1,11 @@
 """What the data is called on the page: frames or variants, reviewed or not, from videos or photos."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from strobe.core.dataset import Dataset
 from strobe.report.wording import counted
 
-__all__ = ["Subject", "n_photos", "sources", "subject"]
-
-Json = Mapping[str, Any]
+__all__ = ["Subject", "n_photos", "sources"]
 
 _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 
@@ -93,29 +89,20 @@ class Subject:
         }.get(self.reviewed, f"{what} that people marked as looking the same.")
 
 
-def subject(results: Json) -> Subject:
-    """The words for the dataset of these results."""
-    data = results.get("dataset") or {}
-    return Subject(
-        axis=str(data.get("axis") or "frame-offset"), reviewed=str(data.get("reviewed") or "none"), k=data.get("k", "k")
-    )
-
-
 def n_photos(dataset: Dataset) -> int:
     """How many of the videos that have sets are photos under a simulated camera: those keep their file's name."""
     used = set(dataset.video_of_set.tolist())
     return sum(str(dataset.videos.name[video]).lower().endswith(_PHOTO_NAMES) for video in used)
 
 
-def sources(data: Json) -> str:
-    """What the sets were made from, counted; `n_photos` is known where the page has the dataset at hand.
+def sources(n_videos: int, n_photos: int = 0) -> str:
+    """What the sets were made from, counted; `n_photos` of them are known where the page has the dataset at hand.
 
-    >>> sources({"n_videos": 21, "n_photos": 20}), sources({"n_videos": 21})
+    >>> sources(21, 20), sources(21)
     ('1 video and 20 photos', '21 videos')
     """
-    photos, every = data.get("n_photos") or 0, data.get("n_videos")
-    if not photos or every is None:
-        return counted(every, "video")
-    if photos == every:
-        return counted(photos, "photo")
-    return f"{counted(every - photos, 'video')} and {counted(photos, 'photo')}"
+    if not n_photos:
+        return counted(n_videos, "video")
+    if n_photos == n_videos:
+        return counted(n_photos, "photo")
+    return f"{counted(n_videos - n_photos, 'video')} and {counted(n_photos, 'photo')}"

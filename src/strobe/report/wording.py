@@ -1,36 +1,16 @@
-"""Numbers and names as people read them. Everything here takes the plain dicts of results.json."""
+"""Numbers and names as people read them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+
+from strobe.analyses.comparison import Comparison
+from strobe.core.estimate import Estimate
 
 __all__ = [
-    "CAUSES",
-    "MOST_SHOWN",
-    "cause_text",
-    "counted",
-    "estimate",
-    "is_sure",
-    "join",
-    "listed",
-    "models_of",
-    "p_text",
-    "percent",
-    "plain_number",
-    "points",
-    "short",
-    "shown_of",
-    "shown_text",
-    "some",
-    "value_of",
-    "with_interval",
-]
-
-Json = Mapping[str, Any]
+    "CAUSES", "cause_text", "counted", "is_known", "is_sure", "join", "p_text", "percent", "plain_number", "points",
+    "short", "some", "value_of", "with_interval",
+]  # fmt: skip
 
 NONE = "—"
-
-MOST_SHOWN = 8
-"""Models drawn in colour and shown in the gallery; more could not be told apart. The rest are in the tables."""
 
 CAUSES = {
     "classification": "right place, wrong class",
@@ -52,59 +32,43 @@ def cause_text(kind: str) -> str:
     return CAUSES.get(kind, kind)
 
 
-def estimate(data: Any, *keys: str) -> Json | None:
-    """The estimate under these keys, or None where a key is missing or nothing was measured.
-
-    >>> estimate({"drop": {"value": 0.1}}, "drop")
-    {'value': 0.1}
-    >>> estimate({"drop": {"value": None}}, "drop") is None
-    True
-    """
-    for key in keys:
-        if not isinstance(data, Mapping):
-            return None
-        data = data.get(key)
-    return data if isinstance(data, Mapping) and data.get("value") is not None else None
+def value_of(found: Estimate) -> float:
+    """The value of an estimate that has one (`is_known`), a NaN otherwise."""
+    return float("nan") if found.value is None else float(found.value)
 
 
-def value_of(data: Any, *keys: str) -> float | None:
-    """The value of the estimate under these keys, where there is one."""
-    found = estimate(data, *keys)
-    return None if found is None else float(found["value"])
+def is_known(*found: Estimate) -> bool:
+    """Whether each of these was measured."""
+    return all(one.value is not None for one in found)
 
 
-def percent(found: Json | float | None, *, digits: int = 1) -> str:
+def percent(found: Estimate | float | None, *, digits: int = 1) -> str:
     """A share in per cent.
 
     >>> percent(0.8125), percent(None)
     ('81.2\\xa0%', '—')
     """
-    value = found.get("value") if isinstance(found, Mapping) else found
+    value = found.value if isinstance(found, Estimate) else found
     return NONE if value is None else f"{100 * float(value):.{digits}f}\N{NO-BREAK SPACE}%"
 
 
-def points(found: Json | float | None, *, digits: int = 1) -> str:
+def points(found: Estimate | float | None, *, digits: int = 1) -> str:
     """A difference of shares in percentage points, with a true minus sign.
 
     >>> points(-0.031), points(0.01)
     ('−3.1\\xa0points', '1.0\\xa0points')
     """
-    value = found.get("value") if isinstance(found, Mapping) else found
+    value = found.value if isinstance(found, Estimate) else found
     return NONE if value is None else f"{100 * float(value):.{digits}f}\N{NO-BREAK SPACE}points".replace("-", "−")
 
 
-def with_interval(found: Json | None, *, scale: float = 100.0, digits: int = 1) -> str:
-    """A value and its interval, in per cent by default.
+def with_interval(found: Estimate) -> str:
+    """A value and its interval in per cent, with a true minus sign.
 
-    >>> with_interval({"value": 0.5, "low": 0.4, "high": 0.6})
-    '50.0 [40.0, 60.0]'
+    >>> with_interval(Estimate(value=-0.5, low=-0.6, high=-0.4, n=9))
+    '−50.0 [−60.0, −40.0]'
     """
-    if found is None or found.get("value") is None:
-        return NONE
-    text = f"{scale * found['value']:.{digits}f}"
-    if found.get("low") is not None and found.get("high") is not None:
-        text += f" [{scale * found['low']:.{digits}f}, {scale * found['high']:.{digits}f}]"
-    return text.replace("-", "−")
+    return found.text().replace("-", "−")
 
 
 def plain_number(value: float | int | None) -> str:
@@ -168,51 +132,7 @@ def p_text(p: float | None, *, level: float = 0.05) -> str:
     return next((t for n in range(3, 12) if (float(t := f"{p:.{n}f}") < level) == (p < level)), f"{p:.3f}")
 
 
-def is_sure(row: Json) -> bool:
+def is_sure(row: Comparison) -> bool:
     """Whether the models of a comparison differ beyond chance, by the corrected p-value where there is one."""
-    p = row.get("p_holm") if row.get("p_holm") is not None else row.get("p")
-    return p is not None and float(p) < 0.05
-
-
-def models_of(results: Json, task: str = "classification") -> dict[str, Json]:
-    """The models of one task, the most robust first (then by name), so that every table and figure agrees."""
-    key = "acc_pmk" if task == "classification" else "map_pmk"
-    found = {name: data for name, data in results.get("models", {}).items() if data.get("task", task) == task}
-
-    def rank(name: str) -> tuple[bool, float, str]:
-        value = value_of(found[name], key)
-        return (value is None, -(value or 0.0), name)
-
-    return {name: found[name] for name in sorted(found, key=rank)}
-
-
-def shown_of(results: Json, task: str = "classification", most: int = MOST_SHOWN) -> dict[str, Json]:
-    """The models of one task that are drawn: those under `show` in that order, then the most robust.
-
-    `show` is no part of results.json: the page adds what the reader asked for.
-    """
-    every = models_of(results, task)
-    first = [name for name in results.get("show") or () if name in every]
-    return {name: every[name] for name in list(dict.fromkeys([*first, *every]))[:most]}
-
-
-def shown_text(results: Json, task: str = "classification") -> str:
-    """How the drawn models were chosen, where not all are drawn; else nothing."""
-    every, shown = list(models_of(results, task)), list(shown_of(results, task))
-    if len(every) <= len(shown):
-        return ""
-    if shown == every[: len(shown)]:
-        return f" The {len(shown)} most robust of {len(every)} models are drawn; all are in tables/."
-    return (
-        f" {len(shown)} of {len(every)} models are drawn: those asked for or your own, then the most robust; all are "
-        "in tables/."
-    )
-
-
-def listed(data: Any, *keys: str) -> list[Json]:
-    """The list under these keys; empty where it is missing, null or an object that only carries a reason."""
-    for key in keys:
-        if not isinstance(data, Mapping):
-            return []
-        data = data.get(key)
-    return [row for row in data if isinstance(row, Mapping)] if isinstance(data, list | tuple) else []
+    p = row.p if row.p_holm is None else row.p_holm
+    return p is not None and p < 0.05

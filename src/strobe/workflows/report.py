@@ -5,22 +5,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from strobe.analyses.results import SCHEMA, Results
 from strobe.core.answers import Answers, ClassAnswers
+from strobe.core.codec import decode
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.report.page import ReportOptions, gallery_models, write_report
 from strobe.report.tables import write_tables
-from strobe.report.wording import MOST_SHOWN, models_of
+from strobe.report.view import MOST_SHOWN, View
 from strobe.runs.folder import Held, Run
 from strobe.workflows.opening import Opened
 from strobe.workflows.sources import frame_source
 
 __all__ = ["ReportRequest", "report_run"]
-
-SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,15 +55,16 @@ def report_run(
         opened = Opened.of_run(place, moved_to=request.dataset, subset=request.subset)
         write_tables(run, results)
     dataset = opened.dataset
-    if dataset.digest() != results["dataset"]["digest"]:
-        subset = (results.get("settings") or {}).get("subset")
+    if dataset.digest() != results.dataset.digest:
+        subset = results.settings.subset
         hint = f"give the same --subset ({printable(subset)})" if subset else "run strobe score on this run again"
         raise StrobeError(
             f"{printable(dataset.name)} is not the data {printable(run)}/results.json was scored on; {hint}"
         )
     here = {model.name: model for model in place.models(dataset, allow_missing=True)}
-    show = [*request.show, *request.options.show, *(name for name in _ranked(results) if _is_own(name, here, about))]
-    chosen = [here[name] for name in gallery_models({**results, "show": show}, here)]
+    ranked = View(results=results).ranked
+    show = [*request.show, *request.options.show, *(name for name in ranked if _is_own(name, here, about))]
+    chosen = [here[name] for name in gallery_models(View(results=results, show=show), here)]
     answers = {model.name: model.load() for model in chosen}
     raw = {name: names for name, one in answers.items() if (names := _own_classes(here[name], one)) is not None}
     options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show)
@@ -71,12 +72,8 @@ def report_run(
     return write_report(run, results, dataset, answers, source, options, progress)
 
 
-def _ranked(results: Mapping[str, Any]) -> list[str]:
-    return [*models_of(results), *models_of(results, "detection")]
-
-
-def _check_show(run: Path, results: Mapping[str, Any], show: Sequence[str]) -> None:
-    known = _ranked(results)
+def _check_show(run: Path, results: Results, show: Sequence[str]) -> None:
+    known = View(results=results).ranked
     strange = next((name for name in show if name not in known), None)
     if strange is not None:
         names = ", ".join(printable(name) for name in known) or "none"
@@ -95,16 +92,17 @@ def _is_own(name: str, here: Mapping[str, Held], about: Mapping[str, Any]) -> bo
     return named or "spec" not in here[name].facts or tags_of(name)[0] is None
 
 
-def _read_results(run: Path) -> dict[str, Any]:
+def _read_results(run: Path) -> Results:
     path = run / "results.json"
-    results = read_json(path, hint="run strobe score on this run first")
-    if not isinstance(results, dict) or not isinstance(results.get("schema"), int):
+    data = read_json(path, hint="run strobe score on this run first")
+    if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
         raise InvalidFile(path, "no schema number", where="schema", hint="run strobe score again")
-    if results["schema"] > SCHEMA:
-        raise InvalidFile(path, f"format {results['schema']} is newer than this strobe reads ({SCHEMA})")
-    if not isinstance(results.get("dataset"), dict) or not isinstance(results.get("models"), dict):
-        raise InvalidFile(path, "no dataset or models", where="dataset, models", hint="run strobe score again")
-    return results
+    if data["schema"] > SCHEMA:
+        raise InvalidFile(path, f"format {data['schema']} is newer than this strobe reads ({SCHEMA})")
+    try:
+        return decode(Results, data)
+    except InvalidValue as error:
+        raise InvalidFile(path, str(error), hint="run strobe score again") from error
 
 
 def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:

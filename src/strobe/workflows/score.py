@@ -158,7 +158,7 @@ def score_staged(
     if not results.models:
         raise StrobeError(loading.left_out[0])
     write_json(stage / "results.json", encode(results))
-    write_tables(stage, encode(results))
+    write_tables(stage, results)
     if brought_files(stage) or request.types is not None:
         changes = {"model_types": remembered} if remembered else {}
         run.record(opened.candidates, path=opened.path, changes=changes, stage=stage)

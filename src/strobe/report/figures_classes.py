@@ -1,0 +1,107 @@
+"""Which classes lose: a dumbbell chart for each classifier and each detector."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from strobe.analyses.model_results import ClassAp, ClassScore
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate, Missing
+from strobe.report.drawing import Answer, Finding, Paint, names_on_y, per_cent, question
+from strobe.report.style import GREY, RIGHT, WRONG
+from strobe.report.view import View
+from strobe.report.wording import is_known, percent, points, value_of
+
+__all__ = ["detection_class", "dumbbell", "per_class"]
+
+Row = ClassScore | ClassAp
+
+
+@question("per_class", "Which classes flicker?")
+def per_class(view: View) -> Answer:
+    """One chart per classifier: original and perturbed accuracy of every class."""
+    found = []
+    how = (
+        "In brackets the number of sets; * and paler: fewer than 10, too few to rank. A set counts in every class of "
+        "its anchor."
+    )
+    for number, (model, data) in enumerate(view.drawn(view.classifiers).items(), start=1):
+        rows = [row for row in data.per_class if is_known(row.acc_orig, row.acc_pmk)]
+        rows.sort(key=lambda row: (-value_of(row.acc_pmk), -value_of(row.acc_orig), row.name))
+        if rows:
+            paint = _chart(rows, ("anchor", f"whole set ({view.k})"), "accuracy", line=0.4)
+            found.append(_finding(model, number, rows, _loses(model, rows), how, paint))
+    return found or Missing("no class has a scored set.")
+
+
+def _loses(model: str, rows: Sequence[ClassScore]) -> str:
+    worst, among = _worst(rows)
+    if _lost(worst) <= 0:
+        return f"{printable(model)} loses nothing{among or ' in any class'}."
+    text = f"{_most(model, worst, among)} ({points(_lost(worst))}, n = {worst.headline.orig.n})"
+    steady = sum(1 for row in rows if row.acc_orig.value == row.acc_pmk.value)
+    return text + (f"; {steady} of {len(rows)} classes lose nothing." if steady else ".")
+
+
+@question("detection_class", "Which classes does it lose?")
+def detection_class(view: View) -> Answer:
+    """One chart per detector: AP of every class on anchors and worst frames."""
+    found = []
+    how = "In brackets the number of anchors with the class; * and paler: fewer than 10, too few to rank."
+    for number, (model, data) in enumerate(view.drawn(view.detectors).items(), start=1):
+        rows = [row for row in data.per_class if is_known(row.ap_orig, row.ap_pmk)]
+        rows.sort(key=lambda row: (-value_of(row.ap_pmk), row.name))
+        if rows:
+            paint = _chart(rows, ("anchors", f"worst frames ({view.k})"), "average precision", line=0.55)
+            found.append(_finding(model, number, rows, f"{_most(model, *_worst(rows))}.", how, paint))
+    return found or Missing("no class has an AP on both anchors and worst frames")
+
+
+def _finding(model: str, number: int, rows: Sequence[Row], sentence: str, how: str, paint: Paint) -> Finding:
+    height = 0.9 + 0.27 * len(rows)
+    return Finding(sentence=sentence, how=how, paint=paint, inches=(height, height), choice=model, number=number)
+
+
+def dumbbell(
+    axes: Any, y: int, ends: tuple[Estimate, Estimate], names: tuple[str, str], *, line: float = 1.0,
+    ends_alpha: float | None = None, zorder: float = 3,
+) -> None:  # fmt: skip
+    """A row that goes from one estimate to the other; the first row names both in the legend."""
+    orig, worst = ends
+    axes.plot([worst.value, orig.value], [y, y], color=GREY, linewidth=2.6, alpha=0.6 * line, zorder=1)
+    for found, marker, colour, size, name in ((orig, "o", RIGHT, 6.5, names[0]), (worst, "D", WRONG, 5.5, names[1])):
+        axes.plot([found.value], [y], marker=marker, color=colour, alpha=ends_alpha, markersize=size, zorder=zorder,
+                  linestyle="", label=name if y == 0 else None)  # fmt: skip
+
+
+def _chart(rows: Sequence[Row], names: tuple[str, str], xlabel: str, *, line: float) -> Paint:
+    """Small classes are paler: their `line` much so, its ends somewhat."""
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, row in enumerate(rows):
+            pale = {"line": line, "ends_alpha": 0.55} if row.small else {"ends_alpha": 1.0}
+            dumbbell(axes, y, row.headline[:2], names, **pale)
+        labels = [f"{row.name or row.label} ({row.headline.orig.n}{'*' if row.small else ''})" for row in rows]
+        names_on_y(axes, labels, limit=20 if is_narrow else 30)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xlabel(xlabel)
+        per_cent(axes, which="x")
+        figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, borderaxespad=0.2)
+
+    return paint
+
+
+def _lost(row: Row) -> float:
+    return value_of(row.headline.orig) - value_of(row.headline.pmk)
+
+
+def _worst(rows: Sequence[Row]) -> tuple[Row, str]:
+    """The class that loses most, said of classes with enough sets to rank as long as there are any, and among which."""
+    ranked = [row for row in rows if not row.small] or rows
+    return max(ranked, key=_lost), " among classes with ten sets or more" if len(ranked) < len(rows) else ""
+
+
+def _most(model: str, worst: Row, among: str) -> str:
+    orig, pmk, _ = worst.headline
+    name = printable(worst.name or worst.label)
+    return f"{printable(model)} loses most on {name}{among}: from {percent(orig)} to {percent(pmk)}"

@@ -1,0 +1,204 @@
+"""Where and when it happens: by offset, by frame type, by frame rate, by what the pixels hint at."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from strobe.analyses.model_results import RateSlice, TypeSlice
+from strobe.core.errors import printable
+from strobe.core.estimate import Missing
+from strobe.report.drawing import (
+    Answer,
+    Finding,
+    in_points,
+    names_below,
+    names_on_y,
+    offset_chart,
+    offset_lines,
+    per_cent,
+    question,
+    whisker,
+    why_none,
+)
+from strobe.report.ranges import bin_names, measure_of
+from strobe.report.style import GREY, WRONG, colour_of, marker_of
+from strobe.report.view import View
+from strobe.report.wording import is_known, join, percent, points, short, value_of
+
+__all__ = ["by_fps", "by_hint", "frame_types", "per_offset"]
+
+
+@question("per_offset", "Where around the anchor do errors lie?")
+def per_offset(view: View) -> Answer:
+    """Error at every signed offset from the anchor."""
+    words = view.words
+    series = offset_lines({name: one.per_offset for name, one in view.drawn(view.classifiers).items()})
+    if not series:
+        return Missing("no member was scored.")
+    together = offset_lines({"mean of all models": view.results.offset_error_all_models}) if len(series) > 1 else []
+
+    first = series[0]
+    values = {x: value_of(one) for x, one in zip(first.x, first.y, strict=True)}
+    ends = [values[x] for x in (min(values), max(values))]
+    text = f"{printable(first.name)} errs on {percent(sum(ends) / 2)} of the outermost {words.frames}"
+    if 0.0 in values:
+        more = sum(ends) / 2 - values[0.0]
+        less = f"{points(abs(more))} {'more' if more > 0 else 'less'} than" if round(more, 3) else "as often as"
+        text += f", {less} on the anchors ({percent(values[0.0])})"
+    return Finding(
+        sentence=text + ".",
+        how=f"Each {words.picture} judged alone, whatever the others of its set do. A valley at 0 means anchors are "
+        f"easier than the {words.frames} around them; a flat line that flicker strikes anywhere."
+        + (" The broad grey line is the mean of all models." if together else ""),
+        paint=offset_chart(series, words, behind=together, bands=len(series) <= 2),
+        inches=(3.8, 3.8),
+    )
+
+
+@question("frame_types", "Is it the video codec?")
+def frame_types(view: View) -> Answer:
+    """The drop without frames of each type, beside a control that deletes as many at random."""
+    models = view.drawn(view.classifiers, 4).items()
+    found = [(name, rows) for name, one in models if (rows := [row for row in one.frame_types if is_known(row.drop)])]
+    if not found:
+        return Missing(why_none(view, "frame_types", "the frame types (I, P, B) are not known"))
+    flat = [(model, row) for model, rows in found for row in rows]
+    first_control = next((y for y, (_, row) in enumerate(flat) if row.control), None)
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, (_, row) in enumerate(flat):
+            if row.control:
+                label = "as many deleted at random" if y == first_control else None
+                span = [row.control.drop_low, row.control.drop_high]
+                axes.plot(span, [y + 0.2] * 2, color=GREY, linewidth=3, alpha=0.7, solid_capstyle="butt", label=label)
+                # A control without spread (every draw the same) has no length: its mean is marked all the same.
+                axes.plot([row.control.drop_mean], [y + 0.2], "|", color=GREY, markersize=7, markeredgewidth=2)
+            whisker(axes, y - 0.08, row.drop, WRONG)
+        labels = [
+            (f"{short(printable(model), 12 if is_narrow else 24)}: " if len(found) > 1 else "")
+            + f"{_without(row).replace('without', 'no') if is_narrow else _without(row)} (n = {row.n_sets:,})"
+            for model, row in flat
+        ]
+        names_on_y(axes, labels, limit=40 if is_narrow else 56)
+        axes.set_xlabel("drop, points")
+        in_points(axes)
+        if first_control is not None:
+            figure.legend(loc="outside lower left", borderaxespad=0.2)
+
+    model, rows = found[0]
+    least = min(rows, key=lambda row: value_of(row.drop))
+    control = least.control
+    text = f"For {printable(model)} the drop is smallest {_without(least)}: {points(least.drop)}"
+    if control:
+        inside = control.drop_low <= value_of(least.drop) <= control.drop_high
+        text += f", against {points(control.drop_mean)} when as many frames are deleted at random"
+        text += "; that is no more than smaller sets explain" if inside else "; more than smaller sets explain"
+    height = 1.2 + 0.32 * len(flat)
+    return Finding(
+        sentence=text + ".",
+        how="Frames of one type are left out, and sets whose anchor is one; n counts the sets that stay. Smaller sets "
+        "alone shrink the drop, hence the grey control.",
+        paint=paint,
+        inches=(height, height),
+    )
+
+
+def _without(row: TypeSlice) -> str:
+    return "with all frames" if row.without == "none" else f"without {row.without} frames"
+
+
+@question("by_fps", "Does the frame rate matter?")
+def by_fps(view: View) -> Answer:
+    """The drop by frame rate."""
+    models = view.drawn(view.classifiers).items()
+    found = [(name, rows) for name, one in models if (rows := [row for row in one.by_fps if is_known(row.drop)])]
+    ranges = list(dict.fromkeys(row.range for _, rows in found for row in rows))
+    if len(ranges) < 2:
+        return Missing(why_none(view, "by_fps", "all videos of this data have about the same frame rate"))
+
+    said = dict(zip(ranges, bin_names(ranges), strict=True))
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        wide = 0.7 / len(found)
+        for place, (model, rows) in enumerate(found):
+            for row in rows:
+                y = ranges.index(row.range) + (place - (len(found) - 1) / 2) * wide
+                whisker(axes, y, row.drop, colour_of(place), marker=marker_of(place))
+            axes.plot([], [], color=colour_of(place), marker=marker_of(place), linestyle="",
+                      label=short(printable(model), 34))  # fmt: skip
+        names_on_y(axes, [_range_name(found, text, said[text]) for text in ranges])
+        axes.set_xlabel("drop, points")
+        in_points(axes)
+        names_below(figure, len(found), is_narrow=is_narrow)
+
+    model, rows = found[0]
+    text = "; ".join(f"{points(row.drop)} at {said[row.range]} fps (n = {row.n_sets})" for row in rows)
+    bare = [row for row in rows if row.drop.low is None]
+    if bare:
+        whys = dict.fromkeys(printable(row.drop.reason or "none was asked for") for row in bare)
+        text += f". No interval at {join([f'{said[row.range]} fps' for row in bare])}: {join(list(whys))}"
+    height = 1.0 + (0.2 + 0.16 * len(found)) * len(ranges) + 0.12 * len(found)
+    return Finding(
+        sentence=f"The drop of {printable(model)}: {text}.",
+        how="Low rates leave more time between frames, so the same k reaches further.",
+        paint=paint,
+        inches=(height, height + 0.15 * len(found)),
+    )
+
+
+def _range_name(found: Sequence[tuple[str, Sequence[RateSlice]]], key: str, text: str) -> str:
+    n = next(row.n_sets for _, rows in found for row in rows if row.range == key)
+    return f"{text} fps (n = {n})"
+
+
+@question("by_hint", "Do blur, motion or light explain it?")
+def by_hint(view: View) -> Answer:
+    """Member error by what the pixels suggest."""
+    best, hints = next(((name, one.by_hint) for name, one in view.drawn(view.classifiers).items()), ("", {}))
+    panels = [(hint, kept) for hint, rows in hints.items() if (kept := [row for row in rows if is_known(row.error)])]
+    if not panels:
+        return Missing(why_none(view, "by_hint", "this data carries no hints (blur, motion, exposure)"))
+    bins = {hint: bin_names([row.range for row in rows], measure_of(hint)) for hint, rows in panels}
+
+    def paint(figure: Any, is_narrow: bool) -> None:
+        columns = 1 if is_narrow else min(len(panels), 2)
+        grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        for (hint, rows), axes in zip(panels, grid.flat, strict=False):
+            for y, row in enumerate(rows):
+                whisker(axes, y, row.error, WRONG)
+            names_on_y(axes, bins[hint])
+            axes.set_title(printable(measure_of(hint).title))
+            axes.set_xlim(left=0)
+            axes.set_xlabel(f"error of the {view.words.frames}")
+            per_cent(axes, which="x")
+
+    spans = {}
+    for hint, rows in panels:
+        errors = [value_of(row.error) for row in rows]
+        spans[hint] = max(errors) - min(errors)
+    top = max(spans, key=lambda hint: spans[hint])
+    rows = dict(panels)[top]
+    low, high = (pick(rows, key=lambda row: value_of(row.error)) for pick in (min, max))
+    low_bin, high_bin = (bins[top][rows.index(row)] for row in (low, high))
+    tall = 1.1 + 0.3 * max(len(rows) for _, rows in panels)
+    # What differs less than its intervals is not said to matter.
+    clear = (low.error.high or 1.0) < (high.error.low or 0.0)
+    said = (
+        f"For {printable(best)} {printable(top)} matters most:"
+        if clear
+        else f"Nothing stands out for {printable(best)}; by {printable(top)}, with overlapping intervals,"
+    )
+    noun = measure_of(top).noun
+    return Finding(
+        sentence=f"{said} the error runs from {percent(low.error)} ({noun} {low_bin}) to {percent(high.error)} "
+        f"({noun} {high_bin})."
+        if spans[top]
+        else f"No: the error of {printable(best)} is {percent(low.error)} in every group.",
+        how="Members of all sets in groups of about the same size, by what a measurement of their pixels says "
+        "against the anchor's; edges are rounded.",
+        paint=paint,
+        inches=(tall * -(-len(panels) // 2), tall * len(panels)),
+    )
