@@ -322,6 +322,7 @@ def test_when_processes_decode(colours: Make, monkeypatch: pytest.MonkeyPatch) -
     class Model:
         device: str = "cuda"
         preparation: Any = SMALL
+        spec = Sums(colours(), SMALL).spec
 
     source, models = MediaSource(colours()), {"a": Model(), "b": Model()}
     monkeypatch.setattr(workflow, "cores", lambda: 16)
@@ -338,6 +339,8 @@ def test_when_processes_decode(colours: Make, monkeypatch: pytest.MonkeyPatch) -
     assert processes() == 0, "a model on the CPU needs the cores"
     models["b"].device = "cuda:1"
     assert processes() == 16
+    engine = workflow._engine_options(PredictOptions(), models, processes=16)  # type: ignore[arg-type]
+    assert (engine.decode.chunk, engine.shard_size, engine.in_flight) == (16, 2048, 2), "whatever kind of model it is"
     models["b"].preparation = None
     assert processes() == 0
     models["b"].preparation = SMALL
@@ -410,7 +413,7 @@ def _start(data: Path, out: Path, plugin: Path, *, in_flight: int) -> tuple[subp
     )  # fmt: skip
     until = time.monotonic() + 30
     while time.monotonic() < until and process.poll() is None:
-        if len(list(out.rglob("*.parquet"))) > 1:
+        if len(list((out / "predictions").rglob("*.parquet"))) > 1:
             return process, _workers(process.pid)
         time.sleep(0.05)
     process.kill()
