@@ -177,14 +177,20 @@ class Service:
     def _summarised(self) -> dict[str, Any]:
         return summarise(self.dataset, list(self.store.all()), conduct=self.store.conduct())
 
-    async def picture(self, name: str) -> Picture | None:
-        """A frame by its opaque name, or the neighbour of a task by the task's; None where there is none."""
+    async def picture(self, request: Request, name: str) -> Picture | None:
+        """A frame by its opaque name, or the neighbour of a task by the task's, for whoever is logged in."""
+        return await self.aside(self._picture, request.cookies.get(self.cookie, ""), name)
+
+    def _picture(self, secret: str, name: str) -> Picture | None:
+        # All of it at one go: pictures are what is asked for most, and a thread is what takes longest to get.
+        if self.sessions.find(secret)[0] is None:
+            raise HTTPException(401, "log in first")
         if not self.pictures.knows(name):
-            if _TASK_NAME.fullmatch(name) is None:
+            task = self._tasks.get(name) or (self.store.task(name) if _TASK_NAME.fullmatch(name) else None)
+            if task is None:
                 return None
-            task = await self.task(name)
             name = self.pictures.name(task.frame_id)
-        return await self.aside(self.pictures.get, name)
+        return self.pictures.get(name)
 
     async def task(self, name: str) -> Task:
         """A task by its opaque name; what a task is never changes, so it is asked of the store once."""
