@@ -41,9 +41,9 @@ from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
 from strobe.models.torch_classifier import TorchClassifier
 from strobe.predict.decode_pool import DecodePool
+from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.forward import Runner
-from strobe.predict.worker import DecodeOptions
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 

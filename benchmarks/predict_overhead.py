@@ -42,9 +42,9 @@ from strobe.models.cores import cores, quick_source, sharing_cores
 from strobe.models.lite import load, weights_file
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.weights import load_into, read_state
+from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.forward import Runner
-from strobe.predict.worker import DecodeOptions
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 

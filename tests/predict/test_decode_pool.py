@@ -32,9 +32,9 @@ from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.predict.decode_pool import DecodePool, can_start_workers
+from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.forward import Runner
-from strobe.predict.worker import DecodeOptions
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 from strobe.workflows.predict import PredictOptions, predict

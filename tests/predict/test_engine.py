@@ -19,10 +19,11 @@ from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions
+from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.executor import Local
 from strobe.predict.forward import Runner
-from strobe.predict.worker import DecodeOptions, Interrupted
+from strobe.predict.worker import Interrupted
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards

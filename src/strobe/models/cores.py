@@ -38,8 +38,11 @@ def quick_source(source: FrameSource) -> FrameSource:
 
 
 @contextmanager
-def sharing_cores(models: Iterable[Model]) -> Iterator[None]:
-    """While open, torch uses few enough threads per call: forwards share the cores, and so do threads that prepare."""
+def sharing_cores(models: Iterable[Model], *, cores: int | None = None) -> Iterator[None]:
+    """While open, torch uses few enough threads per call: forwards share the cores, and so do threads that prepare.
+
+    `cores` is how many there are to share, where that is not all of them.
+    """
     if "torch" not in sys.modules:  # none of the models runs on it
         yield
         return
@@ -48,7 +51,7 @@ def sharing_cores(models: Iterable[Model]) -> Iterator[None]:
     before = torch.get_num_threads()
     lanes = [model.lanes for model in models if model.device == "cpu"]
     # With all models on other devices the cores only prepare images, one image to a thread.
-    torch.set_num_threads(max(1, before // max(lanes)) if lanes else 1)
+    torch.set_num_threads(max(1, (cores or before) // max(lanes)) if lanes else 1)
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """The engine: what is missing, cut into shards, mapped through an Executor, written as it comes."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from strobe.core.answers import State
 from strobe.core.errors import expect
 from strobe.core.ports import AnswerStore, Executor, FrameSource, Progress
+from strobe.predict.decoding import DecodeOptions
 from strobe.predict.executor import Local
 from strobe.predict.forward import Runner
 from strobe.predict.parts import Shard, ShardResult
-from strobe.predict.worker import DecodeOptions, Interrupted, ShardWorker
+from strobe.predict.worker import Interrupted, ShardWorker
 
 __all__ = ["EngineOptions", "Outcome", "run_models"]
 
@@ -59,10 +60,12 @@ def run_models(
     options: EngineOptions,
     progress: Progress,
     executor: Executor | None = None,
+    elsewhere: Callable[[Shard], ShardResult] | None = None,
 ) -> dict[str, Outcome]:
     """Predict each of `rows` that a model's store does not hold yet. Frames are read once for all models.
 
-    A model that fails is left out from there on and the others go on. Ctrl-C keeps whole batches.
+    A model that fails is left out from there on and the others go on. Ctrl-C keeps whole batches. An `executor` of
+    other processes is given a worker that can be sent to them, `elsewhere`, in place of one made here.
     """
     asked = np.zeros(len(frame_names), dtype=bool)
     asked[rows] = True
@@ -82,7 +85,7 @@ def run_models(
         chosen = executor or Local(in_flight=options.in_flight)
         shards = _shards(missing, np.flatnonzero(asked), options.shard_size, outcomes)
         try:
-            for result in chosen.map(worker, shards):
+            for result in chosen.map(elsewhere or worker, shards):
                 _keep(result, stores, outcomes)
         except Interrupted as interrupted:
             _keep(interrupted.done, stores, outcomes)

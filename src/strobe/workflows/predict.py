@@ -11,24 +11,23 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable, without_name
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Progress, SendableSource
-from strobe.core.projections import projection_between
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.models.asked import Asked, asked
-from strobe.models.cores import cores, quick_source, sharing_cores
+from strobe.models.cores import cores, sharing_cores
 from strobe.models.options import LoadOptions
-from strobe.models.registry import load_model
 from strobe.models.testbed import tags_of
 from strobe.predict.decode_pool import can_start_workers
+from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, Outcome, run_models
 from strobe.predict.forward import Runner
-from strobe.predict.worker import DecodeOptions
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import ModelShards
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.sources import frame_source
+from strobe.workflows.worker import load_runner, source_for
 
 __all__ = ["Fared", "PredictOptions", "predict", "run_asked"]
 
@@ -158,24 +157,18 @@ def _run_group(
         try:
             if name in brought_files(run.path):
                 raise StrobeError(f"the run holds a file's predictions under this name; name the model NAME={one.spec}")
-            model = load_model(
-                one.spec,
-                replace(options.load, label_space=dataset.info.label_space, progress=options.load.progress or progress),
-            )
-            runner = Runner(
-                name=name,
-                model=model,
-                projection=projection_between(model.spec.label_space, dataset.info.label_space),
-                merge=options.merge,
-            )
+            runner = load_runner(
+                name, one.spec, replace(options.load, progress=options.load.progress or progress),
+                dataset.info.label_space, merge=options.merge,
+            )  # fmt: skip
             stores[name] = _store(dataset, runner, one.spec, run, options, frames, progress)
         except StrobeError as error:
             progress.note(f"{printable(name)} cannot run and is left out: {without_name(one.spec, str(error))}")
             yield Fared(name=name, ok=False, error=str(error))
             continue
-        loaded[name] = model
+        loaded[name] = runner.model
         runners.append(runner)
-        progress.note(_preprocessing_line(name, model.spec))
+        progress.note(_preprocessing_line(name, runner.model.spec))
     if not runners:
         return
     _record(run, dataset, {})  # what a kill leaves is a run that can be scored
@@ -184,7 +177,7 @@ def _run_group(
         outcomes = run_models(
             runners,
             stores,
-            source if engine.decode.processes else quick_source(source),
+            source_for(source, engine),
             frame_names=frames.keys,
             rows=rows,
             options=engine,

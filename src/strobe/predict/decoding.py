@@ -1,0 +1,128 @@
+"""Frames decoded ahead of the models: on threads, or on processes with a thread each that waits for it."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import FrameSource, SendableSource
+from strobe.predict.decode_pool import DecodePool
+from strobe.predict.forward import Runner
+from strobe.predict.work import Work
+
+__all__ = ["DecodeOptions", "Decoder", "Failed"]
+
+Prepared = list[tuple[int, list[Any]]]
+"""Rows, and for each the models that wanted it with what was prepared for them, or why it was not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeOptions:
+    """How frames are decoded: threads, frames a task, tasks ahead; and the device's share of batches (m of n).
+
+    `processes` above 0 decodes on that many processes instead of threads, where source and models allow it. The pixels
+    are the same.
+    """
+
+    threads: int = 2
+    processes: int = 0
+    chunk: int = 4
+    ahead: int = 12
+    device_share: tuple[int, int] = (0, 1)
+    device_lanes: int = 4
+
+    def on_device(self, batch: int) -> bool:
+        """Whether this batch of a shard is decoded by the device; spread evenly and the same every time.
+
+        >>> [DecodeOptions(device_share=(2, 3)).on_device(batch) for batch in range(6)]
+        [False, True, True, False, True, True]
+        """
+        some, whole = self.device_share
+        return ((batch + 1) * some) // whole > (batch * some) // whole
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A model's own exception, carried from where frames are decoded to where it is reported."""
+
+    error: Exception
+
+
+class Decoder:
+    """Reads frames and prepares them for the models that want them."""
+
+    def __init__(
+        self, runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions, frame_names: Sequence[str]
+    ) -> None:
+        self._source, self._decode, self._names = source, decode, frame_names
+        self._elsewhere = _decode_pool(runners, source, decode)
+        n_threads = decode.threads if self._elsewhere is None else decode.processes
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="decode")
+
+    def close(self) -> None:
+        """Let go of threads and processes; what waits is dropped."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._elsewhere is not None:
+            self._elsewhere.close()
+
+    def ahead(self, rows: list[int], wanted: Mapping[int, list[Work]]) -> Iterator[tuple[int, list[Any]]]:
+        """Every row with what was prepared of it, in order, a bounded number of tasks ahead."""
+        chunks = [rows[start : start + self._decode.chunk] for start in range(0, len(rows), self._decode.chunk)]
+        pending: deque[Future[Prepared]] = deque()
+        place = 0
+        try:
+            while place < len(chunks) or pending:
+                while place < len(chunks) and len(pending) < self._decode.ahead:
+                    pending.append(self._pool.submit(self.read, chunks[place], wanted))
+                    place += 1
+                yield from pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def read(self, rows: list[int], wanted: Mapping[int, list[Work]]) -> Prepared:
+        """These rows with what was prepared of them for the models that want each."""
+        if self._elsewhere is not None:
+            return self._read_elsewhere(self._elsewhere, rows, wanted)
+        out: Prepared = []
+        for row in rows:
+            models = [one for one in wanted[row] if one.failure is None]
+            try:
+                image = self._source.read(row) if models else None
+            except StrobeError as error:
+                out.append((row, [(one, error) for one in wanted[row]]))
+                continue
+            prepared: list[Any] = []
+            for one in models:
+                try:
+                    prepared.append((one, one.runner.model.prepare(image)))  # type: ignore[arg-type]
+                except Exception as error:
+                    prepared.append((one, Failed(error)))
+            out.append((row, prepared))
+        return out
+
+    def _read_elsewhere(self, pool: DecodePool, rows: list[int], wanted: Mapping[int, list[Work]]) -> Prepared:
+        models = [[one for one in wanted[row] if one.failure is None] for row in rows]
+        try:
+            found = pool.read(rows, [[one.runner.name for one in some] for some in models])
+        except StrobeError as error:
+            failed = Failed(StrobeError(f"{error}; it was at {printable(self._names[rows[0]])} or soon after"))
+            return [(row, [(one, failed) for one in some]) for row, some in zip(rows, models, strict=True)]
+        out: Prepared = []
+        for row, some, values in zip(rows, models, found, strict=True):
+            if isinstance(values, StrobeError):
+                out.append((row, [(one, values) for one in some]))
+                continue
+            kept = [Failed(value) if isinstance(value, Exception) else value for value in values]
+            out.append((row, list(zip(some, kept, strict=True))))
+        return out
+
+
+def _decode_pool(runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions) -> DecodePool | None:
+    """The processes that decode, where they were asked for and source and models can be sent to them."""
+    plans = {runner.name: plan for runner in runners if (plan := runner.model.preparation) is not None}
+    if not decode.processes or len(plans) < len(runners) or not isinstance(source, SendableSource):
+        return None
+    return DecodePool(source, plans, processes=decode.processes, chunk=decode.chunk)

@@ -1,0 +1,101 @@
+"""One model's way through one shard: its batches, what they gave, and the answers to hand back."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import Answers
+from strobe.core.errors import StrobeError, out_of_memory, printable
+from strobe.core.tasks import Task
+from strobe.predict.forward import FORWARDS, Block, Runner
+from strobe.predict.parts import Shard, ShardResult
+
+__all__ = ["Work", "result_of", "wanted", "work_of"]
+
+
+@dataclass(slots=True)
+class Work:
+    """One model's progress through one shard. Threads and Ctrl-C see a batch's answers whole or not at all."""
+
+    runner: Runner
+    batches: list[NDArray[np.int64]]
+    done: list[Block] = field(default_factory=list)
+    errors: dict[int, str] = field(default_factory=dict)
+    failure: str | None = None
+
+    def forward(self, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> bool:
+        """Run the model over prepared frames and keep what it gave; False where it failed."""
+        begin = time.perf_counter()
+        try:
+            block = FORWARDS[Task(self.runner.model.spec.task)].block(self.runner, rows, prepared, names)
+        except Exception as error:
+            self.fail(error, n=len(rows), what=f"{names[rows[0]]} and {len(rows) - 1} more")
+            return False
+        self.done.append(replace(block, seconds=time.perf_counter() - begin))
+        return True
+
+    def fail(self, error: Exception, *, n: int, what: str) -> None:
+        """The model failed over `n` frames: what it was doing, and what to try, in one line."""
+        name = self.runner.name
+        if isinstance(error, StrobeError):
+            self.failure = str(error)
+        elif out_of_memory(error):
+            tip = f"try --batch-size {max(1, n // 2)}" if n > 1 else "use a smaller model, or --device cpu"
+            self.failure = f"{name}: out of memory with a batch of {n}; {tip} (finished work is kept)"
+        else:
+            problem = printable(error, limit=200)
+            self.failure = f"{name}: raised {type(error).__name__} on {printable(what)}: {problem}"
+
+    def part(self, needed: NDArray[Any]) -> tuple[NDArray[np.int64], Answers] | None:
+        """What was predicted of the needed rows, ascending; rows run again only to fill a batch are left out."""
+        done, errors = list(self.done), dict(self.errors)
+        rows = np.array([*(row for block in done for row in block.rows), *errors], dtype=np.int64)
+        keep = np.flatnonzero(np.isin(rows, needed))
+        keep = keep[np.argsort(rows[keep], kind="stable")]
+        if not len(keep):
+            return None
+        reasons = {place: errors[row] for place, row in enumerate(rows[keep].tolist()) if row in errors}
+        answers = FORWARDS[Task(self.runner.model.spec.task)].answers
+        return rows[keep], answers(self.runner, done, len(errors), keep, reasons)
+
+
+def work_of(shard: Shard, runners: Mapping[str, Runner]) -> list[Work]:
+    """The work a shard is for the models that need some of its rows."""
+    return [Work(runners[name], _plan(shard, runners[name], rows)) for name, rows in shard.needed.items() if len(rows)]
+
+
+def _plan(shard: Shard, runner: Runner, needed: NDArray[Any]) -> list[NDArray[np.int64]]:
+    """The batches of the shard that hold a needed row, cut at fixed places and kept whole."""
+    size = runner.batch_size
+    rows = np.asarray(shard.rows, dtype=np.int64)
+    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+    return [batch for batch in batches if np.isin(batch, needed).any()]
+
+
+def wanted(work: Sequence[Work]) -> dict[int, list[Work]]:
+    """Which models want each row."""
+    found: dict[int, list[Work]] = {}
+    for one in work:
+        for batch in one.batches:
+            for row in batch.tolist():
+                found.setdefault(row, []).append(one)
+    return found
+
+
+def result_of(work: Sequence[Work], shard: Shard, *, complete: bool) -> ShardResult:
+    """What came of the shard so far."""
+    result = ShardResult(complete=complete)
+    for one in work:
+        name = one.runner.name
+        result.forward_s[name] = sum(block.seconds for block in one.done)
+        result.dropped_boxes[name] = sum(block.dropped for block in one.done)
+        if one.failure is not None:
+            result.failures[name] = one.failure
+        part = one.part(np.asarray(shard.needed[name]))
+        if part is not None:
+            result.parts[name] = part
+    return result

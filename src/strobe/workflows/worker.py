@@ -1,0 +1,93 @@
+"""A worker from its recipe: the models loaded, the dataset's frames opened, in whatever process this is called in."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import fields, replace
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import FrameSource
+from strobe.core.projections import projection_between
+from strobe.datasets import folder
+from strobe.models.cores import quick_source, sharing_cores
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+from strobe.predict.engine import EngineOptions
+from strobe.predict.forward import Runner
+from strobe.predict.parts import Shard, ShardResult
+from strobe.predict.recipe import Recipe
+from strobe.predict.worker import ShardWorker
+from strobe.workflows.sources import frame_source
+
+__all__ = ["RecipeWorker", "load_runner", "recipe_of", "source_for"]
+
+_NOT_SENT = ("label_space", "progress")
+"""Options that are found anew where the model is loaded."""
+
+
+def recipe_of(
+    dataset: Dataset, models: Mapping[str, str], load: LoadOptions, *, merge: str, engine: EngineOptions
+) -> Recipe:
+    """The recipe of a worker for these models on a dataset that lies in a folder."""
+    if dataset.root is None:
+        raise StrobeError(f"{printable(dataset.name)} lies in no folder, so no other process can be sent to it")
+    plain = {field.name: getattr(load, field.name) for field in fields(load) if field.name not in _NOT_SENT}
+    return Recipe(
+        dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), models=dict(models), load=plain,
+        merge=merge, engine=engine,
+    )  # fmt: skip
+
+
+def load_runner(name: str, spec: str, load: LoadOptions, label_space: LabelSpace, *, merge: str) -> Runner:
+    """A model, loaded, with the map to the dataset's classes."""
+    model = load_model(spec, replace(load, label_space=label_space))
+    return Runner(
+        name=name, model=model, projection=projection_between(model.spec.label_space, label_space), merge=merge
+    )
+
+
+def source_for(source: FrameSource, engine: EngineOptions) -> FrameSource:
+    """The frames as the engine reads them quickest: decoding processes take the source itself."""
+    return source if engine.decode.processes else quick_source(source)
+
+
+class RecipeWorker:
+    """A worker that is made where it is first called, and pickles as its recipe: for executors of other processes."""
+
+    def __init__(self, recipe: Recipe, *, tick: Callable[[int], None] | None = None) -> None:
+        self.recipe, self._tick = recipe, tick
+        self._held = ExitStack()
+        self._worker: ShardWorker | None = None
+
+    def __reduce__(self) -> tuple[type["RecipeWorker"], tuple[Recipe]]:
+        return RecipeWorker, (self.recipe,)
+
+    def __call__(self, shard: Shard) -> ShardResult:
+        """The shard's predictions."""
+        if self._worker is None:
+            self._worker = self._made()
+        return self._worker(shard)
+
+    def close(self) -> None:
+        """Let go of threads, processes and cores."""
+        self._held.close()
+        self._worker = None
+
+    def _made(self) -> ShardWorker:
+        recipe = self.recipe
+        dataset = folder.read(recipe.dataset)
+        if dataset.frames_digest() != recipe.frames_digest:
+            raise StrobeError(f"{printable(recipe.dataset)} holds other frames than the work was cut for")
+        space = dataset.info.label_space
+        runners = [
+            load_runner(name, spec, LoadOptions(**recipe.load), space, merge=recipe.merge)
+            for name, spec in recipe.models.items()
+        ]
+        self._held.enter_context(sharing_cores([runner.model for runner in runners], cores=recipe.cores))
+        worker = ShardWorker(
+            runners, source_for(frame_source(dataset), recipe.engine), decode=recipe.engine.decode,
+            frame_names=[str(key) for key in dataset.frames.key], tick=self._tick,
+        )  # fmt: skip
+        self._held.callback(worker.close)
+        return worker
