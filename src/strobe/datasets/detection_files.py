@@ -130,14 +130,12 @@ def _problem(row: Any, error: Exception) -> str:
 
 def _read_parquet(path: Path) -> RawDetections:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
+    from strobe.datasets.tables import read_parquet
+
+    corners = ("xyxy", "x0", "y0", "x1", "y1")
+    table, names = read_parquet(path, ("frame", "frame_id", "image_id", "label", "score", *corners))
     declared = (table.schema.metadata or {}).get(b"space", b"").decode() or None
-    names = table.column_names
     key = next((name for name in ("frame", "frame_id", "image_id") if name in names), None)
     if key is None or "label" not in names or "score" not in names:
         raise InvalidFile(

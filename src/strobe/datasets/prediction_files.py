@@ -121,14 +121,9 @@ def _read_csv(path: Path) -> RawPredictions:
 
 
 def _read_parquet(path: Path) -> RawPredictions:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from strobe.datasets.tables import read_parquet
 
-    try:
-        table = pq.read_table(path)
-        names = table.column_names
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
+    table, names = read_parquet(path, ("frame", "frame_id", "scores", "label"))
     key = next((name for name in ("frame", "frame_id") if name in names), None)
     value = next((name for name in ("scores", "label") if name in names), None)
     if key is None or value is None:
