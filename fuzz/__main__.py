@@ -1,0 +1,189 @@
+"""Damaged inputs through every verb, and kills at every rename: `python -m fuzz`, or `make fuzz`.
+
+    python -m fuzz                        1,000 cases and every kill; a stopped run goes on
+    python -m fuzz --cases 10000          more cases
+    python -m fuzz --case 1234            one case again, its folder kept, the traceback shown
+    python -m fuzz --only kills           no damaged inputs
+
+Exits 1 where something was found; findings/ then holds what is needed to see it again.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fuzz.cases import run_case
+from fuzz.corpus import make_corpus
+from fuzz.kills import run_kill, kill_plan
+from fuzz.process import preload
+
+ROOT = Path(__file__).parents[1]
+
+
+def main() -> None:
+    """Parse, run, print; the log in the folder is the state a stopped run goes on from."""
+    options = _parsed()
+    folder = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    preload()
+    code = _code_digest()
+    corpus = make_corpus(folder / f"corpus-{code[:12]}")
+    if options.case is not None:
+        sys.exit(_again(options.case, options.seed, corpus, folder))
+    log = folder / "log.jsonl"
+    known = _begin(log, {"seed": options.seed, "code": code}, keep=options.keep)
+    todo: list[Any] = []
+    if options.only != "kills":
+        todo += [case for case in range(options.first, options.first + options.cases) if case not in known]
+    if options.only != "cases":
+        todo += [name for name in kill_plan(options.kills, options.seed) if name not in known]
+    begin = time.monotonic()
+    until = begin + 60 * options.minutes if options.minutes else None
+    print(f"seed {options.seed}, {len(known)} done before, {len(todo)} to do, {options.lanes} at a time", flush=True)
+    lanes = [
+        _lane(todo[number :: options.lanes], options.seed, corpus, folder, log, until) for number in range(options.lanes)
+    ]
+    for pid in lanes:
+        os.waitpid(pid, 0)
+    sys.exit(_summary(log, time.monotonic() - begin))
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=int, default=1000, help="how many cases")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first")
+    parser.add_argument("--kills", type=int, default=None, help="at most so many kills; default: all")
+    parser.add_argument("--only", choices=["cases", "kills"], help="one half alone")
+    parser.add_argument("--case", help="this one case again (a number), or this one kill (its name)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, help="stop after so long; the same command goes on")
+    parser.add_argument("--lanes", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="cases at a time")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "fuzz", help="log, corpus and findings")
+    parser.add_argument("--keep", action="store_true", help="go on though the code has changed since")
+    return parser.parse_args()
+
+
+def _code_digest() -> str:
+    """Of strobe and of the fuzzer: cases of two versions are not counted together."""
+    digest = hashlib.sha256()
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "fuzz").glob("*.py")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _begin(log: Path, about: dict[str, Any], *, keep: bool) -> dict[Any, dict[str, Any]]:
+    """What the log holds of these settings; a log of other code or another seed is begun anew."""
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+    if lines and (lines[0] == about or (keep and lines[0]["seed"] == about["seed"])):
+        return {line["case"]: line for line in lines[1:]}
+    log.write_text(json.dumps(about) + "\n", encoding="utf-8")
+    return {}
+
+
+def _lane(todo: list[Any], seed: int, corpus: Path, folder: Path, log: Path, until: float | None) -> int:
+    """A process that works its share off, one line of the log each."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        for number, case in enumerate(todo):
+            if until is not None and time.monotonic() > until:
+                break
+            work = folder / "work" / str(case).replace("/", "-")
+            outcome = _run(case, seed, corpus, work)
+            with log.open("a", encoding="utf-8") as file:
+                file.write(outcome.line())
+            if outcome.finding:
+                _save(outcome, work, folder / "findings")
+                print(f"{case}: {outcome.recipe}: {outcome.finding}", flush=True)
+            _remove(work)
+            if number % 200 == 199:
+                print(f"  {number + 1} of {len(todo)} in this lane", flush=True)
+    finally:
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def _run(case: Any, seed: int, corpus: Path, work: Path, *, debug: bool = False) -> Any:
+    _remove(work)
+    if isinstance(case, str):
+        return run_kill(case, corpus=corpus, work=work)
+    return run_case(case, seed=seed, corpus=corpus, work=work, debug=debug)
+
+
+def _save(outcome: Any, work: Path, findings: Path) -> None:
+    """Keep the case's folder, and what it said."""
+    place = findings / work.name
+    _remove(place)
+    findings.mkdir(parents=True, exist_ok=True)
+    work.rename(place)
+    (place / "outcome.json").write_text(json.dumps(json.loads(outcome.line()), indent=1), encoding="utf-8")
+
+
+def _again(case: str, seed: int, corpus: Path, folder: Path) -> int:
+    """One case once more, everything said."""
+    name: Any = int(case) if case.isdigit() else case
+    work = folder / "again" / case.replace("/", "-")
+    outcome = _run(name, seed, corpus, work, debug=True)
+    if (work / "case.json").is_file():
+        print((work / "case.json").read_text(encoding="utf-8"))
+    print(outcome.said)
+    without = _run(name, seed, corpus, work)
+    print(f"{case}: {without.recipe}: exit {without.code} after {without.seconds:g} s: {without.finding or 'as promised'}")
+    print(f"its folder: {work}")
+    return int(bool(without.finding))
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        for inner in path.rglob("*"):
+            with contextlib.suppress(OSError):
+                inner.chmod(0o700)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _summary(log: Path, seconds: float) -> int:
+    """Counts per verb and per kind of damage; 1 where something was found."""
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()[1:]]
+    cases = [line for line in lines if isinstance(line["case"], int)]
+    kills = [line for line in lines if not isinstance(line["case"], int)]
+    found = [line for line in lines if line["finding"]]
+    print(f"\n{len(cases):,} cases and {len(kills):,} kills; this run {seconds:.0f} s")
+    if cases:
+        _table("verb", cases, lambda line: [line["verb"]])
+        _table("damage", cases, lambda line: sorted({kind for kind in line["kinds"]}))
+        slowest, largest = max(cases, key=lambda c: c["seconds"]), max(cases, key=lambda c: c["grown"])
+        print(f"slowest {slowest['seconds']:.1f} s (case {slowest['case']}), most memory "
+              f"{largest['grown'] / 2**20:.0f} MB (case {largest['case']})")  # fmt: skip
+    if kills:
+        _table("kills in", kills, lambda line: [line["verb"]])
+    for line in found:
+        print(f"FOUND {line['case']}: {line['recipe']}: {line['finding']}")
+    print(f"{len(found)} findings" if found else "nothing found")
+    return int(bool(found))
+
+
+def _table(title: str, lines: list[dict[str, Any]], names: Any) -> None:
+    counts: dict[str, Counter[str]] = {}
+    for line in lines:
+        what = "found" if line["finding"] else f"exit {line['code']}"
+        for name in names(line):
+            counts.setdefault(name, Counter())[what] += 1
+    columns: Iterable[str] = sorted({what for count in counts.values() for what in count})
+    print(f"\n{title:<28}{'all':>7}" + "".join(f"{column:>9}" for column in columns))
+    for name, count in sorted(counts.items()):
+        print(f"{name:<28}{count.total():>7}" + "".join(f"{count[column] or '':>9}" for column in columns))
+
+
+if __name__ == "__main__":
+    main()

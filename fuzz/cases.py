@@ -1,0 +1,179 @@
+"""One case: a recipe drawn by the case's number, its inputs damaged, the command run, the outcome judged."""
+
+import json
+import os
+import random
+import re
+import shutil
+import stat
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fuzz.mutations import mutate, mutate_words
+from fuzz.process import Done, call, watch
+from fuzz.recipes import Recipe, recipes
+
+__all__ = ["Outcome", "leftovers", "run_case", "tree"]
+
+_LEFT = re.compile(r"\.staging-.*|\.committed|\.incoming-.*|\..+\.tmp|tmp[a-z0-9_]{8}")
+_BAD = re.compile(r"Traceback \(most recent call last\)|Exception ignored|^\S*:\d+: \w*Warning|Segmentation fault", re.M)
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What became of a case; `finding` is empty where all that is promised held."""
+
+    case: int
+    verb: str
+    recipe: str
+    kinds: list[str] = field(default_factory=list)
+    code: int | None = None
+    finding: str = ""
+    said: str = ""
+    seconds: float = 0.0
+    grown: int = 0
+
+    def line(self) -> str:
+        """One line of the log."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = False) -> Outcome:
+    """Run the case in `work`, an empty folder of its own; what it left there shows what was tried."""
+    rng = random.Random(f"strobe-fuzz {seed} {case}")  # noqa: S311 (seeded on purpose)
+    every = recipes()
+    recipe = rng.choices(every, [one.weight for one in every])[0]
+    place = work / "in"
+    place.mkdir(parents=True)
+    laid = watch(lambda: _lay_out(recipe, corpus, place, work, rng), cwd=place, limit_s=120)
+    made = json.loads((work / "case.json").read_text(encoding="utf-8")) if laid.code == 0 else {"words": [], "said": []}
+    outcome = Outcome(case=case, verb=recipe.verb, recipe=recipe.name)
+    if laid.code != 0:
+        outcome.finding = f"the harness could not lay the case out: {laid.ended}: {laid.stderr[-300:]}"
+        return outcome
+    outcome.kinds = [said.split(" ")[0] for said in made["said"]]
+    before = tree(place)
+    if debug:
+        os.environ["STROBE_DEBUG"] = "1"
+    done = call(made["words"], cwd=place)
+    os.environ.pop("STROBE_DEBUG", None)
+    outcome.code, outcome.seconds, outcome.grown = done.code, round(done.seconds, 3), done.grown
+    outcome.said = done.stderr[-4000:]
+    outcome.finding = _judge(done) or _judge_files(recipe, done, before, place)
+    return outcome
+
+
+def _lay_out(recipe: Recipe, corpus: Path, place: Path, work: Path, rng: random.Random) -> None:
+    """Copy the sound inputs, damage them, and write down what is to be run."""
+    for name in recipe.place:
+        source, target = corpus / name, place / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        else:
+            shutil.copy(source, target)
+    aside = tuple(place / name for name in recipe.aside)
+    files = sorted(
+        path for path in place.rglob("*") if path.is_file() and not any(path == one or one in path.parents for one in aside)
+    )
+    words, said = list(recipe.words), []
+    if not files or rng.random() < 0.08:
+        words, one = mutate_words(words, rng)
+        said.append(one)
+    for _ in range(rng.choice([1, 1, 1, 1, 2, 3]) if files and (not said or rng.random() < 0.3) else 0):
+        said.append(mutate(place, files, rng))
+    content = {"words": words, "said": said, "recipe": recipe.name}
+    (work / "case.json").write_text(json.dumps(content, indent=1), encoding="utf-8", errors="replace")
+
+
+# -- what is promised ------------------------------------------------------------------------------------------------
+
+
+def _judge(done: Done) -> str:
+    """What is wrong with how the command ended and what it said, or nothing."""
+    if done.code is None:
+        return done.ended
+    if done.code not in (0, 1, 2):
+        return f"exit {done.code}"
+    if bad := _BAD.search(done.stderr):
+        return f"said {bad[0].strip()[:60]!r}"
+    lines = done.stderr.splitlines()
+    ours = [line for line in lines if line.startswith("strobe: ")]
+    if done.code == 2 and "Usage: " not in done.stderr and (len(ours) != 1 or lines[-1] != ours[0]):
+        return f"{len(ours)} lines of error, or not the last"
+    if any("not enough memory" in line for line in ours):
+        return "ran out of memory"
+    return ""
+
+
+def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path) -> str:
+    """What is wrong with the files it left, or nothing: inputs untouched, nothing half-written, the result readable."""
+    after = tree(place)
+    if left := [name for name in leftovers(after) if name not in before]:
+        return f"left {left[0]} behind"
+    dest = recipe.dest
+
+    def ours(name: str) -> bool:
+        return dest is not None and (name == dest or name.startswith(f"{dest}/"))
+
+    if not recipe.in_place:
+        changed = [name for name in {*before, *after} if not ours(name) and before.get(name) != after.get(name)]
+        if changed and (dest is None or not dest.startswith(f"{changed[0]}/")):
+            return f"changed {changed[0]}, which it only reads"
+    if dest is None or not (place / dest).exists():
+        return ""
+    old = {name: value for name, value in before.items() if ours(name)}
+    new = {name: value for name, value in after.items() if ours(name)}
+    if done.code == 2 and old == new:
+        return ""
+    checked = watch(lambda: _unreadable(place / dest), cwd=place)
+    problem = checked.answer if checked.code == 0 else f"reading it: {checked.ended} {checked.stderr[-300:]}"
+    if problem and done.code == 2 and old and _unreadable_before(recipe, place):
+        return ""  # it was damaged before, and what stood beside it went on
+    return f"exit {done.code}, and {dest}: {problem}" if problem else ""
+
+
+def _unreadable_before(recipe: Recipe, place: Path) -> bool:
+    """Whether the destination was itself among what was damaged."""
+    return recipe.dest is not None and any(name == recipe.dest for name in recipe.place) and (place / recipe.dest).is_dir()
+
+
+def _unreadable(dest: Path) -> str:
+    """Why what lies there is neither whole nor nothing; "" where it is."""
+    from strobe.core.errors import StrobeError
+    from strobe.datasets import folder
+    from strobe.runs.folder import Run
+
+    try:
+        if (dest / "dataset.json").is_file():
+            folder.read(dest)
+        if (dest / "run.json").is_file():
+            Run(dest).about()
+        if (dest / "results.json").is_file():
+            json.loads((dest / "results.json").read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except (StrobeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    if (dest / "report.html").is_file() and not (dest / "report.html").read_text(encoding="utf-8").rstrip().endswith("</html>"):
+        return "report.html is cut"
+    return ""
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Everything below a folder by name: its kind, its size, when it was last written."""
+    out = {}
+    for path in sorted(folder.rglob("*")):
+        about = path.lstat()
+        is_dir = stat.S_ISDIR(about.st_mode)
+        name = os.fsencode(path.relative_to(folder)).decode("utf-8", errors="replace")
+        out[name] = (stat.S_IFMT(about.st_mode), 0 if is_dir else about.st_size, 0 if is_dir else about.st_mtime_ns)
+    return out
+
+
+def leftovers(names: dict[str, Any]) -> list[str]:
+    """Those of the names that are temporary."""
+    return [name for name in names if any(_LEFT.fullmatch(part) for part in name.split("/"))]

@@ -1,0 +1,292 @@
+"""The sound inputs every case starts from: datasets, runs, prediction files, releases, clips, votes and weights.
+
+Made once into a folder. Half of them come from `tests/golden` (folders as earlier versions wrote them), the rest are
+made by strobe itself, so that what it writes today is tried too.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from fuzz.process import call, watch
+
+__all__ = ["GOLDEN", "make_corpus"]
+
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
+TENCH, GOLDFISH, TURTLE, CAT = "n01440764", "n01443537", "n01662784", "n02121808"
+
+
+def make_corpus(folder: Path) -> Path:
+    """The folder, filled unless an earlier call did; a half-filled one is made again."""
+    done = folder / "done"
+    if done.is_file():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    made = watch(lambda: _fill(folder), cwd=folder, limit_s=600)  # in a child: this process must not compute
+    if made.code != 0:
+        raise RuntimeError(f"the corpus could not be made: {made.ended}: {made.stderr[-2000:]}")
+    done.touch()
+    return folder
+
+
+def _fill(folder: Path) -> None:
+    shutil.copytree(GOLDEN / "datasets", folder / "datasets")
+    shutil.copytree(GOLDEN / "runs", folder / "runs")
+    shutil.copytree(GOLDEN / "inputs", folder / "inputs")
+    shutil.copy(GOLDEN / "models.py", folder / "models.py")
+    _clips(folder / "clips")
+    _photos(folder / "photos")
+    _releases(folder)
+    _weights(folder / "weights")
+    _made(folder)
+    _votes(folder)
+    made = json.loads((GOLDEN / "made.json").read_text(encoding="utf-8"))["runs"]
+    for path in (folder / "runs").glob("*/run.json"):  # relative: a case is a copy of some of these folders
+        about = json.loads(path.read_text(encoding="utf-8"))
+        name = path.parent.name
+        about["dataset"]["path"] = f"datasets/{made[name]['dataset'] if name in made else name.removeprefix('new-')}"
+        path.write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+def _picture(path: Path, number: int, size: tuple[int, int] = (16, 12)) -> None:
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ramp = (np.arange(size[0] * size[1] * 3) * (7 + number) + 31 * number) % 256
+    Image.fromarray(ramp.astype(np.uint8).reshape(size[1], size[0], 3)).save(path)
+
+
+def _text(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+# -- videos and photos -----------------------------------------------------------------------------------------------
+
+
+def _clips(folder: Path) -> None:
+    from fractions import Fraction
+
+    import av
+
+    folder.mkdir()
+    for place, (name, codec) in enumerate(
+        (("a.mp4", "libx264"), ("b.mp4", "libx264"), ("c.mkv", "mpeg4"), ("d.avi", "mjpeg"))
+    ):
+        with av.open(str(folder / name), "w") as container:
+            stream = container.add_stream(codec, rate=25)
+            stream.width, stream.height = 48, 32
+            stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+            stream.time_base = Fraction(1, 25)
+            for index in range(14):
+                pixels = np.full((32, 48, 3), 40 + 20 * place, dtype=np.uint8)
+                pixels[4:20, index : index + 16] = (200, 12 * index, 90)
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+            container.mux(stream.encode(None))
+    _text(folder / "labels.csv", "video,label,start_s,end_s", "a,dog,,", "b,cat,0,0.5", "c,dog,,", "d,dog,,")
+    _text(folder / "anchors.csv", "video,frame", "a,6", "b,5")
+    rows = [f"{video},{frame},dog,{frame},4,{frame + 16},20,1,0" for video in "ab" for frame in range(14)]
+    _text(folder / "boxes.csv", "video,frame,label,x0,y0,x1,y1,track,crowd", *rows)
+
+
+def _photos(folder: Path) -> None:
+    from PIL import Image
+
+    for place, name in enumerate(("cat/a.png", "cat/b.jpg", "dog/c.png")):
+        _picture(folder / "in" / name, place, (40, 30))
+        mask = np.zeros((30, 40), dtype=np.uint8)
+        mask[5:20, 5:25] = 1
+        (folder / "masks" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(mask).save((folder / "masks" / name).with_suffix(".png"))
+    _text(folder / "labels.csv", "file,label", "cat/a.png,cat", "cat/b.jpg,cat", "dog/c.png,dog")
+    rows = ("cat/a.png,cat,5,5,25,20,1", "cat/b.jpg,cat,5,5,25,20,1", "dog/c.png,dog,5,5,25,20,1")
+    _text(folder / "boxes.csv", "file,label,x0,y0,x1,y1,track", *rows)
+
+
+# -- releases --------------------------------------------------------------------------------------------------------
+
+
+def _releases(folder: Path) -> None:
+    root = folder / "releases"
+    _vid_robust(root / "vid-robust")
+    _ytbb_robust(root / "ytbb-robust")
+    _imagenet_vid(root / "imagenet-vid")
+    _youtube_bb(root / "youtube-bb", folder / "clips")
+    _coco_vid(root / "coco-vid")
+    _corrupted(root / "imagenet-c")
+    for place in range(10):
+        _picture(root / f"frames/in/{'xy'[place % 2]}/{place // 2:04d}.png", place)
+    _text(root / "frames/in/labels.csv", "video,label", "x,dog|pet", "y,cat")
+    _text(root / "frames/anchors.csv", "video,frame", "x,2", "y,1")
+    _text(root / "frames/boxes.csv", "video,frame,label,x0,y0,x1,y1,track", "x,2,dog,1,2,8,9,4", "y,1,cat,0,0,5,5,5")
+    for number in (1, 2):
+        _picture(root / f"ilsvrc/val/ILSVRC2012_val_{number:08d}.JPEG", number)
+    _text(root / "ilsvrc/imagenet_2012_validation_synset_labels.txt", TENCH, GOLDFISH)
+
+
+def _vid_robust(root: Path) -> None:
+    pmsets, labels = {}, {}
+    for place, (video, indices) in enumerate(
+        {"ILSVRC2015_val_00000000": [8, 9, 11], "ILSVRC2015_val_1": [9]}.items()
+    ):
+        name = f"val/{video}/{{:06d}}.JPEG"
+        pmsets[name.format(10)] = [name.format(index) for index in indices]
+        for index in sorted([10, *indices]):
+            labels[name.format(index)] = [place] if index < 11 else [place, 20]
+            _picture(root / name.format(index), index)
+    _text(root / "metadata/pmsets.json", json.dumps(pmsets))
+    _text(root / "metadata/labels.json", json.dumps(labels))
+
+
+def _ytbb_robust(root: Path) -> None:
+    words = ["good", "unsure", "bad", "person", "bird", "car"]
+    pair_words = ["correct", "problematic", "similar", "dissimilar", "blur-increase", "bad-anchor"]
+    anchors, pairs = [], []
+    for clip, index in {"04rVDII50JU_66600": 1998, "0AkiHGXwcYU_162600": 4065}.items():
+        anchor = f"{clip}/frame-{index}.jpg"
+        anchors.append({"key": f"/home/someone/{anchor}", "notes": "", "labels": [0]})
+        for offset in (-1, 0, 1):
+            frame = f"{clip}/frame-{index + offset}.jpg"
+            _picture(root / "ytbb_videos" / frame, offset + 2)
+            if offset:
+                pairs.append({"key": f"{anchor},{frame}", "notes": "n", "labels": [2, 0] if offset > 0 else [3]})
+    _text(root / "metadata/anchor_labels.json", json.dumps({"annotations": anchors, "labels": words}))
+    _text(root / "metadata/pair_labels.json", json.dumps({"annotations": pairs, "labels": pair_words}))
+    listed = ("ytid,time_ms,label", "04rVDII50JU,66600,22", "0AkiHGXwcYU,162600,16")
+    _text(root / "metadata/ytbb_robustness_test_anchors_full.csv", *listed)
+
+
+def _imagenet_vid(root: Path) -> None:
+    for video, name in (("ILSVRC2015_val_00000000", TURTLE), ("ILSVRC2015_val_00001000", CAT)):
+        for index in range(4):
+            text = (
+                "<annotation><folder>v</folder><filename>f</filename><size><width>16</width><height>12</height></size>"
+                f"<object><trackid>{index % 2}</trackid><name>{name}</name><bndbox><xmax>9</xmax><xmin>{index}</xmin>"
+                "<ymax>9</ymax><ymin>1</ymin></bndbox><occluded>0</occluded><generated>0</generated></object>"
+                "</annotation>"
+            )
+            _text(root / f"Annotations/VID/val/{video}/{index:06d}.xml", text)
+            _picture(root / f"Data/VID/val/{video}/{index:06d}.JPEG", index)
+
+
+def _youtube_bb(root: Path, clips: Path) -> None:
+    (root / "videos").mkdir(parents=True)
+    shutil.copy(clips / "a.mp4", root / "videos/AAAAAAAAAAA.mp4")
+    shutil.copy(clips / "b.mp4", root / "videos/BBBBBBBBBBB.mp4")
+    rows = (
+        "AAAAAAAAAAA,200,19,dog,0,present,0.1,0.5,0.1,0.5",
+        "AAAAAAAAAAA,400,19,dog,0,absent,-1,-1,-1,-1",
+        "BBBBBBBBBBB,240,9,potted_plant,0,present,0,1,0,1",
+    )
+    _text(root / "yt_bb.csv", *rows)
+    _text(root / "anchors.csv", "ytid,time_ms,label", "AAAAAAAAAAA,200,19", "BBBBBBBBBBB,240,9")
+
+
+def _coco_vid(root: Path) -> None:
+    images, annotations = [], []
+    for number in range(6):
+        file = f"park/{number:05d}.png"
+        images.append({"id": number, "video_id": 1, "frame_id": number, "file_name": file, "width": 16, "height": 12})
+        box = {"id": number, "image_id": number, "category_id": 18, "bbox": [number, 1, 5.5, 9], "instance_id": 5}
+        annotations += [box, {**box, "id": 50 + number, "category_id": 1, "iscrowd": 1}]
+        _picture(root / "images" / file, number)
+    data = {
+        "videos": [{"id": 1, "name": "park", "fps": 25}],
+        "categories": [{"id": 18, "name": "dog"}, {"id": 1, "name": "person"}],
+        "images": images,
+        "annotations": annotations,
+    }
+    _text(root / "ann.json", json.dumps(data))
+
+
+def _corrupted(root: Path) -> None:
+    for place, name in enumerate((f"{TENCH}/a.png", f"{GOLDFISH}/b.png")):
+        _picture(root / "clean" / name, place)
+        for corruption in ("fog", "gaussian_noise"):
+            for severity in (1, 2):
+                _picture(root / "c" / corruption / str(severity) / name, place + 10 * severity + len(corruption))
+    (root / "npy").mkdir()
+    pixels = np.arange(10 * 8 * 8 * 3).astype(np.uint8).reshape(10, 8, 8, 3)
+    np.save(root / "npy/fog.npy", pixels)
+    np.save(root / "npy/labels.npy", np.arange(10) % 3)
+    np.save(root / "clean.npy", pixels[:2])
+
+
+# -- weights ---------------------------------------------------------------------------------------------------------
+
+
+def _weights(folder: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    tensors = [numpy_helper.from_array(rng.normal(0, 1, (3, 3)).astype(np.float32), "matrix")]
+    nodes = [
+        helper.make_node("GlobalAveragePool", ["image"], ["a"]),
+        helper.make_node("Flatten", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "matrix"], ["scores"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 16, 16])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 3])], tensors,
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, str(folder / "net.onnx"))
+    settings = {
+        "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2], "labels": ["red", "green", "blue"], "resize": 18,
+        "interpolation": "bilinear",
+    }  # fmt: skip
+    _text(folder / "net.json", json.dumps(settings))
+
+
+# -- what strobe makes of them ---------------------------------------------------------------------------------------
+
+
+def _made(folder: Path) -> None:
+    """Datasets and runs written by the code under test, through the verbs that are fuzzed later."""
+    few = ("--k", "2", "-q", "--workers", "1")
+    quick = ("--no-report", "-q", "--bootstrap", "100", "--workers", "1")
+    for words in (
+        ("build", "clips/a.mp4", "datasets/clips", "--label", "dog", *few),
+        ("build", "clips/b.mp4", "datasets/reference", "--label", "cat", "--reference", *few),
+        ("simulate", "photos/in", "datasets/shaky", "--k", "1", "--size", "24", "-q", "--workers", "1"),
+        ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q"),
+        ("import", "imagenet-c", "releases/imagenet-c/c", "datasets/variants", "--clean", "releases/imagenet-c/clean",
+         "--severity", "1-2", "-q"),
+        ("eval", "datasets/video", "-m", "py:models.py:logits", "-m", "py:models.py:shares",
+         "-m", "third=preds:inputs/video-logits.json", "-o", "runs/new-video", *quick),
+        ("eval", "datasets/boxes", "-m", "py:models.py:blobs", "-m", "preds:inputs/boxes-coco.json", "--empty-frames",
+         "-o", "runs/new-boxes", *quick),
+    ):  # fmt: skip
+        _call(folder, *words)
+    media = folder / "datasets/variants/media"
+    pictures = [path.relative_to(media).as_posix() for path in sorted(media.rglob("*.png"))]
+    answers = {picture: [TENCH, GOLDFISH][place % 2] for place, picture in enumerate(pictures)}
+    _text(folder / "inputs/variants.json", json.dumps(answers))
+    _call(folder, "score", "datasets/variants", "-m", "preds:inputs/variants.json", "-o", "runs/new-variants", "-q")
+
+
+def _votes(folder: Path) -> None:
+    """Votes on the golden video dataset, and a copy of it with a review under way."""
+    import csv
+
+    _call(folder, "export", "datasets/video", "csv", "as-csv", "-q")
+    with (folder / "as-csv/sets.csv").open(encoding="utf-8", newline="") as file:
+        members = [row for row in csv.DictReader(file) if row["is_anchor"] == "false"]
+    words = ["dissimilar", *["similar"] * 4]
+    rows = [f"{row['set_id']},{row['frame_id']},{words[place % 5]},Ann" for place, row in enumerate(members)]
+    _text(folder / "inputs/votes.csv", "set,frame,decision,annotator", *rows)
+    shutil.copytree(folder / "datasets/video", folder / "datasets/reviewing")
+    _call(folder, "review", "import", "datasets/reviewing", "inputs/votes.csv")
+    shutil.copytree(folder / "datasets/reviewing", folder / "datasets/reviewed")
+    _call(folder, "review", "export", "datasets/reviewed")
+
+
+def _call(folder: Path, *words: str) -> None:
+    done = call(words, cwd=folder, limit_s=300)
+    if done.code != 0:
+        raise RuntimeError(f"the corpus: strobe {' '.join(words)}: {done.ended}: {done.stderr[-500:]}")

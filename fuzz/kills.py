@@ -1,0 +1,289 @@
+"""Kills: a verb dies at its n-th step on disk, or at a random moment; the same command must then end as if it had not.
+
+A step is a rename, a link, a removal or a new folder. After a kill the folder must be absent or readable, the same
+command again must succeed, give what an unbroken one gives, and leave nothing over.
+"""
+
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fuzz.cases import Outcome, leftovers, tree
+from fuzz.process import call
+
+__all__ = ["KILLED", "kill_plan", "run_kill"]
+
+KILLED = 137
+_STEPS = ("replace", "rename", "link", "symlink", "unlink", "remove", "rmdir", "mkdir")
+_MOST = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    """A verb to kill: what lies there, the commands before it, its words, the folder it writes."""
+
+    words: tuple[str, ...]
+    place: tuple[str, ...]
+    dest: str
+    before: tuple[tuple[str, ...], ...] = ()
+    ask: tuple[str, ...] = ()  # the outcome is what this prints, where files hold times or random ids
+
+
+_FEW = ("--k", "2", "-q", "--workers", "1")
+_SCORE = ("-q", "--bootstrap", "100")
+KILLS: dict[str, Killed] = {
+    "build": Killed(words=("build", "clips/a.mp4", "out", "--label", "dog", *_FEW), place=("clips",), dest="out"),
+    "build-more": Killed(
+        words=("build", "clips/a.mp4", "clips/b.mp4", "out", "--label", "dog", *_FEW), place=("clips",), dest="out",
+        before=(("build", "clips/a.mp4", "out", "--label", "dog", *_FEW),),
+    ),
+    "simulate": Killed(
+        words=("simulate", "photos/in", "out", "--k", "1", "--size", "24", "-q", "--workers", "1"), place=("photos",), dest="out",
+    ),
+    "synthesize": Killed(
+        words=("synthesize", "out", "--videos", "2", "--size", "32", "--k", "1", "--masks", "-q"), place=(), dest="out",
+    ),
+    "import-vid-robust": Killed(
+        words=("import", "imagenet-vid-robust", "releases/vid-robust", "out", "-q"), place=("releases/vid-robust",), dest="out",
+    ),
+    "import-ytbb-robust": Killed(
+        words=("import", "ytbb-robust", "releases/ytbb-robust", "out", "--media", "link", "-q"),
+        place=("releases/ytbb-robust",), dest="out",
+    ),
+    "import-youtube-bb": Killed(
+        words=("import", "youtube-bb", "releases/youtube-bb", "out", "--k", "1", "-q"), place=("releases/youtube-bb",), dest="out",
+    ),
+    "import-coco-vid": Killed(
+        words=("import", "coco-vid", "releases/coco-vid/ann.json", "out", "--k", "1", "--hints", "-q"),
+        place=("releases/coco-vid",), dest="out",
+    ),
+    "import-photos": Killed(words=("import", "photos", "photos/in", "out", "-q"), place=("photos/in",), dest="out"),
+    "import-imagenet-c": Killed(
+        words=("import", "imagenet-c", "releases/imagenet-c/npy", "out", "--clean", "releases/imagenet-c/clean.npy", "-q"),
+        place=("releases/imagenet-c",), dest="out",
+    ),
+    "export-coco": Killed(
+        words=("export", "datasets/boxes", "coco", "out", "--media", "copy", "-q"), place=("datasets/boxes",), dest="out",
+    ),
+    "export-csv": Killed(words=("export", "datasets/video", "csv", "out", "-q"), place=("datasets/video",), dest="out"),
+    "export-vid-robust": Killed(
+        words=("export", "datasets/votes", "imagenet-vid-robust", "out", "-q"), place=("datasets/votes",), dest="out",
+    ),
+    "predict": Killed(
+        words=("predict", "datasets/video", "-m", "py:models.py:logits", "-o", "out", "-q", "--workers", "1"),
+        place=("datasets/video", "models.py"), dest="out",
+    ),
+    "score": Killed(
+        words=("score", "datasets/video", "-m", "preds:inputs/video-logits.json", "-o", "out", *_SCORE),
+        place=("datasets/video", "inputs"), dest="out",
+    ),
+    "score-again": Killed(words=("score", "runs/new-video", "--k", "2", *_SCORE), place=("datasets/video", "runs/new-video"),
+                          dest="runs/new-video"),
+    "eval": Killed(
+        words=("eval", "datasets/boxes", "-m", "py:models.py:blobs", "-o", "out", "--workers", "1", "--no-report", *_SCORE),
+        place=("datasets/boxes", "models.py"), dest="out",
+    ),
+    "eval-more": Killed(
+        words=("eval", "datasets/video", "-m", "py:models.py:logits", "-m", "py:models.py:shares", "-o", "runs/video-py",
+               "-m", "new=preds:inputs/video-logits.json", "--workers", "1", "--no-report", *_SCORE),
+        place=("datasets/video", "inputs", "models.py", "runs/video-py"), dest="runs/video-py",
+    ),
+    "report": Killed(words=("report", "runs/new-boxes", "-q", "--gallery", "1"), place=("datasets/boxes", "runs/new-boxes"),
+                     dest="runs/new-boxes"),
+    "sheet": Killed(words=("inspect", "datasets/video", "--sheet", "out/sheet.png", "--sets", "2", "-q"),
+                    place=("datasets/video",), dest="out"),
+    "review-import": Killed(
+        words=("review", "import", "datasets/video", "inputs/votes.csv"), place=("datasets/video", "inputs"),
+        dest="datasets/video", ask=("review", "status", "datasets/video", "--json"),
+    ),
+    "review-export": Killed(
+        words=("review", "export", "datasets/reviewing", "-o", "out"), place=("datasets/reviewing",), dest="out",
+    ),
+}  # fmt: skip
+
+
+def kill_plan(most: int | None, seed: int) -> list[str]:
+    """The names of kills: one sweep over all steps per verb, then random moments; `most` takes a share of the cheapest."""
+    sweeps = [f"kill/{name}/steps" for name in KILLS]
+    at_random = [f"kill/{name}/random-{seed}" for name in KILLS]
+    if most is None:
+        return [*sweeps, *at_random]
+    cheap = ["export-csv", "import-photos", "sheet", "build-more", "review-export", "score-again"]
+    return [f"kill/{name}/steps-{max(1, most // len(cheap))}" for name in cheap][:most]
+
+
+def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
+    """All kills of one name; the finding is the first thing that was not as promised."""
+    _, verb, how = name.split("/")
+    killed = KILLS[verb]
+    outcome = Outcome(case=name, verb=verb, recipe=verb)  # type: ignore[arg-type]  # a kill is named, not numbered
+    work.mkdir(parents=True)
+    start = work / "start"
+    _lay_out(killed, corpus, start)
+    whole = work / "whole"
+    shutil.copytree(start, whole, symlinks=True)
+    done = call(killed.words, cwd=whole, limit_s=60)
+    if done.code != 0:
+        outcome.finding = f"unbroken: {done.ended}: {done.stderr[-300:]}"
+        return outcome
+    expected = _state(killed, whole)
+    outcome.code = 0
+    kind, _, number = how.partition("-")
+    if kind == "steps":
+        plan: list[Any] = list(range(1, _MOST))
+        if number:
+            total = _count(killed, start, work)
+            rng = random.Random(name)  # noqa: S311
+            plan = sorted(rng.sample(range(1, total + 1), min(int(number), total)))
+    else:
+        rng = random.Random(name)  # noqa: S311
+        plan = [rng.random() * done.seconds for _ in range(12)]
+    for point in plan:
+        ended, problem = _one(killed, start, work / "at", point, expected)
+        if not ended:
+            break
+        outcome.kinds.append(str(point) if isinstance(point, int) else f"{point:.3f} s")
+        if problem:
+            outcome.finding = f"killed at {outcome.kinds[-1]}{'' if isinstance(point, float) else ' ' + ended}: {problem}"
+            return outcome
+    return outcome
+
+
+def _lay_out(killed: Killed, corpus: Path, place: Path) -> None:
+    place.mkdir(parents=True)
+    for name in killed.place:
+        source, target = corpus / name, place / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+    for words in killed.before:
+        done = call(words, cwd=place, limit_s=60)
+        if done.code != 0:
+            raise RuntimeError(f"before the kill: strobe {' '.join(words)}: {done.stderr[-300:]}")
+
+
+def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: dict[str, str]) -> tuple[str, str]:
+    """Kill once and look: how it died ("" where it ended by itself first), and what was not as promised."""
+    shutil.rmtree(work, ignore_errors=True)
+    place = work / "in"
+    shutil.copytree(start, place, symlinks=True)
+    if isinstance(point, int):
+        dead = call(killed.words, cwd=place, limit_s=60, before=partial(_die_at, point, work / "step"))
+        if dead.code == 0:
+            return "", ""
+        if dead.code != KILLED:
+            return "?", f"died with {dead.ended}: {dead.stderr[-300:]}"
+        ended = (work / "step").read_text(encoding="utf-8")
+    else:
+        dead = call(killed.words, cwd=place, limit_s=60, kill_after_s=point)
+        ended = "at random"
+    if problem := _not_whole(place / killed.dest, work / "copy"):
+        return ended, f"what it left cannot be read: {problem}"
+    again = call(killed.words, cwd=place, limit_s=60)
+    if again.code != 0:
+        return ended, f"the same command again: {again.ended}: {again.stderr.strip()[-300:]}"
+    found = _state(killed, place)
+    if left := leftovers(tree(place / killed.dest)):
+        return ended, f"{left[0]} is left over"
+    if found != expected:
+        other = sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
+        how = "is not there" if other[0] not in found else "is there too" if other[0] not in expected else "is another"
+        return ended, f"{other[0]} {how} (of {len(other)})"
+    return ended, ""
+
+
+def _not_whole(dest: Path, copy: Path) -> str:
+    """Why a dataset that lies there cannot be read; looked at in a copy, because looking mends."""
+    if not (dest / "dataset.json").exists() and not (dest / ".committed").exists():
+        return ""
+    shutil.copytree(dest, copy / dest.name, symlinks=True)
+    done = call(("inspect", str(copy / dest.name)), cwd=copy, limit_s=60)
+    return "" if done.code == 0 else f"{done.ended}: {done.stderr.strip()[-300:]}"
+
+
+# -- dying -----------------------------------------------------------------------------------------------------------
+
+
+def _die_at(step: int, note: Path) -> None:
+    """From now on the step-th call that changes names on disk ends the process before it is made."""
+    seen = [0]
+
+    def guarded(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call_it(*args: Any, **named: Any) -> Any:
+            if _is_ours(args):
+                seen[0] += 1
+                if seen[0] == step:
+                    with note.open("w", encoding="utf-8") as file:
+                        file.write(f"{name} {' '.join(os.path.basename(os.fspath(one)) for one in args[:2] if isinstance(one, str | Path))}")  # noqa: PTH119
+                    os._exit(KILLED)
+            return real(*args, **named)
+
+        return call_it
+
+    for name in _STEPS:
+        setattr(os, name, guarded(name, getattr(os, name)))
+
+
+def _is_ours(args: tuple[Any, ...]) -> bool:
+    """Whether the call is about files of the case: not of a cache elsewhere."""
+    return not any(isinstance(one, str | Path) and re.match(r"/(tmp/(?!.*in/)|proc|dev|root|home)", str(one)) for one in args)
+
+
+def _count(killed: Killed, start: Path, work: Path) -> int:
+    """How many steps an unbroken run makes."""
+    shutil.copytree(start, work / "count", symlinks=True)
+    note = work / "steps"
+
+    def before() -> None:
+        import atexit
+
+        seen = [0]
+
+        def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
+            def call_it(*args: Any, **named: Any) -> Any:
+                seen[0] += _is_ours(args)
+                note.write_text(str(seen[0]), encoding="utf-8")
+                return real(*args, **named)
+
+            return call_it
+
+        del atexit
+        for name in _STEPS:
+            setattr(os, name, guarded(getattr(os, name)))
+
+    call(killed.words, cwd=work / "count", limit_s=60, before=before)
+    return int(note.read_text(encoding="utf-8")) if note.is_file() else 0
+
+
+# -- the outcome -----------------------------------------------------------------------------------------------------
+
+
+def _state(killed: Killed, place: Path) -> dict[str, str]:
+    """What the command made, by file, with times, versions and places left out."""
+    if killed.ask:
+        said = call(killed.ask, cwd=place)
+        return {"answer": re.sub(r'"(at|since|seconds|minutes)[^"]*": [^,\n]+', "", said.stdout)}
+    out = {}
+    dest = place / killed.dest
+    for path in sorted(dest.rglob("*")):
+        name = path.relative_to(dest).as_posix()
+        if path.is_symlink() or not path.is_file():
+            out[name] = "folder" if path.is_dir() else "link"
+            continue
+        data = path.read_bytes().replace(str(place).encode(), b"@")
+        if path.name in ("run.json", "results.json", "review.json"):
+            content = json.loads(data)
+            for field in ("at", "command", "versions"):
+                content.pop(field, None)
+            data = json.dumps(content, sort_keys=True).encode()
+        if path.suffix == ".sqlite" or path.name == ".lock":
+            data = b""
+        out[name] = hashlib.sha256(data).hexdigest()
+    return out

@@ -1,0 +1,201 @@
+"""One command line of strobe in a process of its own: forked from this one, watched for time, memory and how it ends.
+
+The parent imports what the verbs import and never computes, so that a child costs milliseconds and starts clean.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["GROWTH", "LIMIT_S", "Done", "call", "preload", "watch"]
+
+LIMIT_S = 20.0
+"""Longer is a hang, on a machine that is not overloaded; FUZZ_PATIENCE multiplies it."""
+
+GROWTH = 2 << 30
+"""Bytes of resident memory over those at the start; more is a finding."""
+
+_MODULES = (
+    "strobe.cli.main", "numpy", "scipy.stats", "scipy.optimize", "scipy.sparse", "pyarrow.parquet", "pyarrow.compute",
+    "PIL.Image", "PIL.PngImagePlugin", "PIL.JpegImagePlugin", "av", "defusedxml.ElementTree", "matplotlib.figure",
+    "matplotlib.backends.backend_svg", "jinja2", "sqlalchemy", "sqlalchemy.dialects.sqlite", "onnxruntime", "rich.console",
+    "rich.progress", "rich.table", "csv", "sqlite3", "multiprocessing.pool", "concurrent.futures.process",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """How a process ended: its exit code, or None and why not; what it said, how long and how large it was."""
+
+    code: int | None
+    ended: str
+    stdout: str
+    stderr: str
+    seconds: float
+    grown: int
+    answer: object = None
+
+
+def preload() -> None:
+    """Import what the verbs import late, where it is installed: each child has it then for nothing."""
+    for name in _MODULES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    from strobe.cli.main import COMMANDS
+    from strobe.core.late import load
+
+    for reference, _ in COMMANDS.values():
+        load(reference)
+    for name in sorted((Path(sys.modules["strobe"].__file__ or "").parent).rglob("*.py")):
+        parts = name.relative_to(Path(sys.modules["strobe"].__file__ or "").parents[1]).with_suffix("").parts
+        if parts[1:2] != ("models",) and parts[-1] not in ("__main__", "__init__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(".".join(parts))
+
+
+def call(
+    words: Sequence[str], *, cwd: Path, limit_s: float = LIMIT_S, before: Callable[[], None] | None = None,
+    kill_after_s: float | None = None,
+) -> Done:  # fmt: skip
+    """Run `strobe WORDS` in a child; `before` is run there first. `kill_after_s` sends SIGKILL at that moment."""
+
+    def job() -> object:
+        from strobe.cli.main import main
+
+        if before is not None:
+            before()
+        try:
+            main(list(words))
+        except SystemExit as ended:
+            return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        return 0
+
+    done = watch(job, cwd=cwd, limit_s=limit_s, kill_after_s=kill_after_s)
+    code = done.answer if isinstance(done.answer, int) else done.code
+    ended = f"exit {code}" if isinstance(done.answer, int) else done.ended
+    return Done(
+        code=code, ended=ended, stdout=done.stdout, stderr=done.stderr, seconds=done.seconds, grown=done.grown
+    )  # fmt: skip
+
+
+def watch(
+    job: Callable[[], object], *, cwd: Path, limit_s: float = LIMIT_S, kill_after_s: float | None = None
+) -> Done:  # fmt: skip
+    """Run the job in a forked child; what it answers comes back as JSON. It and its children are ended at the limit."""
+    said = {name: _unnamed(cwd) for name in ("stdout", "stderr", "answer")}
+    begin = time.perf_counter()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        _be_child(job, cwd, said)
+    ended, grown = _wait(pid, begin, limit_s * float(os.environ.get("FUZZ_PATIENCE", "1")), kill_after_s)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)  # what the child started, if anything is left of it
+    texts = {name: _read(handle) for name, handle in said.items()}
+    code = int(ended.removeprefix("exit ")) if ended.startswith("exit ") else None
+    return Done(
+        code=code, ended=ended, stdout=texts["stdout"], stderr=texts["stderr"], grown=grown,
+        seconds=time.perf_counter() - begin, answer=json.loads(texts["answer"] or "null"),
+    )  # fmt: skip
+
+
+def _unnamed(beside: Path) -> int:
+    """An open file without a name."""
+    del beside
+    return os.memfd_create("fuzz") if hasattr(os, "memfd_create") else _temporary()
+
+
+def _temporary() -> int:
+    import tempfile
+
+    handle, name = tempfile.mkstemp()
+    os.unlink(name)  # noqa: PTH108 (the handle is what we keep)
+    return handle
+
+
+def _read(handle: int, most: int = 1 << 20) -> str:
+    size = os.fstat(handle).st_size
+    os.lseek(handle, 0, os.SEEK_SET)
+    data = os.read(handle, min(size, most))
+    os.close(handle)
+    return data.decode("utf-8", errors="replace")
+
+
+def _be_child(job: Callable[[], object], cwd: Path, said: dict[str, int]) -> None:
+    """Never returns: the rest of this process is the job."""
+    code = 99
+    try:
+        os.setsid()
+        os.chdir(cwd)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(said["stdout"], 1)
+        os.dup2(said["stderr"], 2)
+        sys.stdout, sys.stderr = _stream(1), _stream(2)
+        _limit_memory()
+        answer = job()
+        os.write(said["answer"], json.dumps(answer).encode())
+        code = 0
+    except BaseException:  # whatever it is, it must not go on in a copy of the parent
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _stream(handle: int):  # type: ignore[no-untyped-def]  # a text stream over the handle
+    return os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", closefd=False, buffering=1)
+
+
+def _limit_memory() -> None:
+    """A stop beyond the growth that is watched, so that one case cannot take the machine down."""
+    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 (no object more than needed)
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + 2 * GROWTH, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _resident(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:  # noqa: PTH123
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0
+
+
+def _wait(pid: int, begin: float, limit_s: float, kill_after_s: float | None) -> tuple[str, int]:
+    """How it ended and by how much it grew, looking every few milliseconds."""
+    first, grown, pause = _resident(pid), 0, 0.001
+    while True:
+        ended, status, used = os.wait4(pid, os.WNOHANG)
+        now = time.perf_counter() - begin
+        if ended:
+            peak = used.ru_maxrss * 1024 - first
+            code = os.waitstatus_to_exitcode(status)
+            return (f"exit {code}" if code >= 0 else f"signal {-code}"), max(grown, peak)
+        grown = max(grown, _resident(pid) - first)
+        reason = "grew past 2 GB" if grown > GROWTH else f"hung ({limit_s:g} s)" if now > limit_s else ""
+        if kill_after_s is not None and now >= kill_after_s:
+            reason = "killed"
+        if reason:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return reason, grown
+        wait = pause if kill_after_s is None else min(pause, max(kill_after_s - now, 0.0002))
+        time.sleep(wait)
+        pause = min(pause * 1.3, 0.02)
