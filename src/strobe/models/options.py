@@ -11,7 +11,6 @@ from strobe.core.ports import Progress
 
 __all__ = ["LoadOptions", "ModelName", "default_batch", "file_of", "no_settings", "require_file", "torch_setup"]
 
-Device = str
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -49,7 +48,7 @@ class LoadOptions:
     """
 
     label_space: LabelSpace | None = None
-    device: Device = "auto"
+    device: str = "auto"
     precision: Precision = "auto"
     batch_size: int | None = None
     image_size: int | None = None

@@ -24,7 +24,7 @@ _FACTS = (
 
 
 class HfDetector(TorchDetector):
-    """A model and its own image processor."""
+    """A model and its own image processor. Every query is kept: the metric ranks them."""
 
     preparation = None  # transformers' own code prepares: no data that a bare process could carry out
 
@@ -41,7 +41,6 @@ class HfDetector(TorchDetector):
 
         sizes = [size_hw for _, size_hw in prepared]
         answer = self._module(pixel_values=torch.stack([pixels for pixels, _ in prepared]).to(self.device))
-        # Every query is kept: the metric ranks them.
         found = self._processor.post_process_object_detection(answer, threshold=0.0, target_sizes=sizes)
         for one, (height, width) in zip(found, sizes, strict=True):
             xyxy = one["boxes"].double().cpu().numpy().clip(0, [width, height, width, height])

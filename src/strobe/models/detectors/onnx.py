@@ -20,17 +20,8 @@ from strobe.core.errors import ModelFailed, UnknownName, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
+from strobe.models.detectors import onnx_layouts as layouts
 from strobe.models.detectors.boxes import Placement, Placing, detections
-from strobe.models.detectors.onnx_layouts import (
-    KEYS,
-    LAYOUTS,
-    Candidates,
-    decode,
-    facts_of,
-    guess_layout,
-    input_size,
-    suppress,
-)  # fmt: skip
 from strobe.models.detectors.spaces import detector_space
 from strobe.models.detectors.torch_detector import detector_spec
 from strobe.models.file_settings import settings_of
@@ -83,18 +74,18 @@ class OnnxDetector:
         answers = self._session.run(None, {self._input.name: self._input_of(pixels)})
         arrays, facts, out = dict(zip(names, answers, strict=True)), self._facts, []
         for image, placement in enumerate(placements):
-            found = decode(
+            found = layouts.decode(
                 facts["layout"], arrays, image, size_hw=self._size_hw, box_order=facts["box_order"],
                 box_units=facts["box_units"], least=facts["score_threshold"],
             )  # fmt: skip
             self._check_units(found)
-            found = suppress(found, facts["layout"], iou=facts["nms_iou"], most=facts["max_detections"])
+            found = layouts.suppress(found, facts["layout"], iou=facts["nms_iou"], most=facts["max_detections"])
             label = found.label - facts["label_offset"]
             known = (label >= 0) & (label < len(self.spec.label_space))
             out.append(detections(found.xyxy[known], label[known], found.score[known], placement=placement))
         return out
 
-    def _check_units(self, found: Candidates) -> None:
+    def _check_units(self, found: layouts.Candidates) -> None:
         """Raise ModelFailed where all boxes of several images crowd in the corner, as normalised ones do in pixels."""
         if self._sure or not len(found.xyxy):
             return
@@ -112,26 +103,26 @@ def is_detector(path: Path, options: LoadOptions) -> bool:
     session, _ = open_session(path, options)
     if session.get_modelmeta().custom_metadata_map.get("task") == "detect":
         return True
-    return guess_layout([(output.name, output.shape) for output in session.get_outputs()]) is not None
+    return layouts.guess_layout([(output.name, output.shape) for output in session.get_outputs()]) is not None
 
 
 def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
     """The detector of an ONNX file."""
     path, name = file_of(model), printable(model.plain)
     said = settings_of(path, options)
-    unknown = next((key for key in said if key not in KEYS), None)
+    unknown = next((key for key in said if key not in layouts.KEYS), None)
     if unknown is not None:
-        raise UnknownName(f"setting of {name}", unknown, KEYS)
+        raise UnknownName(f"setting of {name}", unknown, layouts.KEYS)
     session, device = open_session(path, options)
     outputs = [(output.name, output.shape) for output in session.get_outputs()]
-    layout = said.get("layout") or guess_layout(outputs)
-    if layout not in LAYOUTS:
+    layout = said.get("layout") or layouts.guess_layout(outputs)
+    if layout not in list(layouts.LAYOUTS):  # it may be anything a JSON can say
         described = ", ".join(f"{output} {shape}" for output, shape in outputs)
         raise ModelFailed(
             f"{name}: outputs {printable(described)} do not tell the layout; "
-            f'name it in {path.with_suffix(".json").name}: {{"layout": one of {", ".join(LAYOUTS)}}}'
+            f'name it in {path.with_suffix(".json").name}: {{"layout": one of {", ".join(layouts.LAYOUTS)}}}'
         )
-    facts = facts_of(name, layout, said) | {"size": input_size(name, session, said, options)}
+    facts = layouts.facts_of(name, layout, said) | {"size": layouts.input_size(name, session, said, options)}
     spec = detector_spec(
         model,
         label_space=_labels({**_own_labels(session), **said}, layout, outputs, model.plain, options),
