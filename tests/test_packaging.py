@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from matrix import bounds, lowest, requirements  # noqa: E402 (a script, not a package)
 
 EVERYTHING = ("dev", "ultralytics")
-OURS = {"strobe", "no_such_thing", "odd_plan"}
-"""Ourselves, and names that tests make up."""
+OURS = {"strobe", "no_such_thing", "odd_plan", "_typeshed"}
+"""Ourselves, names that tests make up, and what only type checkers see."""
 
 
 @pytest.mark.slow
