@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from strobe.build.decode import DecodedFrame, Reader
 from strobe.build.hints import Features, PairHints, features_of, set_hints
@@ -23,6 +22,7 @@ from strobe.build.index import Limits
 from strobe.build.labels import AnchorRow, LabelRow, eligible_frames, overlong_spans
 from strobe.build.sample import Sampling, choose_anchors, window_of
 from strobe.build.store import FrameEncoder, Store
+from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import cannot_write, make_folder, sha256_of_file, write_json
 from strobe.core.late import require
@@ -109,42 +109,6 @@ class Fragment:
     sets: tuple[SetRow, ...]
     notes: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON; fractions as [numerator, denominator]."""
-        data: dict[str, Any] = json.loads(json.dumps(asdict(self), default=_fraction_to_json))
-        return {"schema": _SCHEMA, **data}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Fragment":
-        """The fragment that to_json wrote."""
-        return cls(
-            job=data["job"],
-            video=VideoRow(**{**data["video"], "fps": _fraction(data["video"]["fps"])}),
-            frames=tuple(
-                FrameRow(**{**row, "time_s": _fraction(row["time_s"]), "size_wh": tuple(row["size_wh"])})
-                for row in data["frames"]
-            ),
-            sets=tuple(
-                SetRow(
-                    anchor=row["anchor"],
-                    members=tuple(row["members"]),
-                    hints=tuple(PairHints(**hints) for hints in row["hints"]),
-                )
-                for row in data["sets"]
-            ),
-            notes=tuple(data["notes"]),
-        )
-
-
-def _fraction_to_json(value: object) -> list[int]:
-    if isinstance(value, Fraction):
-        return [value.numerator, value.denominator]
-    raise TypeError(type(value).__name__)
-
-
-def _fraction(value: list[int] | None) -> Fraction | None:
-    return None if value is None else Fraction(*value)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -201,7 +165,7 @@ def _run(job: Job, say: Progress) -> Outcome:
         with Reader.open(job.path, job.limits, by_decoding=True) as reader:
             fragment = _extract(job, reader, sha256, digest, say)
             decoded += reader.decoded
-    write_json(path, fragment.to_json())
+    write_json(path, {"schema": _SCHEMA, **encode(fragment)})
     return Outcome(name=job.name, fragment=fragment, decoded=decoded)
 
 
@@ -221,8 +185,8 @@ def fragment_of(path: Path) -> Fragment | None:
     """The fragment in a file, or None where there is none that can be read."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return Fragment.from_json(data) if data.get("schema") == _SCHEMA else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return decode(Fragment, data) if data.get("schema") == _SCHEMA else None
+    except (OSError, ValueError, AttributeError, InvalidValue):
         return None
 
 

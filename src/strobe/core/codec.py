@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import Enum
+from fractions import Fraction
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -96,6 +97,8 @@ def encode(value: object) -> Any:
         return {key: encode(one) for key, one in value.items()}
     if isinstance(value, tuple | list):
         return [encode(one) for one in value]
+    if isinstance(value, Fraction):
+        return [value.numerator, value.denominator]
     return value.value if isinstance(value, Enum) else value
 
 
@@ -140,6 +143,8 @@ def _reader(hint: Any) -> Reader:
         return _union(args)
     if origin is tuple:
         return _tuple(args)
+    if hint is Fraction:
+        return lambda data: Fraction(*_tuple((int, int))(data))
     if origin is Mapping:
         inside = _reader(args[1])
         return lambda data: {key: _at(f".{key}", inside, one) for key, one in _object(data).items()}
@@ -187,7 +192,7 @@ def _tuple(args: Sequence[Any]) -> Reader:
     readers = [_reader(arg) for arg in args if arg is not ...]
 
     def read(data: object) -> Any:
-        if not isinstance(data, list) or not (many or len(data) == len(readers)):
+        if not isinstance(data, list | tuple) or not (many or len(data) == len(readers)):
             raise _Wrong("a list" if many else f"a list of {len(readers)}", data)
         return tuple(_at(f"[{i}]", readers[0 if many else i], one) for i, one in enumerate(data))
 

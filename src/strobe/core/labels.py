@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, UnknownName, expect
 
 __all__ = ["MERGES", "LabelSpace", "Projection", "check_scores", "confidence_of", "log_softmax", "projection", "space"]
@@ -60,18 +61,13 @@ class LabelSpace:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict: a name alone for the shipped spaces, the classes too for others."""
-        return {"name": self.name, "ids": list(self.ids), "names": list(self.names)}
+        found: dict[str, Any] = encode(self)
+        return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "LabelSpace":
         """The space that to_json wrote."""
-        expect(isinstance(data, Mapping), "label_space", "an object", data)
-        expect(isinstance(data["name"], str), "label_space.name", "text", data["name"])
-        for part in ("ids", "names"):
-            found = data[part]
-            fine = isinstance(found, list) and all(isinstance(one, str) for one in found)
-            expect(fine, f"label_space.{part}", "a list of texts", found)
-        return cls(name=data["name"], ids=tuple(data["ids"]), names=tuple(data["names"]))
+        return decode(cls, data, where="label_space")
 
 
 @cache

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image as PillowImage
 
-from strobe.core.errors import InvalidValue, expect
+from strobe.core.codec import decode, encode
+from strobe.core.errors import expect
 from strobe.core.ports import Image
 
 __all__ = ["AsDecoded", "ImagePlan"]
@@ -76,18 +77,8 @@ class ImagePlan:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: what is printed, stored beside the predictions, and part of their key."""
-        return {
-            "size_hw": list(self.size_hw),
-            "resize": self.resize,
-            "fit": self.fit,
-            "resize_hw": list(self.resize_hw) if self.resize_hw else None,
-            "fill": list(self.fill),
-            "interpolation": self.interpolation,
-            "divide": self.divide,
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "channels": self.channels,
-        }
+        found: dict[str, Any] = encode(self)
+        return found
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ImagePlan":
@@ -95,15 +86,7 @@ class ImagePlan:
         known = set(cls.__slots__)
         unknown = sorted(set(data) - known)
         expect(not unknown, "preprocessing", f"keys among {', '.join(sorted(known))}", unknown)
-        expect("size_hw" in data, "preprocessing", "size_hw", sorted(data))
-        kept = dict(data)
-        for name in ("size_hw", "mean", "std", "resize_hw", "fill"):
-            if kept.get(name) is not None:
-                kept[name] = tuple(kept[name])
-        try:
-            return cls(**kept)
-        except TypeError as error:
-            raise InvalidValue(f"preprocessing: {error}") from error
+        return decode(cls, data, where="preprocessing")
 
     def prepare(self, image: Image) -> Image:
         """The resized and cropped image, 8 bits, (height, width, 3). Runs without the interpreter lock for the most.

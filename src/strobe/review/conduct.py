@@ -1,8 +1,8 @@
 """How a review is run: its settings, and what its store knows of them later."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from strobe.core.codec import decode
 from strobe.core.errors import InvalidValue, expect
 
 __all__ = ["Conduct", "ReviewSettings"]
@@ -51,22 +51,10 @@ class Conduct:
         """
         return next((on for since, on in reversed(self.shown) if since <= at), self.settings.show_votes)
 
-    def to_json(self) -> dict[str, Any]:
-        """The dict kept in review.json, for folders that travel without their store."""
-        return {
-            "settings": asdict(self.settings),
-            "people": list(self.people),
-            "shown": [[since, on] for since, on in self.shown],
-        }
-
     @classmethod
-    def from_json(cls, data: Any) -> "Conduct | None":
-        """The conduct that to_json wrote; None where there is none or it is not understood."""
+    def from_json(cls, data: object) -> "Conduct | None":
+        """What review.json keeps for folders that travel without their store; None where it is not understood."""
         try:
-            return cls(
-                settings=ReviewSettings(**data["settings"]),
-                people=tuple(str(name) for name in data["people"]),
-                shown=tuple((str(since), bool(on)) for since, on in data["shown"]),
-            )
-        except (KeyError, TypeError, ValueError, InvalidValue):
+            return decode(cls, data)
+        except InvalidValue:
             return None

@@ -51,7 +51,7 @@ def summarise(
         "controls": _control_accuracy(controls, anchors),
         "reasons": _reasons(on_pairs),
         "seconds": _seconds(v.seconds for v in verdicts if v.stage != "joint"),
-        "conduct": None if conduct is None else conduct.to_json(),
+        "conduct": encode(conduct),
     }
 
 
