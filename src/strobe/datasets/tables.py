@@ -19,7 +19,7 @@ __all__ = ["Column", "TableSchema", "read_parquet", "read_table", "schemas"]
 Column = NDArray[Any]
 
 _MOST = 2**30
-"""Bytes any file may unpack to; a larger file up to 256 times its own size. Ours stay below 40 times."""
+"""Bytes any file may unpack to; a larger file up to 256 times its own size."""
 _TEXT_COST, _NUMBER_COST = 64, 8
 """Bytes a value takes in memory beside its characters."""
 
