@@ -161,7 +161,8 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 
 
 def test_models_of_a_run(tmp_path: Path) -> None:
-    _store(tmp_path).describe({"weights": "x"})
+    spec = {"kind": "", "label_space": {}}
+    _store(tmp_path).describe(dict.fromkeys(KEY_FACTS, "") | {"label_space": "", "spec": spec})
     assert shard_models(tmp_path) == [NAME]
     assert shard_models(tmp_path / "nothing") == []
 

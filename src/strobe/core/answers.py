@@ -75,6 +75,7 @@ class ClassAnswers:
             column = getattr(self, name)
             expect(column is None or len(column) == n, f"ClassAnswers.{name}", f"{n} rows", None)
         expect(self.label.ndim == 1, "ClassAnswers.label", "shape (N,)", self.label.shape)
+        expect(not n or int(self.label.min()) >= -1, "ClassAnswers.label", "a class, or −1", None)
         expect(self.scores is None or self.scores.ndim == 2, "ClassAnswers.scores", "shape (N, C)", None)
 
     def __len__(self) -> int:

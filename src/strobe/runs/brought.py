@@ -44,8 +44,9 @@ def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:
                 for key, value in metadata.items()
                 if key.startswith(b"strobe.")
             }
+            Task(facts.get("task", Task.CLASSIFICATION))
             out[facts["model"]] = path, facts
-        except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise InvalidFile(path, "not a readable Parquet file", hint=_AGAIN) from error
     return out
 
@@ -57,8 +58,7 @@ def read_brought(
 
     `digest` is that of the frames it was brought for, where they may have changed since.
     """
-    table = read_table(path, hint=_AGAIN)
+    table = read_table(path, needs=["frame_id"], hint=_AGAIN)
     whole = Whole(model=facts["model"], kind=facts.get("kind", ""), n_frames=len(frames), n_classes=n_classes)
-    return BROUGHT[Task(facts.get("task", Task.CLASSIFICATION))].answers(
-        whole, [Piece(path, table, frames.places(table, digest or frames.digest))]
-    )
+    piece = Piece(path, table, frames.places(table, digest or frames.digest))
+    return BROUGHT[Task(facts.get("task", Task.CLASSIFICATION))].read(whole, [piece], hint=_AGAIN)

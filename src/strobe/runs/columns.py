@@ -1,6 +1,6 @@
 """Answers as Arrow columns: what a shard holds, what is kept of a file brought from outside, and how both are read."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
@@ -48,6 +48,21 @@ class Format:
     columns: Callable[[Answers, Rows], Columns]
     answers: Callable[[Whole, Iterable[Piece]], Answers]
 
+    def read(self, whole: Whole, pieces: Sequence[Piece], *, hint: str) -> Answers:
+        """The answers of pieces put together; one line where a piece is not what its columns' names promise."""
+        at = pieces[0].path if pieces else Path()
+
+        def each() -> Iterator[Piece]:
+            nonlocal at
+            for piece in pieces:
+                at = piece.path
+                yield piece
+
+        try:
+            return self.answers(whole, each())
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, pa.ArrowException) as error:
+            raise InvalidFile(at, f"its columns are damaged ({printable(error, limit=80)})", hint=hint) from error
+
 
 def write_table(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
     """The columns as a Parquet file with these words about it, whole or not at all."""
@@ -56,12 +71,14 @@ def write_table(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
         pq.write_table(table, temporary, compression="zstd")
 
 
-def read_table(path: Path, columns: list[str] | None = None, *, hint: str) -> pa.Table:
-    """The file's table, or some columns of it as far as it has them; one line of error where it cannot be read."""
+def read_table(path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = (), hint: str) -> pa.Table:
+    """The file's table, or some columns of it; one line of error where it cannot be read or lacks what it needs."""
     try:
-        file = pq.ParquetFile(path)
-        known = set(file.schema_arrow.names)
-        return file.read(columns=columns and [name for name in columns if name in known])
+        table = pq.ParquetFile(path).read(columns=columns)
+        for name in columns or needs:
+            if not pa.types.is_string(table.schema.field(name).type):
+                raise KeyError(f"{name} is not a column of texts")
+        return table
     except (pa.ArrowException, OSError, KeyError) as error:
         raise InvalidFile(path, f"not a readable Parquet file ({printable(error, limit=80)})", hint=hint) from error
 

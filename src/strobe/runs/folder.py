@@ -114,6 +114,9 @@ class Run:
         about = data.get("dataset")
         if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in ("path", "frames_digest")):
             raise InvalidFile(path, "expected the dataset's path and frames_digest", where="dataset")
+        for key in ("models", "brought_for"):
+            if not isinstance(data.get(key, {}), dict):
+                raise InvalidFile(path, "expected something of each model by its name", where=key)
         return data
 
     # -- the dataset ---------------------------------------------------------------------------------------------

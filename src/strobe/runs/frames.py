@@ -41,7 +41,7 @@ class FrameNames:
         now, found = set(zip(self.ids, pixels, strict=True)), {}
         for path in sorted((run / FRAMES).glob("*.parquet")):
             if path.stem != self.digest:
-                table = read_table(path, hint="remove it")
+                table = read_table(path, ["frame_id", "pixels"], hint="remove it")
                 held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
                 found[path.stem] = frozenset(name for name, pixel in now.intersection(held))
         return found

@@ -32,6 +32,7 @@ SCHEMA = 1
 KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode")
 """What predictions depend on beside the frames."""
 
+_TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
 
 
@@ -56,7 +57,7 @@ def _folder(run: Path, name: str) -> Path:
 
 def shard_models(run: Path) -> list[str]:
     """The names of the models that were run into this run, sorted."""
-    return sorted(str(read_json(path)["name"]) for path in (run / "predictions").glob("*/model.json"))
+    return sorted(_said(path)["name"] for path in (run / "predictions").glob("*/model.json"))
 
 
 def facts_of(run: Path, name: str) -> dict[str, Any]:
@@ -65,13 +66,22 @@ def facts_of(run: Path, name: str) -> dict[str, Any]:
     if not path.is_file():
         known = ", ".join(shard_models(run)) or "none"
         raise StrobeError(f"{printable(run)} has no predictions of {printable(name)}; it has: {known}")
-    facts: dict[str, Any] = read_json(path, hint="run predict again")
-    wrong = next((key for key in ("key", "task", "label_space", "spec", *KEY_FACTS) if key not in facts), None)
-    if wrong is not None:
-        raise InvalidFile(path, f"no {wrong}", hint="run predict again")
-    if int(facts.get("schema", 0)) > SCHEMA:
-        raise StrobeError(f"{printable(path)}: format {facts['schema']} is newer than this strobe reads ({SCHEMA})")
-    return facts
+    return _said(path)
+
+
+def _said(path: Path) -> dict[str, Any]:
+    """A model.json, checked."""
+    facts = read_json(path, hint="run predict again")
+    schema = facts.get("schema") if isinstance(facts, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise StrobeError(f"{printable(path)}: format {schema} is newer than this strobe reads ({SCHEMA})")
+    known: dict[str, Any] = facts if isinstance(schema, int) else {}
+    wrong = next((key for key in _TEXTS if not isinstance(known.get(key), str)), None)
+    wrong = wrong or next((key for key in KEY_FACTS if key not in known), None)
+    spec = known.get("spec") if isinstance(known.get("spec"), dict) else {}
+    if wrong or known["task"] not in set(Task) or not {"kind", "label_space"} <= set(spec or ()):
+        raise InvalidFile(path, "not what a model's facts should be", where=wrong, hint="run predict again")
+    return known
 
 
 class ModelShards:
@@ -178,7 +188,7 @@ class ModelShards:
         reasons: dict[int, str] = {}
         pieces = []
         for path, digest in self._shards():
-            table = read_table(path, hint=_AGAIN)
+            table = read_table(path, needs=["frame_id", "error"], hint=_AGAIN)
             places = self._places(path, table, digest, done)
             said = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
             reasons.update({place: reason for place, reason in said if place >= 0 and reason is not None})
@@ -186,4 +196,4 @@ class ModelShards:
         whole = Whole(
             model=self.name, kind=kind, n_frames=len(self._frames), n_classes=self._n_classes, reasons=reasons
         )
-        return SHARDS[self.task].answers(whole, pieces)
+        return SHARDS[self.task].read(whole, pieces, hint=_AGAIN)

@@ -1,0 +1,107 @@
+"""A run folder that was damaged: whatever of it, a line that names the file, or figures; never a traceback."""
+
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import strobe
+from strobe.analyses.plan import ScoreOptions
+from strobe.core.answers import BoxAnswers, ClassAnswers
+from strobe.core.errors import StrobeError
+from strobe.core.ports import Silent
+from strobe.core.tasks import Task
+from strobe.runs.frames import FrameNames
+from strobe.runs.shards import KEY_FACTS, ModelShards
+from strobe.workflows.score import ScoreRequest, score_dataset, score_run
+
+QUICK = ScoreRequest(options=ScoreOptions(bootstrap=False, control_seeds=2))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset and a run with a classifier and a detector that were run here, and a file that was brought."""
+    root = tmp_path_factory.mktemp("whole")
+    dataset = strobe.example_dataset(n_videos=4, k=1)
+    strobe.save_dataset(dataset, root / "data")
+    labels = {str(key): int(label) for key, label in zip(dataset.frames.key, dataset.labels.label, strict=True)}
+    (root / "m.json").write_text(json.dumps(labels))
+    score_dataset(root / "data", [f"preds:{root}/m.json"], root / "run", QUICK, Silent())
+    n, frames = len(dataset.frames), FrameNames(dataset)
+    facts = dict.fromkeys(KEY_FACTS, "x") | {"kind": "logits"}
+    spec = {"kind": "logits", "label_space": dataset.info.label_space.to_json(), "name": "m", "provider": "test"}
+    more = {"frames_digest": frames.digest, "label_space": dataset.info.label_space.digest, "spec": spec}
+    scores = np.random.default_rng(0).normal(size=(n, 2)).astype(np.float32)
+    answers = {
+        Task.CLASSIFICATION: ClassAnswers.from_scores(
+            "m",
+            scores,
+            kind="logits",
+            own_label=np.zeros(n, dtype=np.int32),
+            own_confidence=np.ones(n, dtype=np.float32),
+        ),
+        Task.DETECTION: BoxAnswers.of_frames([None] * n, n_classes=2, reasons=dict.fromkeys(range(n), "no")),
+    }
+    for task, one in answers.items():
+        store = ModelShards(root / "run", task, facts=facts, frames=frames, task=task, n_classes=2)
+        store.describe(facts | more)
+        store.write(np.arange(n), one)
+    return root
+
+
+def tried(root: Path) -> None:
+    """Any StrobeError is a line for the user, any other exception is a failure of ours."""
+    for models in ((), ("m",), ("classification",), ("detection",)):
+        with suppress(StrobeError):
+            score_run(root / "run", ScoreRequest(options=QUICK.options, models=models), Silent())
+
+
+VALUES = (None, 7, -1, "x", [], {}, [1], {"a": 1}, True, 1e300)
+
+
+@pytest.mark.parametrize("name", ["run.json", "predictions/classification/model.json"])
+def test_any_value_of_a_json_file(name: str, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "copy")
+    path = tmp_path / "copy/run" / name
+    content = json.loads(path.read_text())
+    if name == "run.json":
+        content["dataset"]["path"] = str(tmp_path / "copy/data")
+    for key in content:
+        for value in VALUES:
+            path.write_text(json.dumps(content | {key: value}))
+            tried(tmp_path / "copy")
+    for value in VALUES:
+        path.write_text(json.dumps(value))
+        tried(tmp_path / "copy")
+
+
+def _without(name: str) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.drop_columns([name])
+
+
+def _as(name: str, value: object) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.set_column(table.column_names.index(name), name, pa.array([value] * len(table)))
+
+
+@pytest.mark.parametrize("pattern", ["predictions/classification/*.parquet", "predictions/detection/*.parquet",
+                                     "external/*.parquet", "frames/*.parquet"])  # fmt: skip
+def test_any_column_of_a_table(pattern: str, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "copy")
+    about = tmp_path / "copy/run/run.json"
+    about.write_text(about.read_text().replace(str(whole), str(tmp_path / "copy")))
+    (path,) = (tmp_path / "copy/run").glob(pattern)
+    table = pq.read_table(path)
+    for name in table.column_names:
+        for change in (_without(name), *(_as(name, value) for value in (None, 7, "x", 0.5, [1.0], [[1]], ["x"], -5))):
+            pq.write_table(change(table), path)
+            tried(tmp_path / "copy")
+    pq.write_table(table.slice(0, 0), path)
+    tried(tmp_path / "copy")
+    path.write_bytes(path.read_bytes()[:-9])
+    tried(tmp_path / "copy")
