@@ -35,14 +35,6 @@ class RawDetections:
     """Names of the images with a row of their own, boxes or none."""
     space: str | None = None
 
-    def distinct_images(self) -> list[Any]:
-        """Every image named, once."""
-        return self.image_names
-
-    def distinct_labels(self) -> list[Any]:
-        """Every class named, once."""
-        return self.words
-
     def map_images(self, table: Mapping[Any, int]) -> NDArray[np.int64]:
         """Each box's image through a table."""
         return _through(self.image, self.image_names, table)

@@ -150,7 +150,7 @@ def _frames(
             raise InvalidFile(path, "expected an image with id and file_name", where=f"images[{place}]") from error
     table: dict[Any, int] = {}
     unknown: list[Any] = []
-    for image in raw.distinct_images():
+    for image in raw.image_names:
         row = known.get(names.get(image, image), -1)
         table[image] = row
         if row < 0:
@@ -202,10 +202,7 @@ def _labels(
 ) -> tuple[NDArray[np.int64], str, int]:
     """The dataset's class of each box (−1 where its class maps to none), the space it came in, boxes so dropped."""
     source = _source(path, raw, target, declared)
-    table: dict[Any, int] = {}
-    for word in raw.distinct_labels():
-        table[word] = _class(path, raw, source, word)
-    own = raw.map_labels(table)
+    own = raw.map_labels({word: _class(path, raw, source, word) for word in raw.words})
     try:
         label = projection_between(source, target).map_labels(own)
     except StrobeError as error:
