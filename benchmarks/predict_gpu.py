@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from strobe.core.answers import ClassAnswers
-from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import projection, space
 from strobe.core.ports import Silent
+from strobe.core.tables import NO_PTS, Frames, Labels, Sets, Videos, texts
 from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.cores import quick_source

@@ -27,8 +27,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from strobe.core.dataset import Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
+from strobe.core.tables import Frames, Labels, Sets, Videos, texts
 from strobe.datasets import folder as folders
 
 

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import ClassAnswers
-from strobe.core.dataset import Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Videos, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
+from strobe.core.tables import Frames, Hints, Labels, Sets, Videos, texts
 
 
 @dataclass

@@ -6,8 +6,9 @@ import pytest
 from strobe.analyses.classification import score
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.core.answers import ClassAnswers
-from strobe.core.dataset import Dataset, Labels
+from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
+from strobe.core.tables import Labels
 from vid_shaped import dataset_of, predictions_of, random_scores, vid_world
 
 

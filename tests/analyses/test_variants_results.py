@@ -18,10 +18,11 @@ from strobe.analyses.variants_view import WORST, overall
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
-from strobe.core.dataset import Dataset, DatasetInfo, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue
 from strobe.core.protocol import reviewed
 from strobe.core.records import Verdict
+from strobe.core.tables import texts
 
 
 def study(variants, *, combine="each", boxes=False, searched=False) -> Dataset:

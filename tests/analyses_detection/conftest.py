@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from strobe.core.answers import BoxAnswers
-from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
+from strobe.core.tables import Boxes, Frames, Labels, Sets, Videos, texts
 
 SPACE = LabelSpace.of_names("zoo", ["fox", "sheep", "bird"])
 

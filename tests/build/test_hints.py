@@ -7,8 +7,8 @@ from PIL import Image as Pillow
 from PIL import ImageFilter
 
 from strobe.build.hints import DropRules, cut_score, features_of, pair_hints, set_hints
-from strobe.core.dataset import Hints
 from strobe.core.errors import InvalidValue
+from strobe.core.tables import Hints
 
 Picture = NDArray[np.uint8]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from strobe.build.index import VideoIndex
 from strobe.build.sample import Sampling, choose_anchors, window_of
-from strobe.core.dataset import NO_PTS
 from strobe.core.errors import InvalidValue
+from strobe.core.tables import NO_PTS
 
 
 def index_of(pts: list[int], *, base: Fraction = Fraction(1, 25)) -> VideoIndex:

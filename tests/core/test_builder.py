@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from strobe.core.builder import DatasetBuilder
-from strobe.core.dataset import NO_PTS, DatasetInfo
+from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
+from strobe.core.tables import NO_PTS
 
 INFO = DatasetInfo(name="pets", label_space=LabelSpace.of_names("pets", ("cat", "dog")), k=2)
 

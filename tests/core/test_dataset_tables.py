@@ -7,21 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strobe.core.dataset import (
-    Boxes,
-    Dataset,
-    DatasetInfo,
-    Frames,
-    Hints,
-    Labels,
-    Sets,
-    Videos,
-    joined,
-    texts,
-)
+from strobe.core.dataset import Dataset, DatasetInfo, joined
 from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
+from strobe.core.tables import Boxes, Frames, Hints, Labels, Sets, Videos, texts
 
 SPACE = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strobe.core.dataset import Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
 from strobe.core.protocol import derive, is_clean, latest_votes, review_views, reviewed
 from strobe.core.records import Verdict
+from strobe.core.tables import Frames, Labels, Sets, Videos, texts
 
 _clock = count()
 SPACE = LabelSpace.of_names("pets", ["cat", "dog", "person"])

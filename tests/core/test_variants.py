@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strobe.core.dataset import Dataset, DatasetInfo, Frames, Labels, Sets, Variants, Videos, joined, texts
+from strobe.core.dataset import Dataset, DatasetInfo, joined
 from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
-from strobe.core.variants import Target, Variant, level_numbers
+from strobe.core.tables import Frames, Labels, Sets, Videos, texts
+from strobe.core.variants import Target, Variant, Variants, level_numbers
 
 SPACE = LabelSpace.of_names("pets", ["cat", "dog"])
 FOG = Variant(variant="fog", axis="severity", levels=(1.0, 2.0), fields={"kind": "fog"})

@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strobe.core.builder import DatasetBuilder
-from strobe.core.dataset import Dataset, DatasetInfo, Hints, Variants, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.records import DECISIONS, REASONS, Verdict
-from strobe.core.variants import Target, Variant
+from strobe.core.tables import Hints, texts
+from strobe.core.variants import Target, Variant, Variants
 from strobe.datasets import folder
 from strobe.datasets.export_coco import export_coco
 from strobe.datasets.export_csv import export_csv

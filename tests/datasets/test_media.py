@@ -13,9 +13,10 @@ import pytest
 from PIL import Image
 
 from strobe.core.builder import DatasetBuilder
-from strobe.core.dataset import DatasetInfo, texts
+from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
+from strobe.core.tables import texts
 from strobe.datasets.bring_media import Bring, image_size_and_hash
 from strobe.datasets.media import MediaSource, decode_image, has_media
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
+from strobe.core.tables import NO_PTS, Frames, Labels, Sets, Videos, texts
 
 COLOURS = LabelSpace.of_names("colours", ["red", "green", "blue"])
 

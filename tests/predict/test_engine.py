@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from strobe.core.dataset import Dataset, texts
+from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, StrobeError
 from strobe.core.files import read_json
 from strobe.core.labels import Projection
 from strobe.core.ports import Silent
 from strobe.core.records import ModelSpec
+from strobe.core.tables import texts
 from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions

@@ -17,9 +17,10 @@ from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.results import Results, dataset_facts
 from strobe.analyses.trend import fit
 from strobe.core.answers import BoxAnswers, ClassAnswers
-from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Detections
+from strobe.core.tables import Boxes, Frames, Labels, Sets, Videos, texts
 
 sys.path.insert(0, str(Path(__file__).parent))
 

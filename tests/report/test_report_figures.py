@@ -11,7 +11,7 @@ from strobe.analyses.classification import ScoreOptions
 from strobe.analyses.model_results import ClassAp, ClassScore
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.core.answers import ClassAnswers
-from strobe.core.dataset import Hints
+from strobe.core.tables import Hints
 from strobe.core.tasks import Task
 from strobe.report import figures_accuracy, figures_classes, figures_review, figures_slices, figures_smoothing
 from strobe.report.drawing import MOST_LINES

@@ -13,8 +13,8 @@ from strobe.analyses.comparison import Comparison
 from strobe.analyses.gallery import Classified, choose
 from strobe.analyses.model_results import HintBin, OffsetError, RateSlice, TimeCurve, TimePoint, TypeSlice
 from strobe.core.answers import ClassAnswers
-from strobe.core.dataset import texts
 from strobe.core.estimate import Missing
+from strobe.core.tables import texts
 from strobe.report import figures_accuracy, figures_slices, figures_smoothing
 from strobe.report.page import ReportOptions, write_report
 from strobe.report.ranges import bin_names, measure_of

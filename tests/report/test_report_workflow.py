@@ -36,7 +36,7 @@ def scored(painted, tmp_path_factory):
     """A dataset folder with stored pictures and a run scored from prediction files."""
     from dataclasses import replace
 
-    from strobe.core.dataset import texts
+    from strobe.core.tables import texts
 
     dataset, predictions, _, source = painted
     root = tmp_path_factory.mktemp("whole")

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from strobe.core.dataset import Dataset, DatasetInfo, Frames, Labels, Sets, Videos, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace, space
+from strobe.core.tables import Frames, Labels, Sets, Videos, texts
 from strobe.datasets import folder as folders
 
 pytest.importorskip("sqlalchemy")

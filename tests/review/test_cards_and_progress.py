@@ -6,9 +6,9 @@ from itertools import count
 import numpy as np
 import pytest
 
-from strobe.core.dataset import Labels
 from strobe.core.protocol import derive
 from strobe.core.records import Verdict
+from strobe.core.tables import Labels
 from strobe.review import queue
 from strobe.review.conduct import ReviewSettings
 from strobe.review.store import Store

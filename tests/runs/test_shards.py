@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import strobe
 from strobe.core.answers import BoxAnswers, ClassAnswers
-from strobe.core.dataset import Dataset, texts
+from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.files import read_json
 from strobe.core.records import Detections
+from strobe.core.tables import texts
 from strobe.core.tasks import Task
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames, keep_frames

@@ -18,11 +18,12 @@ from strobe.analyses.results import Results
 from strobe.cli.main import main
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.codec import encode
-from strobe.core.dataset import DatasetInfo, texts
+from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import MissingExtra, StrobeError
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
+from strobe.core.tables import texts
 from strobe.datasets import folder
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import PredictOptions, predict

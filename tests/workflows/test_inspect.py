@@ -12,10 +12,11 @@ from PIL import Image
 
 from strobe.cli.inspect import command
 from strobe.core.builder import DatasetBuilder
-from strobe.core.dataset import DatasetInfo, Hints
+from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.labels import space
 from strobe.core.records import Verdict
+from strobe.core.tables import Hints
 from strobe.datasets import folder
 from strobe.workflows.inspect import inspect, lines, sheet
 

@@ -17,9 +17,10 @@ from strobe.analyses.model_results import Unscored
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import results_schema
 from strobe.core.codec import encode
-from strobe.core.dataset import Dataset, texts
+from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
+from strobe.core.tables import texts
 from strobe.datasets.bring_media import Bring
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.report.terminal import headline_lines

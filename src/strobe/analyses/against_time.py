@@ -2,21 +2,18 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.model_results import TimeCurve, TimePoint
 from strobe.analyses.plan import Plan
+from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
 from strobe.metrics.intervals import Grouping
 
 __all__ = ["TimePlan", "millisecond_levels", "time_plan"]
-
-Ints = NDArray[np.integer[Any]]
-Bools = NDArray[np.bool_]
 
 UNKNOWN = -1
 POINTS = 20

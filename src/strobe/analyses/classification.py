@@ -23,6 +23,7 @@ from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.analyses.slices import SlicePlan
 from strobe.analyses.smoothed import smoothed
 from strobe.core.answers import ClassAnswers
+from strobe.core.arrays import Bools, Ints
 from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
@@ -32,9 +33,6 @@ from strobe.metrics.pmk import first_wrong, right_at
 from strobe.metrics.temporal import Survival, flip_shares, kaplan_meier, swings
 
 __all__ = ["ClassificationScore", "Prepared", "ScoreOptions", "score", "whole"]
-
-Ints = NDArray[np.integer[Any]]
-Bools = NDArray[np.bool_]
 
 SMALL_CLASS = 10
 """Classes with fewer sets are flagged."""

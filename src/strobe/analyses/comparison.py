@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.classification import ClassificationScore
+from strobe.core.arrays import Floats, Ints
 from strobe.core.codec import Count, Share
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect, printable
@@ -18,10 +19,6 @@ from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import holm, mcnemar, sign_flip
 
 __all__ = ["Comparison", "compare"]
-
-Ints = NDArray[np.integer[Any]]
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 Metric = Literal["acc_orig", "acc_pmk", "drop"]
 LEVEL = 0.05

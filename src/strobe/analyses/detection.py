@@ -5,7 +5,7 @@ lowest AP and computes mAP once over the chosen frames.
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ from strobe.analyses.model_results import (
 )
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import BoxAnswers
-from strobe.core.dataset import Boxes, Dataset
+from strobe.core.arrays import Bools, Floats
+from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.tables import Boxes
 from strobe.metrics.detection.average import Interpolation, frame_ap, frame_class_ap
 from strobe.metrics.detection.diagnose import KINDS, diagnose
 from strobe.metrics.detection.match import Matches, Overlap, ilsvrc_vid_iou, match
@@ -31,10 +33,6 @@ from strobe.metrics.detection.worst import Worst, worst_frames
 from strobe.metrics.intervals import Interval
 
 __all__ = ["DetectionOptions", "score"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 DRAWS = 1000
 SMALL_CLASS = 10

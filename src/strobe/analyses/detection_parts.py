@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from strobe.analyses.model_results import AccPoint, AsClassifier, MapFigures, MapPoint, Tracks
 from strobe.analyses.plan import Plan
 from strobe.core.answers import BoxAnswers
+from strobe.core.arrays import Floats
 from strobe.core.estimate import Estimate, Missing
 from strobe.metrics.detection.average import Interpolation, mean_over_classes
 from strobe.metrics.detection.match import Matches
@@ -18,8 +19,6 @@ from strobe.metrics.intervals import ONE_VIDEO, nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 
 __all__ = ["as_classifier", "curve_of", "figures_of", "temporal"]
-
-Floats = NDArray[np.float64]
 
 NOTHING_THERE = "nothing is to be found in these frames"
 NO_DRAWS = "the bootstrap was switched off"

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from strobe.analyses.gallery import ModelView, Status, nearness, rows_of
 from strobe.core.answers import BoxAnswers
-from strobe.core.dataset import Boxes, Dataset
+from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect
+from strobe.core.tables import Boxes
 from strobe.metrics.detection.average import frame_ap
 from strobe.metrics.detection.match import Overlap, match
 from strobe.metrics.detection.tables import TruthTable

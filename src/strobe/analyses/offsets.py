@@ -1,17 +1,15 @@
 """Error by offset over many models, in memory that does not grow with their number."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from strobe.analyses.model_results import OffsetError
 from strobe.analyses.plan import Plan
+from strobe.core.arrays import Bools
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import SWITCHED_OFF
 from strobe.metrics.intervals import nothing
 
 __all__ = ["OffsetPool"]
-
-Bools = NDArray[np.bool_]
 
 
 class OffsetPool:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
@@ -14,10 +14,6 @@ from strobe.metrics.bootstrap import REPLICATES, Bootstrap
 from strobe.metrics.intervals import INTERVALS, Grouping, Interval
 
 __all__ = ["Headline", "Pairs", "Plan", "ScoreOptions", "Strips"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 NOT_VIDEO = "the axis is not frame-offset: neighbours in time exist only there"
 

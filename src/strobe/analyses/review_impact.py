@@ -1,10 +1,8 @@
 """What review changed: the drop before it, with kept anchors only, and after it."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.model_results import Impact, Stage
@@ -16,8 +14,6 @@ from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.intervals import nothing
 
 __all__ = ["ReviewStages", "impact"]
-
-Ints = NDArray[np.integer[Any]]
 
 NAMES = {
     "A": "all candidates, labels before densification",

@@ -2,20 +2,17 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.model_results import Control, HintBin, RateSlice, TypeSlice
 from strobe.analyses.plan import Headline, Plan
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.metrics.intervals import Grouping
 
 __all__ = ["SlicePlan", "Slices"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 FPS_EDGES = (20.0, 27.0, 40.0)
 """Film and PAL (24, 25), NTSC and the web (30), and fast video (50, 60) fall into bins of their own."""

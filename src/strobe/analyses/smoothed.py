@@ -12,7 +12,6 @@ from strobe.metrics.smoothing import Method, Windowed, delay, smooth_labels, smo
 
 __all__ = ["smoothed"]
 
-Bools = NDArray[np.bool_]
 Labels = NDArray[np.int64]
 
 _BLOCK = 2**17

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.published import PublishedTable, tables
+from strobe.core.arrays import Bools, Floats
 from strobe.core.codec import LEFT_OUT
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
@@ -18,9 +19,6 @@ from strobe.metrics.fits import Line, expit, fit_line, leave_one_out, logit_of_c
 from strobe.metrics.intervals import nothing
 
 __all__ = ["LEAST_X", "EffectiveRobustness", "ModelTrend", "Robustness", "Trend", "TrendLine", "TypeDrop", "fit"]
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 LEAST_X = 5
 """A line needs at least this many distinct original accuracies."""

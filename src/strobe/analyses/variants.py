@@ -18,10 +18,11 @@ from strobe.analyses.variants_records import (
     VariantScore,
 )
 from strobe.core.answers import ClassAnswers
-from strobe.core.dataset import Bools, Dataset, Floats, Ints, Variants
+from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.estimate import Estimate
-from strobe.core.variants import Variant, level_numbers
+from strobe.core.variants import Variant, Variants, level_numbers
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.survival import alive_at, median_of

@@ -16,7 +16,8 @@ from strobe.analyses.results import Results
 from strobe.analyses.variants import Marks, VariantPlan
 from strobe.analyses.variants_records import Contrast
 from strobe.core.answers import ClassAnswers
-from strobe.core.dataset import Bools, Dataset, Ints
+from strobe.core.arrays import Bools, Ints
+from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR, Variant
 from strobe.metrics.bootstrap import Bootstrap, too_few

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from strobe.core.dataset import Bools, Dataset, Floats, Ints, Sets, Variants
-from strobe.core.variants import Variant
+from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.dataset import Dataset
+from strobe.core.tables import Sets
+from strobe.core.variants import Variant, Variants
 
 __all__ = ["WORST", "overall"]
 

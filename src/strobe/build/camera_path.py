@@ -3,13 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from strobe.core.arrays import Floats
 from strobe.core.errors import expect
 
 __all__ = ["CameraOptions", "CameraPath", "Pose"]
-
-Floats = NDArray[np.float64]
 
 _DRIFT_HZ = (0.3, 1.2)
 """A hand that follows something moves about once a second."""

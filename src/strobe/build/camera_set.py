@@ -17,12 +17,13 @@ from strobe.build.camera_path import CameraOptions
 from strobe.build.camera_photos import Photo
 from strobe.build.hints import features_of, set_hints
 from strobe.core.builder import DatasetBuilder
-from strobe.core.dataset import Dataset, DatasetInfo, Hints
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import read_json, sha256_of_file, write_bytes, write_json
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
+from strobe.core.tables import Hints
 
 __all__ = ["ClipJob", "ClipResult", "put_together", "simulate_clip"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from strobe.build.index import Key, Limits, VideoIndex, check_size, decode_all, open_indexed, open_video
-from strobe.core.dataset import NO_PTS
 from strobe.core.errors import expect
 from strobe.core.ports import Image
 from strobe.core.records import PictType
+from strobe.core.tables import NO_PTS
 
 __all__ = ["DecodedFrame", "Reader", "rgb_of", "square_size", "upright"]
 

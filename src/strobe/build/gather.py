@@ -13,9 +13,10 @@ from strobe.build.hinting import hints_table
 from strobe.build.hints import DropRules
 from strobe.build.labels import BoxRow, LabelRow, labels_at
 from strobe.core.builder import DatasetBuilder
-from strobe.core.dataset import Dataset, DatasetInfo, Hints
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue, printable
 from strobe.core.labels import LabelSpace
+from strobe.core.tables import Hints
 
 __all__ = ["Gathered", "drop_by_hints", "gather", "label_space_of"]
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from strobe.build.hints import PairHints, features_of, set_hints
-from strobe.core.dataset import Dataset, Hints
+from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import FrameSource, Progress, Silent
+from strobe.core.tables import Hints
 
 __all__ = ["hints_of", "hints_table"]
 

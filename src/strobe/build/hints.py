@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.dataset import Hints
 from strobe.core.errors import expect
 from strobe.core.ports import Image
+from strobe.core.tables import Hints
 
 __all__ = ["DropRules", "Features", "PairHints", "cut_score", "features_of", "pair_hints", "set_hints"]
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.dataset import NO_PTS
 from strobe.core.errors import InvalidFile, StrobeError, expect, printable
 from strobe.core.late import require
+from strobe.core.tables import NO_PTS
 
 __all__ = ["Key", "Limits", "VideoIndex", "check_size", "decode_all", "open_indexed", "open_video", "read_index"]
 

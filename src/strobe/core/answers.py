@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.labels import check_scores, confidence_of
 from strobe.core.records import Detections
@@ -21,10 +22,7 @@ from strobe.core.tasks import Task
 
 __all__ = ["ANSWERS", "Answers", "BoxAnswers", "ClassAnswers", "State", "check_places"]
 
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
 Scores = NDArray[np.float64] | NDArray[np.float32]
-Bools = NDArray[np.bool_]
 States = NDArray[np.uint8]
 Kind = Literal["logits", "probabilities", "labels"]
 

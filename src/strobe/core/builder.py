@@ -9,23 +9,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from strobe.core.arrays import Bools, Floats, Ints, Texts
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import expect
 from strobe.core.records import Verdict
-from strobe.core.tables import (
-    NO_PTS,
-    SET_COLUMNS,
-    Bools,
-    Boxes,
-    Floats,
-    Frames,
-    Hints,
-    Ints,
-    Labels,
-    Sets,
-    Texts,
-    Videos,
-)
+from strobe.core.tables import NO_PTS, SET_COLUMNS, Boxes, Frames, Hints, Labels, Sets, Videos
 from strobe.core.variants import NO_VARIANT, Variant, Variants
 
 __all__ = ["DatasetBuilder", "frame_list_digest"]

@@ -12,21 +12,18 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Bools, Ints
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Frame, Member, PerturbationSet, PictType, Verdict, frame_id
 from strobe.core.tables import (
     NO_PTS,
     SET_COLUMNS,
-    Bools,
     Boxes,
-    Floats,
     Frames,
     Hints,
-    Ints,
     Labels,
     Sets,
-    Texts,
     Videos,
     pairs_differ,
     recipe_of,
@@ -34,24 +31,7 @@ from strobe.core.tables import (
 )
 from strobe.core.variants import NO_VARIANT, Variants, level_numbers
 
-__all__ = [
-    "NO_PTS",
-    "Bools",
-    "Boxes",
-    "Dataset",
-    "DatasetInfo",
-    "Floats",
-    "Frames",
-    "Hints",
-    "Ints",
-    "Labels",
-    "Sets",
-    "Texts",
-    "Variants",
-    "Videos",
-    "joined",
-    "texts",
-]
+__all__ = ["Dataset", "DatasetInfo", "joined"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

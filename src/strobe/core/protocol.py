@@ -20,9 +20,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from strobe.core.dataset import Bools, Dataset, Labels
+from strobe.core.arrays import Bools
+from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Verdict
+from strobe.core.tables import Labels
 
 __all__ = [
     "Derivation",

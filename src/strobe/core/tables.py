@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Bools, Floats, Ints, Texts
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.records import Box
 from strobe.core.variants import STATUSES
@@ -20,25 +21,16 @@ __all__ = [
     "KINDS",
     "NO_PTS",
     "SET_COLUMNS",
-    "Bools",
     "Boxes",
-    "Floats",
     "Frames",
     "Hints",
-    "Ints",
     "Labels",
     "Sets",
-    "Texts",
     "Videos",
     "pairs_differ",
     "recipe_of",
     "texts",
 ]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Texts = NDArray[np.object_]
 
 NO_PTS = int(np.iinfo(np.int64).min)
 """The pts of a frame that has none."""

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.dataset import Boxes, Dataset, DatasetInfo, Frames, Hints, Labels, Sets, Variants, Videos, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
-from strobe.core.tables import KINDS, recipe_of
-from strobe.core.variants import NO_VARIANT, STATUSES, Target, Variant
+from strobe.core.tables import KINDS, Boxes, Frames, Hints, Labels, Sets, Videos, recipe_of, texts
+from strobe.core.variants import NO_VARIANT, STATUSES, Target, Variant, Variants
 from strobe.datasets.tables import Column
 
 __all__ = ["assemble"]

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Floats
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace, space
@@ -15,8 +16,6 @@ from strobe.datasets.detection_files import RawDetections
 from strobe.metrics.detection.match import box_iou
 
 __all__ = ["check_boxes", "check_numbering"]
-
-Floats = NDArray[np.float64]
 
 _MUCH = 0.25  # a share of boxes beyond the image that no detector makes
 _LITTLE = 0.02

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from strobe.core.dataset import NO_PTS, Dataset, DatasetInfo, Hints, texts
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, printable
 from strobe.core.files import cannot_write, read_json, replacing, settle, sha256_of_file, swapping
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
+from strobe.core.tables import NO_PTS, Hints, texts
 from strobe.core.variants import NO_VARIANT
 from strobe.datasets.assemble import assemble
 from strobe.datasets.tables import Column, read_table, schemas

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from strobe.core.arrays import Texts
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.ports import Image
-from strobe.core.tables import Texts
 
 __all__ = ["MAX_PIXELS", "MediaSource", "decode_image", "has_media"]
 

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from strobe.core.dataset import NO_PTS
 from strobe.core.errors import InvalidFile, printable
+from strobe.core.tables import NO_PTS
 
 __all__ = ["Column", "TableSchema", "read_parquet", "read_table", "schemas"]
 

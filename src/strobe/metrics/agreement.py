@@ -5,20 +5,17 @@ same ratio again; with fewer than ten it says so. Missing ratings are −1 and a
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import too_few
 from strobe.metrics.intervals import ONE_VIDEO
 
 __all__ = ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha", "rating_counts", "raw_agreement"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
 
 _METHOD = "cluster-bootstrap"
 _ALWAYS_SAME = "chance agreement is complete: every rating is the same, so it cannot be told from chance"

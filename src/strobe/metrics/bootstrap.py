@@ -5,14 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, nothing
 
 __all__ = ["FEW_VIDEOS", "REPLICATES", "SWITCHED_OFF", "Bootstrap", "too_few"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
 
 REPLICATES = 2000
 FEW_VIDEOS = 10

@@ -1,11 +1,10 @@
 """Two conditions on the same pictures: the test of a difference, and the ratio of distances not all known."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import METHOD, SWITCHED_OFF, Bootstrap, too_few
@@ -13,10 +12,6 @@ from strobe.metrics.intervals import ONE_VIDEO, nothing
 from strobe.metrics.paired import mcnemar, sign_flip
 
 __all__ = ["PairedTest", "paired_ratio", "paired_test", "ratio_bounds"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Floats
 from strobe.core.codec import Count
 from strobe.core.errors import expect
 
 __all__ = ["Line", "expit", "fit_line", "leave_one_out", "logit_of_counts"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,12 @@
 """95 % intervals of proportions: Clopper–Pearson, and Korn–Graubard where videos hold several observations."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, stdtrit
 
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 
@@ -21,10 +21,6 @@ __all__ = [
     "nothing",
     "proportion",
 ]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 Interval = Literal["auto", "clopper-pearson"]
 INTERVALS: tuple[Interval, ...] = ("auto", "clopper-pearson")

@@ -1,17 +1,14 @@
 """Paired tests between two models on the same sets, and Holm's correction over many pairs."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import bdtr, gammaln
 
+from strobe.core.arrays import Ints
 from strobe.core.errors import expect
 
 __all__ = ["holm", "mcnemar", "sign_flip"]
-
-Ints = NDArray[np.integer[Any]]
 
 
 def mcnemar(only_a: int, only_b: int) -> float:

@@ -1,16 +1,12 @@
 """pm-k accuracy: a set counts as right at k when its anchor and every member within k are."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Bools, Ints
 from strobe.core.errors import expect
 
 __all__ = ["first_wrong", "right_at"]
-
-Ints = NDArray[np.integer[Any]]
-Bools = NDArray[np.bool_]
 
 
 def first_wrong(wrong: Bools, set_row: Ints, level: Ints, *, n_sets: int, never: int) -> NDArray[np.int32]:

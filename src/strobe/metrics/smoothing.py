@@ -7,18 +7,15 @@ is a gap, never a neighbour.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 
 __all__ = ["Method", "Windowed", "delay", "smooth_labels", "smooth_votes"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 Method = Literal["centred", "causal", "ema"]
 FINEST = 48

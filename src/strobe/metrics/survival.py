@@ -1,18 +1,14 @@
 """What a survival curve says at a level and at its middle."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from strobe.core.arrays import Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, Interval, nothing, proportion
 from strobe.metrics.temporal import Survival
 
 __all__ = ["alive_at", "median_of"]
-
-Ints = NDArray[np.integer[Any]]
 
 SLACK = 1e-6
 """An end counts at a level if it lies beyond it by less than this share, as members of sets do."""

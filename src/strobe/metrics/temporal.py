@@ -6,16 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.codec import Count
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, Interval, clopper_pearson_bounds, effective_n
 
 __all__ = ["AtRisk", "Survival", "flip_shares", "kaplan_meier", "swings"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 def flip_shares(value: NDArray[Any], first: Ints, second: Ints, pair_set: Ints, *, n_sets: int) -> tuple[Floats, Bools]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from strobe.core.arrays import Floats
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.models.plan import ImagePlan
@@ -29,8 +29,6 @@ _SIZES = 8
 
 _SLICE = 32
 """So many frames are resized at a time: what they take on the device stays under a gigabyte."""
-
-Floats = NDArray[np.float64]
 
 
 def _bicubic(x: Floats) -> Floats:

@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
+from strobe.core.arrays import Ints
 from strobe.core.errors import expect
 
 __all__ = ["Shard", "ShardResult"]
-
-Ints = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

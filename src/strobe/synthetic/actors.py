@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import ImageFilter
 
+from strobe.core.arrays import Floats
 from strobe.synthetic.classes import Kind
 from strobe.synthetic.painter import Painter, ellipse, random_look, smooth
 
 __all__ = ["Actor", "Motion", "distractor", "occluder", "of_kind", "random_motion"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from strobe.build.camera_path import CameraOptions
 from strobe.build.sample import Sampling
-from strobe.core.dataset import Dataset, DatasetInfo, joined, texts
+from strobe.core.dataset import Dataset, DatasetInfo, joined
 from strobe.core.files import make_folder, write_text
 from strobe.core.labels import space
 from strobe.core.late import require
 from strobe.core.ports import Progress
+from strobe.core.tables import texts
 from strobe.datasets import folder as dataset_folder
 from strobe.datasets.assets import COCKATOO, PHOTOS, fetch
 from strobe.models.options import LoadOptions

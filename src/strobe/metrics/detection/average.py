@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import TruthTable
@@ -24,10 +25,6 @@ __all__ = [
     "frame_class_ap",
     "mean_over_classes",
 ]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 Interpolation = Literal["coco-101", "voc-all-points"]
 """COCO's mean over 101 recalls, or the whole area under the precision envelope (VOC from 2010 on)."""

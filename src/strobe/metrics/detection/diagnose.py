@@ -13,21 +13,17 @@ And missed: an object that was not found and that no classification or localizat
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.metrics.detection.average import Interpolation, ap_of_flags
 from strobe.metrics.detection.match import Matches, box_iou
 from strobe.metrics.detection.tables import TruthTable
 
 __all__ = ["KINDS", "SOME_OVERLAP", "Diagnosis", "diagnose"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 KINDS = ("classification", "localization", "both", "missed", "duplicate", "background")
 """Every kind of error, in the order in which equal gains are decided."""

@@ -9,20 +9,17 @@ frames at once: everyone proposes to their best object, an object keeps its firs
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.metrics.detection.tables import TruthTable
 
 __all__ = ["COCO_IOUS", "Matches", "Overlap", "box_iou", "ilsvrc_vid_iou", "match"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 Overlap = tuple[float, ...] | Literal["ilsvrc-vid"]
 """The overlaps to score at, or the ILSVRC-VID rule."""

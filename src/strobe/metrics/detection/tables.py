@@ -1,20 +1,15 @@
 """The boxes that are there, as columns; what a detector says is there is `core.answers.BoxAnswers`."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from strobe.core.answers import check_places
-from strobe.core.dataset import Boxes
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
+from strobe.core.tables import Boxes
 
 __all__ = ["TruthTable"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 def _box_area(xyxy: Floats) -> Floats:

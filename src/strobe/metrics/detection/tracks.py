@@ -7,14 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers
+from strobe.core.arrays import Bools, Floats, Ints
 from strobe.metrics.detection.match import Matches, box_iou
 from strobe.metrics.detection.tables import TruthTable
 
 __all__ = ["TrackFigures", "track_figures"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,22 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers
+from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.metrics.detection.average import Interpolation, curve_index
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import TruthTable
 
 __all__ = ["Worst", "class_ap", "class_ap_draws", "worst_frames"]
-
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 _DRAWS_AT_ONCE = 250
 

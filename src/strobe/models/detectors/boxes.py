@@ -6,13 +6,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Floats
 from strobe.core.errors import expect
 from strobe.core.ports import Image
 from strobe.core.records import Detections
 
 __all__ = ["Fit", "Placement", "Placing", "class_nms", "cxcywh_to_xyxy", "detections", "nms", "place"]
-
-Floats = NDArray[np.float64]
 
 Fit = Literal["letterbox", "letterbox-top-left", "stretch"]
 """How an image gets to the input's size: centred on grey, in the top left corner on grey (YOLOX), or stretched."""
