@@ -158,7 +158,8 @@ def _summary(log: Path, seconds: float) -> int:
     cases = [line for line in lines if isinstance(line["case"], int)]
     kills = [line for line in lines if not isinstance(line["case"], int)]
     found = [line for line in lines if line["finding"]]
-    print(f"\n{len(cases):,} cases and {len(kills):,} kills; this run {seconds:.0f} s")
+    n_kills = sum(len(line["kinds"]) for line in kills)
+    print(f"\n{len(cases):,} cases and {n_kills:,} kills in {len(kills)} sweeps; this run {seconds:.0f} s")
     if cases:
         _table("verb", cases, lambda line: [line["verb"]])
         _table("damage", cases, lambda line: sorted({kind for kind in line["kinds"]}))
@@ -166,7 +167,9 @@ def _summary(log: Path, seconds: float) -> int:
         print(f"slowest {slowest['seconds']:.1f} s (case {slowest['case']}), most memory "
               f"{largest['grown'] / 2**20:.0f} MB (case {largest['case']})")  # fmt: skip
     if kills:
-        _table("kills in", kills, lambda line: [line["verb"]])
+        print()
+        for line in kills:
+            print(f"{line['case']:<40}{len(line['kinds']):>5} kills{'  found' if line['finding'] else ''}")
     for line in found:
         print(f"FOUND {line['case']}: {line['recipe']}: {line['finding']}")
     print(f"{len(found)} findings" if found else "nothing found")

@@ -59,7 +59,8 @@ KILLS: dict[str, Killed] = {
         place=("releases/ytbb-robust",), dest="out",
     ),
     "import-youtube-bb": Killed(
-        words=("import", "youtube-bb", "releases/youtube-bb", "out", "--k", "1", "-q"), place=("releases/youtube-bb",), dest="out",
+        words=("import", "youtube-bb", "releases/youtube-bb/yt_bb.csv", "out", "--videos", "releases/youtube-bb/videos", "--k", "1",
+               "-q"), place=("releases/youtube-bb",), dest="out",
     ),
     "import-coco-vid": Killed(
         words=("import", "coco-vid", "releases/coco-vid/ann.json", "out", "--k", "1", "--hints", "-q"),
@@ -146,14 +147,17 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
     else:
         rng = random.Random(name)  # noqa: S311
         plan = [rng.random() * done.seconds for _ in range(12)]
+    problems: dict[str, str] = {}
     for point in plan:
         ended, problem = _one(killed, start, work / "at", point, expected)
         if not ended:
             break
         outcome.kinds.append(str(point) if isinstance(point, int) else f"{point:.3f} s")
-        if problem:
-            outcome.finding = f"killed at {outcome.kinds[-1]}{'' if isinstance(point, float) else ' ' + ended}: {problem}"
-            return outcome
+        if problem:  # one of each sort is enough to be seen and mended
+            problems.setdefault(re.sub(r"[0-9a-z_]{8}\.tmp|\d+", "#", problem), f"at {outcome.kinds[-1]} ({ended}): {problem}")
+            if len(problems) == 1:
+                shutil.copytree(work / "at", work / "first", symlinks=True)
+    outcome.finding = "; ".join(problems.values())
     return outcome
 
 
@@ -180,7 +184,7 @@ def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: 
             return "", ""
         if dead.code != KILLED:
             return "?", f"died with {dead.ended}: {dead.stderr[-300:]}"
-        ended = (work / "step").read_text(encoding="utf-8")
+        ended = (work / "step").read_text(encoding="utf-8").strip()
     else:
         dead = call(killed.words, cwd=place, limit_s=60, kill_after_s=point)
         ended = "at random"
@@ -213,15 +217,20 @@ def _not_whole(dest: Path, copy: Path) -> str:
 
 def _die_at(step: int, note: Path) -> None:
     """From now on the step-th call that changes names on disk ends the process before it is made."""
-    seen = [0]
+    seen, home = [0], str(Path.cwd())
+
+    def is_ours(one: Any) -> bool:  # not of a cache elsewhere
+        return not isinstance(one, str | Path) or not Path(one).is_absolute() or str(one).startswith(home)
 
     def guarded(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call_it(*args: Any, **named: Any) -> Any:
-            if _is_ours(args):
+            if all(is_ours(one) for one in args):
                 seen[0] += 1
+                if seen[0] == step or step < 0:
+                    names = [Path(one).name for one in args[:2] if isinstance(one, str | Path)]
+                    with note.open("a", encoding="utf-8") as file:
+                        file.write(f"{name} {' '.join(names)}\n")
                 if seen[0] == step:
-                    with note.open("w", encoding="utf-8") as file:
-                        file.write(f"{name} {' '.join(os.path.basename(os.fspath(one)) for one in args[:2] if isinstance(one, str | Path))}")  # noqa: PTH119
                     os._exit(KILLED)
             return real(*args, **named)
 
@@ -231,35 +240,12 @@ def _die_at(step: int, note: Path) -> None:
         setattr(os, name, guarded(name, getattr(os, name)))
 
 
-def _is_ours(args: tuple[Any, ...]) -> bool:
-    """Whether the call is about files of the case: not of a cache elsewhere."""
-    return not any(isinstance(one, str | Path) and re.match(r"/(tmp/(?!.*in/)|proc|dev|root|home)", str(one)) for one in args)
-
-
 def _count(killed: Killed, start: Path, work: Path) -> int:
-    """How many steps an unbroken run makes."""
+    """How many steps an unbroken run makes: it is killed at one it never comes to, and each is noted."""
     shutil.copytree(start, work / "count", symlinks=True)
     note = work / "steps"
-
-    def before() -> None:
-        import atexit
-
-        seen = [0]
-
-        def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
-            def call_it(*args: Any, **named: Any) -> Any:
-                seen[0] += _is_ours(args)
-                note.write_text(str(seen[0]), encoding="utf-8")
-                return real(*args, **named)
-
-            return call_it
-
-        del atexit
-        for name in _STEPS:
-            setattr(os, name, guarded(getattr(os, name)))
-
-    call(killed.words, cwd=work / "count", limit_s=60, before=before)
-    return int(note.read_text(encoding="utf-8")) if note.is_file() else 0
+    call(killed.words, cwd=work / "count", limit_s=60, before=partial(_die_at, -1, note))
+    return len(note.read_text(encoding="utf-8").splitlines()) if note.is_file() else 0
 
 
 # -- the outcome -----------------------------------------------------------------------------------------------------
@@ -280,8 +266,11 @@ def _state(killed: Killed, place: Path) -> dict[str, str]:
         data = path.read_bytes().replace(str(place).encode(), b"@")
         if path.name in ("run.json", "results.json", "review.json"):
             content = json.loads(data)
-            for field in ("at", "command", "versions"):
-                content.pop(field, None)
+            for name_of in ("at", "command", "versions"):
+                content.pop(name_of, None)
+            for model in content.get("models", {}).values():
+                for name_of in ("seconds", "frames", "speed"):  # how long, and how much of it was there already
+                    model.pop(name_of, None)
             data = json.dumps(content, sort_keys=True).encode()
         if path.suffix == ".sqlite" or path.name == ".lock":
             data = b""

@@ -1,5 +1,6 @@
 """Files are whole or not at all, whatever fails on the way."""
 
+import contextlib
 import errno
 import json
 import os
@@ -127,3 +128,34 @@ def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
 def test_sha256(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256_of_file(tmp_path / "a").startswith("ba7816bf8f01cfea")
+
+
+def test_what_a_kill_left_is_used_up_by_the_next_who_writes_the_file(tmp_path: Path) -> None:
+    """One name per file: `replacing` in a child that dies inside it, then again here."""
+    child = os.fork()
+    if child == 0:
+        with replacing(tmp_path / "a.txt") as temporary:
+            temporary.write_text("half, and longer than what comes")
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+    write_text(tmp_path / "a.txt", "whole")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "whole"}
+
+
+@pytest.mark.parametrize("way", ["link", "hard link", "folder", "held"])
+def test_a_temporary_name_that_is_taken_is_left_alone(tmp_path: Path, way: str) -> None:
+    (tmp_path / "mine").write_text("mine")
+    taken = tmp_path / "x" / ".a.txt.strobe.tmp"
+    taken.parent.mkdir()
+    with contextlib.ExitStack() as stack:
+        if way == "held":
+            stack.enter_context(replacing(taken.parent / "a.txt")).write_text("the other's")
+        else:
+            {"link": lambda: taken.symlink_to(tmp_path / "mine"), "hard link": lambda: os.link(tmp_path / "mine", taken),
+             "folder": taken.mkdir}[way]()  # fmt: skip
+        write_text(taken.parent / "a.txt", "whole")
+        assert (taken.parent / "a.txt").read_text() == "whole"
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (taken.parent / "a.txt").read_text() == ("the other's" if way == "held" else "whole")
+    assert os.path.lexists(taken) == (way != "held")

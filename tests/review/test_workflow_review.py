@@ -106,8 +106,13 @@ def test_export_as_a_dataset_of_its_own(small, tmp_path):
     assert data.info.reviewed == "release"
     assert len(data.sets.set) == 15 - 4
     assert (out / data.frames.media[0]).read_bytes() == (small.root / small.frames.media[0]).read_bytes()
-    with pytest.raises(StrobeError, match="already holds a dataset"):
-        review.export(small.root, out=out)
+    (out / data.frames.media[0]).unlink()  # as a kill between the tables and the images leaves it
+    review.export(small.root, out=out)
+    assert (out / data.frames.media[0]).is_file()
+    assert folders.read(out).digest() == data.digest()
+    folders.write(folders.read(small.root), tmp_path / "other")
+    with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
+        review.export(small.root, out=tmp_path / "other")
 
 
 def test_export_without_votes_is_one_line(small):

@@ -213,9 +213,12 @@ def test_bad_requests(tmp_path: Path) -> None:
     root = made(tmp_path / "set")
     with pytest.raises(UnknownName, match="did you mean coco"):
         export(root, "cocoa", tmp_path / "out")
-    export(root, "coco", tmp_path / "out", candidates=True)
+    for _ in range(2):  # the same again is no error
+        export(root, "coco", tmp_path / "out")
+    (tmp_path / "out/annotations.json").write_text("mine")
     with pytest.raises(StrobeError, match="is already there"):
         export(root, "coco", tmp_path / "out")
+    assert (tmp_path / "out/annotations.json").read_text() == "mine"
     (tmp_path / "file").write_text("")
     with pytest.raises(StrobeError, match=r"is a file|not a folder"):
         export(root, "coco", tmp_path / "file")

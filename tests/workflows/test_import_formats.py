@@ -13,6 +13,7 @@ from strobe.build.hinting import hints_of
 from strobe.cli.import_ import command
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import space
+from strobe.core.records import Verdict
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.datasets.sampled import Draw
@@ -409,13 +410,37 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:
     source = ilsvrc(tmp_path / "src", images=False)
     from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none"))
-    with pytest.raises(StrobeError, match="already holds a dataset"):
-        from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none"))
+    with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
+        from_imagenet_vid(source, tmp_path / "dst", draw=Draw(k=1), how=Bring(media="none"))
     (tmp_path / "file").write_text("")
     with pytest.raises(StrobeError, match="is a file"):
         from_imagenet_vid(source, tmp_path / "file", how=Bring(media="none"))
     with pytest.raises(StrobeError, match="is not empty and holds no dataset"):
         from_imagenet_vid(source, tmp_path / "src", how=Bring(media="none"))
+
+
+def test_a_finished_import_run_again_says_so(tmp_path: Path) -> None:
+    """The same command again is no error; with other settings or another source it is, and writes nothing."""
+    source = ilsvrc(tmp_path / "src")
+    first = from_imagenet_vid(source, tmp_path / "dst", how=Bring(hints=True))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*")}
+    again = from_imagenet_vid(source, tmp_path / "dst", how=Bring(hints=True))
+    assert again.dataset.digest() == first.dataset.digest()
+    assert "it is there already; nothing was changed" in again.notes
+    votes = [
+        Verdict(verdict_id="a", annotator="Ann", at="2026-01-01T00:00:00Z", stage="pair", decision="similar",
+                set_id=str(first.dataset.sets.set_id[0]), frame_id=first.dataset.frame_ids()[0])
+    ]  # fmt: skip
+    folder.append_verdicts(tmp_path / "dst", votes)
+    assert len(from_imagenet_vid(source, tmp_path / "dst", how=Bring(hints=True)).dataset.verdicts) == 1
+    for how in (Bring(), Bring(media="none")):
+        with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
+            from_imagenet_vid(source, tmp_path / "dst", how=how)
+    other = ilsvrc(tmp_path / "other", split="train")
+    with pytest.raises(StrobeError, match=r"already holds a dataset, and .* is not there, or another"):
+        from_imagenet_vid(other, tmp_path / "dst", split="train")
+    changed = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst").rglob("*") if path.is_file()}
+    assert {path.name for path in changed if changed[path] != before.get(path)} == {"dataset.json", "verdicts.parquet"}
 
 
 def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,9 +460,10 @@ def test_an_interrupted_import_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
         from_imagenet_vid(source, tmp_path / "dst")
     monkeypatch.undo()
     assert not folder.is_dataset(tmp_path / "dst")
-    half = next((tmp_path / "dst/media").rglob("*.JPEG")).parent / ".000999.JPEG.abc.tmp"
+    brought = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst/media").rglob("[!.]*.JPEG")}
+    last = max(brought)
+    half = last.with_name(f".{int(last.stem) + 1:06d}.JPEG.strobe.tmp")  # of the file that would have been the next
     half.write_bytes(b"left by a kill")
-    brought = {path: path.stat().st_mtime_ns for path in (tmp_path / "dst/media").rglob("*.JPEG")}
     assert len(brought) == 7
     data = from_imagenet_vid(source, tmp_path / "dst").dataset
     assert {path: path.stat().st_mtime_ns for path in brought} == brought

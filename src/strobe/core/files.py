@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -87,11 +88,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary: Path | None = None
     handle: int | None = None
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=".tmp", dir=path.parent)
-        temporary = Path(name)
-        if not _lock(handle):  # held while this process lives: what nobody holds was left behind
-            os.close(handle)
-            handle = None
+        temporary, handle = _beside(path)
         yield temporary
         _make_lasting(temporary)
         temporary.replace(path)
@@ -103,6 +100,38 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
         if handle is not None:
             os.close(handle)
+
+
+def _beside(path: Path) -> tuple[Path, int]:
+    """A new, empty, open file beside `path`, held while this process lives: what nobody holds was left behind.
+
+    It has one name per `path`, so that who writes the file after a kill uses up what the kill left. Where another
+    holds that name, or something lies there that is no file of ours, it gets a name of its own.
+    """
+    name = path.name if len(os.fsencode(path.name)) <= 200 else hashlib.sha256(os.fsencode(path.name)).hexdigest()
+    usual = path.with_name(f".{name}{_USUAL}")
+    try:
+        handle = os.open(usual, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError:  # a link or a folder; or nothing can be written here, which the next line says
+        pass
+    else:
+        about = os.fstat(handle)
+        if stat.S_ISREG(about.st_mode) and about.st_nlink == 1 and _lock(handle) and _is_at(usual, about):
+            os.truncate(handle, 0)
+            return usual, handle
+        os.close(handle)
+    handle, own = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
+    _lock(handle)
+    return Path(own), handle
+
+
+def _is_at(path: Path, about: os.stat_result) -> bool:
+    """Whether the file is still at the path: between opening and locking it may have taken its place."""
+    try:
+        now = path.lstat()
+    except OSError:
+        return False
+    return (now.st_dev, now.st_ino) == (about.st_dev, about.st_ino)
 
 
 def _make_lasting(path: Path) -> None:
@@ -132,7 +161,8 @@ def _lock(handle: int, *, wait: bool = False) -> bool:
 _STAGING = ".staging-"
 _COMMITTED = ".committed"
 _LIST = "these.json"
-_LEFT = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # what `replacing` calls its temporary files
+_USUAL = ".strobe.tmp"
+_LEFT = re.compile(r"\..+\.([a-z0-9_]{8}|strobe)\.tmp")  # what `replacing` calls its temporary files
 
 
 @dataclass(slots=True)

@@ -23,11 +23,15 @@ MediaMode = Literal["copy", "link", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bring:
-    """How an import goes: what becomes of the images, whether hints are made from them, where progress is said."""
+    """How an import goes: what becomes of the images, whether hints are made from them, where progress is said.
+
+    `look_only` is for a folder that holds a dataset: nothing is written there, and a file that would be is an error.
+    """
 
     media: MediaMode = "copy"
     hints: bool = False
     progress: Progress = field(default_factory=Silent)
+    look_only: bool = False
 
     def __post_init__(self) -> None:
         if self.hints and self.media == "none":
@@ -63,9 +67,15 @@ class Bring:
         """One file to its place, unless it is there with the same size."""
         if place.is_file() and place.stat().st_size == origin.stat().st_size:
             return
+        self.refuse(place)
         make_folder(place.parent)
         if self.media != "link" or not linked(origin.resolve(), place):
             write_bytes(place, _content(origin))
+
+    def refuse(self, place: Path) -> None:
+        """Raise StrobeError where files are only looked at."""
+        if self.look_only:
+            raise StrobeError(f"{printable(place)} is not there, or another")
 
 
 def linked(origin: Path, place: Path) -> bool:

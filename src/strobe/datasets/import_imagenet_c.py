@@ -167,6 +167,7 @@ def import_arrays(
         severity, _, name = rest.rpartition("/")
         number = int(name.removesuffix(".png"))
         pixels = images[number] if head == "clean" else arrays[head][(int(severity) - 1) * n + number]
+        how.refuse(path)
         write_bytes(path, png_bytes(np.ascontiguousarray(pixels)))
 
     dataset = _dataset(

@@ -65,21 +65,40 @@ _AS_USUAL = Bring()
 _ONE_PER_VIDEO = Draw()
 
 
-def _into(target: Path, how: Bring, make: Callable[[], Imported]) -> Imported:
-    """Make the dataset and write its tables. What an interrupted import left under media/ is used again."""
-    if folder.is_dataset(target):
-        raise StrobeError(f"{printable(target)} already holds a dataset; choose another folder or remove it first")
+def _into(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:
+    """Make the dataset and write its tables. What an interrupted import left under media/ is used again.
+
+    Where this very dataset is there already nothing is written; another one is an error.
+    """
     if target.exists() and not target.is_dir():
         raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
+    if folder.is_dataset(target):
+        return _there_already(target, how, make)
     if target.is_dir() and any(path.name != "media" and not path.name.startswith(".") for path in target.iterdir()):
         raise StrobeError(f"{printable(target)} is not empty and holds no dataset; choose another folder")
-    for half in target.rglob(".*.tmp") if target.is_dir() else ():  # what a killed import was writing
-        half.unlink(missing_ok=True)
-    done = make()
+    done = make(how)
     if how.hints:
         done = _with_hints(done, target, how.progress)
     folder.write(done.dataset, target)
     return done
+
+
+def _there_already(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:
+    """The dataset in the folder, if it is what this import would make, votes since then aside."""
+    try:
+        old = folder.read(target)
+        done = make(replace(how, look_only=True))
+        done = _with_hints(done, target, how.progress) if how.hints else done
+    except StrobeError as error:
+        reason = f"{printable(target)} already holds a dataset, and this import cannot be held against it ({error})"
+        raise StrobeError(f"{reason}; choose another folder or remove it first") from error
+    new = done.dataset
+    same = replace(old, verdicts=new.verdicts, info=replace(old.info, reviewed=new.info.reviewed))
+    if same.digest() != new.digest():
+        raise StrobeError(
+            f"{printable(target)} already holds a dataset made otherwise; choose another folder or remove it first"
+        )
+    return Imported(dataset=old, notes=("it is there already; nothing was changed", *done.notes))
 
 
 def _with_hints(done: Imported, target: Path, say: Progress) -> Imported:
@@ -92,19 +111,19 @@ def _with_hints(done: Imported, target: Path, say: Progress) -> Imported:
 
 def from_vid_robust(source: Path, target: Path, *, how: Bring = _AS_USUAL) -> Imported:
     """ImageNet-Vid-Robust as it was released."""
-    return _into(target, how, lambda: import_vid_robust(source, target, how=how))
+    return _into(target, how, lambda how: import_vid_robust(source, target, how=how))
 
 
 def from_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Bring = _AS_USUAL) -> Imported:
     """YTBB-Robust as it was released, with the release's annotations as votes."""
-    return _into(target, how, lambda: import_ytbb_robust(source, target, files=files, how=how))
+    return _into(target, how, lambda how: import_ytbb_robust(source, target, files=files, how=how))
 
 
 def from_imagenet_vid(
     source: Path, target: Path, *, split: str = "val", draw: Draw = _ONE_PER_VIDEO, how: Bring = _AS_USUAL
 ) -> Imported:
     """ILSVRC's Data/VID and Annotations/VID."""
-    return _into(target, how, lambda: import_imagenet_vid(source, target, split=split, draw=draw, how=how))
+    return _into(target, how, lambda how: import_imagenet_vid(source, target, split=split, draw=draw, how=how))
 
 
 def from_coco_vid(
@@ -120,7 +139,7 @@ def from_coco_vid(
     return _into(
         target,
         how,
-        lambda: import_coco_vid(source, target, images=images, label_space=label_space, draw=draw, how=how),
+        lambda how: import_coco_vid(source, target, images=images, label_space=label_space, draw=draw, how=how),
     )
 
 
@@ -139,7 +158,7 @@ class PhotoFiles:
 
 def from_photos(source: Path, target: Path, *, files: PhotoFiles, how: Bring = _AS_USUAL) -> Imported:
     """Labelled stills, one photo one source: class folders (names or WordNet ids), a CSV, or ILSVRC's validation."""
-    return _into(target, how, lambda: _photos(source, target, files, how))
+    return _into(target, how, lambda how: _photos(source, target, files, how))
 
 
 def _photos(source: Path, target: Path, files: PhotoFiles, how: Bring) -> Imported:
@@ -194,7 +213,7 @@ def from_imagenet_c(
     if (source / "labels.npy").is_file():
         if clean.suffix != ".npy":
             raise StrobeError(f"{printable(source)} holds .npy files; --clean is the .npy of the clean pictures then")
-        make = lambda: import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)  # noqa: E731
+        make = lambda how: import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)  # noqa: E731
     else:
         if not clean.is_dir():
             raise StrobeError(f"no such folder: {printable(clean)}; --clean is the folder of the clean pictures")
@@ -203,7 +222,7 @@ def from_imagenet_c(
             own = label_space_for(names, requested=label_space, own_name=target.resolve().name)
             return own if label_space else _of_wordnet(names) or own
 
-        make = lambda: import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how)  # noqa: E731
+        make = lambda how: import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how)  # noqa: E731
     return _into(target, how, make)
 
 
@@ -219,7 +238,7 @@ def from_frames(
     source: Path, target: Path, *, files: FrameFiles, draw: Draw = _ONE_PER_VIDEO, how: Bring = _AS_USUAL
 ) -> Imported:
     """A folder of frames per video, with labels, boxes and anchors in the same files `strobe build` reads."""
-    return _into(target, how, lambda: _frames(source, target, files, draw, how))
+    return _into(target, how, lambda how: _frames(source, target, files, draw, how))
 
 
 def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, how: Bring) -> Imported:

@@ -110,6 +110,7 @@ def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> d
     from strobe.core.protocol import derive, reviewed
     from strobe.datasets.folder import append_verdicts, write
     from strobe.review.summary import summarise
+    from strobe.workflows.making import made_before
 
     dataset = _read(folder)
     votes, conduct = _all_votes(folder, dataset, db)
@@ -123,9 +124,10 @@ def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> d
     if out is not None:
         files = _media_files(dataset)
         kept = reviewed(dataset)
-        provenance = {**kept.info.provenance, "reviewed_from": dataset.digest()}
-        info = replace(kept.info, reviewed="release", provenance=provenance)
-        write(replace(kept, info=info, verdicts=()), out)
+        source = {"reviewed_from": dataset.digest()}
+        info = replace(kept.info, reviewed="release", provenance={**kept.info.provenance, **source})
+        old = made_before(out, lambda old: {**old.info.provenance, **source} == old.info.provenance)
+        write(replace(kept, info=info, verdicts=()), out, overwrite=old is not None)
         _link_media(files, out)
     return figures
 
