@@ -60,7 +60,7 @@ def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = Fa
     os.environ.pop("STROBE_DEBUG", None)
     outcome.code, outcome.seconds, outcome.grown = done.code, round(done.seconds, 3), done.grown
     outcome.said = done.stderr[-4000:]
-    outcome.finding = _judge(done) or _judge_files(recipe, done, before, place)
+    outcome.finding = _judge(done, recipe.verb) or _judge_files(recipe, done, before, place)
     return outcome
 
 
@@ -82,7 +82,7 @@ def _lay_out(recipe: Recipe, corpus: Path, place: Path, work: Path, rng: random.
         words, one = mutate_words(words, rng)
         said.append(one)
     for _ in range(rng.choice([1, 1, 1, 1, 2, 3]) if files and (not said or rng.random() < 0.3) else 0):
-        said.append(mutate(place, files, rng))
+        said.append(mutate(place, files, rng, named={place / word.rpartition(":")[2] for word in words}))
     content = {"words": words, "said": said, "recipe": recipe.name}
     (work / "case.json").write_text(json.dumps(content, indent=1), encoding="utf-8", errors="replace")
 
@@ -90,7 +90,7 @@ def _lay_out(recipe: Recipe, corpus: Path, place: Path, work: Path, rng: random.
 # -- what is promised ------------------------------------------------------------------------------------------------
 
 
-def _judge(done: Done) -> str:
+def _judge(done: Done, verb: str) -> str:
     """What is wrong with how the command ended and what it said, or nothing."""
     if done.code is None:
         return done.ended
@@ -100,7 +100,8 @@ def _judge(done: Done) -> str:
         return f"said {bad[0].strip()[:60]!r}"
     lines = done.stderr.splitlines()
     ours = [line for line in lines if line.startswith("strobe: ")]
-    if done.code == 2 and "Usage: " not in done.stderr and (len(ours) != 1 or lines[-1] != ours[0]):
+    by_model = verb in ("predict", "eval") and not lines and done.stdout  # a line for each model that failed
+    if done.code == 2 and "Usage: " not in done.stderr and not by_model and (len(ours) != 1 or lines[-1] != ours[0]):
         return f"{len(ours)} lines of error, or not the last"
     if any("not enough memory" in line for line in ours):
         return "ran out of memory"

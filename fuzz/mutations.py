@@ -5,7 +5,7 @@ import os
 import random
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,11 @@ ODD_WORDS = [
 Mutator = Callable[[Path, random.Random], str]
 
 
-def mutate(root: Path, files: list[Path], rng: random.Random) -> str:
-    """Damage one of the files below root; what was done, in words, its kind first."""
+def mutate(root: Path, files: list[Path], rng: random.Random, *, named: Collection[Path] = ()) -> str:
+    """Damage one of the files below root; what was done, in words, its kind first.
+
+    A file `named` on the command line becomes no pipe: it is the user's word that it can be read to its end.
+    """
     by_kind: dict[str, list[Path]] = {}
     for path in files:
         if os.path.lexists(path):
@@ -47,6 +50,8 @@ def mutate(root: Path, files: list[Path], rng: random.Random) -> str:
     how = rng.choice(general) if rng.random() < 0.25 else rng.choice(own)
     if not path.is_file() or path.is_symlink():
         how = _tree
+    if how is _tree and path in named:
+        how = _cut
     try:
         said = how(path, rng)
     except Exception as error:  # it was damaged before, beyond what this mutator reads

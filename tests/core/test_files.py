@@ -159,3 +159,9 @@ def test_a_temporary_name_that_is_taken_is_left_alone(tmp_path: Path, way: str) 
     assert (tmp_path / "mine").read_text() == "mine"
     assert (taken.parent / "a.txt").read_text() == ("the other's" if way == "held" else "whole")
     assert os.path.lexists(taken) == (way != "held")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.json")
+    with pytest.raises(InvalidFile, match="not a regular file"):
+        read_json(tmp_path / "x.json")

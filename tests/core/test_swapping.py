@@ -150,3 +150,16 @@ def test_a_folder_that_may_only_be_read(tmp_path: Path) -> None:
             settle(tmp_path)
     finally:
         tmp_path.chmod(0o755)
+
+
+@pytest.mark.parametrize(("taken", "name"), [("a.txt", "a.txt"), ("tables", "tables/x.csv")])
+def test_what_is_in_the_way_is_found_before_anything_is_decided(tmp_path: Path, taken: str, name: str) -> None:
+    if taken == name:
+        (tmp_path / taken).mkdir()
+    else:
+        (tmp_path / taken).write_text("a file where a folder is wanted")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(CannotWrite, match=f"{name}: it is a folder|{name}: a parent is a file"), swapping(tmp_path) as one:
+        (one.root / name).parent.mkdir(exist_ok=True)
+        (one.root / name).write_text("new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before, "nothing is left to be finished"

@@ -1,6 +1,7 @@
 """A run folder that was damaged: whatever of it, a line that names the file, or figures; never a traceback."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -105,3 +106,55 @@ def test_any_column_of_a_table(pattern: str, whole: Path, tmp_path: Path) -> Non
     tried(tmp_path / "copy")
     path.write_bytes(path.read_bytes()[:-9])
     tried(tmp_path / "copy")
+
+
+def _copy(whole: Path, place: Path) -> Path:
+    shutil.copytree(whole, place)
+    about = place / "run/run.json"
+    about.write_text(about.read_text().replace(str(whole), str(place)))
+    return place / "run"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "column", "values", "says"),
+    [
+        ("external/*.parquet", "label", pa.array([None], pa.int64()), "label has rows without a value"),
+        ("external/*.parquet", "label", pa.array([2], pa.int64()), "a class beyond the 2 of the dataset"),
+        ("external/*.parquet", "probability", pa.array([[float("nan"), 1.0]], pa.list_(pa.float64(), 2)), "between 0 and 1"),
+        ("predictions/classification/*.parquet", "raw_label", pa.array([None], pa.int32()), "raw_label has rows without"),
+    ],
+)  # fmt: skip
+def test_numbers_nobody_wrote_are_refused(pattern, column, values, says, whole: Path, tmp_path: Path) -> None:
+    """Before, an empty label was read as −2^63 with a warning, and a probability that is none went into the figures."""
+    run = _copy(whole, tmp_path / "copy")
+    (path,) = run.glob(pattern)
+    table = pq.read_table(path)
+    everywhere = values.take(pa.array([0] * len(table)))
+    table = table.drop_columns([column]) if column in table.column_names else table
+    pq.write_table(table.append_column(column, everywhere), path)
+    name = "m" if "external" in pattern else "classification"
+    with pytest.raises(StrobeError, match=says) as caught:
+        score_run(run, ScoreRequest(options=QUICK.options, models=(name,)), Silent())
+    assert path.name in str(caught.value)
+
+
+def test_a_table_of_millions_of_rows_is_not_read(whole: Path, tmp_path: Path) -> None:
+    run = _copy(whole, tmp_path / "copy")
+    (path,) = run.glob("external/*.parquet")
+    schema = pq.read_schema(path)
+    same = pa.array(np.zeros(2_000_000, dtype=np.int8))
+    ids = pa.DictionaryArray.from_arrays(same, pa.array(["x" * 5000]))  # 10 GB of text in a few hundred bytes
+    table = pa.table({"frame_id": ids, "label": same.cast(pa.int64())}).replace_schema_metadata(schema.metadata)
+    pq.write_table(table, path, compression="zstd")
+    assert path.stat().st_size < 100_000
+    with pytest.raises(StrobeError, match="2,000,000 rows, far more than its size can mean"):
+        score_run(run, ScoreRequest(options=QUICK.options, models=("m",)), Silent())
+
+
+@pytest.mark.parametrize("name", ["run.json", "predictions/classification/model.json", "external/m.parquet"])
+def test_a_pipe_in_a_run_is_not_waited_for(name: str, whole: Path, tmp_path: Path) -> None:
+    run = _copy(whole, tmp_path / "copy")
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    with pytest.raises(StrobeError):
+        score_run(run, QUICK, Silent())

@@ -27,6 +27,7 @@ __all__ = [
     "cannot_write",
     "make_folder",
     "read_json",
+    "regular",
     "replacing",
     "settle",
     "sha256_of_file",
@@ -190,6 +191,7 @@ class Staged:
                 _make_lasting(path)
             listing = self.aside / _LIST
             names = [path.relative_to(self.root).as_posix() for path in put]
+            _refuse_blocked(self.folder, names)
             listing.write_text(json.dumps({"put": names, "gone": self._gone}), encoding="utf-8")
             _make_lasting(listing)
             with _alone(self.folder):
@@ -198,7 +200,17 @@ class Staged:
                 _sync_folder(self.folder)
                 _finish(self.folder)
         except OSError as error:
-            raise cannot_write(self.folder, error) from error
+            raise cannot_write(error.filename or self.folder, error) from error
+
+
+def _refuse_blocked(folder: Path, names: list[str]) -> None:
+    """Raise the OSError that moving would end in, while nothing is decided yet."""
+    for place in (folder / name for name in names):
+        if place.is_dir() and not place.is_symlink():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
+        above = next(path for path in place.parents if os.path.lexists(path))
+        if not above.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
 
 
 @contextmanager
@@ -369,10 +381,22 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def regular(path: Path) -> Path:
+    """The path, unless a pipe or a device lies there: reading these may never end.
+
+    >>> regular(Path("/dev/zero"))
+    Traceback (most recent call last):
+    strobe.core.errors.InvalidFile: /dev/zero: not a regular file
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InvalidFile(path, "not a regular file")
+    return path
+
+
 def read_json(path: Path, *, hint: str | None = None) -> Any:
     """The file's JSON, or one InvalidFile line that says where it breaks."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(regular(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise StrobeError(f"no such file: {printable(path)}" + (f"; {hint}" if hint else "")) from error
     except json.JSONDecodeError as error:

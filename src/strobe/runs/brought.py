@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile
-from strobe.core.files import sha256_of_file
+from strobe.core.files import regular, sha256_of_file
 from strobe.core.tasks import Task
 from strobe.runs.columns import BROUGHT, Piece, Whole, read_table, write_table
 from strobe.runs.frames import FrameNames
@@ -38,7 +38,7 @@ def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:
     out = {}
     for path in sorted((run / _FOLDER).glob("*.parquet")):
         try:
-            metadata = pq.read_schema(path).metadata or {}
+            metadata = pq.read_schema(regular(path)).metadata or {}
             facts = {
                 key.decode().removeprefix("strobe."): value.decode()
                 for key, value in metadata.items()

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.errors import InvalidFile, printable
-from strobe.core.files import replacing
+from strobe.core.files import regular, replacing
 from strobe.core.tasks import Task
 
 __all__ = ["BROUGHT", "SHARDS", "Format", "Piece", "Whole", "read_table", "write_table"]
 
+_MOST_ROWS = 100_000
 Rows = NDArray[np.int64]
 Columns = dict[str, pa.Array]
 
@@ -74,7 +75,10 @@ def write_table(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
 def read_table(path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = (), hint: str) -> pa.Table:
     """The file's table, or some columns of it; one line of error where it cannot be read or lacks what it needs."""
     try:
-        table = pq.ParquetFile(path).read(columns=columns)
+        file = pq.ParquetFile(regular(path))
+        if file.metadata.num_rows > max(_MOST_ROWS, path.stat().st_size):  # every row names a frame of its own
+            raise InvalidFile(path, f"{file.metadata.num_rows:,} rows, far more than its size can mean", hint=hint)
+        table = file.read(columns=columns)
         for name in columns or needs:
             if not pa.types.is_string(table.schema.field(name).type):
                 raise KeyError(f"{name} is not a column of texts")
@@ -113,13 +117,21 @@ def _classes_of_shards(whole: Whole, pieces: Iterable[Piece]) -> Answers:
         good = np.array([place >= 0 and place not in whole.reasons for place in piece.places.tolist()], dtype=bool)
         rows = piece.places[good]
         scores[rows] = _matrix(piece, "scores", whole.n_classes)[good]
-        own_label[rows] = piece.table.column("raw_label").to_numpy()[good]
-        own_confidence[rows] = piece.table.column("raw_confidence").to_numpy()[good]
+        own_label[rows] = _numbers(piece, "raw_label", good)
+        own_confidence[rows] = _numbers(piece, "raw_confidence", good)
         seen[rows] = True
     return ClassAnswers.from_scores(
         whole.model, scores, kind=cast(Literal["logits", "probabilities"], whole.kind), scored=seen,
         own_label=own_label, own_confidence=own_confidence, reasons=whole.reasons,
     )  # fmt: skip
+
+
+def _numbers(piece: Piece, name: str, good: NDArray[np.bool_]) -> NDArray[np.int64] | NDArray[np.float32]:
+    """The column's numbers in these rows; one that has none there is an error."""
+    column = piece.table.column(name).filter(pa.array(good))
+    if column.null_count:
+        raise InvalidFile(piece.path, f"{name} has rows without a value")
+    return np.asarray(column.to_numpy())
 
 
 def _matrix(piece: Piece, name: str, n_classes: int) -> NDArray[np.float64] | NDArray[np.float32]:
@@ -153,11 +165,15 @@ def _classes_of_file(whole: Whole, pieces: Iterable[Piece]) -> Answers:
     for piece in pieces:
         good = piece.places >= 0
         rows = piece.places[good]
-        label[rows] = piece.table.column("label").to_numpy()[good]
+        label[rows] = _numbers(piece, "label", good)
+        if label[rows].max(initial=-1) >= whole.n_classes:
+            raise InvalidFile(piece.path, f"a class beyond the {whole.n_classes} of the dataset")
         state[rows] = np.where(label[rows] < 0, State.OUTSIDE, State.ANSWERED)
         if "probability" in piece.table.column_names:
             shares = np.full((whole.n_frames, whole.n_classes), np.nan) if shares is None else shares
             shares[rows] = _matrix(piece, "probability", whole.n_classes)[good]
+            if not ((shares[rows] >= 0) & (shares[rows] <= 1 + 1e-6))[state[rows] == State.ANSWERED].all():
+                raise InvalidFile(piece.path, "a probability is not between 0 and 1")
     kind = cast(Literal["logits", "probabilities", "labels"], whole.kind)
     return ClassAnswers(model=whole.model, kind=kind, label=label, state=state, scores=shares, shares=True)
 
