@@ -181,14 +181,11 @@ def test_views_for_review_impact():
     votes = [vote("ann", 1), vote("ann", -1, "dissimilar"), vote("ann", 0, stage="anchor", labels=("cat", "dog"))]
     votes += [vote("ann", 1, number=1, bad_anchor=True, decision="dissimilar")]
     data = replace(tiny(), verdicts=tuple(votes))
-    views = review_views(data)
-    assert (views.before.n_sets, views.anchors.n_sets, views.reviewed.n_sets) == (2, 1, 1)
-    assert (len(views.before.sets.set), len(views.anchors.sets.set), len(views.reviewed.sets.set)) == (10, 5, 2)
-    assert views.before.labels_of(2) == (0,)
-    assert views.anchors.labels_of(2) == views.reviewed.labels_of(2) == (0, 1)
-    assert views.mask_before.all()
-    assert views.mask_anchors.sum() == 5
-    assert views.mask_reviewed.sum() == 2
+    before, anchors, members = review_views(data)
+    assert (before.n_sets, anchors.n_sets, members.n_sets) == (2, 1, 1)
+    assert (len(before.sets.set), len(anchors.sets.set), len(members.sets.set)) == (10, 5, 2)
+    assert before.labels_of(2) == (0,)
+    assert anchors.labels_of(2) == members.labels_of(2) == (0, 1)
     assert reviewed(data).n_sets == 1
 
 

@@ -18,7 +18,7 @@ from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.tables import texts
 from strobe.datasets.bring_media import Bring, image_size_and_hash
-from strobe.datasets.media import MediaSource, decode_image, has_media
+from strobe.datasets.media import MediaSource, decode_image
 
 
 def encoded(picture: Image.Image, kind: str = "PNG", **options) -> bytes:
@@ -223,8 +223,6 @@ def test_frames_come_from_the_folder_and_nowhere_else(tmp_path: Path) -> None:
         source.read(4)
     with pytest.raises(StrobeError, match="frame k5 has no stored image"):
         source.read(5)
-    assert not has_media(data)
-    assert has_media(dataset(root, ["media/a.png"]))
     with pytest.raises(StrobeError, match="has no folder"):
         MediaSource(dataset(None, ["media/a.png"]))
 

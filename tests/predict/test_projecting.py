@@ -11,11 +11,11 @@ from strobe.core.records import Detections
 from strobe.predict.projecting import own_best, project_detections
 
 
-def test_boxes_of_unmapped_classes_are_dropped_and_counted() -> None:
+def test_boxes_of_unmapped_classes_are_dropped() -> None:
     found = projection_between(LabelSpace.of_names("a", ["x", "dog"]), LabelSpace.of_names("b", ["dog", "cat"]))
     boxes = Detections(xyxy=np.zeros((3, 4)), label=np.array([0, 1, 0], dtype=np.int32), score=np.arange(3.0))
-    kept, dropped = project_detections(boxes, found)
-    assert (kept.label.tolist(), kept.score.tolist(), dropped) == ([0], [1.0], 2)
+    kept = project_detections(boxes, found)
+    assert (kept.label.tolist(), kept.score.tolist()) == ([0], [1.0])
 
 
 @given(hnp.arrays(np.float32, (3, 5), elements=st.floats(-50, 50, width=32)))

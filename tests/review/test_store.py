@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from strobe.core.errors import StrobeError
-from strobe.core.ports import VerdictStore
 from strobe.core.protocol import derive, is_clean
 from strobe.core.records import Verdict
 from strobe.review import leases, queue
@@ -59,8 +58,7 @@ def test_a_vote_comes_back_as_it_was_cast(store):
     (saved,) = store.cast([cast])
     assert saved.fresh
     assert list(store.all()) == [replace(cast, at=timestamp(store.clock()))]
-    port: VerdictStore = store
-    assert not port.append(saved.verdict)
+    assert not store.append(saved.verdict)
 
 
 def test_a_replayed_vote_changes_nothing_and_another_content_is_refused(store):

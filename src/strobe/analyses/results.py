@@ -40,12 +40,12 @@ class DatasetFacts:
     kinds: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
-def dataset_facts(dataset: Dataset, *, k: int | None = None, digest: str | None = None) -> DatasetFacts:
-    """What results.json says of the dataset; `digest` where it is already known."""
+def dataset_facts(dataset: Dataset, *, k: int | None = None) -> DatasetFacts:
+    """What results.json says of the dataset."""
     info, kinds = dataset.info, set(dataset.videos.kind[dataset.video_of_set])
     return DatasetFacts(
         name=dataset.name,
-        digest=digest or dataset.digest(),
+        digest=dataset.digest(),
         n_sets=dataset.n_sets,
         n_frames=len(set(dataset.sets.frame.tolist())),
         n_videos=len(set(dataset.video_of_set.tolist())),

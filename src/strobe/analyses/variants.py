@@ -58,7 +58,6 @@ class VariantPlan:
         self.dataset, self.options = dataset, options
         sets = dataset.sets
         self.level: NDArray[np.int64] = dataset.row_levels()
-        self.row_variant: Ints = sets.variant[sets.set]
         self.cluster: Ints = dataset.video_of_set
         self.start: Ints = np.searchsorted(sets.set, np.arange(len(sets)))
         self.seen_up_to: Floats = np.maximum.reduceat(np.abs(sets.distance), self.start)

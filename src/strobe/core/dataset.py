@@ -241,7 +241,7 @@ class Dataset:
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
-    def keep_rows(self, keep: Bools, *, info: DatasetInfo | None = None) -> "Dataset":
+    def keep_rows(self, keep: Bools) -> "Dataset":
         """Only these set rows (a set whose anchor goes, goes). Frames stay, so their rows keep their place."""
         anchored = np.zeros(self.n_sets, dtype=bool)
         anchored[self.sets.set[self.sets.is_anchor & keep]] = True
@@ -258,7 +258,7 @@ class Dataset:
         hints = self.hints
         if hints is not None:
             hints = Hints(**{name: getattr(hints, name)[keep] for name in Hints.__slots__})
-        return replace(self, info=info or self.info, sets=sets, hints=hints)
+        return replace(self, sets=sets, hints=hints)
 
     def only_videos(self, names: Collection[str]) -> "Dataset":
         """The sets of the named videos (by name or id); every name must be there."""

@@ -2,7 +2,8 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "StrobeError",
     "UnknownName",
     "expect",
+    "in_file",
     "install_line",
     "out_of_memory",
     "printable",
@@ -69,6 +71,17 @@ class InvalidFile(StrobeError):
         place = f"{printable(path)}: " + (f"{printable(where)}: " if where else "")
         super().__init__(place + problem + (f"; {hint}" if hint else ""))
         self.path = Path(path)
+
+
+@contextmanager
+def in_file(path: Path | str, *, where: str | None = None, hint: str | None = None) -> Iterator[None]:
+    """While open, an error about a value becomes one about the file it stands in."""
+    try:
+        yield
+    except StrobeError as error:
+        if isinstance(error, InvalidFile):
+            raise
+        raise InvalidFile(path, str(error), where=where, hint=hint) from error
 
 
 class CannotWrite(StrobeError):

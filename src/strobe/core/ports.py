@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
-from strobe.core.records import Detections, ModelSpec, Verdict
+from strobe.core.records import Detections, ModelSpec
 
 __all__ = [
     "AnswerStore",
@@ -23,7 +23,6 @@ __all__ = [
     "Progress",
     "SendableSource",
     "Silent",
-    "VerdictStore",
 ]
 
 Image = NDArray[np.uint8]
@@ -125,16 +124,6 @@ class AnswerStore(Protocol):
 
     def write(self, rows: NDArray[np.int64], answers: Answers) -> object:
         """Keep the answers to these frames, whole or not at all."""
-
-
-class VerdictStore(Protocol):
-    """Votes, appended and never changed."""
-
-    def append(self, verdict: Verdict) -> bool:
-        """Keep the vote; False if this verdict_id was already there (a replay)."""
-
-    def all(self) -> Iterator[Verdict]:
-        """Every vote ever cast, oldest first."""
 
 
 class Progress(Protocol):

@@ -28,7 +28,6 @@ from strobe.core.tables import Labels
 
 __all__ = [
     "Derivation",
-    "ReviewViews",
     "Tally",
     "derive",
     "is_clean",
@@ -248,36 +247,14 @@ def reviewed(dataset: Dataset) -> Dataset:
     return replace(dataset, labels=derivation.labels).keep_rows(derivation.kept)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReviewViews:
+def review_views(dataset: Dataset) -> tuple[Dataset, Dataset, Dataset]:
     """The three datasets whose comparison says what review changed.
 
-    `before` is all candidates with the labels before densification (A), `anchors` the kept anchors with all their
-    candidates (B), `reviewed` the kept anchors and members (C). The masks are the same over the rows of the dataset's
-    sets.
+    All candidates with the labels before densification (A), the kept anchors with all their candidates (B), and the
+    kept anchors and members (C).
     """
-
-    before: Dataset
-    anchors: Dataset
-    reviewed: Dataset
-    mask_before: Bools
-    mask_anchors: Bools
-    mask_reviewed: Bools
-
-
-def review_views(dataset: Dataset) -> ReviewViews:
-    """The dataset without review, with kept anchors, and with kept anchors and members (methods, review impact)."""
     derivation = derive(dataset)
     if not derivation.kept_set.any():
         raise InvalidValue(f"{dataset.name}: the votes keep no set at all, so there is nothing to compare")
-    relabelled = replace(dataset, labels=derivation.labels)
-    everything = np.ones(len(dataset.sets.set), dtype=bool)
-    anchors = derivation.kept_set[dataset.sets.set]
-    return ReviewViews(
-        before=dataset,
-        anchors=relabelled.keep_rows(anchors),
-        reviewed=relabelled.keep_rows(derivation.kept),
-        mask_before=everything,
-        mask_anchors=anchors,
-        mask_reviewed=derivation.kept,
-    )
+    after = replace(dataset, labels=derivation.labels)
+    return dataset, after.keep_rows(derivation.kept_set[dataset.sets.set]), after.keep_rows(derivation.kept)

@@ -1,6 +1,7 @@
 """From the columns of the files to a Dataset, every rule checked: the error names file, row and rule."""
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.arrays import Bools
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import InvalidFile, InvalidValue, printable
+from strobe.core.errors import InvalidFile, InvalidValue, in_file, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
 from strobe.core.tables import KINDS, Boxes, Frames, Hints, Labels, Sets, Videos, recipe_of, texts
@@ -29,7 +31,7 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
     _unique(folder / "videos.parquet", "video_id", raw_videos["video_id"])
     _known(folder / "videos.parquet", "kind", raw_videos.get("kind"), KINDS)
     videos = Videos(**raw_videos)
-    video = _places(folder, "frames", "video_id", raw_frames["video_id"], videos.video_id, "videos.parquet")
+    video = _places(folder, "frames", "video_id", raw_frames["video_id"], videos.video_id, "is not in videos.parquet")
     ids = raw_frames["frame_id"]
     _unique(folder / "frames.parquet", "frame_id", ids)
     _unique(folder / "frames.parquet", "key", raw_frames["key"])
@@ -55,7 +57,7 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
     raw = tables["labels"]
     _unique(folder / "labels.parquet", "the label", list(zip(raw["frame_id"], raw["label"], strict=True)))
     labels = Labels(
-        frame=_places(folder, "labels", "frame_id", raw["frame_id"], ids, "frames.parquet"),
+        frame=_places(folder, "labels", "frame_id", raw["frame_id"], ids, "is not in frames.parquet"),
         label=_label_places(folder, "labels", raw["label"], info.label_space),
     )
     boxes = _boxes(folder, tables["boxes"], ids, info.label_space) if "boxes" in tables else None
@@ -66,8 +68,11 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
     )  # fmt: skip
 
 
-def _first(bad: NDArray[np.bool_]) -> str:
-    return f"row {int(np.flatnonzero(bad)[0])}"
+def _refuse(path: Path, rules: Iterable[tuple[str, Bools]]) -> None:
+    """Raise for the first problem that some row has."""
+    for problem, bad in rules:
+        if bad.any():
+            raise InvalidFile(path, problem, where=f"row {int(np.flatnonzero(bad)[0])}")
 
 
 def _check_frames(path: Path, raw: dict[str, Column]) -> None:
@@ -77,9 +82,7 @@ def _check_frames(path: Path, raw: dict[str, Column]) -> None:
         ("width or height is negative", (raw["width"] < 0) | (raw["height"] < 0)),
         ("pict_type is none of I, P, B", np.array([kind not in ("I", "P", "B", "") for kind in raw["pict_type"]])),
     )
-    for problem, bad in rules:
-        if bad.any():
-            raise InvalidFile(path, problem, where=_first(bad))
+    _refuse(path, rules)
     for row, text in enumerate(raw.get("recipe", ())):
         try:
             recipe_of(text)
@@ -102,36 +105,30 @@ def _unique(path: Path, column: str, values: Column | list[tuple[str, str]]) -> 
             seen.add(value)
 
 
-def _places(folder: Path, table: str, column: str, values: Column, known: Column, where: str) -> NDArray[np.int32]:
+def _places(
+    folder: Path, table: str, column: str, values: Column, known: Column | Sequence[str], strange: str
+) -> NDArray[np.int32]:
+    """The row of each value among the known; `strange` is what is said of one that is not."""
     place = {value: row for row, value in enumerate(known)}
     out = np.empty(len(values), dtype=np.int32)
     for row, value in enumerate(values):
         found = place.get(value)
         if found is None:
             raise InvalidFile(
-                folder / f"{table}.parquet", f"{column} {printable(value)!r} is not in {where}", where=f"row {row}"
+                folder / f"{table}.parquet", f"{column} {printable(value)!r} {strange}", where=f"row {row}"
             )
         out[row] = found
     return out
 
 
 def _label_places(folder: Path, table: str, values: Column, label_space: LabelSpace) -> NDArray[np.int32]:
-    place = {label: row for row, label in enumerate(label_space.ids)}
-    out = np.empty(len(values), dtype=np.int32)
-    for row, value in enumerate(values):
-        if value not in place:
-            raise InvalidFile(
-                folder / f"{table}.parquet",
-                f"label {printable(value)!r} is no class of {label_space.name} ({len(label_space)} classes)",
-                where=f"row {row}",
-            )
-        out[row] = place[value]
-    return out
+    strange = f"is no class of {label_space.name} ({len(label_space)} classes)"
+    return _places(folder, table, "label", values, label_space.ids, strange)
 
 
 def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
     path = folder / "sets.parquet"
-    frame = _places(folder, "sets", "frame_id", raw["frame_id"], ids, "frames.parquet")
+    frame = _places(folder, "sets", "frame_id", raw["frame_id"], ids, "is not in frames.parquet")
     names = list(dict.fromkeys(raw["set_id"]))
     place = {name: row for row, name in enumerate(names)}
     owner = np.array([place[name] for name in raw["set_id"]], dtype=np.int32)
@@ -139,9 +136,7 @@ def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
         ("distance is not a finite number", ~np.isfinite(raw["distance"])),
         ("an anchor at a distance other than 0", raw["is_anchor"] & (raw["distance"] != 0)),
     )
-    for problem, bad in rules:
-        if bad.any():
-            raise InvalidFile(path, problem, where=_first(bad))
+    _refuse(path, rules)
     _unique(path, "the frame of the set", list(zip(raw["set_id"], raw["frame_id"], strict=True)))
     anchors = np.bincount(owner[raw["is_anchor"]], minlength=len(names))
     if (anchors != 1).any():
@@ -206,22 +201,20 @@ def _with_info(folder: Path, sets: Sets, raw: dict[str, Column], variants: Varia
     """The sets with what set_info.parquet says of each."""
     path = folder / "set_info.parquet"
     _unique(path, "set_id", raw["set_id"])
-    place = _places(folder, "set_info", "set_id", raw["set_id"], sets.set_id, "sets.parquet")
+    place = _places(folder, "set_info", "set_id", raw["set_id"], sets.set_id, "is not in sets.parquet")
     if len(place) < len(sets):
         missing = next(name for name in sets.set_id if name not in set(raw["set_id"]))
         raise InvalidFile(path, f"set {printable(missing)!r} of sets.parquet has no row")
     _known(path, "status", raw["status"], STATUSES)
     names = texts([NO_VARIANT]) if variants is None else variants.variant
-    variant = _places(folder, "set_info", "variant", raw["variant"], names, "variants.parquet")
+    variant = _places(folder, "set_info", "variant", raw["variant"], names, "is not in variants.parquet")
     searched = np.isin(raw["status"].astype(str), ("found", "censored"))
     rules = (
         ("reach is negative or infinite", np.isinf(raw["reach"]) | (raw["reach"] < 0)),
         ("margin is infinite", np.isinf(raw["margin"])),
         ("found or censored, and no reach", searched & np.isnan(raw["reach"])),
     )
-    for problem, bad in rules:
-        if bad.any():
-            raise InvalidFile(path, problem, where=_first(bad))
+    _refuse(path, rules)
     order = np.argsort(place)
     own = {name: raw[name][order] for name in ("group", "status", "reach", "margin")}
     return replace(sets, variant=variant[order], **own)
@@ -243,13 +236,9 @@ def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: Label
     xyxy = np.stack([raw[name] for name in ("x0", "y0", "x1", "y1")], axis=1).astype(np.float64).reshape(-1, 4)
     bad = ~(np.isfinite(xyxy).all(axis=1) & (xyxy[:, 2] > xyxy[:, 0]) & (xyxy[:, 3] > xyxy[:, 1]))
     if bad.any():
-        raise InvalidFile(
-            folder / "boxes.parquet",
-            f"expected finite x0 < x1 and y0 < y1, got {xyxy[bad][0].tolist()}",
-            where=_first(bad),
-        )
+        _refuse(folder / "boxes.parquet", [(f"expected finite x0 < x1 and y0 < y1, got {xyxy[bad][0].tolist()}", bad)])
     return Boxes(
-        frame=_places(folder, "boxes", "frame_id", raw["frame_id"], ids, "frames.parquet"),
+        frame=_places(folder, "boxes", "frame_id", raw["frame_id"], ids, "is not in frames.parquet"),
         label=_label_places(folder, "boxes", raw["label"], label_space),
         xyxy=xyxy,
         track=raw["track"],
@@ -257,35 +246,23 @@ def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: Label
     )
 
 
+_VERDICT_TEXTS = ("verdict_id", "annotator", "at", "set_id", "frame_id", "reason", "note", "page_version")
+
+
 def _verdicts(folder: Path, raw: dict[str, Column]) -> tuple[Verdict, ...]:
     out = []
     for row in range(len(raw["verdict_id"])):
         seconds = float(raw["seconds"][row])
         right = int(raw["label_right"][row])
-        try:
-            out.append(
-                Verdict(
-                    **{
-                        name: str(raw[name][row])
-                        for name in (
-                            "verdict_id",
-                            "annotator",
-                            "at",
-                            "set_id",
-                            "frame_id",
-                            "reason",
-                            "note",
-                            "page_version",
-                        )
-                    },
-                    stage=raw["stage"][row],
-                    decision=raw["decision"][row],
-                    label_right=None if right < 0 else bool(right),
-                    bad_anchor=bool(raw["bad_anchor"][row]),
-                    labels=tuple(raw["labels"][row]),
-                    seconds=None if np.isnan(seconds) else seconds,
-                )
+        with in_file(folder / "verdicts.parquet", where=f"row {row}"):
+            verdict = Verdict(
+                **{name: str(raw[name][row]) for name in _VERDICT_TEXTS},
+                stage=raw["stage"][row],
+                decision=raw["decision"][row],
+                label_right=None if right < 0 else bool(right),
+                bad_anchor=bool(raw["bad_anchor"][row]),
+                labels=tuple(raw["labels"][row]),
+                seconds=None if np.isnan(seconds) else seconds,
             )
-        except InvalidValue as error:
-            raise InvalidFile(folder / "verdicts.parquet", str(error), where=f"row {row}") from error
+        out.append(verdict)
     return tuple(out)

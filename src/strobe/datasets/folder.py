@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, printable
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, in_file, printable
 from strobe.core.files import cannot_write, read_json, replacing, settle, sha256_of_file, swapping
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
@@ -50,10 +50,8 @@ def read(folder: Path) -> Dataset:
             tables[name] = read_table(path, schemas(schema)[name])
         elif name in _REQUIRED or f"{name}.parquet" in files:
             raise InvalidFile(path, "the file is missing", hint="copy the whole dataset folder, or make it again")
-    try:
+    with in_file(folder):
         return assemble(folder, info, tables)
-    except InvalidValue as error:
-        raise InvalidFile(folder, str(error)) from error
 
 
 def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int]:

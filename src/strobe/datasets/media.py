@@ -18,7 +18,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.ports import Image
 
-__all__ = ["MAX_PIXELS", "MediaSource", "decode_image", "has_media"]
+__all__ = ["MAX_PIXELS", "MediaSource", "decode_image"]
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _OPEN = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -54,11 +54,6 @@ class _Quiet:
 
 
 _QUIET = _Quiet()
-
-
-def has_media(dataset: Dataset) -> bool:
-    """Whether every frame of a set has a stored image."""
-    return bool((dataset.frames.media[np.unique(dataset.sets.frame)] != "").all())
 
 
 def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS) -> Image:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
+from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 from strobe.core.projections import projection_between
@@ -203,10 +203,8 @@ def _labels(
     """The dataset's class of each box (−1 where its class maps to none), the space it came in, boxes so dropped."""
     source = _source(path, raw, target, declared)
     own = raw.map_labels({word: _class(path, raw, source, word) for word in raw.words})
-    try:
+    with in_file(path):
         label = projection_between(source, target).map_labels(own)
-    except StrobeError as error:
-        raise InvalidFile(path, str(error)) from error
     return label, source.name, int(((label < 0) & used).sum())
 
 
@@ -220,10 +218,8 @@ def _source(path: Path, raw: RawDetections, target: LabelSpace, declared: str | 
     wanted = declared or raw.space
     if wanted is None or wanted == target.name:
         return target
-    try:
+    with in_file(path, where="space"):
         return space(wanted)
-    except UnknownName as error:
-        raise InvalidFile(path, str(error), where="space") from error
 
 
 def _category(path: Path, place: int, row: Any) -> tuple[Any, str]:
@@ -236,10 +232,8 @@ def _category(path: Path, place: int, row: Any) -> tuple[Any, str]:
 def _class(path: Path, raw: RawDetections, source: LabelSpace, word: Any) -> int:
     where = raw.where_label(word)
     if isinstance(word, str):
-        try:
+        with in_file(path, where=where):
             return source.index(word)
-        except UnknownName as error:
-            raise InvalidFile(path, str(error), where=where) from error
     if raw.categories is not None:
         names = dict(_category(path, place, row) for place, row in enumerate(raw.categories))
         if word not in names:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, printable
+from strobe.core.errors import InvalidFile, StrobeError, UnknownName, in_file, printable
 from strobe.core.labels import LabelSpace, Projection, check_scores, space
 from strobe.core.projections import projection_between
 from strobe.datasets.prediction_files import RawPredictions, read_raw
@@ -91,16 +91,13 @@ def read_predictions(
         raise InvalidFile(path, "declared as labels, but it holds scores")
     matrix = _matrix(path, frames, values)
     chosen = _projection(path, matrix.shape[1], label_space, raw)
-    try:
-        # Before projecting: NaN in a class that maps nowhere still says that the model broke.
+    with in_file(path):  # before projecting: NaN in a class that maps nowhere still says that the model broke
         check_scores(matrix, names=[printable(frame) for frame in frames], what=model)
-    except InvalidValue as error:
-        raise InvalidFile(path, str(error)) from error
     found = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
     if found == "probabilities" and bool((matrix < 0).any()):
         place = int(np.flatnonzero((matrix < 0).any(axis=1))[0])
         raise InvalidFile(path, "a negative probability", where=printable(frames[place]), hint="declare --kind logits")
-    try:
+    with in_file(path):
         merged = chosen.apply(matrix, kind=found, merge=merge)
         scores = np.full((len(dataset.frames), len(label_space)), np.nan)
         scores[rows] = merged
@@ -111,8 +108,6 @@ def read_predictions(
             scored=scored,
             names=[str(key) for key in dataset.frames.key],
         )
-    except InvalidValue as error:
-        raise InvalidFile(path, str(error)) from error
     return PredictionFile(
         answers=answers, kind=found, kind_declared=declared is not None, source_space=chosen.source.name,
         n_extra=n_extra,
@@ -197,10 +192,8 @@ def _labels(
                 )
             out[place] = value
         else:
-            try:
+            with in_file(path, where=where):
                 out[place] = source.index(value)
-            except UnknownName as error:
-                raise InvalidFile(path, str(error), where=where) from error
     if source is not label_space:
         out = _map(path, source, label_space).map_labels(out)
     return source.name, out
@@ -219,10 +212,8 @@ def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:
 
 
 def _named_space(path: Path, name: str | None) -> LabelSpace:
-    try:
+    with in_file(path, where="space"):
         return space(str(name))
-    except UnknownName as error:
-        raise InvalidFile(path, str(error), where="space") from error
 
 
 def _matrix(path: Path, frames: list[str], values: list[Any]) -> NDArray[np.float64]:
@@ -284,10 +275,8 @@ def _space_of_columns(path: Path, columns: list[str], label_space: LabelSpace) -
 
 
 def _map(path: Path, source: LabelSpace, target: LabelSpace) -> Projection:
-    try:
+    with in_file(path):
         return projection_between(source, target)
-    except StrobeError as error:
-        raise InvalidFile(path, str(error)) from error
 
 
 def _guess_kind(matrix: NDArray[np.float64]) -> str:

@@ -44,7 +44,6 @@ class Outcome:
     n_kept: int = 0
     n_unreadable: int = 0
     first_problem: str | None = None
-    n_dropped_boxes: int = 0
     forward_s: float = 0.0
     wall_s: float = 0.0
     error: str | None = None
@@ -121,6 +120,5 @@ def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict
             outcomes[name].first_problem = answers.reasons[unreadable[0]]
     for name, seconds in result.forward_s.items():
         outcomes[name].forward_s += seconds
-        outcomes[name].n_dropped_boxes += result.dropped_boxes.get(name, 0)
     for name, failure in result.failures.items():
         outcomes[name].error = outcomes[name].error or failure

@@ -43,7 +43,6 @@ class Block:
     own_label: NDArray[np.int32] | None = None
     own_confidence: NDArray[np.float32] | None = None
     found: list[Detections] = field(default_factory=list)
-    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +108,7 @@ def _boxes(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Sequ
     found = cast(Detector, runner.model).forward(prepared)
     if not isinstance(found, list) or len(found) != len(rows):
         raise ModelFailed(f"{runner.name}: expected a list of {len(rows)} Detections, got {type(found).__name__}")
-    pairs = [project_detections(boxes, runner.projection) for boxes in found]
-    return Block(rows=rows, found=[kept for kept, _ in pairs], dropped=sum(n for _, n in pairs))
+    return Block(rows=rows, found=[project_detections(boxes, runner.projection) for boxes in found])
 
 
 def _box_answers(

@@ -34,5 +34,4 @@ class ShardResult:
     parts: dict[str, tuple[NDArray[np.int64], Answers]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     forward_s: dict[str, float] = field(default_factory=dict)
-    dropped_boxes: dict[str, int] = field(default_factory=dict)
     complete: bool = True

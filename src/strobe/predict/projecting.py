@@ -20,11 +20,10 @@ def own_best(scores: NDArray[np.float32], *, kind: str) -> tuple[NDArray[np.int3
     return best.astype(np.int32), confidence.astype(np.float32)
 
 
-def project_detections(found: Detections, projection: Projection) -> tuple[Detections, int]:
-    """Boxes with the dataset's labels, and how many were dropped because their class maps to none of them."""
+def project_detections(found: Detections, projection: Projection) -> Detections:
+    """Boxes with the dataset's labels; those whose class maps to none of them are dropped."""
     if projection.is_identity:
-        return found, 0
+        return found
     table: NDArray[Any] = projection.map_labels(found.label.astype(np.int64))
     keep = table >= 0
-    kept = Detections(xyxy=found.xyxy[keep], label=table[keep].astype(np.int32), score=found.score[keep])
-    return kept, int((~keep).sum())
+    return Detections(xyxy=found.xyxy[keep], label=table[keep].astype(np.int32), score=found.score[keep])

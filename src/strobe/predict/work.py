@@ -92,7 +92,6 @@ def result_of(work: Sequence[Work], shard: Shard, *, complete: bool) -> ShardRes
     for one in work:
         name = one.runner.name
         result.forward_s[name] = sum(block.seconds for block in one.done)
-        result.dropped_boxes[name] = sum(block.dropped for block in one.done)
         if one.failure is not None:
             result.failures[name] = one.failure
         part = one.part(np.asarray(shard.needed[name]))

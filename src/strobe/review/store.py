@@ -34,7 +34,7 @@ class Saved:
 
 
 class Store:
-    """The votes and the queue of one dataset in one database (a VerdictStore)."""
+    """The votes and the queue of one dataset in one database."""
 
     def __init__(self, url: str, *, clock: Callable[[], float] = time.time) -> None:
         self.database = Database(url)

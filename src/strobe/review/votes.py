@@ -12,7 +12,7 @@ from typing import Any
 
 from strobe.core.annotations import anchor_verdict, normalise_key, pair_verdict, parse_annotations
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, in_file, printable
 from strobe.core.files import read_json
 from strobe.core.records import DECISIONS, Verdict
 from strobe.review.moments import NO_TIME, moment_text
@@ -107,10 +107,8 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
         common: dict[str, Any] = {
             "annotator": annotator, "at": NO_TIME, "set_id": names.name_of_set[number], "frame_id": names.ids[frame],
         }  # fmt: skip
-        try:
+        with in_file(path, where=f"annotations[{place}]"):
             checked_note(annotation.note)
-        except InvalidValue as error:
-            raise InvalidFile(path, str(error), where=f"annotations[{place}]") from error
         if len(annotation.keys) == 2:
             verdicts.add(pair_verdict(annotation, **common))
         else:
@@ -154,11 +152,9 @@ class _Turns:
 
 
 def _known_labels(path: Path, dataset: Dataset, verdict: Verdict) -> Verdict:
-    for label in verdict.labels:
-        try:
+    with in_file(path, where=verdict.set_id):
+        for label in verdict.labels:
             dataset.info.label_space.index(label)
-        except StrobeError as error:
-            raise InvalidFile(path, str(error), where=verdict.set_id) from error
     return verdict
 
 
@@ -184,10 +180,8 @@ def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings
     elsewhere = 0
     for place, raw in enumerate(rows, start=2):
         row = {str(name).strip().lower(): (value or "") for name, value in raw.items() if isinstance(value, str | None)}
-        try:
+        with in_file(path, where=f"line {place}"):
             verdict = _csv_verdict(row, names, dataset, annotator, spellings)
-        except StrobeError as error:
-            raise InvalidFile(path, str(error), where=f"line {place}") from error
         if verdict is None:
             elsewhere += 1
         else:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import ImageDraw, ImageFilter
 
-__all__ = ["TEXTURES", "Look", "Painter", "arc", "ellipse", "random_colour", "random_look", "smooth", "turned"]
+__all__ = ["TEXTURES", "Look", "Painter", "arc", "ellipse", "random_look", "smooth", "turned"]
 
 Points = NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -17,11 +17,6 @@ Colour = tuple[float, float, float]
 
 _FINE = 3
 """Edges are drawn at this many times the resolution and averaged down."""
-
-
-def random_colour(rng: np.random.Generator, *, value: tuple[float, float] = (0.35, 0.95)) -> Colour:
-    """A colour of any hue; never so pale or so dark that the texture on it is lost."""
-    return _from_hsv(rng.uniform(), rng.uniform(0.35, 0.9), rng.uniform(*value))
 
 
 def _from_hsv(hue: float, saturation: float, value: float) -> Colour:

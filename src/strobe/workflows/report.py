@@ -9,7 +9,7 @@ from strobe.analyses.results import SCHEMA, Results
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.codec import decode
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
+from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import FrameSource, Progress, Silent
@@ -99,10 +99,8 @@ def _read_results(run: Path) -> Results:
         raise InvalidFile(path, "no schema number", where="schema", hint="run strobe score again")
     if data["schema"] > SCHEMA:
         raise InvalidFile(path, f"format {data['schema']} is newer than this strobe reads ({SCHEMA})")
-    try:
+    with in_file(path, hint="run strobe score again"):
         return decode(Results, data)
-    except InvalidValue as error:
-        raise InvalidFile(path, str(error), hint="run strobe score again") from error
 
 
 def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:

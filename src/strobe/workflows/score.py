@@ -18,7 +18,6 @@ from strobe.analyses.variants_contrasts import ByVariant
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.codec import encode
-from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import write_json
 from strobe.core.ports import Progress
@@ -206,7 +205,9 @@ def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> R
     ceilings, variants = Ceilings(whole), ByVariant(dataset, options)
     prepared = Prepared(whole, options)
     pool = OffsetPool(prepared.plan)
-    stages = _review_stages(job.opened.candidates, job.request) if job.request.compare_review else None
+    stages = None
+    if job.request.compare_review:
+        stages = ReviewStages.of(*review_views(job.opened.candidates), options=options)
     with job.progress.task("scoring", len(models)) as advance:
         for model, answers in job.loading.each(models):
             predictions, said = cast(ClassAnswers, answers), model.facts
@@ -252,11 +253,6 @@ SCORERS: Mapping[Task, Callable[[_Job, Sequence[Held], Results], Results]] = {
     Task.DETECTION: _score_detectors,
 }
 """How the models of each task come into the results, one in memory at a time."""
-
-
-def _review_stages(candidates: Dataset, request: ScoreRequest) -> ReviewStages:
-    views = review_views(candidates)
-    return ReviewStages.of(views.before, views.anchors, views.reviewed, options=request.options)
 
 
 def is_run_folder(path: Path) -> bool:
