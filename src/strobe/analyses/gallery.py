@@ -116,6 +116,8 @@ class Classified:
         best = np.zeros(n_sets)
         np.maximum.at(best, sets.set, row_score)
         self.score: NDArray[np.float64] = np.where(self.status == "breaks", best * sure[sets.is_anchor], 0.0)
+        if dataset.info.k == 0:  # nothing can break: a wrong answer is the more striking the surer it is
+            self.score = np.where(self.status == "wrong", sure[sets.is_anchor], 0.0)
 
     def view(self, set_row: int) -> ModelView:
         """The model on one set."""
@@ -171,12 +173,17 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int) -> Choice:
     Flickers come first, taken in turn from every (model, class) so that none crowds out the others, the most
     striking of each first; sets on which models part are preferred among equals. One in six is a set without a
     flicker that some model gets wrong on the anchor already, and one in six a set that every model holds.
+
+    Where there are variants, turns go over (variant, model). Where every picture stands alone, wrong answers take the
+    place of flickers, and a third are pictures that every model gets right.
     """
     expect(limit >= 0, "limit", ">= 0", limit)
     counts = {one.model: {status: int((one.status == status).sum()) for status in STATUSES} for one in judges}
     if not judges:
         return Choice(sets=(), counts={}, n_flickers=0, n_sets=dataset.n_sets)
     status = np.stack([one.status for one in judges])
+    if dataset.info.k == 0:
+        return _stills(dataset, judges, status, counts, limit)
     flickers = (status == "breaks").any(axis=0)
     parted = flickers & (status == "holds").any(axis=0)
     held = np.flatnonzero((status == "holds").all(axis=0))
@@ -192,6 +199,21 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int) -> Choice:
         n_flickers=int(flickers.sum()),
         n_sets=dataset.n_sets,
     )
+
+
+def _stills(
+    dataset: Dataset,
+    judges: Sequence[Judge],
+    status: NDArray[np.str_],
+    counts: Mapping[str, Mapping[Status, int]],
+    limit: int,
+) -> Choice:
+    wrong, right = (status == "wrong").any(axis=0), (status == "holds").any(axis=0)
+    held = np.flatnonzero((status == "holds").all(axis=0))
+    n_held = min(len(held), max(limit // 3, limit - int(wrong.sum())))
+    chosen = _in_turn(dataset, judges, wrong & right, limit - n_held, kind="wrong") + _spread(held, n_held)
+    sets = tuple(view(dataset, judges, row) for row in chosen)
+    return Choice(sets=sets, counts=counts, n_flickers=0, n_sets=dataset.n_sets)
 
 
 def view(dataset: Dataset, judges: Sequence[Judge], set_row: int) -> SetView:
@@ -217,14 +239,16 @@ def _spread(rows: NDArray[np.int64], n: int) -> list[int]:
     return [int(row) for row in rows[places]]
 
 
-def _in_turn(dataset: Dataset, judges: Sequence[Judge], parted: NDArray[np.bool_], limit: int) -> list[int]:
-    """Set rows of flickers, one from each (model, class) queue in turn."""
-    first_label = _first_labels(dataset)
+def _in_turn(
+    dataset: Dataset, judges: Sequence[Judge], parted: NDArray[np.bool_], limit: int, *, kind: Status = "breaks"
+) -> list[int]:
+    """Set rows of flickers, one from each (model, class) queue in turn; of (model, variant) where there are any."""
+    queue_of = _first_labels(dataset) if dataset.variants is None else dataset.sets.variant
     queues: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for place, one in enumerate(judges):
-        for row in np.flatnonzero(one.status == "breaks").tolist():
+        for row in np.flatnonzero(one.status == kind).tolist():
             bonus = 0.25 if parted[row] else 0.0
-            queues[int(first_label[row]), place].append((-float(one.score[row]) - bonus, row))
+            queues[int(queue_of[row]), place].append((-float(one.score[row]) - bonus, row))
     for queue in queues.values():
         queue.sort(reverse=True)  # popped from the end
     order = sorted(queues, key=lambda key: (queues[key][-1], key))

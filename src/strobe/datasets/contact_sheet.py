@@ -107,6 +107,8 @@ def _columns(dataset: Dataset, sets: Sequence[int], n_columns: int) -> list[floa
 
 def _legend(dataset: Dataset, n: int, columns: list[float], kept: NDArray[np.bool_] | None) -> str:
     text = f"{n} of {dataset.n_sets} sets · {len(columns)} distances ({dataset.info.axis}) · anchor in a blue frame"
+    if dataset.info.k == 0:
+        text = f"{n} of {dataset.n_sets} pictures"
     if len(columns) > 1 and len(columns) < len(np.unique(dataset.sets.distance)):
         text += " · not every distance is shown"
     if kept is not None:
@@ -134,7 +136,8 @@ def _draw_set(
     room = sheet.width - 2 * _MARGIN
     _text(pen, (_MARGIN, y + 4), title, size=16, fill=_INK, room=room // 2)
     left = _MARGIN + int(pen.textlength(title[:200], font=_font(16))) + 12
-    facts = f"{dataset.sets.set_id[place]} · {len(rows) - 1} members"
+    facts = f"{dataset.sets.set_id[place]}" + ("" if dataset.info.k == 0 else f" · {len(rows) - 1} members")
+    is_time = dataset.variants is None or dataset.info.axis == "frame-offset"
     _text(pen, (min(left, _MARGIN + room // 2), y + 7), facts, size=13, fill=_SOFT, room=room // 2)
     by_distance = {float(dataset.sets.distance[row]): int(row) for row in rows}
     unread = 0
@@ -156,7 +159,8 @@ def _draw_set(
         elif kept is not None and not kept[row]:
             pen.line((x, top, x + _TILE_W - 1, top + tile_wh[1] - 1), fill=_REJECTED, width=3)
             pen.line((x, top + tile_wh[1] - 1, x + _TILE_W - 1, top), fill=_REJECTED, width=3)
-        caption = "anchor" if is_anchor else f"{distance:+g}"
+        caption = "anchor" if is_anchor else f"{distance:+g}" if is_time else f"{dataset.info.axis} {distance:g}"
+        caption = "" if dataset.info.k == 0 else caption
         kind = str(dataset.frames.pict_type[frame])
         caption += f" · {kind}" if kind else ""
         other = dataset.labels_of(frame)

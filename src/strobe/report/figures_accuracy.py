@@ -42,7 +42,7 @@ def trend(view: View) -> Answer:
     if not models:
         return Missing("No model has both accuracies, so there is nothing to set against each other.")
     data, fitted = view.results.dataset, view.results.trend
-    references = references_for(data.name, data.n_sets)
+    references = [] if view.variants else references_for(data.name, data.n_sets)
     fit = None if isinstance(fitted, Missing) else fitted.linear
     named = len(models) <= 4 and not _crowded(models)
     shown = {name: models[name] for name in view.drawn(view.classifiers) if name in models}
@@ -102,8 +102,12 @@ def trend(view: View) -> Answer:
     return Finding(
         sentence=_trend_sentence(view, models, fit),
         how="Each coloured point is a model of this run with its 95 % intervals; the lower it lies under the dashed "
-        "line, the more right answers it loses. Grey: the papers' models, printed for k = 10, for orientation; they "
-        "are never pooled with yours.",
+        "line, the more right answers it loses."
+        + (
+            ""
+            if view.variants
+            else " Grey: the papers' models, printed for k = 10, for orientation; they are never pooled with yours."
+        ),
         paint=paint,
         inches=(5.2, 4.0 + 0.25 * (len(shown) + len(references))),
     )
@@ -251,7 +255,8 @@ def comparison(view: View) -> Answer:
     if not rows:
         few = len(view.classifiers) < 2
         return Missing("one model alone cannot be compared." if few else "nothing was compared.")
-    wanted = [row for row in rows if row.metric == "acc_pmk"] or rows
+    metric = "acc_orig" if view.words.is_still else "acc_pmk"
+    wanted = [row for row in rows if row.metric == metric] or rows
     # What the sentence below counts is drawn first, however small beside differences that could be chance.
     shown = sorted(wanted, key=lambda row: (not is_sure(row), -abs(value_of(row.difference))))[:_MOST_PAIRS]
     shown = [_better_first(row) for row in shown]
@@ -269,14 +274,15 @@ def comparison(view: View) -> Answer:
             for row in shown
         ]
         names_on_y(axes, labels, limit=34 if is_narrow else 66)
-        axes.set_xlabel("first − second, points" if is_narrow else f"{shown[0].metric}: first − second, points")
+        what = "accuracy" if view.words.is_still else shown[0].metric
+        axes.set_xlabel("first − second, points" if is_narrow else f"{what}: first − second, points")
         in_points(axes)
 
     real = [row for row in wanted if is_sure(row)]
     text = f"{len(real)} of {len(wanted)} pairs differ beyond chance after Holm's correction (p < 0.05)."
     if real:
         top = max(real, key=lambda row: abs(value_of(row.difference)))
-        text += f" {printable(top.sentence, limit=400)}" if top.sentence else ""
+        text += f" {view.words.say(printable(top.sentence, limit=400))}" if top.sentence else ""
     if len(shown) < len(wanted):
         text += f" {len(shown)} are drawn, those beyond chance first; all are in tables/."
     height = 1.0 + 0.34 * len(shown)

@@ -6,12 +6,12 @@ from typing import Any
 from strobe.analyses.model_results import ClassAp, ClassScore
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, Finding, Paint, names_on_y, per_cent, question
+from strobe.report.drawing import Answer, Finding, Paint, names_on_y, per_cent, question, whisker
 from strobe.report.style import GREY, RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
 
-__all__ = ["detection_class", "dumbbell", "per_class"]
+__all__ = ["class_accuracy", "detection_class", "dumbbell", "per_class"]
 
 Row = ClassScore | ClassAp
 
@@ -56,6 +56,54 @@ def detection_class(view: View) -> Answer:
     return found or Missing("no class has an AP on both anchors and worst frames")
 
 
+@question("class_accuracy", "Which classes does it get right?")
+def class_accuracy(view: View) -> Answer:
+    """One chart per model: the accuracy of every class, or its AP, with intervals; for pictures that stand alone."""
+    found = []
+    models: list[tuple[str, Sequence[Row], str]] = [
+        (name, one.per_class, "accuracy") for name, one in view.drawn(view.classifiers).items()
+    ]
+    models += [(name, one.per_class, "average precision") for name, one in view.drawn(view.detectors).items()]
+    for number, (model, every, what) in enumerate(models, start=1):
+        rows = [row for row in every if is_known(row.headline.orig)]
+        rows.sort(key=lambda row: (-value_of(row.headline.orig), row.name))
+        if rows:
+            how = (
+                "In brackets the number of pictures; * and paler: fewer than 10, too few to rank. A picture counts in "
+                "every class it has. Lines are 95 % intervals."
+            )
+            found.append(_finding(model, number, rows, _best_and_worst(model, rows), how, _dots(rows, what)))
+    return found or Missing("no class has a scored picture.")
+
+
+def _best_and_worst(model: str, rows: Sequence[Row]) -> str:
+    ranked = [row for row in rows if not row.small] or rows
+    best, worst = ranked[0], ranked[-1]
+    if len(ranked) == 1 or best.headline.orig.value == worst.headline.orig.value:
+        return f"{printable(model)} does equally well on every class: {percent(best.headline.orig)}."
+    among = ", among classes with ten pictures or more" if len(ranked) < len(rows) else ""
+    ends = [f"{printable(row.name or row.label)} ({percent(row.headline.orig)}" for row in (best, worst)]
+    return f"{printable(model)} does best on {ends[0]}) and worst on {ends[1]}, n = {worst.headline.orig.n}){among}."
+
+
+def _dots(rows: Sequence[Row], xlabel: str) -> Paint:
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, row in enumerate(rows):
+            whisker(axes, y, row.headline.orig, GREY if row.small else RIGHT)
+        _class_axis(axes, rows, xlabel, is_narrow=is_narrow)
+
+    return paint
+
+
+def _class_axis(axes: Any, rows: Sequence[Row], xlabel: str, *, is_narrow: bool) -> None:
+    labels = [f"{row.name or row.label} ({row.headline.orig.n}{'*' if row.small else ''})" for row in rows]
+    names_on_y(axes, labels, limit=20 if is_narrow else 30)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel(xlabel)
+    per_cent(axes, which="x")
+
+
 def _finding(model: str, number: int, rows: Sequence[Row], sentence: str, how: str, paint: Paint) -> Finding:
     height = 0.9 + 0.27 * len(rows)
     return Finding(sentence=sentence, how=how, paint=paint, inches=(height, height), choice=model, number=number)
@@ -81,11 +129,7 @@ def _chart(rows: Sequence[Row], names: tuple[str, str], xlabel: str, *, line: fl
         for y, row in enumerate(rows):
             pale = {"line": line, "ends_alpha": 0.55} if row.small else {"ends_alpha": 1.0}
             dumbbell(axes, y, row.headline[:2], names, **pale)
-        labels = [f"{row.name or row.label} ({row.headline.orig.n}{'*' if row.small else ''})" for row in rows]
-        names_on_y(axes, labels, limit=20 if is_narrow else 30)
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel(xlabel)
-        per_cent(axes, which="x")
+        _class_axis(axes, rows, xlabel, is_narrow=is_narrow)
         figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, borderaxespad=0.2)
 
     return paint

@@ -15,9 +15,10 @@ from strobe.analyses.gallery_detection import truth_boxes
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, Progress
+from strobe.report.story_variants import level_text
 from strobe.report.wording import cause_text
 
-__all__ = ["Gallery", "as_script", "build", "picture"]
+__all__ = ["Gallery", "as_script", "build", "level_words", "picture"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,11 @@ class Gallery:
     first_problem: str = ""
     left_out: int = 0
     pictures: Mapping[int, str] = field(default_factory=dict)
+    levels: Mapping[tuple[int, int], str] = field(default_factory=dict)
+
+    def level_of(self, frame: int, set_row: int) -> str:
+        """The level of a frame in a set in words, on data with variants; else nothing."""
+        return self.levels.get((frame, set_row), "")
 
 
 def picture(image: Image, *, longest: int, quality: int) -> str:
@@ -95,6 +101,7 @@ def build(
         "counts": list(choice.counts.values()),
         "n_sets": choice.n_sets,
         "axis": dataset.info.axis,
+        **({"still": True} if dataset.info.k == 0 else {}),
         "classes": list(dataset.info.label_space.names),
         "detectors": [view.boxes is not None for view in kept[0].models] if kept else [],
         # Overlapping sets share frames: every picture is stored once and named by its place.
@@ -107,7 +114,33 @@ def build(
         first_problem=first_problem,
         left_out=len(choice.sets) - len(kept),
         pictures=pictures,
+        levels={
+            (int(row), one.set_row): level_words(dataset, one.set_row, float(distance))
+            for one in kept
+            for row, distance in zip(one.rows, one.distance, strict=True)
+        },
     )
+
+
+def level_words(dataset: Dataset, set_row: int, distance: float) -> str:
+    """Where in its variant a member lies, in words; nothing for an anchor or on data without variants."""
+    if dataset.variants is None or distance == 0:
+        return ""
+    one = dataset.variants[int(dataset.sets.variant[set_row])]
+    return level_text(one, abs(distance))
+
+
+def _search_words(dataset: Dataset, set_row: int) -> str:
+    """What became of a search, in words; nothing where the set is none."""
+    sets = dataset.sets
+    status, reach = str(sets.status[set_row]), float(sets.reach[set_row])
+    where = level_words(dataset, set_row, reach) if math.isfinite(reach) else ""
+    return {
+        "found": f"found at {where}" if where else "found",
+        "censored": f"nothing found up to {where}" if where else "nothing found",
+        "anchor_wrong": "not searched: its target is wrong on the picture itself",
+        "failed": "the search broke down",
+    }.get(status, "")
 
 
 def _set(
@@ -127,6 +160,14 @@ def _set(
         }
         for row, distance, time in zip(one.rows, one.distance, times, strict=True)
     ]
+    more: dict[str, Any] = {}
+    if dataset.variants is not None:
+        more = {"k": str(dataset.variants.variant[dataset.sets.variant[one.set_row]])}
+        said = _search_words(dataset, one.set_row)
+        more |= {"n": said} if said else {}
+        for frame, distance in zip(frames, one.distance.tolist(), strict=True):
+            text = level_words(dataset, one.set_row, float(distance))
+            frame |= {"n": text} if text else {}
     if dataset.boxes is not None and any(view.boxes is not None for view in one.models):
         for frame, row in zip(frames, one.rows.tolist(), strict=True):
             width, height = int(dataset.frames.width[row]), int(dataset.frames.height[row])
@@ -139,6 +180,7 @@ def _set(
         "a": one.anchor,
         "fps": _number(fps, 3),
         "f": frames,
+        **more,
         "m": [_model(view, one.rows, raw_names.get(view.model)) for view in one.models],
     }
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
-import numpy as np
-
-from strobe.analyses.gallery import Choice, Classified, Judge, ModelView, SetView, choose
+from strobe.analyses.gallery import Choice, Classified, Judge, choose
 from strobe.analyses.gallery_detection import Detected
 from strobe.analyses.model_results import ClassificationResult, DetectionResult
 from strobe.analyses.results import Results
+from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
@@ -27,14 +26,18 @@ from strobe.report import (
     figures_review,
     figures_slices,
     figures_smoothing,
+    figures_variants,
     story,
+    story_variants,
 )
 from strobe.report.drawing import Figure, Question
+from strobe.report.explain import explained, glossary
 from strobe.report.gallery import Gallery, as_script, build
+from strobe.report.gallery_words import example, gallery_words
 from strobe.report.published import detection_rows
-from strobe.report.subject import n_photos
+from strobe.report.subject import count_sources
 from strobe.report.view import MOST_SHOWN, View
-from strobe.report.wording import cause_text, join, p_text, percent, plain_number
+from strobe.report.wording import p_text, plain_number
 
 __all__ = ["ReportOptions", "gallery_models", "write_report"]
 
@@ -81,7 +84,7 @@ def write_report(
     """
     options, progress = options or ReportOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
-    view = View(results=results, show=options.show, n_photos=n_photos(dataset))
+    view = View(results=results, show=options.show, by_kind=count_sources(dataset))
     with progress.task("figures", None) as advance:
         chapters = _chapters(view)
         drawn = set()
@@ -93,8 +96,8 @@ def write_report(
                 advance(1)
         _remove_stale(run / "figures", drawn)
     k = results.dataset.k
-    if k < dataset.info.k:  # scored with a smaller k than the data has: what lies beyond is not part of the sets
-        dataset = dataset.keep_rows(np.abs(dataset.sets.distance) <= k)
+    if k < overall(dataset).info.k:  # scored with a smaller k than the data has: what lies beyond is in no set
+        dataset = dataset.keep_rows(dataset.row_levels() <= k)
     choice = choose(dataset, _judges(view, dataset, answers), limit=options.gallery_sets)
     gallery = build(
         dataset,
@@ -140,12 +143,17 @@ def gallery_models(view: View, known: Collection[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPage:
-    """What the page holds of one task: its headline table, and its figures by chapter."""
+    """What the page holds of one task: its headline table, and its figures by chapter.
+
+    `still` stands for `main` where every picture stands alone, `varied` where they were changed on one scale.
+    """
 
     headline: Callable[[View], story.HeadlineTable[ClassificationResult] | story.HeadlineTable[DetectionResult]]
     main: tuple[Question, ...]
     compare: tuple[Question, ...] = ()
     slices: tuple[Question, ...] = ()
+    still: tuple[Question, ...] = ()
+    varied: tuple[Question, ...] = ()
 
 
 TASKS = {
@@ -160,6 +168,11 @@ TASKS = {
             figures_slices.frame_types, figures_slices.by_fps, figures_slices.by_hint, figures_review.review_impact,
             figures_review.review_offsets,
         ),
+        still=(figures_classes.class_accuracy,),
+        varied=(
+            replace(figures_accuracy.trend, title="Does a more accurate model hold up better?"),
+            replace(figures_classes.per_class, title="Which classes suffer?"),
+        ),
     ),
     Task.DETECTION: TaskPage(
         headline=story.detection,
@@ -167,16 +180,43 @@ TASKS = {
             figures_detection.overview, figures_detection.curve, figures_classes.detection_class,
             figures_detection.errors, figures_detection.temporal,
         ),
+        still=(figures_classes.class_accuracy,),
+        varied=(figures_detection.overview, figures_classes.detection_class),
     ),
 }  # fmt: skip
 """Every task's part of the page; a new figure is a function in a `figures_*` file and a line here."""
 
+VARIANTS = (
+    figures_variants.means, figures_variants.levels, figures_variants.rungs, figures_variants.survival,
+)  # fmt: skip
+CONTRASTS = {
+    "variants": figures_variants.contrasts_variants,
+    "models": figures_variants.contrasts_models,
+    "targets": figures_variants.contrasts_targets,
+}
+"""The figures of data with variants, whatever the task; those of contrasts by their kind."""
+
 QUESTIONS = [one for part in TASKS.values() for one in (*part.main, *part.compare, *part.slices)]
+QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values()]
+"""Every figure there is; what other pages ask of the same figure is the same question in other words."""
 
 
 def _chapters(view: View) -> dict[str, list[list[Figure]]]:
     """Figures by section; each entry is a list of alternatives (one per model) or of one."""
     parts = [TASKS[task] for task in Task if view.of(task)] or [TASKS[Task.CLASSIFICATION]]
+    if view.words.is_still or view.variants:
+        asked = [one for part in parts for one in (part.still if view.words.is_still else part.varied)]
+        compare = [one for part in parts for one in part.compare] if len(view.classifiers) > 1 else []
+        found = {
+            "main": list(dict.fromkeys(asked)),
+            "compare": compare,
+            "slices": [],
+            "variants": list(VARIANTS) if view.variants else [],
+            "contrasts": [CONTRASTS[one.kind] for one in story_variants.contrasts(view)],
+        }
+        drawn = {name: [one.figures(view) for one in questions] for name, questions in found.items()}
+        # What cannot be asked of such data is no want of it.
+        return {name: [one for one in groups if one[0].drawing is not None] for name, groups in drawn.items()}
     return {
         "main": [one.figures(view) for part in parts for one in part.main],
         "compare": [one.figures(view) for part in parts for one in part.compare],
@@ -210,9 +250,10 @@ def _context(
     about = about if isinstance(about, Mapping) else {}
     head, lede = story.lead(view)
     pairs, left_out = story.comparisons(view)
+    asked = "how often is it right?" if view.words.is_still or view.variants else "does it flicker?"
     info = replace(view.results.dataset, name=printable(view.results.dataset.name or dataset.name))
     return {
-        "title": f"{info.name}: does it flicker? · strobe",
+        "title": f"{info.name}: {asked} · strobe",
         "css": _asset("report.css"),
         "js": script,
         # The page may run this one script and nothing else, whatever a class or a video is called.
@@ -223,6 +264,10 @@ def _context(
         "lead": head,
         "lede": lede,
         "dataset": info,
+        "size": view.size,
+        "explained": explained(view),
+        "glossary": glossary(view),
+        "varied": _varied(view, chapters),
         "n_models": len(view.results.models),
         "headlines": [TASKS[task].headline(view) for task in Task if view.of(task)],
         "failed": story.failures(view, about),
@@ -230,8 +275,8 @@ def _context(
         "words": view.words,
         "published": list(detection_rows()) if view.detectors else [],
         "only_detectors": bool(view.detectors) and not view.classifiers,
-        "example": _example(choice, gallery),
-        "gallery": _gallery_words(choice, gallery, dataset, view, options),
+        "example": None if view.words.is_still else example(choice, gallery),
+        "gallery": gallery_words(choice, gallery, dataset, view, limit=options.gallery_sets),
         "gallery_json": as_script(gallery.data),
         "chapters": chapters,
         "comparison": pairs,
@@ -246,121 +291,19 @@ def _context(
     }
 
 
-def _gallery_words(
-    choice: Choice, gallery: Gallery, dataset: Dataset, view: View, options: ReportOptions
-) -> dict[str, object]:
-    shown = len(gallery.data["sets"])
-    intro = _flickers_text(choice, gallery, view)
-    has_pictures = any(gallery.pictures.values())
-    if not has_pictures:
-        intro += " There are no pictures: this data has none at hand."
-    if gallery.left_out:
-        intro += f" {gallery.left_out} more were left out to keep the file small."
-    if gallery.unreadable:
-        intro += f" {gallery.unreadable} frames could not be read; the first: {gallery.first_problem}."
-    names = dataset.info.label_space.names
-    present = {label for one in gallery.data["sets"] for label in one["y"]}
-    said = {model["s"] for one in gallery.data["sets"] for model in one["m"]}
-    if not choice.counts:
-        why = "No predictions are at hand, so no flicker can be shown."
-    elif options.gallery_sets == 0:
-        why = "The gallery was switched off."
-    else:
-        why = "No model has a prediction for every frame of any set, so no flicker can be shown."
+def _varied(view: View, chapters: Mapping[str, list[list[Figure]]]) -> dict[str, object] | None:
+    """What the chapter of variants holds, beside its figures; None where there are none."""
+    if not view.variants:
+        return None
+    models, rows = story_variants.fooled(view)
+    drawn = {groups[0].group: groups for groups in chapters["contrasts"]}
     return {
-        "n_shown": shown,
-        "intro": intro,
-        "pictures": has_pictures,
-        "why": why,
-        "models": list(choice.counts),
-        # Only what can be found in it is offered, and the first of these is what the page opens with.
-        "statuses": [status for status in ("breaks", "wrong", "holds") if status in said],
-        "classes": [(place, names[place]) for place in sorted(present, key=lambda place: names[place])],
-        "detection": any(gallery.data["detectors"]),
-        "only_detection": all(gallery.data["detectors"]),
+        "study": story_variants.study(view),
+        "heat": story_variants.heat(view),
+        "searches": view.results.searches or (),
+        "survives": story_variants.survives(view),
+        "fooled_models": models,
+        "fooled": rows,
+        "contrasts": [(one, drawn.get(f"contrasts_{one.kind}")) for one in story_variants.contrasts(view)],
+        "side": story_variants.side,
     }
-
-
-def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
-    """How many flickers there are, and what is shown of them."""
-    words, n_models = view.words, len(choice.counts)
-    detectors = bool(gallery.data["detectors"]) and all(gallery.data["detectors"])
-    alike = f"one of the {words.frames} around it" if words.is_video else f"one of its {words.frames}"
-    what = f"finds less on {alike} than on the anchor" if detectors else f"is right on the anchor and wrong on {alike}"
-    every = len(view.ranked)
-    # The count is of the models at hand here; with more in the run it must not be read as that of all.
-    who = f"one of the {n_models} models shown here" if n_models < every else "one model"
-    shown = len(gallery.data["sets"])
-    n_sets = plain_number(choice.n_sets)
-    if not choice.n_flickers:
-        whom = f"any of the {n_models} models shown here" if n_models < every else "any model"
-        if n_models == every == 1:
-            whom = printable(next(iter(choice.counts)))
-        kinds = {"wrong": "wrong on the anchor already", "holds": "right throughout"}
-        found = {model["s"] for one in gallery.data["sets"] for model in one["m"]}
-        seen = " or ".join(text for kind, text in kinds.items() if kind in found)
-        text = f"None of the {n_sets} sets breaks for {whom}. Here are {shown} of them, {seen or 'not scored'}."
-    else:
-        parts = [
-            f"{printable(model)} breaks in {plain_number(count['breaks'])}"
-            for model, count in list(choice.counts.items())[:6]
-        ]
-        text = (
-            f"In {plain_number(choice.n_flickers)} of {n_sets} sets at least {who} {what} ({join(parts)}). Here are "
-            f"{shown} sets, every model and class in turn, the most striking first. Pick a model to see what it said; "
-            "play the set to see how little changes."
-        )
-    if n_models < every:
-        robust = list(choice.counts) == view.ranked[:n_models]
-        how = "the most robust" if robust else "those asked for or your own, then the most robust"
-        text += f" The gallery shows {n_models} of {every} models: {how}."
-    return text
-
-
-def _example(choice: Choice, gallery: Gallery) -> dict[str, object] | None:
-    """A real set as the example of the explanation: the best flicker, the frames around what broke it."""
-    for one in choice.sets[: len(gallery.data["sets"])]:
-        for view in one.models:
-            if view.breaker is None:
-                continue
-            low = max(0, min(one.anchor, view.breaker, one.anchor - 2))
-            high = min(len(one.rows), max(one.anchor, view.breaker, one.anchor + 2) + 1)
-            places = set(range(low, high))
-            if len(places) > 9:
-                places = {i for i in places if abs(i - one.anchor) <= 3} | {view.breaker}
-            frames = [
-                {
-                    "right": bool(view.right[i]),
-                    "anchor": i == one.anchor,
-                    "offset": _signed(one.distance[i]),
-                    "image": gallery.pictures.get(int(one.rows[i]), ""),
-                }
-                for i in sorted(places)
-            ]
-            text = printable(_example_text(one, view, view.breaker, gallery.data["classes"]), limit=600)
-            return {"frames": frames, "text": text, "alt": text, "detection": view.boxes is not None}
-    return None
-
-
-def _example_text(one: SetView, view: ModelView, breaker: int, names: Sequence[str]) -> str:
-    where = _signed(one.distance[breaker])
-    if view.boxes is not None:
-        why = f", mainly because of: {cause_text(view.cause)}" if view.cause else ""
-        return (
-            f"From this data: {view.model} has an AP of {percent(_known(view.truth[one.anchor]))} on the anchor and of "
-            f"{percent(_known(view.truth[breaker]))} at {where}{why}. In pm-k mAP, that frame stands for the set."
-        )
-    said = names[view.label[breaker]] if view.label[breaker] >= 0 else "none of the classes"
-    answer = " / ".join(names[label] for label in one.labels) or "the anchor’s label"
-    return (
-        f"From this data: {view.model} says {answer} on the anchor and {said} at {where}. The set counts as right in "
-        "acc_orig and as wrong in acc_pm-k."
-    )
-
-
-def _signed(distance: float) -> str:
-    return f"{distance:+g}".replace("-", "−")
-
-
-def _known(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -1,22 +1,60 @@
 """What the data is called on the page: frames or variants, reviewed or not, from videos or photos."""
 
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from strobe.core.dataset import Dataset
-from strobe.report.wording import counted
+from strobe.report.wording import counted, join
 
-__all__ = ["Subject", "n_photos", "sources"]
+__all__ = ["Subject", "count_sources", "sources"]
+
+_NOUNS = {"video": "video", "photo": "photo", "image": "image", "generated": "generated picture"}
+"""What one source of each kind is called, in the order in which they are named."""
 
 _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The words for one dataset. `reviewed` is the dataset's own word: none, release or votes."""
+    """The words for one dataset. `reviewed` is the dataset's own word: none, release or votes.
+
+    `kinds` are those of its sources where not all are videos.
+    """
 
     axis: str = "frame-offset"
     reviewed: str = "none"
     k: object = "k"
+    kinds: tuple[str, ...] = ()
+
+    @property
+    def is_still(self) -> bool:
+        """Whether every picture stands alone, so that nothing can be said of what changes."""
+        return self.k == 0
+
+    @property
+    def source(self) -> str:
+        """What one source is called: video, photo, image, generated picture, or just source where they are mixed.
+
+        >>> Subject().source, Subject(kinds=("photo",)).source, Subject(kinds=("photo", "video")).source
+        ('video', 'photo', 'source')
+        """
+        return {0: "video", 1: _NOUNS[self.kinds[0]] if self.kinds else ""}.get(len(self.kinds), "source")
+
+    def say(self, text: str) -> str:
+        """A text of the results, which speak of videos and frames, in the words of this data.
+
+        >>> Subject(kinds=("photo",)).say("only 3 videos: the interval is too narrow")
+        'only 3 photos: the interval is too narrow'
+        >>> Subject().say("video-cluster bootstrap")
+        'video-cluster bootstrap'
+        """
+        if self.kinds:
+            text = re.sub(r"\bvideo(?=s?\b)", self.source, text)
+        if self.kinds and self.is_still:
+            text = text.replace("on the anchors", "on the pictures").replace("original accuracy", "accuracy")
+        return text.replace(" flickers more than ", " loses more than ") if self.kinds else text
 
     @property
     def is_video(self) -> bool:
@@ -89,20 +127,29 @@ class Subject:
         }.get(self.reviewed, f"{what} that people marked as looking the same.")
 
 
-def n_photos(dataset: Dataset) -> int:
-    """How many of the videos that have sets are photos under a simulated camera: those keep their file's name."""
-    used = set(dataset.video_of_set.tolist())
-    return sum(str(dataset.videos.name[video]).lower().endswith(_PHOTO_NAMES) for video in used)
+def count_sources(dataset: Dataset) -> dict[str, int]:
+    """The sources that have sets, counted by kind.
 
-
-def sources(n_videos: int, n_photos: int = 0) -> str:
-    """What the sets were made from, counted; `n_photos` of them are known where the page has the dataset at hand.
-
-    >>> sources(21, 20), sources(21)
-    ('1 video and 20 photos', '21 videos')
+    Where all are said to be videos, those with the name of a picture's file are photos under a simulated camera.
     """
-    if not n_photos:
-        return counted(n_videos, "video")
-    if n_photos == n_videos:
-        return counted(n_photos, "photo")
-    return f"{counted(n_videos - n_photos, 'video')} and {counted(n_photos, 'photo')}"
+    used = sorted(set(dataset.video_of_set.tolist()))
+    kinds = Counter(str(dataset.videos.kind[row]) for row in used)
+    if set(kinds) == {"video"}:
+        photos = sum(str(dataset.videos.name[row]).lower().endswith(_PHOTO_NAMES) for row in used)
+        kinds = Counter(video=len(used) - photos, photo=photos)
+    return {kind: kinds[kind] for kind in _NOUNS if kinds[kind]}
+
+
+def sources(n: int, by_kind: Mapping[str, int] | None = None, kinds: Sequence[str] = ()) -> str:
+    """What the sets were made from, counted: kind by kind where the page has the dataset at hand.
+
+    >>> sources(21, {"video": 1, "photo": 20}), sources(21), sources(21, kinds=("photo",))
+    ('1 video and 20 photos', '21 videos', '21 photos')
+    >>> sources(21, kinds=("photo", "video"))
+    '21 sources (photos and videos)'
+    """
+    if by_kind:
+        return join([counted(many, _NOUNS[kind]) for kind, many in by_kind.items()])
+    if len(kinds) > 1:
+        return f"{counted(n, 'source')} ({join([f'{_NOUNS[kind]}s' for kind in kinds])})"
+    return counted(n, _NOUNS[kinds[0]] if kinds else "video")

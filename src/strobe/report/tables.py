@@ -102,6 +102,23 @@ def _trend(view: View) -> Table:
     ]
 
 
+def _variants(model: ClassificationResult) -> Iterator[Row]:
+    for one in model.variants or ():
+        first = _row(one, "variant", "is_target")
+        yield from ({**first, **_row(level)} for level in one.levels)
+
+
+def _searches(view: View) -> Iterator[Row]:
+    for one in view.results.searches or ():
+        first = _row(one)
+        yield from ({**first, **{f"level_{key}": cell for key, cell in _row(level).items()}} for level in one.levels)
+
+
+def _contrasts(view: View) -> Iterator[Row]:
+    for one in view.results.contrasts or ():
+        yield _row(one)
+
+
 TABLES: dict[str, Callable[[View], Table]] = {
     "headline": lambda view: _each(view.classifiers, lambda model: [_headline(model)]),
     "curve": lambda view: _each(view.classifiers, lambda model: map(_row, model.curve)),
@@ -133,6 +150,11 @@ TABLES: dict[str, Callable[[View], Table]] = {
         view.classifiers,
         lambda model: ({"stage": name, **_row(one)} for name, stage in _stages(model) for one in stage.per_offset),
     ),
+    # A row for every level, what is said of the variant as a whole repeated in each.
+    "variants": lambda view: _each(view.classifiers, _variants),
+    "variant_means": lambda view: _each(view.classifiers, lambda model: map(_row, model.means or ())),
+    "searches": lambda view: list(_searches(view)),
+    "contrasts": lambda view: list(_contrasts(view)),
     "detection": lambda view: _each(view.detectors, lambda model: [_detection(model)]),
     "detection_curve": lambda view: _each(view.detectors, lambda model: map(_row, model.curve)),
     "detection_per_class": lambda view: _each(

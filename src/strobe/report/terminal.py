@@ -7,6 +7,7 @@ from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
+from strobe.report.story_variants import level_text, plain_scores, survives, top_mean
 from strobe.report.view import View
 from strobe.report.wording import counted, some, with_interval
 
@@ -49,7 +50,11 @@ _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pm"), Task.DETECTION: ("mAP_ori
 def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
     """Per task in the results: title, column names, rows of text, and notes below."""
     data, view = results.dataset, View(results=results)
-    about = f"{counted(data.n_sets, 'set')} of {counted(data.n_videos, 'video')}"
+    about = f"{counted(data.n_sets, 'set')} of {view.sources}"
+    if view.variants:
+        about = f"{view.sources} under {counted(len(view.variants), 'variant')}, each counted once"
+    elif view.words.is_still and data.kinds:
+        about = view.sources
     out = []
     for task, (orig, pmk) in _NAMES.items():
         models = view.of(task)
@@ -65,19 +70,81 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
             for name, model in models.items()
         ]
         columns = ["model", orig, f"{pmk}-{data.k}", "drop", "flip rate", "unscored sets"]
-        for place in (5, 4):  # a column nobody has anything to say in is left out
+        if view.variants or view.words.is_still:
+            last = level_words(view)
+            columns = ["model", _STILL[task], f"worst, to {last}", f"drop, to {last}", f"mean, at {last}", "unscored"]
+            means = [_mean(model) for model in models.values()]
+            rows = [[*row[:4], mean, row[5]] for row, mean in zip(rows, means, strict=True)]
+        if view.words.is_still:  # nothing can change, so nothing is said of it
+            columns = [columns[0], columns[1], columns[5]]
+            rows = [[row[0], row[1], row[5]] for row in rows]
+        for place in range(len(columns) - 1, 1 if view.words.is_still else 3, -1):
+            # a column nobody has anything to say in is left out
             if all(row[place] in ("—", "0") for row in rows):
                 columns = [cell for i, cell in enumerate(columns) if i != place]
                 rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
         notes = [f"% [95 % interval], {about}"]
         if data.n_videos < FEW_VIDEOS:
-            notes.append(f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow")
+            few = f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow"
+            notes.append(view.words.say(few))
         known = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
         notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]
         notes += list(dict.fromkeys(_ceiling(model.ceiling, data.k) for model in known.values() if model.ceiling))
+        notes += [note for note in survives(view) if task is Task.CLASSIFICATION]
         notes += [_review(name, model.review_impact) for name, model in known.items() if model.review_impact]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
-    return out
+    return [*out, *_variant_lines(view), *_search_lines(view)]
+
+
+_STILL = {Task.CLASSIFICATION: "accuracy", Task.DETECTION: "mAP"}
+
+
+def level_words(view: View) -> str:
+    """The level scored up to, in words; nothing where no worst is taken."""
+    one = next((one for one in view.variants.values() if one.role == "same" and one.levels), None)
+    k = view.results.dataset.k
+    return "" if one is None or not k else level_text(one, one.levels[min(k, len(one.levels)) - 1])
+
+
+def _mean(model: ModelResult) -> str:
+    found = top_mean(model) if isinstance(model, ClassificationResult) else None
+    return "—" if found is None else with_interval(found.at)
+
+
+def _variant_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
+    """Accuracy by variant, a column for every model that is drawn; searches have lines of their own."""
+    models = view.drawn(view.classifiers)
+    scores = {name: plain_scores(view, model) for name, model in models.items()}
+    rows = []
+    for variant, facts in view.variants.items():
+        mine = [one.get(variant) for one in scores.values()]
+        if facts.levels and any(one is not None for one in mine):
+            mark = " (control)" if facts.role == "control" else ""
+            cells = [with_interval(one.levels[-1].at) if one is not None else "—" for one in mine]
+            where = level_text(facts, facts.levels[-1]) if facts.ordered or len(facts.levels) > 1 else "—"
+            rows.append([f"{printable(variant)}{mark}", where, *cells])
+    if not rows:
+        return []
+    columns = ["variant", "at", *(printable(name, limit=60) for name in models)]
+    return [(f"{printable(view.results.dataset.name)}: accuracy by variant", columns, rows, [])]
+
+
+def _search_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
+    """What the searches found."""
+    rows = [
+        [
+            printable(one.variant),
+            printable(one.target or "—"),
+            f"{one.found} of {one.found + one.censored}",
+            str(one.censored),
+            str(one.anchor_wrong),
+            str(one.failed),
+            one.median.text(scale=1.0, digits=4),
+        ]
+        for one in view.results.searches or ()
+    ]
+    columns = ["search", "against", "found", "nothing found", "wrong from the start", "failed", "half by"]
+    return [(f"{printable(view.results.dataset.name)}: searches", columns, rows, [])] if rows else []
 
 
 def _flips(model: ModelResult) -> str:
@@ -88,6 +155,12 @@ def _flips(model: ModelResult) -> str:
 
 def _ceiling(top: Ceiling, k: int) -> str:
     """What classes the model's own space lacks cost at least."""
+    if k == 0:
+        return (
+            f"{printable(top.source)} has no {printable(some(top.childless), limit=600)}: "
+            f"{counted(top.anchors_out_of_reach, 'picture')} out of reach, so accuracy is at most "
+            f"{100 * top.acc_orig:.1f}"
+        )
     return (
         f"{printable(top.source)} has no {printable(some(top.childless), limit=600)}: "
         f"{counted(top.anchors_out_of_reach, 'anchor')} out of reach, so acc_orig is at most "
@@ -105,6 +178,11 @@ def _review(name: str, impact: Impact) -> str:
 
 def _bounds(name: str, model: ClassificationResult, bounds: Bounds, k: int) -> str:
     low, high = bounds.acc_pmk
+    if k == 0:
+        return (
+            f"{printable(name)}: {counted(model.unscored.sets, 'picture')} without a prediction; accuracy between "
+            f"{100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
+        )
     return (
         f"{printable(name)}: {model.unscored.sets} sets unscored ({counted(model.unscored.frames, 'frame')} without a "
         f"prediction); acc_pm-{k} between {100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"

@@ -1,14 +1,16 @@
 """What is reported: the results, and what the page knows beside them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
 from strobe.analyses.results import Results
+from strobe.analyses.variants_records import VariantFacts
 from strobe.core.tasks import Task
-from strobe.report.subject import Subject
+from strobe.report.subject import Subject, sources
+from strobe.report.wording import counted, plain_number
 
 __all__ = ["MOST_SHOWN", "View"]
 
@@ -20,11 +22,11 @@ MOST_SHOWN = 8
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Results as a reader asked for them: `show` names models that come first; `n_photos` of the sources are photos."""
+    """Results as a reader asked for them: `show` names models that come first; `by_kind` counts the sources."""
 
     results: Results
     show: Sequence[str] = ()
-    n_photos: int = 0
+    by_kind: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def classifiers(self) -> dict[str, ClassificationResult]:
@@ -73,12 +75,37 @@ class View:
     def words(self) -> Subject:
         """The words for the dataset of these results."""
         data = self.results.dataset
-        return Subject(axis=data.axis, reviewed=data.reviewed, k=data.k)
+        return Subject(axis=data.axis, reviewed=data.reviewed, k=data.k, kinds=data.kinds or ())
+
+    @property
+    def variants(self) -> Mapping[str, VariantFacts]:
+        """What was done to the pictures, by name; nothing on data without variants."""
+        return {one.variant: one for one in self.results.variants or ()}
+
+    @property
+    def sources(self) -> str:
+        """What the sets were made from, counted."""
+        data = self.results.dataset
+        return sources(data.n_videos, self.by_kind, data.kinds or ())
+
+    @property
+    def size(self) -> str:
+        """How much data there is, in one short line.
+
+        Where pictures stand alone or under variants, n counts pictures, not sets: that is what is said first.
+        """
+        data = self.results.dataset
+        if self.variants:
+            return f"{self.sources} · {counted(len(self.variants), 'variant')}"
+        return self.sources if self.words.is_still and data.kinds else f"{plain_number(data.n_sets)} sets"
 
 
 def _ranked(models: Mapping[str, M]) -> dict[str, M]:
-    def rank(name: str) -> tuple[bool, float, str]:
-        value = models[name].headline.pmk.value
-        return (value is None, -(value or 0.0), name)
+    def rank(name: str) -> tuple[bool, float, float, str]:
+        model = models[name]
+        value = model.headline.pmk.value
+        # Under many corruptions the worst is soon nought for all: their mean then says who is ahead.
+        means = model.means if isinstance(model, ClassificationResult) else None
+        return (value is None, -(value or 0.0), -(means[-1].at.value or 0.0) if means else 0.0, name)
 
     return {name: models[name] for name in sorted(models, key=rank)}

@@ -1,14 +1,19 @@
 """`strobe inspect`: what a dataset holds, in figures and as a contact sheet."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from strobe.analyses.overview import overview
+from strobe.core.errors import printable
 from strobe.core.ports import Progress, Silent
 from strobe.core.protocol import derive
 from strobe.datasets import folder
-from strobe.report.wording import counted
+from strobe.report.subject import sources
+from strobe.report.wording import counted, join
 
 __all__ = ["inspect", "lines", "sheet"]
 
@@ -16,8 +21,30 @@ _BAR = 24
 
 
 def inspect(path: Path) -> dict[str, Any]:
-    """The figures of a dataset folder, all candidates counted."""
-    return overview(folder.read(path))
+    """The figures of a dataset folder, all candidates counted.
+
+    What sources are, where not all are videos, and what was done to them are said only where there is something to say.
+    """
+    dataset = folder.read(path)
+    facts, kinds = overview(dataset), dict(Counter(dataset.videos.kind[np.unique(dataset.video_of_set)].tolist()))
+    if set(kinds) != {"video"}:
+        facts["kinds"] = kinds
+    if dataset.variants is not None:
+        status = dataset.sets.status
+        facts["variants"] = [
+            {
+                "variant": one.variant,
+                "axis": one.axis,
+                "unit": one.unit,
+                "levels": list(one.levels),
+                "role": one.role,
+                "estimated": one.estimated,
+                "target": one.target.name if one.target else None,
+                "sets": dict(Counter(status[dataset.sets.variant == row].tolist())),
+            }
+            for row, one in enumerate(dataset.variants)
+        ]
+    return facts
 
 
 def sheet(
@@ -43,15 +70,24 @@ def sheet(
 
 def lines(facts: dict[str, Any]) -> Iterator[str]:
     """The figures for people."""
-    counts, sets, labels = facts["counts"], facts["sets"], facts["labels"]
+    counts, labels = facts["counts"], facts["labels"]
     yield f"{facts['name']} (version {facts['version']}, digest {facts['digest'][:16]})"
     boxes = f", {counts['boxes']:,} boxes in {counts['tracks']:,} tracks" if counts["boxes"] else ""
-    told = ", ".join(counted(counts[f"{noun}s"], noun) for noun in ("video", "set", "member", "frame"))
+    kinds, variants = facts.get("kinds", {}), facts.get("variants", ())
+    noun = "picture" if kinds else "frame"
+    if kinds:
+        told = sources(counts["videos"], kinds)
+        told += f", {counted(counts['sets'], 'set')}" if variants else ""
+        told += f", {counted(counts['frames'], 'picture')}" if counts["members"] else ""
+    else:
+        told = ", ".join(counted(counts[f"{noun}s"], noun) for noun in ("video", "set", "member", "frame"))
     yield f"  {told}{boxes}"
-    full = f", {sets['full']:,} full" if sets["full"] is not None else ""
-    yield f"  members per set {sets['members_min']}–{sets['members_max']} (median {sets['members_median']:g}){full}, " \
-          f"{sets['anchor_alone']:,} with the anchor alone"  # fmt: skip
-    yield f"  k = {facts['k']} ({facts['axis']}), labels by {facts['label_source']}, classes of {facts['label_space']}"
+    if kinds and not counts["members"]:
+        yield f"  every picture stands alone, classes of {facts['label_space']}"
+    else:
+        yield from _set_lines(facts)
+    for one in variants:
+        yield _variant_line(one)
     media = facts["media"]
     parts = [
         f"{media[key]:,} {text}"
@@ -59,24 +95,45 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
         if media[key]
     ]
     yield f"  images: {', '.join(parts)}" + (f"; licence: {facts['licence']}" if facts["licence"] else "")
-    yield f"  several labels: {labels['frames_with_several']:,} frames, {labels['anchors_with_several']:,} anchors; " \
-          f"no label: {labels['frames_without']:,} frames, {labels['anchors_without']:,} anchors"  # fmt: skip
+    yield f"  several labels: {labels['frames_with_several']:,} {noun}s, {labels['anchors_with_several']:,} anchors; " \
+          f"no label: {labels['frames_without']:,} {noun}s, {labels['anchors_without']:,} anchors"  # fmt: skip
     yield from _video_lines(facts)
     yield from _review_lines(facts)
     yield from _ceiling_lines(facts)
     yield ""
-    yield f"classes ({len(facts['classes'])} occur; a frame with several counts in each)"
+    yield f"classes ({len(facts['classes'])} occur; a {noun} with several counts in each)"
     top = max((row["anchors"] for row in facts["classes"]), default=0)
     wide = max((len(row["name"]) for row in facts["classes"]), default=0)
     for row in facts["classes"]:
         extra = f", {row['boxes']:,} boxes" if row["boxes"] else ""
         yield f"  {row['name']:<{wide}} {_bar(row['anchors'], top)} {row['anchors']:>6,} anchors, " \
-              f"{row['frames']:,} frames{extra}"  # fmt: skip
+              f"{row['frames']:,} {noun}s{extra}"  # fmt: skip
+    if variants or (kinds and not counts["members"]):
+        return
     yield ""
     yield "offsets (frames at each distance, the anchor at 0)"
     top = max(row["frames"] for row in facts["offsets"])
     for row in facts["offsets"]:
         yield f"  {row['offset']:>+6g} {_bar(row['frames'], top)} {row['frames']:>6,}"
+
+
+def _set_lines(facts: dict[str, Any]) -> Iterator[str]:
+    sets = facts["sets"]
+    full = f", {sets['full']:,} full" if sets["full"] is not None else ""
+    yield f"  members per set {sets['members_min']}–{sets['members_max']} (median {sets['members_median']:g}){full}, " \
+          f"{sets['anchor_alone']:,} with the anchor alone"  # fmt: skip
+    yield f"  k = {facts['k']} ({facts['axis']}), labels by {facts['label_source']}, classes of {facts['label_space']}"
+
+
+def _variant_line(one: dict[str, Any]) -> str:
+    """One variant: its scale, whom it is aimed at, and what became of its sets."""
+    marks = [mark for mark, on in (("control", one["role"] == "control"), ("estimated", one["estimated"])) if on]
+    levels = ", ".join(f"{level:.3g}" for level in one["levels"])
+    unit = f" {one['unit']}" if one["unit"] else ""
+    told = f"  {printable(one['variant'])}{f' ({join(marks)})' if marks else ''}: {one['axis']} {levels}{unit}"
+    told += f", against {printable(one['target'])}" if one["target"] else ""
+    done = [f"{n:,} {status.replace('_', ' ')}" for status, n in one["sets"].items()]
+    return f"{told}; {', '.join(done)}"
 
 
 def _bar(value: int, top: int) -> str:

@@ -56,20 +56,26 @@
   // -- the gallery ------------------------------------------------------------------------------------------------
   const data = JSON.parse($("gallery-data").textContent);
   if (!data.sets.length) return;
-  const WORDS = { holds: "holds", breaks: "breaks", wrong: "wrong on the anchor", unscored: "not scored everywhere" };
+  const WORDS = data.still ? { holds: "right", breaks: "breaks", wrong: "wrong", unscored: "not scored" } : { holds: "holds", breaks: "breaks", wrong: "wrong on the anchor", unscored: "not scored everywhere" };
   const detects = (model) => data.detectors[model];
   const words = (view) => (view.x && view.s === "wrong" ? "finds nothing right on the anchor" : WORDS[view.s]);
+  // Where pictures were changed, the anchor is the picture as it is.
+  const varied = data.sets.some((set) => set.k !== undefined);
+  const ANCHOR = varied ? "as it is" : "anchor";
+  if (varied) WORDS.wrong = "wrong as it is";
   const SIGNS = { holds: "✓", breaks: "✕", wrong: "✕", unscored: "?" };
   const shown = { list: [], place: 0, model: 0, frame: 0, timer: 0 };
-  const filters = { model: $("f-model"), status: $("f-status"), while: $("f-while"), class: $("f-class") };
+  const filters = { model: $("f-model"), status: $("f-status"), while: $("f-while"), class: $("f-class"), ...($("f-variant") ? { variant: $("f-variant") } : {}) };
 
   const setPicture = (image, frame) => {
     if (frame.i >= 0) image.src = data.pictures[frame.i];
     else image.removeAttribute("src");
   };
   const percent = (value) => (value === null ? "" : `${Math.round(100 * value)} %`);
-  const offset = (frame) => (frame.d === 0 ? "anchor" : (frame.d > 0 ? "+" : "−") + Math.abs(frame.d));
-  const far = (frame) => (data.axis === "frame-offset" ? `${offset(frame)} frame${Math.abs(frame.d) === 1 ? "" : "s"}` : `${data.axis.replace("-", " ")} ${frame.d}`);
+  // Pictures that stand alone, and sets that are a picture and nothing else, have no filmstrip.
+  const lone = (set) => set.f.length === 1 && (data.still || set.k !== undefined);
+  const offset = (frame) => (frame.n ? frame.n : frame.d === 0 ? ANCHOR : (frame.d > 0 ? "+" : "−") + Math.abs(frame.d));
+  const far = (frame) => (frame.n ? frame.n : data.axis === "frame-offset" ? `${offset(frame)} frame${Math.abs(frame.d) === 1 ? "" : "s"}` : `${data.axis.replace("-", " ")} ${frame.d}`);
   const className = (index) => (index < 0 ? "none of the classes" : data.classes[index]);
   const state = (view, place) => (view.r[place] === null ? "unknown" : view.r[place] ? "ok" : "bad");
   const sign = { ok: "✓", bad: "✕", unknown: "?" };
@@ -89,16 +95,18 @@
   const filter = () => {
     stop();
     const label = filters.class.value;
+    const variant = filters.variant ? filters.variant.value : "";
+    const [one, many] = data.still ? ["picture", "pictures"] : ["set", "sets"];
     shown.list = data.sets
-      .filter((set) => label === "" || set.y.includes(Number(label)))
+      .filter((set) => (label === "" || set.y.includes(Number(label))) && (variant === "" || set.k === variant))
       .map((set) => ({ set, model: modelFor(set) }))
       .filter((entry) => entry.model >= 0);
     const n = shown.list.length;
-    let text = n ? `${n} of the ${data.sets.length} sets in this gallery` : "No set in this gallery is like that.";
+    let text = n ? `${n} of the ${data.sets.length} ${many} in this gallery` : `No ${one} in this gallery is like that.`;
     if (filters.model.value !== "" && filters.status.value) {
       const model = Number(filters.model.value);
       const all = data.counts[model][filters.status.value];
-      text += `${n ? ". " : " "}In the whole data ${data.models[model]} ${WORDS[filters.status.value].replace("wrong", "is wrong")} in ${all} of ${data.n_sets} sets.`;
+      text += `${n ? ". " : " "}In the whole data ${data.models[model]} ${WORDS[filters.status.value].replace(/^(wrong|right)/, "is $1")} ${data.still ? "on" : "in"} ${all} of ${data.n_sets} ${many}.`;
     }
     $("count").textContent = text;
     fillCards();
@@ -127,18 +135,23 @@
       const card = make("button", "card");
       card.type = "button";
       const two = make("span", "two");
-      for (const index of [set.a, at]) {
+      if (lone(set)) two.classList.add("alone");
+      for (const index of lone(set) ? [set.a] : [set.a, at]) {
         two.append(thumb(set, model, index, state(view, index)));
       }
       const line1 = make("span", "line1");
-      if (view.b === null) {
+      if (data.still && view.s === "wrong" && !view.x) {
+        line1.append(`${truth(set)} `, make("span", "x", `✕ ${said(view, set.a)}`));
+      } else if (view.b === null) {
         line1.append(`${truth(set)} `, make("span", view.s === "holds" ? "v" : "x", `${SIGNS[view.s]} ${words(view)}`));
       } else {
         line1.append(`${truth(set)} `, make("span", "x", `✕ ${said(view, at)} at ${offset(set.f[at])}`));
       }
       const marks = make("span", "line2 marks");
       set.f.forEach((_, index) => marks.append(make("i", state(view, index) === "bad" ? "x" : "", sign[state(view, index)])));
-      card.append(two, line1, make("span", "line2", data.models[model]), marks);
+      card.append(two, line1, make("span", "line2", set.k === undefined ? data.models[model] : `${data.models[model]} · ${set.k}`));
+      if (!lone(set)) card.append(marks);
+      else if (set.n) card.append(make("span", "line2", set.n));
       card.addEventListener("click", () => { open(place); $("viewer").scrollIntoView({ block: "nearest" }); $("viewer").focus({ preventScroll: true }); });
       return card;
     }));
@@ -156,7 +169,10 @@
     const { set, model: first } = shown.list[place];
     shown.model = model === undefined ? first : model;
     const view = set.m[shown.model];
-    $("v-where").textContent = set.v === set.id ? set.id : `${set.v} · ${set.id}`;
+    $("v-where").textContent = set.k !== undefined ? [set.v, set.k, set.n].filter(Boolean).join(" · ") : set.v === set.id ? set.id : data.still ? set.v : `${set.v} · ${set.id}`;
+    $("viewer").classList.toggle("lone", lone(set));
+    $("viewer").classList.toggle("twain", varied && set.f.length === 2);
+    $("viewer").classList.toggle("few", varied);
     $("v-title").textContent = truth(set);
     $("v-place").textContent = `${place + 1} of ${shown.list.length}`;
     [...$("cards").children].forEach((card, index) => card.setAttribute("aria-current", String(index === place)));
@@ -174,12 +190,12 @@
       const cell = make("button", kind + (index === set.a ? " is-anchor" : ""));
       cell.type = "button";
       cell.setAttribute("aria-label", `${data.axis === "frame-offset" ? "Frame" : "Variant"} ${offset(frame)}: ${said(view, index)}, ${kind === "ok" ? "right" : kind === "bad" ? "wrong" : "not scored"}`);
-      cell.append(thumb(set, shown.model, index, ""), make("b", "", sign[kind]), make("span", "", index === set.a ? "anchor" : offset(frame)));
+      cell.append(thumb(set, shown.model, index, ""), make("b", "", sign[kind]), make("span", "", index === set.a ? ANCHOR : offset(frame)));
       cell.addEventListener("click", () => { stop(); show(index); });
       return cell;
     }));
     $("v-seek").max = String(set.f.length - 1);
-    fillShot($("shot-anchor"), set, view, set.a, "anchor");
+    fillShot($("shot-anchor"), set, view, set.a, lone(set) ? "" : ANCHOR);
     show(view.b ?? set.a);
     // What had the focus may just have been replaced; keys must go on working.
     if (inside && !$("viewer").contains(document.activeElement)) $("viewer").focus({ preventScroll: true });
@@ -190,7 +206,7 @@
     const kind = state(view, index);
     shot.className = `shot ${kind}`;
     const image = shot.querySelector("img");
-    image.alt = `${name}, ${truth(set)}`;
+    image.alt = name ? `${name}, ${truth(set)}` : truth(set);
     setPicture(image, frame);
     shot.querySelector(".badge").textContent = frame.t === null || index === set.a ? name : `${name} · ${frame.t > 0 ? "+" : "−"}${Math.abs(Math.round(frame.t))} ms`;
     const caption = shot.querySelector("figcaption");
@@ -240,7 +256,7 @@
     shown.frame = index;
     $("v-seek").value = String(index);
     $("v-seek").setAttribute("aria-valuetext", offset(set.f[index]));
-    fillShot($("shot-now"), set, view, index, index === set.a ? "anchor" : far(set.f[index]));
+    fillShot($("shot-now"), set, view, index, index === set.a ? ANCHOR : far(set.f[index]));
     [...$("v-strip").children].forEach((cell, place) => cell.setAttribute("aria-current", String(place === index)));
     const cell = $("v-strip").children[index];
     const reel = cell.closest(".reel");

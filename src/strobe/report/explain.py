@@ -1,0 +1,107 @@
+"""What is measured, in a few sentences, and the words for it: of pictures alone and of what was done to them."""
+
+from strobe.report.story_variants import level_text, scale, searched_names
+from strobe.report.view import View
+from strobe.report.wording import counted, join
+
+__all__ = ["explained", "glossary"]
+
+
+def explained(view: View) -> tuple[str, list[str]] | None:
+    """A title and paragraphs for data that is no video; None where the page explains pm-k."""
+    if view.variants:
+        return "What is measured", _variants(view)
+    if view.words.is_still:
+        noun = view.words.source if view.results.dataset.kinds else view.words.picture
+        right = "the average precision over all of them" if not view.classifiers else "the share a model gets right"
+        what = "mAP" if not view.classifiers else "Accuracy"
+        return "What is measured", [
+            f"Every {noun} is asked about once and stands alone. {what} is {right}; its interval says how far that may "
+            "be off by the luck of which pictures were picked."
+        ]
+    return None
+
+
+def _variants(view: View) -> list[str]:
+    facts = list(view.variants.values())
+    searched = searched_names(view)
+    out = []
+    plain = [one for one in facts if one.variant not in searched]
+    if plain:
+        out.append(
+            f"Every picture was changed in {counted(len(plain), 'way')}, its variants, each at levels of its own. "
+            "Accuracy at a level counts the changed pictures there that are right. Accuracy up to a level counts the "
+            "pictures that are right as they are and at every level so far: one wrong answer, and the picture is lost."
+        )
+    if view.results.dataset.combine == "worst":
+        same = [one for one in facts if one.role == "same"]
+        last = level_text(same[0], same[0].levels[-1])
+        out.append(
+            f"All {len(same)} share one scale ({scale(same[0])}), so a mean and a worst over them mean something: the "
+            f"worst up to {last} counts the pictures that no variant breaks."
+        )
+    elif len(facts) > 1:
+        out.append(
+            "What was done cannot be put on one scale, so there is no worst over all of it: the table counts the "
+            "pictures as they are, and each variant is told by itself."
+        )
+    if searched:
+        targets = list(dict.fromkeys(one.target for one in facts if one.target))
+        whom = f" against {join([str(name) for name in targets[:4]])}" if targets else ""
+        out.append(
+            f"A search{whom} looks for the smallest change that is answered wrongly. Where it finds one, the set holds "
+            "it; where it finds none, that is known only as far as it went. What was found for one model tells of "
+            "another only by the share that fools it too."
+        )
+    if any(one.role == "control" for one in facts):
+        out.append("Controls are there to compare with. They count in no mean and no worst.")
+    return out
+
+
+_INTERVAL = (
+    "95 %: were the study repeated on other {source}s, about 95 of 100 such intervals would hold the true value. "
+    "Clopper–Pearson where every {source} has one picture, Korn–Graubard where {source}s have several, bootstrap over "
+    "{source}s for means and differences."
+)
+
+
+def glossary(view: View) -> list[tuple[str, str]]:
+    """The words of the page with what they mean, where the data is no video; none where the page tells of pm-k."""
+    if not view.variants and not view.words.is_still:
+        return []
+    interval = ("interval", _INTERVAL.format(source=view.words.source))
+    if view.words.is_still and not view.variants:
+        what = "Share of pictures the model gets right." if view.classifiers else "Mean average precision."
+        return [("accuracy" if view.classifiers else "mAP", what), interval]
+    out = [
+        ("accuracy", "Share of pictures, as they are, that the model gets right."),
+        ("variant", "One thing done to the pictures, with levels of its own."),
+        ("set", "One picture under one variant: the picture itself and what was made of it."),
+    ]
+    searched = searched_names(view)
+    if len(searched) < len(view.variants):
+        out += [
+            (
+                "at a level",
+                "Share of what was made at that level that is right, whatever the answer to the picture itself.",
+            ),
+            ("up to a level", "Share of pictures right as they are and at every level so far."),
+        ]
+    if view.results.dataset.combine == "worst":
+        out += [
+            ("worst", "The same over all variants but controls: one wrong answer anywhere, and the picture is lost.")
+        ]
+    if searched:
+        out += [
+            ("found", "The search ended with something its target gets wrong."),
+            (
+                "nothing found",
+                "The search ended without (it is censored): counted as holding out as far as it went, never dropped.",
+            ),
+            ("wrong from the start", "The target was wrong on the picture itself, so nothing was searched."),
+            ("reproduced", "Of what was found: still wrong for its target when read back from the disk."),
+            ("fooled", "For another model: wrong on what was found, among pictures it gets right as they are."),
+        ]
+    if any(one.estimated for one in view.variants.values()):
+        out += [("estimated", "It rests on boxes or masks that nobody drew.")]
+    return [*out, interval]

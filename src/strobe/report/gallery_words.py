@@ -1,0 +1,192 @@
+"""The words around the gallery: what it shows and out of how much, its filters, and the example on top of the page."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from strobe.analyses.gallery import Choice, ModelView, SetView
+from strobe.core.dataset import Dataset
+from strobe.core.errors import printable
+from strobe.report.gallery import Gallery
+from strobe.report.view import View
+from strobe.report.wording import cause_text, counted, join, percent, plain_number
+
+__all__ = ["example", "gallery_words"]
+
+
+def gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset, view: View, *, limit: int) -> dict[str, object]:
+    """What the template says of the gallery; `limit` is the most sets it may hold."""
+    shown = len(gallery.data["sets"])
+    still = view.words.is_still and not view.variants
+    intro = _stills_text(choice, gallery, view) if still else _flickers_text(choice, gallery, view)
+    has_pictures = any(gallery.pictures.values())
+    if not has_pictures:
+        intro += " There are no pictures: this data has none at hand."
+    if gallery.left_out:
+        intro += f" {gallery.left_out} more were left out to keep the file small."
+    if gallery.unreadable:
+        intro += f" {gallery.unreadable} frames could not be read; the first: {gallery.first_problem}."
+    names = dataset.info.label_space.names
+    present = {label for one in gallery.data["sets"] for label in one["y"]}
+    said = {model["s"] for one in gallery.data["sets"] for model in one["m"]}
+    thing = "nothing" if still or view.variants else "no flicker"
+    if not choice.counts:
+        why = f"No predictions are at hand, so {thing} can be shown."
+    elif limit == 0:
+        why = "The gallery was switched off."
+    else:
+        why = f"No model has a prediction for every frame of any set, so {thing} can be shown."
+    title = "Right and wrong" if still else "Where it breaks" if view.variants else "Flickers"
+    return {
+        "title": title,
+        "still": still,
+        "labels": _STATUS_WORDS[
+            "still"
+            if still
+            else "detection"
+            if all(gallery.data["detectors"])
+            else "varied"
+            if view.variants
+            else "plain"
+        ],
+        "variants": sorted({one["k"] for one in gallery.data["sets"] if "k" in one}),
+        "n_shown": shown,
+        "intro": intro,
+        "pictures": has_pictures,
+        "why": why,
+        "models": list(choice.counts),
+        # Only what can be found in it is offered, and the first of these is what the page opens with.
+        "statuses": [status for status in ("breaks", "wrong", "holds") if status in said],
+        "classes": [(place, names[place]) for place in sorted(present, key=lambda place: names[place])],
+        "detection": any(gallery.data["detectors"]),
+        "only_detection": all(gallery.data["detectors"]),
+    }
+
+
+_STATUS_WORDS = {
+    "plain": {"breaks": "breaks: right, then wrong", "wrong": "is wrong on the anchor", "holds": "holds throughout"},
+    "detection": {
+        "breaks": "breaks: worse than on the anchor",
+        "wrong": "finds nothing on the anchor",
+        "holds": "never gets worse",
+    },
+    "varied": {
+        "breaks": "breaks: right, then wrong",
+        "wrong": "is wrong on the picture itself",
+        "holds": "holds throughout",
+    },
+    "still": {"wrong": "is wrong", "holds": "is right"},
+}
+"""What a model does on a set, as the filter offers it."""
+
+
+def _stills_text(choice: Choice, gallery: Gallery, view: View) -> str:
+    """How many pictures are answered wrongly, and what is shown of them."""
+    parts = [
+        f"{printable(model)} is wrong on {plain_number(count['wrong'])}"
+        for model, count in list(choice.counts.items())[:6]
+    ]
+    shown = len(gallery.data["sets"])
+    text = f"Of {counted(choice.n_sets, 'picture')}, {join(parts)}. Here are {shown}"
+    text += ": wrong answers first, every model and class in turn, the surest before the rest; then right ones."
+    if len(choice.counts) < len(view.ranked):
+        text += f" The gallery shows {len(choice.counts)} of {len(view.ranked)} models."
+    return text
+
+
+def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
+    """How many flickers there are, and what is shown of them."""
+    words, n_models = view.words, len(choice.counts)
+    detectors = bool(gallery.data["detectors"]) and all(gallery.data["detectors"])
+    alike = f"one of the {words.frames} around it" if words.is_video else f"one of its {words.frames}"
+    alike = "something made of it" if view.variants else alike
+    what = f"finds less on {alike} than on the anchor" if detectors else f"is right on the anchor and wrong on {alike}"
+    every = len(view.ranked)
+    # The count is of the models at hand here; with more in the run it must not be read as that of all.
+    who = f"one of the {n_models} models shown here" if n_models < every else "one model"
+    shown = len(gallery.data["sets"])
+    n_sets = plain_number(choice.n_sets)
+    if not choice.n_flickers:
+        whom = f"any of the {n_models} models shown here" if n_models < every else "any model"
+        if n_models == every == 1:
+            whom = printable(next(iter(choice.counts)))
+        kinds = {"wrong": "wrong on the anchor already", "holds": "right throughout"}
+        found = {model["s"] for one in gallery.data["sets"] for model in one["m"]}
+        seen = " or ".join(text for kind, text in kinds.items() if kind in found)
+        text = f"None of the {n_sets} sets breaks for {whom}. Here are {shown} of them, {seen or 'not scored'}."
+    else:
+        parts = [
+            f"{printable(model)} breaks in {plain_number(count['breaks'])}"
+            for model, count in list(choice.counts.items())[:6]
+        ]
+        each = " (one picture under one variant)" if view.variants else ""
+        turn = "every variant and model" if view.variants else "every model and class"
+        if view.variants:
+            what = what.replace("the anchor", "the picture itself")
+        then = (
+            "step through its levels to see where it broke"
+            if view.variants
+            else "play the set to see how little changes"
+        )
+        text = (
+            f"In {plain_number(choice.n_flickers)} of {n_sets} sets{each} at least {who} {what} ({join(parts)}). Here "
+            f"are {shown} sets, {turn} in turn, the most striking first. Pick a model to see what it said; "
+            f"{then}."
+        )
+    if n_models < every:
+        robust = list(choice.counts) == view.ranked[:n_models]
+        how = "the most robust" if robust else "those asked for or your own, then the most robust"
+        text += f" The gallery shows {n_models} of {every} models: {how}."
+    return text
+
+
+def example(choice: Choice, gallery: Gallery) -> dict[str, object] | None:
+    """A real set as the example of the explanation: the best flicker, the frames around what broke it."""
+    for one in choice.sets[: len(gallery.data["sets"])]:
+        for view in one.models:
+            if view.breaker is None:
+                continue
+            low = max(0, min(one.anchor, view.breaker, one.anchor - 2))
+            high = min(len(one.rows), max(one.anchor, view.breaker, one.anchor + 2) + 1)
+            places = set(range(low, high))
+            if len(places) > 9:
+                places = {i for i in places if abs(i - one.anchor) <= 3} | {view.breaker}
+            frames = [
+                {
+                    "right": bool(view.right[i]),
+                    "anchor": i == one.anchor,
+                    "offset": gallery.level_of(int(one.rows[i]), one.set_row) or _signed(one.distance[i]),
+                    "image": gallery.pictures.get(int(one.rows[i]), ""),
+                }
+                for i in sorted(places)
+            ]
+            where = gallery.level_of(int(one.rows[view.breaker]), one.set_row)
+            text = printable(_example_text(one, view, view.breaker, gallery.data["classes"], where), limit=600)
+            return {"frames": frames, "text": text, "alt": text, "detection": view.boxes is not None}
+    return None
+
+
+def _example_text(one: SetView, view: ModelView, breaker: int, names: Sequence[str], level: str) -> str:
+    where = level or _signed(one.distance[breaker])
+    if view.boxes is not None:
+        why = f", mainly because of: {cause_text(view.cause)}" if view.cause else ""
+        return (
+            f"From this data: {view.model} has an AP of {percent(_known(view.truth[one.anchor]))} on the anchor and of "
+            f"{percent(_known(view.truth[breaker]))} at {where}{why}. In pm-k mAP, that frame stands for the set."
+        )
+    said = names[view.label[breaker]] if view.label[breaker] >= 0 else "none of the classes"
+    answer = " / ".join(names[label] for label in one.labels) or "the anchor’s label"
+    if level:
+        return f"From this data: {view.model} says {answer} on the picture itself and {said} at {where}."
+    return (
+        f"From this data: {view.model} says {answer} on the anchor and {said} at {where}. The set counts as right in "
+        "acc_orig and as wrong in acc_pm-k."
+    )
+
+
+def _signed(distance: float) -> str:
+    return f"{distance:+g}".replace("-", "−")
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

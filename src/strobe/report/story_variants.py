@@ -1,0 +1,376 @@
+"""The words and tables of what was done to pictures: by variant and level, what searches found, what differs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from strobe.analyses.model_results import ClassificationResult
+from strobe.analyses.variants_records import Contrast, MeanScore, Search, VariantFacts, VariantScore
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.core.variants import ANCHOR, Variant
+from strobe.report.view import View
+from strobe.report.wording import is_known, p_text, percent, plain_number, points, value_of
+
+__all__ = [
+    "MOST_CONTRASTS", "Contrasted", "Done", "Fooled", "Heat", "Study", "contrast_text", "contrasts", "fooled", "heat",
+    "is_real", "level_number", "level_text", "plain_scores", "scale", "searched_names", "searches_lead", "side",
+    "study", "survives", "top_mean", "variants_lead",
+]  # fmt: skip
+
+MOST_CONTRASTS = 60
+"""Rows of the table of contrasts on the page; the rest is in tables/contrasts.csv."""
+
+_AXES = {"epsilon": "ε"}
+
+
+def scale(one: VariantFacts | MeanScore) -> str:
+    """The axis of a variant in words, with its unit: `severity`, `magnitude (std)`."""
+    name = _AXES.get(one.axis, one.axis.replace("-", " "))
+    return f"{name} ({one.unit})" if one.unit else name
+
+
+def level_text(one: VariantFacts | Variant, level: float) -> str:
+    """A level as people say it; one that has no order and no second beside it is the variant itself.
+
+    >>> facts = {"variant": "fog", "fields": {}, "target": None, "unit": "", "ordered": True, "role": "same"}
+    >>> fog = VariantFacts(**facts, axis="severity", levels=(1.0, 2.0), estimated=False, n_sets=3)
+    >>> level_text(fog, 2.0)
+    'severity 2'
+    """
+    name = _AXES.get(one.axis, one.axis.replace("-", " "))
+    if not one.ordered:
+        return name if len(one.levels) == 1 else f"no. {level:g}"
+    number = level_number(one, level)
+    return f"{name} {number}{f' {one.unit}' if one.unit and '/' not in number else ''}"
+
+
+def level_number(one: VariantFacts | Variant, level: float) -> str:
+    """The number of a level; an ε of the unit range as so many 255ths, which is how everybody writes it.
+
+    >>> level_number(Variant(variant="linf", axis="epsilon", levels=(8 / 255,)), 8 / 255)
+    '8/255'
+    """
+    steps = level * 255
+    if one.axis == "epsilon" and max(one.levels) <= 1 and abs(steps - round(steps)) < 1e-3 and round(steps):
+        return f"{round(steps)}/255"
+    return f"{level:.3g}"
+
+
+def searched_names(view: View) -> dict[str, Search]:
+    """The variants whose sets are searches, by name, with what these say of themselves."""
+    return {one.variant: one for one in view.results.searches or ()}
+
+
+def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantScore]:
+    """A model on the variants that are no searches."""
+    searched = searched_names(view)
+    return {one.variant: one for one in model.variants or () if one.variant not in searched}
+
+
+def top_mean(model: ClassificationResult) -> MeanScore | None:
+    """The mean over variants at the highest level, where one was taken on a single scale."""
+    means = [one for one in model.means or () if is_known(one.at)]
+    return max(means, key=lambda one: one.level) if len({(one.axis, one.unit) for one in means}) == 1 else None
+
+
+# -- the lead ----------------------------------------------------------------------------------------------------
+
+
+def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[str, str]:
+    """The first sentence, and the one below it, of data with variants."""
+    head = f"{printable(name)} gets {percent(model.acc_orig)} of the pictures right."
+    mean = top_mean(model)
+    if view.results.dataset.combine == "worst" and is_known(model.acc_pmk):
+        same = [one for one in view.variants.values() if one.role == "same"]
+        last = (
+            level_text(same[0], same[0].levels[view.results.dataset.k - 1]) if same and view.results.dataset.k else ""
+        )
+        many = f"the worst of {len(same)} variants" if len(same) > 1 else f"{printable(same[0].variant)}"
+        head += f" Under {many} up to {last}, it holds on {percent(model.acc_pmk)}."
+        if mean is None:
+            return head, f"The difference is {points(model.drop)}."
+        return head, (
+            f"On average over the {mean.at.n} variants it is right on {percent(mean.at)} at {last}; the worst counts a "
+            "picture as lost as soon as one variant of it fails."
+        )
+    if view.results.searches:
+        return head, searches_lead(view)
+    scores = plain_scores(view, model)
+    last_of = [(one, one.levels[-1].at) for one in scores.values() if one.levels and is_known(one.levels[-1].at)]
+    same_of = [pair for pair in last_of if view.variants[pair[0].variant].role == "same"]
+    if not same_of:
+        return head, "No variant has a scored picture."
+    worst, at = min(same_of, key=lambda pair: value_of(pair[1]))
+    facts = view.variants[worst.variant]
+    where = (
+        f"{printable(worst.variant)} ({level_text(facts, worst.levels[-1].level)})"
+        if facts.ordered
+        else printable(worst.variant)
+    )
+    return head, f"Of what was done to them, {where} costs it most: right on {percent(at)}."
+
+
+def searches_lead(view: View) -> str:
+    """What the searches found, variant by variant, the first few."""
+    parts = []
+    for one in list(view.results.searches or ())[:4]:
+        ran = one.found + one.censored
+        half = f", half of them by {_at_level(view, one.variant, value_of(one.median))}" if is_known(one.median) else ""
+        parts.append(f"{printable(one.variant)}: {plain_number(one.found)} of {plain_number(ran)}{half}")
+    more = len(view.results.searches or ()) - len(parts)
+    return (
+        "Searches that found something their target gets wrong: "
+        + "; ".join(parts)
+        + (f"; {more} more below." if more else ".")
+    )
+
+
+def _at_level(view: View, variant: str, value: float) -> str:
+    facts = view.variants.get(variant)
+    return level_text(facts, value) if facts is not None else f"{value:.3g}"
+
+
+# -- what was done -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """One row of the table of variants, in words."""
+
+    name: str
+    what: str
+    target: str
+    scale: str
+    levels: str
+    n_sets: int
+    marks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """The table of variants: its rows, what is said over them, and which columns say anything."""
+
+    rows: list[Done]
+    say: str
+
+    @property
+    def what(self) -> bool:
+        """Whether any row says more of itself than its name."""
+        return any(row.what for row in self.rows)
+
+    @property
+    def target(self) -> bool:
+        """Whether any was made against a model."""
+        return any(row.target for row in self.rows)
+
+    @property
+    def scale(self) -> bool:
+        """Whether their scales differ; one that all share stands over the table."""
+        return len({(row.scale, row.levels) for row in self.rows}) > 1
+
+
+def study(view: View) -> Study:
+    """What was done to the pictures, variant by variant; controls last."""
+    rows = _done(view)
+    found = Study(rows=rows, say="")
+    shared = "" if found.scale else f" All have the same levels: {rows[0].scale} {rows[0].levels}."
+    say = f"Each variant is one thing done to the pictures.{shared} n counts sets: the pictures that were treated so."
+    return replace(found, say=say)
+
+
+def _done(view: View) -> list[Done]:
+    rows = sorted(view.variants.values(), key=lambda one: one.role == "control")
+    return [
+        Done(
+            name=printable(one.variant),
+            what=", ".join(
+                f"{printable(key)} {printable(value)}"
+                for key, value in one.fields.items()
+                if str(value) != one.variant and (key, value) != ("target", one.target)
+            ),
+            target=printable(one.target or ""),
+            scale=scale(one),
+            levels=_levels(one),
+            n_sets=one.n_sets,
+            marks=(("control",) if one.role == "control" else ()) + (("estimated",) if one.estimated else ()),
+        )
+        for one in rows
+    ]
+
+
+def _levels(one: VariantFacts) -> str:
+    if len(one.levels) <= 1 and not one.ordered:
+        return "one"
+    shown = [level_number(one, level) for level in one.levels]
+    return ", ".join(shown) if len(shown) <= 6 else f"{shown[0]} … {shown[-1]} ({len(shown)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """A table of one model's accuracy by variant and level: variants that share a scale."""
+
+    model: str
+    scale: str
+    levels: tuple[str, ...]
+    rows: tuple[tuple[str, bool, Estimate, tuple[Estimate, ...]], ...]
+    mean: tuple[Estimate, ...] | None
+
+
+def heat(view: View) -> list[list[Heat]]:
+    """For every scale that at least two plain variants share, one table per model that is drawn."""
+    searched = searched_names(view)
+    scales: dict[tuple[str, tuple[float, ...]], list[VariantFacts]] = {}
+    for one in view.variants.values():
+        if one.ordered and one.variant not in searched and one.levels:
+            scales.setdefault((scale(one), one.levels), []).append(one)
+    out = []
+    for (name, levels), variants in scales.items():
+        if len(variants) < 2:
+            continue
+        tables = []
+        for model, result in view.drawn(view.classifiers).items():
+            scores = plain_scores(view, result)
+            means = {one.level: one.at for one in result.means or () if scale(one) == name}
+            tables.append(
+                Heat(
+                    model=printable(model),
+                    scale=name,
+                    levels=tuple(level_number(variants[0], level) for level in levels),
+                    rows=tuple(
+                        (printable(one.variant), one.role == "control", scores[one.variant].acc_orig,
+                         tuple(level.at for level in scores[one.variant].levels))
+                        for one in variants if one.variant in scores
+                    ),
+                    mean=tuple(means[level] for level in levels) if all(level in means for level in levels) else None,
+                )
+            )  # fmt: skip
+        out.append(tables)
+    return out
+
+
+# -- searches ----------------------------------------------------------------------------------------------------
+
+
+def survives(view: View) -> list[str]:
+    """A warning for every target whose findings it no longer gets wrong when they are read back."""
+    out = []
+    for name, model in view.classifiers.items():
+        for one in model.variants or ():
+            back = one.reproduced
+            if back is not None and back.value is not None and back.value < 1:
+                out.append(
+                    f"{printable(name)} gets {percent(back)} of the {plain_number(back.n)} findings of "
+                    f"{printable(one.variant)} wrong when they are read back: the others did not survive being stored."
+                )
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fooled:
+    """One search by what its findings do to every model: (whether it is the target, the share) by model."""
+
+    variant: str
+    target: str
+    cells: tuple[tuple[bool, Estimate | None], ...]
+
+
+def fooled(view: View) -> tuple[list[str], list[Fooled]]:
+    """The models, and for every search the share each gets wrong of what was found.
+
+    Of the target: of all findings read back. Of others: of the findings whose picture they get right.
+    """
+    models = view.drawn(view.classifiers)
+    by_model = {name: {one.variant: one for one in model.variants or ()} for name, model in models.items()}
+    rows = []
+    for one in view.results.searches or ():
+        cells = []
+        for scores in by_model.values():
+            score = scores.get(one.variant)
+            found = None if score is None else score.reproduced if score.is_target else score.fooled
+            cells.append((score is not None and score.is_target, found))
+        rows.append(Fooled(variant=printable(one.variant), target=printable(one.target or ""), cells=tuple(cells)))
+    return [printable(name) for name in models], rows
+
+
+# -- contrasts ---------------------------------------------------------------------------------------------------
+
+CONTRASTS: Mapping[str, str] = {
+    "variants": "Between what was done to the pictures",
+    "models": "Between models, on the same pictures",
+    "targets": "Between targets: how far searches had to go",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrasted:
+    """The contrasts of one kind: what is beyond chance first; `left_out` rows are in the file alone."""
+
+    kind: str
+    title: str
+    rows: Sequence[Contrast]
+    real: Sequence[str]
+    n: int
+    left_out: int
+
+
+def is_real(row: Contrast) -> bool:
+    """Whether a contrast is beyond chance, by its corrected p-value."""
+    p = row.p if row.p_holm is None else row.p_holm
+    return p is not None and p < 0.05
+
+
+def contrasts(view: View) -> list[Contrasted]:
+    """Every kind of contrast the results have, those beyond chance first."""
+    out = []
+    for kind, title in CONTRASTS.items():
+        rows = [one for one in view.results.contrasts or () if one.of == kind]
+        rows.sort(key=lambda one: not is_real(one))
+        if rows:
+            real = [contrast_text(view, one) for one in rows if is_real(one)]
+            out.append(
+                Contrasted(
+                    kind=kind, title=title, rows=rows[:MOST_CONTRASTS], real=real, n=len(rows),
+                    left_out=max(len(rows) - MOST_CONTRASTS, 0),
+                )
+            )  # fmt: skip
+    return out
+
+
+def side(name: str) -> str:
+    """One side of a contrast in words."""
+    return "the pictures themselves" if name == ANCHOR else printable(name)
+
+
+def contrast_text(view: View, row: Contrast) -> str:
+    """A contrast in a sentence that reads the way its figure does."""
+    a, b, held = side(row.a), side(row.b), printable(row.held or "")
+    value = value_of(row.value)
+    p = p_text(row.p_holm if row.p_holm is not None else row.p)
+    tail = f"({_interval(row)}p {p if p.startswith('<') else f'= {p}'}, n = {row.n})."
+    if row.form == "ratio":
+        facts = view.variants.get(row.a)
+        what = scale(facts) if facts is not None else "distance"
+        if not is_known(row.value):
+            return f"{a} needed more {what} than {b} for {row.only_a} pictures and less for {row.only_b} {tail}"
+        return f"{a} needed {value:.3g} times the {what} that {b} needed {tail}"
+    more, less, sign = (a, b, 1) if value >= 0 else (b, a, -1)
+    where, facts = "", view.variants.get(row.held or "")
+    if row.of == "models" and row.level is not None and facts is not None:
+        where = f" at {level_text(facts, row.level)}" if facts.ordered else ""
+        where = f", {level_text(facts, row.level)}" if not facts.ordered and len(facts.levels) > 1 else where
+    gap = points(sign * value)
+    if row.of == "models":
+        return f"On {held}{where}, {more} is right {gap} more often than {less} {tail}"
+    return f"{held} is right {gap} more often on {more} than on {less} {tail}"
+
+
+def _interval(row: Contrast) -> str:
+    low, high = row.value.low, row.value.high
+    if low is None or high is None:
+        return ""
+    if row.form == "ratio":
+        return f"95 % {low:.3g} to {high:.3g}, "
+    ends = sorted((abs(low), abs(high))) if low * high > 0 else sorted((low, high))
+    if row.value.value is not None and row.value.value < 0 and low * high <= 0:
+        ends = sorted((-low, -high))
+    return f"95 % {100 * ends[0]:.1f} to {100 * ends[1]:.1f}, ".replace("-", "−")
