@@ -185,27 +185,36 @@ def test_options_change_what_they_say(zoo):
     assert value(interpolation="voc-all-points") == 1.0
     assert value(iou="ilsvrc-vid") == 1.0
     assert value(area_range=(0.0, 100.0)) is None  # every object is larger: nothing is to be found
-    assert score(dataset, detections, model="m", options=DetectionOptions(bootstrap=False)).map_orig.low is None
 
 
-def test_intervals_come_from_the_same_draws_and_the_seed(zoo):
-    dataset = zoo.dataset(n_videos=12)
+def test_intervals_of_map_need_no_draws_and_hold_their_value(zoo):
+    dataset = zoo.dataset(n_videos=60)
     answers = zoo.perfect(dataset)
-    for video in range(0, 12, 4):
-        answers[5 * video + 4] = []
+    for video in range(60):
+        for frame in range(0, 5 if video % 5 else 0, 1 + video % 5):
+            answers[5 * video + frame] = [] if video % 4 == 0 else [(1, answers[5 * video + frame][0][1], 0.95)]
     detections = zoo.table(dataset, answers)
-    first, again, other = (
-        score(dataset, detections, model="m", options=DetectionOptions(seed=seed, replicates=200)) for seed in (1, 1, 2)
+    first, other = (
+        score(dataset, detections, model="m", options=options)
+        for options in (DetectionOptions(seed=1), DetectionOptions(seed=2, bootstrap=False))
     )
-    assert first == again
-    assert (first.map_pmk.low, first.map_pmk.high) != (other.map_pmk.low, other.map_pmk.high)
-    drop = first.drop
-    assert drop.low is not None
-    assert 0 <= drop.low <= drop.value <= drop.high
-    one_video = zoo.dataset(n_videos=1)
-    single = score(one_video, zoo.table(one_video, zoo.perfect(one_video)), model="m")
-    assert single.map_orig.low is None
-    assert "one video" in single.map_orig.reason
+    assert (first.map_orig, first.map_pmk, first.drop, first.curve) == (
+        other.map_orig, other.map_pmk, other.drop, other.curve,
+    )  # fmt: skip
+    assert first.map_pmk.method == "video jackknife"
+    assert first.map_pmk.reason is None
+    classes = [part for row in first.per_class for part in (row.ap_orig, row.ap_pmk, row.drop)]
+    for part in (first.map_orig, first.map_pmk, first.drop, *classes):
+        assert part.low < part.value < part.high
+
+
+@pytest.mark.parametrize(("n_videos", "says"), [(1, "only 1 video"), (9, "only 9 video"), (12, "no single video")])
+def test_no_interval_of_map_without_a_reason(zoo, n_videos, says):
+    dataset = zoo.dataset(n_videos=n_videos)
+    found = score(dataset, zoo.table(dataset, zoo.perfect(dataset)), model="m")
+    for part in (found.map_orig, found.drop, found.localization.map_pmk):
+        assert part.low is None
+        assert says in part.reason
 
 
 @pytest.mark.parametrize("box", [(10.0, 10.0, 10.0, 20.0), (30.0, 10.0, 20.0, 20.0), (0.0, 0.0, np.nan, 5.0)])

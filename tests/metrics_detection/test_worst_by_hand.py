@@ -10,7 +10,7 @@ from strobe.core.errors import InvalidValue
 from strobe.metrics.detection.average import frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.match import box_iou, ilsvrc_vid_iou, match
 from strobe.metrics.detection.tables import TruthTable
-from strobe.metrics.detection.worst import class_ap, class_ap_draws, worst_frames
+from strobe.metrics.detection.worst import class_ap, class_ap_without, videos_of_class, worst_frames
 
 A, B = (0.0, 0.0, 10.0, 10.0), (100.0, 0.0, 110.0, 10.0)
 FAR = (500.0, 500.0, 510.0, 510.0)
@@ -141,13 +141,13 @@ def test_a_frame_chosen_by_two_sets_counts_twice():
     assert twice == pytest.approx(67 / 101)  # two of three objects found, at precision 1
 
 
-def test_draws_skip_classes_without_ground_truth():
+def test_without_a_video_classes_it_alone_shows_are_skipped():
     truth = truth_of([(0, 0, A), (1, 1, A)], n_frames=2)
     found = found_of([(0, 0, A, 0.9)], n_frames=2)
     matches = match(truth, found)
-    draws = np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 2.0]])
-    out = class_ap_draws(truth, found, matches, np.array([[0], [1]]), np.array([0, 1]), draws)
-    assert mean_over_classes(out).tolist() == [[0.5, 1.0, 0.0]]
+    out = class_ap_without(truth, found, matches, np.array([[0], [1]]), np.array([0, 1]))
+    assert mean_over_classes(out).tolist() == [[0.0, 1.0]]
+    assert videos_of_class(truth, matches[0], np.array([[0], [1]]), np.array([0, 0]))[:2, 0].tolist() == [1, 1]
 
 
 @settings(deadline=None, max_examples=80)

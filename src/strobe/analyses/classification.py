@@ -1,6 +1,7 @@
 """The score of one classifier on one dataset: every figure of results.json, from predictions alone."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,10 +33,13 @@ from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 from strobe.metrics.temporal import Survival, flip_shares, kaplan_meier, swings
 
-__all__ = ["ClassificationScore", "Prepared", "ScoreOptions", "score", "whole"]
+__all__ = ["ClassificationScore", "Prepared", "ScoreOptions", "score", "too_narrow", "whole"]
 
 SMALL_CLASS = 10
 """Classes with fewer sets are flagged."""
+SEVERAL_SETS, FEW_DECIDE = 3, 3.0
+"""From so many sets a video on, and up to so many videos' worth of the rarer outcome, the intervals of shares within
+10 % of 0 or 1 cover 90–94 % (docs/methods.md, benchmarks/coverage.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +184,30 @@ def score(
         reasons=reasons,
         unscored=Unscored(frames=len(np.unique(whole_plan.frame[~seen])), sets=unscored),
         bounds=_bounds(int(orig.sum()), int(perturbed.sum()), unscored, whole_plan.n_sets),
+        notes=too_narrow(headline, len(np.unique(plan.cluster))),
         first_wrong=all_first,
         fingerprint=_fingerprint(predictions, whole_plan.frames_used),
+    )
+
+
+def too_narrow(headline: Sequence[Estimate], videos: int) -> tuple[str, ...] | None:
+    """What to say where Korn–Graubard is known to cover less than it says: shares near 0 or 1 that few videos decide.
+
+    >>> far = Estimate(value=0.93, low=0.8, high=0.99, n=200, count=186, method="korn-graubard")
+    >>> too_narrow([far], 20)
+    ('20 videos hold 200 sets and few of them decide a share near 0 or 100 %: its 95 % interval may cover only 90 %',)
+    >>> too_narrow([far], 100) is None
+    True
+    """
+    n = headline[0].n
+    rare = [
+        min(one.value, 1 - one.value) for one in headline if one.value is not None and one.method == "korn-graubard"
+    ]
+    if n < SEVERAL_SETS * videos or not any(0 < share <= 0.1 and share * videos <= FEW_DECIDE for share in rare):
+        return None
+    return (
+        f"{videos} videos hold {n} sets and few of them decide a share near 0 or 100 %: its 95 % interval may cover "
+        "only 90 %",
     )
 
 

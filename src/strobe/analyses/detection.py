@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.detection_parts import as_classifier, curve_of, figures_of, temporal
+from strobe.analyses.detection_parts import Curves, as_classifier, class_figures, curves, map_figures, temporal
 from strobe.analyses.model_results import (
     ChosenFrame,
     ClassAp,
@@ -25,8 +25,10 @@ from strobe.core.arrays import Bools, Floats
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.tables import Boxes
+from strobe.metrics.bootstrap import REPLICATES
 from strobe.metrics.detection.average import Interpolation, frame_ap, frame_class_ap
 from strobe.metrics.detection.diagnose import KINDS, diagnose
+from strobe.metrics.detection.jackknife import few_per_class
 from strobe.metrics.detection.match import Matches, Overlap, ilsvrc_vid_iou, match
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import Worst, worst_frames
@@ -34,7 +36,6 @@ from strobe.metrics.intervals import Interval
 
 __all__ = ["DetectionOptions", "score"]
 
-DRAWS = 1000
 SMALL_CLASS = 10
 
 
@@ -44,7 +45,8 @@ class DetectionOptions:
 
     `k` None means the dataset's own. `iou` is a list of overlaps or the ILSVRC-VID rule. `frame_ap` says how the worst
     frame is found: `pooled` over classes (default) or `mean` over the classes present. `confidence` is what a
-    detection needs to count as found along a track; mAP does not use it.
+    detection needs to count as found along a track; mAP does not use it. `bootstrap`, `replicates` and `seed` are of
+    the means along tracks: mAP and AP have their intervals from the jackknife.
     """
 
     k: int | None = None
@@ -57,7 +59,7 @@ class DetectionOptions:
     interval: Interval = "auto"
     seed: int = 0
     bootstrap: bool = True
-    replicates: int = DRAWS
+    replicates: int = REPLICATES
 
     def __post_init__(self) -> None:
         known = ("coco-101", "voc-all-points")
@@ -112,13 +114,14 @@ def score(
         truth, found, matches, interpolation=options.interpolation
     )
     worst = _worst(plan, per_frame)
-    detection, class_ap, class_draws = curve_of(plan, truth, found, matches, worst, options.interpolation)
+    by_class = curves(plan, truth, found, matches, worst, options.interpolation)
+    detection = map_figures(by_class, n=plan.n_sets)
     causes, errors = _errors(truth, found, matches, worst, options)
 
     merged = truth.merged(), found.merged()
     merged_matches = _match(*merged, options)
     located = _worst(plan, frame_ap(*merged, merged_matches, interpolation=options.interpolation))
-    localization, _, _ = curve_of(plan, *merged, merged_matches, located, options.interpolation)
+    localization = curves(plan, *merged, merged_matches, located, options.interpolation)
 
     return DetectionResult(
         model_type=model_type,
@@ -126,9 +129,9 @@ def score(
         map_pmk=detection.map_pmk,
         drop=detection.drop,
         curve=detection.curve,
-        localization=localization,
+        localization=map_figures(localization, n=plan.n_sets),
         as_classifier=as_classifier(plan, found),
-        per_class=_per_class(plan, truth, worst, class_ap, class_draws),
+        per_class=_per_class(plan, truth, worst, by_class),
         errors=errors,
         temporal=temporal(plan, truth, found, matches[0], confidence=options.confidence),
         settings=options.settings(plan.k),
@@ -138,7 +141,15 @@ def score(
             sets=int((~scored).sum()),
             undefined_sets=int(worst.undefined[-1]),
         ),
+        notes=_notes(plan, worst, by_class) or None,
     )
+
+
+def _notes(plan: Plan, worst: Worst, found: Curves) -> tuple[str, ...]:
+    """What a reader of mAP must know: sets that have no part in it, few videos per class."""
+    undefined = int(worst.undefined[-1])
+    empty = f"{undefined} of {plan.n_sets} sets show no object in any frame: they can only add false positives"
+    return tuple(note for note in (empty if undefined else None, few_per_class(found.videos[:, 0])) if note)
 
 
 def _chosen(
@@ -224,7 +235,7 @@ def _errors(
     return cause, counts
 
 
-def _per_class(plan: Plan, truth: TruthTable, worst: Worst, ap: Floats, draws: Floats | None) -> tuple[ClassAp, ...]:
+def _per_class(plan: Plan, truth: TruthTable, worst: Worst, found: Curves) -> tuple[ClassAp, ...]:
     """AP of every class with something to be found on the anchors or the worst frames; n counts those sets."""
     space = plan.view.info.label_space
     there = np.zeros((truth.n_frames, truth.n_classes), dtype=bool)
@@ -232,19 +243,13 @@ def _per_class(plan: Plan, truth: TruthTable, worst: Worst, ap: Floats, draws: F
     n = [there[worst.frame[:, place]].sum(axis=0) for place in (0, -1)]
     rows = []
     for label in range(truth.n_classes):
-        if np.isnan(ap[label, [0, -1]]).all():
+        if np.isnan(found.ap[label, [0, -1]]).all():
             continue
-        figures = figures_of(
-            plan, ap[label], None if draws is None else draws[:, label], n=(int(n[0][label]), int(n[1][label]))
-        )
+        before, after, drop = class_figures(found, label, n=(int(n[0][label]), int(n[1][label])))
+        small = bool(n[0][label] < SMALL_CLASS)
         rows.append(
             ClassAp(
-                label=space.ids[label],
-                name=space.names[label],
-                ap_orig=figures.map_orig,
-                ap_pmk=figures.map_pmk,
-                drop=figures.drop,
-                small=bool(n[0][label] < SMALL_CLASS),
+                label=space.ids[label], name=space.names[label], ap_orig=before, ap_pmk=after, drop=drop, small=small
             )
         )
     return tuple(rows)

@@ -1,6 +1,6 @@
-"""Parts of a detector's score: a curve against k with its draws, the detector as a classifier, tracks along sets."""
+"""Parts of a detector's score: curves against k, the detector as a classifier, tracks along sets."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,66 +10,67 @@ from strobe.analyses.plan import Plan
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Floats
 from strobe.core.estimate import Estimate, Missing
+from strobe.metrics.bootstrap import SWITCHED_OFF
 from strobe.metrics.detection.average import Interpolation, mean_over_classes
+from strobe.metrics.detection.jackknife import ap_of_class, drop_between, mean_ap
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.tracks import track_figures
-from strobe.metrics.detection.worst import Worst, class_ap, class_ap_draws
-from strobe.metrics.intervals import ONE_VIDEO, nothing, proportion
+from strobe.metrics.detection.worst import Worst, class_ap, class_ap_without, videos_of_class
+from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 
-__all__ = ["as_classifier", "curve_of", "figures_of", "temporal"]
-
-NOTHING_THERE = "nothing is to be found in these frames"
-NO_DRAWS = "the bootstrap was switched off"
-OUTSIDE = "the value lies outside its interval: with few videos per class, AP is higher in draws that repeat videos"
+__all__ = ["Curves", "as_classifier", "class_figures", "curves", "map_figures", "temporal"]
 
 
-def figures_of(plan: Plan, values: Floats, draws: Floats | None, *, n: tuple[int, int]) -> MapFigures:
-    """From values (K,) and draws (K, B), None without bootstrap; `n` on the anchors and on the worst frames."""
-    points = [
-        _estimate(plan, float(value), None if draws is None else draws[k], n=n[0] if k == 0 else n[1])
-        for k, value in enumerate(values)
-    ]
-    drop = _estimate(plan, float(values[0] - values[-1]), None if draws is None else draws[0] - draws[-1], n=n[0])
-    curve = tuple(MapPoint(k, point) for k, point in enumerate(points))
-    return MapFigures(map_orig=points[0], map_pmk=points[-1], drop=drop, curve=curve)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """AP per class over the worst frames of every k: (C, K), with each video left out, (K, C, G), and the videos that
+    show each class, (C, K)."""
+
+    ap: Floats
+    without: Floats
+    videos: NDArray[np.int64]
 
 
-def _estimate(plan: Plan, value: float, draws: Floats | None, *, n: int) -> Estimate:
-    if np.isnan(value):
-        return nothing(NOTHING_THERE)
-    if draws is None:
-        reason = ONE_VIDEO if plan.options.bootstrap else NO_DRAWS
-        return Estimate(value=value, low=None, high=None, n=n, reason=reason)
-    found = plan.bootstrap.estimate(value, draws, n=n)
-    if found.low is not None and found.high is not None and not found.low - 1e-9 <= value <= found.high + 1e-9:
-        # A draw repeats videos, and a frame's own true positives outrank its own false ones more often than those of
-        # other videos: with few videos per class AP rises in the draws.
-        return replace(found, reason=OUTSIDE)
-    return found
-
-
-def curve_of(
+def curves(
     plan: Plan,
     truth: TruthTable,
     found: BoxAnswers,
     matches: tuple[Matches, ...],
     worst: Worst,
     interpolation: Interpolation,
-) -> tuple[MapFigures, Floats, Floats | None]:
-    """The curve of mAP against k, the AP per class (C, K) behind it and its draws (K, C, B)."""
-    ap = class_ap(truth, found, matches, worst.frame, interpolation=interpolation)
-    draws = None
-    if plan.options.bootstrap and plan.bootstrap.n_clusters > 1:
-        sample = plan.bootstrap
-        draws = class_ap_draws(
-            truth, found, matches, worst.frame, sample.place, sample.weights, interpolation=interpolation
-        )
-    means = None if draws is None else mean_over_classes(draws)
-    n = plan.n_sets
-    curve = figures_of(plan, mean_over_classes(ap), means, n=(n, n))
-    return curve, ap, draws
+) -> Curves:
+    """AP of every class against k, whole and without each video."""
+    _, video = np.unique(plan.cluster, return_inverse=True)
+    return Curves(
+        ap=class_ap(truth, found, matches, worst.frame, interpolation=interpolation),
+        without=class_ap_without(truth, found, matches, worst.frame, video, interpolation=interpolation),
+        videos=videos_of_class(truth, matches[0], worst.frame, video),
+    )
+
+
+def map_figures(found: Curves, *, n: int) -> MapFigures:
+    """mAP for every k and its drop; `n` counts sets."""
+    values, without = mean_over_classes(found.ap), mean_over_classes(found.without)
+    points = [
+        mean_ap(float(value), without[k], of_class=found.videos[:, k], n=n) for k, value in enumerate(values.tolist())
+    ]
+    return MapFigures(
+        map_orig=points[0],
+        map_pmk=points[-1],
+        drop=drop_between(points[0], points[-1], without[0], without[-1], n=n),
+        curve=tuple(MapPoint(k, point) for k, point in enumerate(points)),
+    )
+
+
+def class_figures(found: Curves, label: int, *, n: tuple[int, int]) -> tuple[Estimate, Estimate, Estimate]:
+    """AP of one class on the anchors and on the worst frames at k, and its drop; `n` counts the sets of both."""
+    before, after = (
+        ap_of_class(float(found.ap[label, at]), found.without[at, label], videos=int(found.videos[label, at]), n=n[at])
+        for at in (0, -1)
+    )
+    return before, after, drop_between(before, after, found.without[0, label], found.without[-1, label], n=n[0])
 
 
 def as_classifier(plan: Plan, found: BoxAnswers) -> AsClassifier:
@@ -124,7 +125,7 @@ def _mean(plan: Plan, values: Floats, of_set: NDArray[np.int64]) -> Estimate:
         return nothing("no tracked object is found in two frames of a set")
     value = float(values[known].mean())
     if not plan.options.bootstrap:
-        return Estimate(value=value, low=None, high=None, n=n, reason=NO_DRAWS)
+        return Estimate(value=value, low=None, high=None, n=n, reason=SWITCHED_OFF)
     total = np.bincount(of_set[known], weights=values[known], minlength=plan.n_sets)
     count = np.bincount(of_set[known], minlength=plan.n_sets)
     return plan.bootstrap.estimate(value, plan.bootstrap.ratio(total, count), n=n)

@@ -241,6 +241,8 @@ class ClassificationResult:
     bounds: Bounds | None
     variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
+    notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """What must be said beside the headline figures; left out where there is nothing."""
 
     @property
     def headline(self) -> Headline:
@@ -266,7 +268,7 @@ class MapPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapFigures:
-    """mAP on the anchors and on the worst frames for every k; the drop from the same draws."""
+    """mAP on the anchors and on the worst frames for every k, and the drop."""
 
     map_orig: Estimate
     map_pmk: Estimate
@@ -338,7 +340,7 @@ class Tracks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionSettings:
-    """How a detector was scored; `replicates` 0 where the bootstrap was switched off."""
+    """How a detector was scored; `replicates` are of the means along tracks, 0 where the bootstrap was switched off."""
 
     k: Count
     iou: Literal["ilsvrc-vid"] | tuple[float, ...]
@@ -389,6 +391,8 @@ class DetectionResult:
     settings: DetectionSettings
     chosen_frames: tuple[ChosenFrame, ...]
     unscored: DetectionUnscored
+    notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    """What must be said beside the headline figures; left out where there is nothing."""
 
     @property
     def headline(self) -> Headline:

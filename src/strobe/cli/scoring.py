@@ -53,7 +53,7 @@ _GROUPS = (
         click.option("--types", type=_FILE, help="CSV model,model_type,standard: which models make the trend line."),
         click.option("--compare-review", is_flag=True, help="Also score without review and say what review changed."),
         click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True,
-                     help="Draws of videos for means and differences, at least 100; 0 for no such intervals."),
+                     help="Draws of videos for means and differences, at least 100; 0 for none. mAP needs none."),
         seed_option,
     ),
     options(

@@ -62,5 +62,7 @@ def _refuse_others(target: Path, write: Callable[[Path], list[Path]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for path in write(Path(folder)):
             place = target / path.relative_to(folder)
-            if place.is_symlink() or (place.exists() and not (place.is_file() and filecmp.cmp(path, place, shallow=False))):
+            if place.is_symlink() or (
+                place.exists() and not (place.is_file() and filecmp.cmp(path, place, shallow=False))
+            ):
                 raise StrobeError(f"{printable(place)} is already there; choose another folder or remove it first")

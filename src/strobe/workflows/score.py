@@ -235,11 +235,12 @@ def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> R
 
 
 def _score_detectors(job: _Job, models: Sequence[Held], results: Results) -> Results:
-    """The results with every detector's score; k, interval and seed are those of the whole request."""
+    """The results with every detector's score; k, interval, seed and draws are those of the whole request."""
     whole, dataset = job.request.options, overall(job.opened.dataset)
     options = replace(
-        job.request.detection, k=whole.k, interval=whole.interval, seed=whole.seed, bootstrap=whole.bootstrap
-    )
+        job.request.detection, k=whole.k, interval=whole.interval, seed=whole.seed, bootstrap=whole.bootstrap,
+        replicates=whole.replicates,
+    )  # fmt: skip
     found = dict(results.models)
     with job.progress.task("scoring detectors", None) as advance:
         for model, boxes in job.loading.each(models):

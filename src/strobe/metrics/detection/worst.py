@@ -13,9 +13,9 @@ from strobe.metrics.detection.average import Interpolation, curve_index
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import TruthTable
 
-__all__ = ["Worst", "class_ap", "class_ap_draws", "worst_frames"]
+__all__ = ["Worst", "class_ap", "class_ap_without", "videos_of_class", "worst_frames"]
 
-_DRAWS_AT_ONCE = 250
+_VIDEOS_AT_ONCE = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,37 +97,45 @@ def class_ap(
     return total / len(matches)
 
 
-def class_ap_draws(
+def class_ap_without(
     truth: TruthTable,
     found: BoxAnswers,
     matches: tuple[Matches, ...],
     chosen: Ints,
     video_of_set: Ints,
-    draws: Floats,
     *,
     interpolation: Interpolation = "coco-101",
 ) -> Floats:
-    """AP of every class under each draw of videos: (K, C, B). The chosen frames (S, K) stay as they are.
+    """AP of every class with each video left out: (K, C, G). The chosen frames (S, K) stay as they are.
 
-    `draws` (B, G) says how often each video comes up (`Bootstrap.weights`), `video_of_set` (S,) is in 0…G−1. A draw
-    re-weights matches already made.
+    `video_of_set` (S,) is in 0…G−1. To leave a video out re-weights matches already made.
     """
-    out = np.empty((chosen.shape[1], found.n_classes, len(draws)))
+    n_videos = int(video_of_set.max()) + 1
+    out = np.empty((chosen.shape[1], found.n_classes, n_videos))
     for k in range(chosen.shape[1]):
         if k and (chosen[:, k] == chosen[:, k - 1]).all():
             out[k] = out[k - 1]
             continue
         frames, place = np.unique(chosen[:, k], return_inverse=True)
+        whole = np.bincount(place, minlength=len(frames)).astype(np.float64)
         indexes = [curve_index(truth, found, one, frames) for one in matches]
-        for begin in range(0, len(draws), _DRAWS_AT_ONCE):
-            some = slice(begin, begin + _DRAWS_AT_ONCE)
-            of_set = draws[some].T[video_of_set]
-            if len(frames) == len(place):
-                weights = np.empty_like(of_set)
-                weights[place] = of_set
-            else:
-                weights = np.zeros((len(frames), of_set.shape[1]))
-                np.add.at(weights, place, of_set)
+        for begin in range(0, n_videos, _VIDEOS_AT_ONCE):
+            some = slice(begin, min(begin + _VIDEOS_AT_ONCE, n_videos))
+            weights = np.repeat(whole[:, None], some.stop - begin, axis=1)
+            sets = np.flatnonzero((video_of_set >= begin) & (video_of_set < some.stop))
+            np.subtract.at(weights, (place[sets], video_of_set[sets] - begin), 1.0)
             total = sum((index.ap(weights, interpolation=interpolation) for index in indexes), start=np.zeros(()))
             out[k, :, some] = total / len(matches)
+    return out
+
+
+def videos_of_class(truth: TruthTable, matches: Matches, chosen: Ints, video_of_set: Ints) -> NDArray[np.int64]:
+    """How many videos show each class on the chosen frames (S, K): (C, K)."""
+    there = np.zeros((truth.n_frames, truth.n_classes), dtype=bool)
+    there[truth.frame[matches.wanted], truth.label[matches.wanted]] = True
+    out = np.zeros((truth.n_classes, chosen.shape[1]), dtype=np.int64)
+    for k in range(chosen.shape[1]):
+        sets, label = np.nonzero(there[chosen[:, k]])
+        pairs = np.unique(np.stack([video_of_set[sets], label], axis=1), axis=0)
+        out[:, k] = np.bincount(pairs[:, 1], minlength=truth.n_classes)
     return out

@@ -1,0 +1,122 @@
+"""95 % intervals of mAP, AP and their drops: every video is left out once.
+
+A percentile bootstrap of mAP is biased upwards: pooled precision is a ratio, and a draw has fewer distinct videos. The
+delete-one-video jackknife on the logit scale is centred on the value, holds it, and needs no random numbers. The drop
+joins the intervals of its two ends, which are not symmetric, with their jackknife correlation (MOVER).
+"""
+
+import numpy as np
+from scipy.special import expit, logit, stdtrit
+
+from strobe.core.arrays import Floats, Ints
+from strobe.core.estimate import Estimate
+from strobe.metrics.intervals import ALPHA, nothing
+
+__all__ = ["FEW_VIDEOS", "LEAST_OF_CLASS", "LEAST_VIDEOS", "ap_of_class", "drop_between", "few_per_class", "mean_ap"]
+
+METHOD = "video jackknife"
+LEAST_VIDEOS = 10
+"""Below this many videos mAP has no interval."""
+LEAST_OF_CLASS = 5
+"""Below this many videos that show a class its AP has no interval."""
+FEW_VIDEOS = 50
+"""Below this many the interval is marked: it covers less than it says."""
+FEW_PER_CLASS = 20
+"""Below this many videos per class mAP itself reads higher than it would with many."""
+
+NOTHING_THERE = "nothing is to be found in these frames"
+NO_SPREAD = "no single video changes the value, so nothing says how far it may be off"
+ONE_DECIDES = "without one of the videos nothing is left to be found"
+
+
+def mean_ap(value: float, without: Floats, *, of_class: Ints, n: int) -> Estimate:
+    """mAP with its interval; `without` (G,) has each video left out, `of_class` counts the videos of each class.
+
+    >>> mean_ap(0.5, np.tile([0.49, 0.51], 30), of_class=np.array([60]), n=60).text()
+    '50.0 [34.8, 65.2]'
+    """
+    videos = len(without)
+    if videos < LEAST_VIDEOS:
+        return _estimate(value, without, videos, n, refused=f"only {videos} video(s): mAP has no interval below ten")
+    marks = []
+    if videos < FEW_VIDEOS:
+        marks.append(f"only {videos} videos: the interval may be too narrow")
+    if 2 * int((of_class == 1).sum()) > int((of_class > 0).sum()):
+        marks.append("most classes are in one video only: the interval may be too narrow")
+    return _estimate(value, without, videos, n, mark="; ".join(marks) or None)
+
+
+def ap_of_class(value: float, without: Floats, *, videos: int, n: int) -> Estimate:
+    """AP of one class with its interval; `videos` show the class, `without` (G,) has each of all videos left out."""
+    refused = None
+    if videos < LEAST_OF_CLASS:
+        refused = f"only {videos} video(s) show the class: its AP has no interval below five"
+    elif len(without) < LEAST_VIDEOS:
+        refused = f"only {len(without)} videos: AP has no interval below ten"
+    mark = f"only {videos} videos show the class: the interval may be too narrow" if videos < LEAST_VIDEOS else None
+    return _estimate(value, without, videos, n, refused=refused, mark=mark)
+
+
+def _estimate(
+    value: float, without: Floats, videos: int, n: int, *, refused: str | None = None, mark: str | None = None
+) -> Estimate:
+    if np.isnan(value):
+        return nothing(NOTHING_THERE)
+    if refused is None and not np.isfinite(without).all():
+        refused = ONE_DECIDES
+    spread = 0.0 if refused else _standard_error(without)
+    # Values that differ by rounding alone have no spread.
+    if spread < 1e-12:
+        return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=refused or NO_SPREAD)
+    centre = float(np.clip(value, 1 / (2 * videos), 1 - 1 / (2 * videos)))
+    reach = stdtrit(videos - 1, 1 - ALPHA / 2) * spread / (centre * (1 - centre))
+    low, high = expit(logit(centre) - reach), expit(logit(centre) + reach)
+    return Estimate(
+        value=value, low=min(float(low), value), high=max(float(high), value), n=n, method=METHOD, reason=mark
+    )
+
+
+def drop_between(
+    before: Estimate, after: Estimate, without_before: Floats, without_after: Floats, *, n: int
+) -> Estimate:
+    """`before` − `after` by MOVER: each end's interval, joined with the correlation of the values without each video.
+
+    >>> x = np.tile([0.49, 0.51], 30)
+    >>> one = mean_ap(0.5, x, of_class=np.array([60]), n=60)
+    >>> drop_between(one, one, x, x, n=60).text()
+    '0.0 [0.0, 0.0]'
+    """
+    if before.value is None or after.value is None:
+        return nothing(NOTHING_THERE)
+    value = before.value - after.value
+    if before.low is None or before.high is None or after.low is None or after.high is None:
+        reason = before.reason if before.low is None else after.reason
+        return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=reason)
+    both = float(np.corrcoef(without_before, without_after)[0, 1])
+    down = _joined(before.value - before.low, after.high - after.value, both)
+    up = _joined(before.high - before.value, after.value - after.low, both)
+    reason = before.reason or after.reason
+    return Estimate(value=value, low=value - down, high=value + up, n=n, method=f"{METHOD}, MOVER", reason=reason)
+
+
+def _joined(a: float, b: float, correlation: float) -> float:
+    return float(np.sqrt(max(a * a + b * b - 2 * correlation * a * b, 0.0)))
+
+
+def _standard_error(without: Floats) -> float:
+    n = len(without)
+    return float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum()))
+
+
+def few_per_class(of_class: Ints) -> str | None:
+    """What to say of mAP where classes have few videos, `of_class` (C,); None from a median of twenty on.
+
+    >>> few_per_class(np.array([30, 40, 0]))
+    """
+    shown = of_class[of_class > 0]
+    if not shown.size or np.median(shown) >= FEW_PER_CLASS:
+        return None
+    return (
+        f"{float(np.median(shown)):g} videos per class (median): mAP itself reads higher with few, so compare it only "
+        "with figures of data of this size; intervals are for such data too"
+    )
