@@ -130,7 +130,7 @@ def results(
         settings=Settings(interval=interval, seed=seed, allow_missing=missing),
         models={one.model: one for one in scores},
         offset_error_all_models=pool.estimates(),
-        comparison=compare(whole, scores, seed=seed),
+        comparison=compare(whole, scores),
         trend=fit(whole, scores, seed=seed),
     )
     written: dict[str, Any] = encode(variants.into(found))

@@ -227,7 +227,7 @@ def test_whatever_the_data_results_are_valid(case: tuple[World, np.ndarray, np.n
         dataset=dataset_facts(dataset),
         models={one.model: one for one in found},
         offset_error_all_models=pool.estimates(),
-        comparison=compare(dataset, found, replicates=20),
+        comparison=compare(dataset, found),
         trend=fit(dataset, found, replicates=20),
     )
     written = json.loads(json.dumps(encode(results), allow_nan=False))

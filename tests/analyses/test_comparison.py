@@ -1,7 +1,10 @@
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.analyses.classification import ClassificationScore, ScoreOptions, score
@@ -9,7 +12,7 @@ from strobe.analyses.comparison import Comparison, compare
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
-from strobe.metrics.paired import holm
+from strobe.metrics.paired import holm, mcnemar, paired_difference
 from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
 
 QUICK = ScoreOptions(bootstrap=False, control_seeds=1, windows=(), alphas=())
@@ -31,7 +34,7 @@ def of(found: list[Comparison], a: str, b: str, metric: str) -> Comparison:
 
 def test_counts_p_values_and_sentences() -> None:
     dataset, scores = models([0.99, 0.9, 0.9], seed=3)
-    found = compare(dataset, scores, replicates=300)
+    found = compare(dataset, scores)
     assert len(found) == 9
     for k, metric in ((0, "acc_orig"), (3, "acc_pmk")):
         c = of(found, "m0", "m1", metric)
@@ -46,34 +49,84 @@ def test_counts_p_values_and_sentences() -> None:
     assert "m0 is better than m1 in accuracy on whole sets" in of(found, "m0", "m1", "acc_pmk").sentence
     assert "No difference shown between m1 and m2" in of(found, "m1", "m2", "acc_orig").sentence
     drop = of(found, "m0", "m1", "drop")
-    assert (drop.p, drop.only_a) == (None, None)
+    lost = [s.right_at(0) & ~s.right_at(3) for s in scores]
+    assert (drop.only_a, drop.only_b) == (int((lost[0] & ~lost[1]).sum()), int((~lost[0] & lost[1]).sum()))
+    assert drop.p == pytest.approx(stats.binomtest(drop.only_a, drop.only_a + drop.only_b, 0.5).pvalue)
+    assert drop.p_holm == pytest.approx(holm([x.p for x in found if x.metric == "drop"])[0])
     assert drop.difference.value == pytest.approx(scores[0].drop.value - scores[1].drop.value)
     assert "m1 flickers more than m0" in drop.sentence
 
 
-def test_the_bootstrap_of_a_difference_by_hand() -> None:
-    dataset, scores = models([0.95, 0.9])
-    found = of(compare(dataset, scores, replicates=200, seed=5), "m0", "m1", "drop").difference
-    gap = np.array(
-        [[s.right_at(0).astype(int) - s.right_at(3).astype(int)] for s in scores], dtype=float
-    ).squeeze()  # (2, sets)
-    gap = gap[0] - gap[1]
-    index = np.random.Generator(np.random.PCG64(5)).integers(0, 200, size=(200, 200))
-    draws = [gap[row].mean() for row in index]  # videos are numbered as sets here, one each
-    assert (found.low, found.high) == pytest.approx(tuple(np.percentile(draws, [2.5, 97.5])))
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_verdict_p_and_interval_never_contradict(data) -> None:
+    """Any models on any videos: the interval holds 0 exactly where the corrected test does not decide."""
+    videos = data.draw(st.integers(1, 14))
+    sizes = data.draw(st.lists(st.integers(1, 6), min_size=videos, max_size=videos))
+    frames = [PlainFrame(video, 10 * place, {0}) for video, size in enumerate(sizes) for place in range(size)]
+    world = World(1, 2, [None] * videos, frames, [PlainSet(row, []) for row in range(len(frames))])
+    dataset, n = dataset_of(world), len(frames)
+    base = score(dataset, ClassAnswers.from_labels("a", np.zeros(n, int)), options=QUICK)
+    scores = []
+    for model in range(data.draw(st.integers(2, 4))):
+        rng = np.random.default_rng(data.draw(st.integers(0, 10_000)))
+        skill = data.draw(st.sampled_from([0.0, 0.05, 0.5, 0.95, 1.0]))
+        # Whole videos and single sets differ, and some sets are unscored.
+        first = np.where(rng.random(videos)[np.repeat(np.arange(videos), sizes)] < skill, 2, rng.integers(0, 3, n))
+        first = np.where(rng.random(n) < 0.05, -1, first).astype(np.int32)
+        scores.append(replace(base, model=f"m{model}", first_wrong=first))
+    for c in compare(dataset, scores):
+        if c.p_holm is None:
+            continue
+        found = c.difference
+        sure = c.p_holm < 0.05
+        assert c.sentence.startswith("No difference shown") != sure
+        if found.low is None:
+            assert not sure
+            continue
+        assert -1 <= found.low <= found.value <= found.high <= 1
+        assert (found.low > 0 or found.high < 0) == sure, c
+        shown = re.search(r"interval ([+−]?[0-9.]+) to ([+−]?[0-9.]+)", c.sentence).groups()
+        low, high = (float(end.replace("−", "-")) for end in shown)
+        assert (low > 0 or high < 0) == sure, c.sentence
+        assert (float(re.search(r"p = ([0-9.e-]+) ", c.sentence)[1]) < 0.05) == sure, c.sentence
+
+
+def test_the_interval_is_that_of_the_corrected_test() -> None:
+    """24 pictures, 8 to 1: the plain test and a plain interval decide, ten pairs' correction does not."""
+    gap = np.array([1] * 8 + [-1] + [0] * 15)
+    p = mcnemar(8, 1)
+    alone = paired_difference(gap, np.arange(24), p=p, p_holm=p, pairs=1)
+    assert alone.low > 0
+    among = paired_difference(gap, np.arange(24), p=p, p_holm=min(1.0, 10 * p), pairs=10)
+    assert among.low <= 0 < alone.low
+    assert among.high > alone.high
+    assert among.value == alone.value
+
+
+def test_the_interval_s_ends_by_hand() -> None:
+    """At either end the shifted sums stand just at the critical value."""
+    rng = np.random.default_rng(1)
+    cluster = np.repeat(np.arange(40), 3)
+    gap = rng.choice([-1, 0, 1], p=[0.1, 0.6, 0.3], size=120)
+    found = paired_difference(gap, cluster, p=0.01, p_holm=0.02, pairs=2)
+    for end in (found.low, found.high):
+        sums = np.bincount(cluster, weights=gap - end)
+        spread = np.sqrt((sums**2).sum() + 3 * (1 + end**2))
+        assert abs(sums.sum()) / spread == pytest.approx(stats.norm.ppf(1 - 0.025 / 2))
 
 
 def test_only_sets_scored_for_both_are_compared() -> None:
     dataset, scores = models([0.95, 0.9])
     first = scores[0].first_wrong.copy()
     first[:50] = -1
-    found = compare(dataset, [replace(scores[0], first_wrong=first), scores[1]], replicates=100)
+    found = compare(dataset, [replace(scores[0], first_wrong=first), scores[1]])
     c = of(found, "m0", "m1", "acc_orig")
     a, b = scores[0].right_at(0)[50:], scores[1].right_at(0)[50:]
     assert c.n_sets == 150
     assert c.difference.value == pytest.approx((a.sum() - b.sum()) / 150)
     nothing = replace(scores[0], first_wrong=np.full(200, -1, dtype=np.int32))
-    c = of(compare(dataset, [nothing, scores[1]], replicates=100), "m0", "m1", "acc_pmk")
+    c = of(compare(dataset, [nothing, scores[1]]), "m0", "m1", "acc_pmk")
     assert c.difference.value is None
     assert "nothing can be said" in c.sentence
 
@@ -85,7 +138,7 @@ def test_shared_videos_take_the_sign_flip_test() -> None:
     dataset = dataset_of(world)
     a = score(dataset, ClassAnswers.from_labels("a", np.zeros(40, int)), options=QUICK)
     b = score(dataset, ClassAnswers.from_labels("b", np.repeat([1] * 3 + [0] * 7, 4)), options=QUICK)
-    c = of(compare(dataset, [a, b], replicates=100), "a", "b", "acc_orig")
+    c = of(compare(dataset, [a, b]), "a", "b", "acc_orig")
     assert c.test == "video-level sign-flip"
     assert c.p_mcnemar == pytest.approx(2 * 0.5**12)
     assert c.p == pytest.approx(2 * 0.5**3)
@@ -103,8 +156,8 @@ def test_models_of_different_data_are_refused() -> None:
     assert compare(dataset, scores[:1]) == ()
 
 
-def test_few_videos_decide_nothing_about_the_drop() -> None:
-    """Two videos: the bootstrap interval is known to be too narrow, and no exact test stands behind a drop."""
+def test_two_videos_cannot_decide_and_it_is_said() -> None:
+    """Two videos: whatever they hold, no p-value can be below a half."""
     import strobe
 
     dataset = strobe.example_dataset(n_videos=2, k=3)
@@ -115,7 +168,9 @@ def test_few_videos_decide_nothing_about_the_drop() -> None:
         score(dataset, strobe.Predictions.from_scores(name, values, kind="logits"))
         for name, values in (("steady", right), ("shaky", wrong))
     ]
-    found = of(compare(dataset, scores, replicates=200), "steady", "shaky", "drop")
+    found = of(compare(dataset, scores), "steady", "shaky", "drop")
     assert found.difference.value == -1.0
-    assert found.difference.low == found.difference.high == -1.0
+    assert found.p == found.p_holm == 0.5
+    assert found.difference.low <= 0 <= found.difference.high
     assert found.sentence.startswith("No difference shown"), found.sentence
+    assert found.sentence.endswith("2 videos cannot decide: whatever they hold, p is 0.5 or more.")

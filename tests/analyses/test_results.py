@@ -49,7 +49,7 @@ def results() -> dict[str, Any]:
             settings=Settings(allow_missing=True),
             models={one.model: one for one in scores},
             offset_error_all_models=pool.estimates(),
-            comparison=compare(dataset, scores, replicates=50),
+            comparison=compare(dataset, scores),
             trend=fit(dataset, scores, replicates=50),
         )
     )

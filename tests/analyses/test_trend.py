@@ -110,6 +110,9 @@ def test_median_drop_per_type(scored: tuple[Dataset, list[ClassificationScore]])
     assert found["plain"].value == pytest.approx(np.median([s.drop.value for s in scores[:7]]))
     assert (found["plain"].n, found["other"].n) == (7, 1)
     assert found["other"].low <= found["other"].value <= found["other"].high
+    copies = [replace(scores[0], model=f"copy {i}") for i in range(8)]
+    again = {part.model_type: part.median_drop for part in fit(dataset, [*scores, *copies], replicates=200).median_drop}
+    assert again == found  # what the line counts once, the median counts once
 
 
 def test_published_tables_stand_beside_and_are_not_fitted(scored: tuple[Dataset, list[ClassificationScore]]) -> None:

@@ -197,7 +197,7 @@ def score_all(dataset: Dataset, predictions: dict[str, ClassAnswers]) -> Results
         dataset=dataset_facts(dataset),
         models={one.model: one for one in scores},
         offset_error_all_models=pool.estimates(),
-        comparison=compare(dataset, scores, replicates=200),
+        comparison=compare(dataset, scores),
         trend=fit(dataset, scores, replicates=200),
     )
 

@@ -184,7 +184,7 @@ def score(
         reasons=reasons,
         unscored=Unscored(frames=len(np.unique(whole_plan.frame[~seen])), sets=unscored),
         bounds=_bounds(int(orig.sum()), int(perturbed.sum()), unscored, whole_plan.n_sets),
-        notes=too_narrow(headline, len(np.unique(plan.cluster))),
+        notes=too_narrow(tuple(headline.values()), len(np.unique(plan.cluster))),
         first_wrong=all_first,
         fingerprint=_fingerprint(predictions, whole_plan.frames_used),
     )

@@ -78,7 +78,7 @@ class ModelTrend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeDrop:
-    """The median drop over the models of one type; n counts models."""
+    """The median drop over the models of one type, copies left out; n counts models."""
 
     model_type: str
     median_drop: Estimate
@@ -148,7 +148,7 @@ def fit(
         logit=None if reason else _line(axes[0][used], axes[1][used], "log odds"),
         reason=reason,
         models=models,
-        median_drop=_types(scores, share[:, 0] - share[:, 1], shares[:, :, 0] - shares[:, :, 1], bootstrap),
+        median_drop=_types(scores, share[:, 0] - share[:, 1], shares[:, :, 0] - shares[:, :, 1], same, bootstrap),
         published=tables(),
     )
 
@@ -225,13 +225,17 @@ def _no_line(distinct: int) -> Robustness:
 
 
 def _types(
-    scores: Sequence[ClassificationScore], drop: Floats, draws: Floats, bootstrap: Bootstrap
+    scores: Sequence[ClassificationScore], drop: Floats, draws: Floats, same: Bools, bootstrap: Bootstrap
 ) -> tuple[TypeDrop, ...]:
-    """Median drops by type, in the order types first appear; models without a type come under `untyped`."""
-    kinds = [score.model_type or "untyped" for score in scores]
+    """Median drops by type, in the order types first appear; models without a type come under `untyped`.
+
+    Of models of one type that are one and the same the first counts, as for the line.
+    """
+    kinds = np.array([score.model_type or "untyped" for score in scores])
+    again = np.array([bool((same[m, :m] & (kinds[:m] == kinds[m])).any()) for m in range(len(scores))])
     out = []
-    for kind in dict.fromkeys(kinds):
-        of_kind = np.array([other == kind for other in kinds])
+    for kind in dict.fromkeys(kinds.tolist()):
+        of_kind = (kinds == kind) & ~again
         drawn = draws[:, of_kind]
         drawn = drawn[np.isfinite(drawn).all(axis=1)]
         medians = np.median(drawn, axis=1) if len(drawn) else np.zeros(0)

@@ -253,6 +253,14 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
     first = next((one.headline.pmk for one in models.values() if is_known(one.headline.pmk)), None)
     if first and first.low is None:
         notes.append(f"No intervals: {view.words.say(printable(first.reason or 'none was asked for'))}.")
+    marks = [
+        figure.reason
+        for one in models.values()
+        for figure in one.headline
+        if is_known(figure) and figure.low is not None
+    ]
+    said = [note for one in models.values() for note in one.notes or ()]
+    notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in dict.fromkeys([*marks, *said]) if text]
     judged = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
     never = [name for name, one in judged.items() if one.acc_orig.value == 0]
     if never and len(never) < len(models):

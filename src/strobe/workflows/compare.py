@@ -53,7 +53,7 @@ def compare_runs(
             answers = model.load().as_classes()
             scores.append(replace(score(dataset, answers, prepared=prepared), model=name))
             advance(1)
-    return compare(dataset, scores, seed=options.seed, replicates=options.draws)
+    return compare(dataset, scores)
 
 
 def _wanted(runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[Held]]) -> list[tuple[str, Held]]:

@@ -228,7 +228,7 @@ def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> R
             dataset=dataset_facts(dataset, k=prepared.plan.k),
             models={**results.models, **{one.model: one for one in scores}},
             offset_error_all_models=pool.estimates(),
-            comparison=compare(whole, scores, seed=options.seed, replicates=options.draws),
+            comparison=compare(whole, scores),
             trend=fit(whole, scores, seed=options.seed, replicates=options.draws),
         )
     )

@@ -33,7 +33,7 @@ def mean_ap(value: float, without: Floats, *, of_class: Ints, n: int) -> Estimat
     """mAP with its interval; `without` (G,) has each video left out, `of_class` counts the videos of each class.
 
     >>> mean_ap(0.5, np.tile([0.49, 0.51], 30), of_class=np.array([60]), n=60).text()
-    '50.0 [34.8, 65.2]'
+    '50.0 [35.1, 64.9]'
     """
     videos = len(without)
     if videos < LEAST_VIDEOS:
