@@ -13,7 +13,7 @@ and more, or five videos; it is printed and not asked for.
 
 With --detection: the intervals of mAP and of its drop (coverage_detection.py), at least 93 % from 50 videos on; --full
 takes every combination (half an hour and more).
-With --comparison: the intervals of a difference between two models, at least 94 %; both answer by the video's difficulty.
+With --comparison: the intervals of a difference between two models, at least 94 %; both feel a video's difficulty.
 """
 
 import argparse
@@ -112,7 +112,7 @@ def detection(draws: int, seed: int, *, full: bool) -> int:
 
 
 def comparison(draws: int, seed: int) -> int:
-    """The table of the intervals of one difference; 1 where one covers less than 94 %, beyond the simulation's error."""
+    """The table of the intervals of one difference; 1 where one covers less than 94 %, beyond the simulation error."""
     rng = np.random.default_rng(seed)
     print(f"coverage of 95 % intervals of a difference, {draws} samples a cell")
     print("videos  sets/video  accuracies   ours  percentile bootstrap")

@@ -89,6 +89,20 @@ def test_frame_rates_part_the_sets() -> None:
     assert sum(part.acc_orig.count or 0 for part in found.by_fps) <= (found.acc_orig.count or 0)
 
 
+def test_frame_rates_are_compared_among_videos_alone() -> None:
+    """One clip beside twenty photos says nothing of the frame rate."""
+    rng = np.random.default_rng(0)
+    world = vid_world(rng, n_sets=30, k=2, n_classes=3, n_frames=None)
+    world.rates[0] = Fraction(12)
+    data, answers = dataset_of(world), predictions_of("m", random_scores(rng, world, 0.9))
+    for videos, ranges in ((1, set()), (12, {"< 20", "20 to < 27", "27 to < 40"})):
+        kind = np.array(["video" if place < videos else "photo" for place in range(30)], dtype=object)
+        found = score(replace(data, videos=replace(data.videos, kind=kind)), answers, options=QUICK)
+        assert {part.range for part in found.by_fps} == ranges
+        assert sum(part.n_sets for part in found.by_fps) == (videos if ranges else 0)
+        assert ("not with sources of another kind (photo)" in found.reasons.get("by_fps", "")) == (not ranges)
+
+
 def test_hints_part_the_members_by_quartiles() -> None:
     rng = np.random.default_rng(0)
     world = vid_world(rng, n_sets=25, k=2, n_classes=2, n_frames=None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
-from strobe.core.protocol import derive, is_clean, latest_votes, review_views, reviewed
+from strobe.core.protocol import Unreviewed, derive, is_clean, latest_votes, review_views, reviewed
 from strobe.core.records import Verdict
 from strobe.core.tables import Frames, Labels, Sets, Videos, texts
 
@@ -164,6 +164,31 @@ def test_densified_labels_are_carried_to_the_neighbours():
 
 def test_a_removed_label_goes_from_the_neighbours_too():
     assert labels_after(vote("ann", 0, stage="anchor", labels=("dog",)))["s0", 1] == ["dog"]
+
+
+def test_no_neighbour_is_left_without_a_label():
+    """The anchor had two labels and keeps one; a neighbour that had only the other takes the anchor's."""
+    data = tiny(label_source="frame")
+    anchor, member = int(data.sets.anchor_frame[0]), int(data.sets.anchor_frame[0]) + 1
+    dog = SPACE.index("dog")
+    labels = Labels(
+        frame=np.append(data.labels.frame, anchor).astype(np.int32),
+        label=np.append(data.labels.label, dog).astype(np.int32),
+    )
+    order = np.lexsort((labels.label, labels.frame))
+    data = replace(data, labels=Labels(frame=labels.frame[order], label=labels.label[order]))
+    after = derive(replace(data, verdicts=(vote("ann", 0, stage="anchor", labels=("dog",)),))).labels
+    assert after.label[after.frame == member].tolist() == [dog]
+
+
+def test_pairs_nobody_looked_at_are_counted():
+    anchors = [vote("ann", 0, number=number, stage="anchor") for number in (0, 1)]
+    data = replace(tiny(), verdicts=tuple(anchors))
+    assert derive(data).unreviewed(data) == Unreviewed(pairs=8, sets=2)
+    some = replace(data, verdicts=(*anchors, vote("ann", 1), vote("ann", -1, "dissimilar")))
+    assert derive(some).unreviewed(some) == Unreviewed(pairs=6, sets=1)
+    dropped = replace(data, verdicts=(vote("ann", 0, "dissimilar", stage="anchor"), vote("ann", 1, number=1)))
+    assert derive(dropped).unreviewed(dropped) == Unreviewed(pairs=3, sets=0)
 
 
 def test_labels_need_a_strict_majority():

@@ -25,6 +25,8 @@ class DatasetFacts:
     """What was scored; k is the one scored with.
 
     `combine` is there where the dataset has variants, `kinds` (of the anchors' sources) where not all are videos.
+    `unreviewed_pairs` are candidates of kept sets without a vote, `unreviewed_sets` the sets of which all are; left out
+    where there are none.
     """
 
     name: str
@@ -38,6 +40,17 @@ class DatasetFacts:
     reviewed: Literal["none", "release", "votes"]
     combine: Literal["each", "worst"] | None = field(default=None, metadata=LEFT_OUT)
     kinds: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    unreviewed_pairs: Count | None = field(default=None, metadata=LEFT_OUT)
+    unreviewed_sets: Count | None = field(default=None, metadata=LEFT_OUT)
+
+    def unreviewed(self) -> str | None:
+        """What must be said where nobody has looked at some pairs; None where all were looked at."""
+        if not self.unreviewed_pairs:
+            return None
+        text = f"{self.unreviewed_pairs} pairs of the sets scored have no vote yet and were left out as if rejected"
+        if self.unreviewed_sets:
+            text += f"; {self.unreviewed_sets} of {self.n_sets} sets are their anchor alone for it, and cannot drop"
+        return text
 
 
 def dataset_facts(dataset: Dataset, *, k: int | None = None) -> DatasetFacts:

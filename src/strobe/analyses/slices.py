@@ -156,6 +156,17 @@ class SlicePlan:
             self.reasons["by_fps"] = "no video's frame rate is known" if plan.is_video else "the axis is not time"
             return []
         place = np.where(np.isnan(fps), -1, np.searchsorted(FPS_EDGES, fps, side="right"))
+        kinds = plan.view.videos.kind[plan.cluster]
+        others = sorted(set(kinds[place >= 0]) - {"video"})
+        if others and (kinds[place >= 0] == "video").any():
+            # The rate of a clip made from a picture was chosen: beside filmed ones it stands for the kind of source.
+            place = np.where(kinds == "video", place, -1)
+            if len(set(place[place >= 0].tolist())) < 2:
+                self.reasons["by_fps"] = (
+                    f"rates are compared among videos alone, not with sources of another kind ({', '.join(others)}), "
+                    "and the videos here have about the same rate"
+                )
+                return []
         names = enumerate(_ranges(FPS_EDGES))
         return [(name, plan.headline_of(place == bin_)) for bin_, name in names if (place == bin_).any()]
 

@@ -29,6 +29,7 @@ from strobe.core.tables import Labels
 __all__ = [
     "Derivation",
     "Tally",
+    "Unreviewed",
     "derive",
     "is_clean",
     "latest_votes",
@@ -128,6 +129,15 @@ class Derivation:
     undecided_labels: tuple[str, ...] = ()
     """Sets whose label votes left no label with a majority: they keep the labels they had."""
 
+    def unreviewed(self, dataset: Dataset) -> "Unreviewed":
+        """What of the kept sets nobody has looked at."""
+        sets = dataset.sets
+        pairs = self.pending & self.kept_set[sets.set]
+        looked_at = np.zeros(len(self.kept_set), dtype=bool)
+        looked_at[sets.set[self.voted]] = True
+        bare = np.unique(sets.set[pairs])
+        return Unreviewed(pairs=int(pairs.sum()), sets=int((~looked_at[bare]).sum()))
+
     def counts(self, dataset: Dataset) -> dict[str, int]:
         """The papers' table: anchors and pairs reviewed and accepted, and what is still to do."""
         members = ~dataset.sets.is_anchor
@@ -140,6 +150,14 @@ class Derivation:
             "pairs_accepted": int((self.kept & members).sum()),
             "pairs_pending": int(self.pending.sum()),
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreviewed:
+    """Pairs of kept sets without a vote, which count as rejected, and sets that are their anchor alone for it."""
+
+    pairs: int
+    sets: int
 
 
 def derive(dataset: Dataset) -> Derivation:
@@ -210,12 +228,14 @@ def majority_labels(dataset: Dataset, votes: Mapping[str, Verdict]) -> frozenset
 def relabelled(own: frozenset[int], *, before: frozenset[int], after: frozenset[int]) -> frozenset[int]:
     """A frame's labels once its anchor went from `before` to `after`: what was added or removed there is done here.
 
-    A frame without any label takes the anchor's.
+    A frame without any label, or left without any, takes the anchor's: without one every answer would be wrong.
 
     >>> sorted(relabelled(frozenset({1, 5}), before=frozenset({1, 2}), after=frozenset({2, 3})))
     [3, 5]
+    >>> sorted(relabelled(frozenset({1}), before=frozenset({1, 2}), after=frozenset({2})))
+    [2]
     """
-    return ((own or after) | (after - before)) - (before - after)
+    return (((own or after) | (after - before)) - (before - after)) or after
 
 
 def _carried(dataset: Dataset, chosen: Mapping[int, frozenset[int]]) -> Labels:
@@ -239,9 +259,9 @@ def _carried(dataset: Dataset, chosen: Mapping[int, frozenset[int]]) -> Labels:
     return Labels(frame=table[:, 0].astype(np.int32), label=table[:, 1].astype(np.int32))
 
 
-def reviewed(dataset: Dataset) -> Dataset:
+def reviewed(dataset: Dataset, derivation: Derivation | None = None) -> Dataset:
     """The dataset with only what the votes keep, and the labels the votes left. The votes stay with it."""
-    derivation = derive(dataset)
+    derivation = derivation or derive(dataset)
     if not derivation.kept_set.any():
         raise InvalidValue(f"{dataset.name}: the votes keep no set at all; strobe review status says how they fell")
     return replace(dataset, labels=derivation.labels).keep_rows(derivation.kept)

@@ -209,7 +209,7 @@ def time_curve(view: View) -> Answer:
     )
     return Finding(
         sentence=text + view.drawn_text(view.classifiers),
-        how="Ten frames last a second at 9 fps and a sixth of one at 59; time makes such videos comparable.",
+        how="The same number of frames lasts longer the slower the video; time makes different rates comparable.",
         paint=line_chart(series, "milliseconds on either side of the anchor", "accuracy", steps=True, whole=False),
         inches=(4.0, 3.9),
     )

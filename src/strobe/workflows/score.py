@@ -73,6 +73,11 @@ def check_request(request: ScoreRequest, opened: Opened) -> None:
     read_types(request.types)
     if request.compare_review and not candidates.verdicts:
         raise StrobeError(f"{candidates.name} has no votes, so there is no review to compare; see strobe review --help")
+    if request.compare_review and opened.unreviewed.sets == opened.dataset.n_sets:
+        raise StrobeError(
+            f"{candidates.name}: no pair has a vote ({opened.unreviewed.pairs} to do), so every set is its anchor "
+            "alone and there is no review of pairs to compare; strobe review serve collects votes"
+        )
 
 
 def score_dataset(
@@ -156,6 +161,11 @@ def score_staged(
         results = scorer(job, held, results) if held else results
     if not results.models:
         raise StrobeError(loading.left_out[0])
+    if opened.unreviewed.pairs:
+        facts = replace(
+            results.dataset, unreviewed_pairs=opened.unreviewed.pairs, unreviewed_sets=opened.unreviewed.sets or None
+        )
+        results = replace(results, dataset=facts)
     write_json(stage / "results.json", encode(results))
     write_tables(stage, results)
     if brought_files(stage) or request.types is not None:
