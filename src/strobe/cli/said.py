@@ -30,8 +30,12 @@ def _plural(noun: str) -> str:
 
 def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
     """The beginning of a line about a new dataset folder: how many videos, sets, frames, classes it holds."""
-    sizes = _sizes(dataset)
-    return f"{printable(dst)}: " + ", ".join(counted(sizes[f"n_{_plural(noun)}"], noun) for noun in nouns)
+    sizes, words = _sizes(dataset), dict(zip(nouns, nouns, strict=True))
+    kinds = {str(kind) for kind in dataset.videos.kind}
+    if kinds != {"video"}:  # photos are no videos, and what was made of them is no frame of one
+        words |= {"video": kinds.pop() if len(kinds) == 1 else "source", "frame": "picture"}
+        nouns = tuple(noun for noun in nouns if dataset.info.k or noun not in ("set", "frame"))
+    return f"{printable(dst)}: " + ", ".join(counted(sizes[f"n_{_plural(noun)}"], words[noun]) for noun in nouns)
 
 
 def made_json(dst: Path, dataset: "Dataset", more: Mapping[str, Any]) -> None:

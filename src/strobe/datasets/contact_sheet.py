@@ -15,6 +15,7 @@ from strobe.core.ports import FrameSource, Progress
 __all__ = ["choose_sets", "draw_sheet"]
 
 _TILE_W = 148
+_GRID = 6
 _GAP, _MARGIN, _HEAD, _CAPTION = 8, 28, 32, 18
 _PAPER, _INK, _SOFT, _EMPTY = (255, 255, 255), (28, 32, 38), (110, 118, 128), (240, 242, 245)
 _ANCHOR, _REJECTED, _BOX = (0, 114, 178), (213, 94, 0), (240, 228, 66)
@@ -48,7 +49,8 @@ def draw_sheet(
 ) -> int:
     """Draw the sets into a PNG (or what the ending says); how many frames could not be read comes back.
 
-    `n_columns` distances are shown, spread evenly; `kept` (one per set row) marks what review rejected.
+    `n_columns` distances are shown, spread evenly; `kept` (one per set row) marks what review rejected. Pictures that
+    stand alone lie side by side.
     """
     from PIL import Image, ImageDraw
 
@@ -57,14 +59,21 @@ def draw_sheet(
     tile_wh = (_TILE_W, _tile_height(dataset, sets))
     width = 2 * _MARGIN + len(columns) * (_TILE_W + _GAP) - _GAP
     row_height = _HEAD + tile_wh[1] + _CAPTION + 18
-    top = 76
-    sheet = Image.new("RGB", (max(width, 900), top + len(sets) * row_height + _MARGIN // 2), _PAPER)
+    top, alone = 76, dataset.info.k == 0
+    n_rows = -(-len(sets) // _GRID) if alone else len(sets)
+    width = 2 * _MARGIN + _GRID * (_TILE_W + _GAP) - _GAP if alone else width
+    sheet = Image.new("RGB", (max(width, 900), top + n_rows * row_height + _MARGIN // 2), _PAPER)
     pen = ImageDraw.Draw(sheet)
     pen.text((_MARGIN, 18), f"{printable(dataset.name, limit=60)}", fill=_INK, font=_font(22))
     pen.text((_MARGIN, 48), _legend(dataset, len(sets), columns, kept), fill=_SOFT, font=_font(13))
     unread = 0
     with progress.task("frames", None) as advance:
         for line, place in enumerate(sets):
+            if alone:
+                x, y = _MARGIN + line % _GRID * (_TILE_W + _GAP), top + line // _GRID * row_height
+                unread += _draw_picture(dataset, source, sheet, pen, place, (x, y), tile_wh)
+                advance(1)
+                continue
             y = top + line * row_height
             unread += _draw_set(dataset, source, sheet, pen, place, y, columns, tile_wh, kept, advance)
     with replacing(path) as temporary:
@@ -116,6 +125,26 @@ def _legend(dataset: Dataset, n: int, columns: list[float], kept: NDArray[np.boo
     return text + (" · boxes in yellow" if dataset.boxes is not None else "")
 
 
+def _draw_picture(
+    dataset: Dataset,
+    source: FrameSource,
+    sheet: Any,
+    pen: Any,
+    place: int,
+    at: tuple[int, int],
+    tile_wh: tuple[int, int],
+) -> bool:
+    """A picture that stands alone, its label and name below it; whether it could not be read comes back."""
+    frame = int(dataset.sets.anchor_frame[place])
+    tile, problem = _tile(dataset, source, frame, tile_wh)
+    sheet.paste(tile, at)
+    label = ", ".join(dataset.info.label_space.names[label] for label in dataset.labels_of(frame)) or "no label"
+    x, y = at[0], at[1] + tile_wh[1]
+    _text(pen, (x, y + 5), label, size=14, fill=_INK, room=_TILE_W)
+    _text(pen, (x, y + 24), str(dataset.sets.set_id[place]), size=12, fill=_SOFT, room=_TILE_W)
+    return problem
+
+
 def _draw_set(
     dataset: Dataset,
     source: FrameSource,
@@ -136,8 +165,8 @@ def _draw_set(
     room = sheet.width - 2 * _MARGIN
     _text(pen, (_MARGIN, y + 4), title, size=16, fill=_INK, room=room // 2)
     left = _MARGIN + int(pen.textlength(title[:200], font=_font(16))) + 12
-    facts = f"{dataset.sets.set_id[place]}" + ("" if dataset.info.k == 0 else f" · {len(rows) - 1} members")
-    is_time = dataset.variants is None or dataset.info.axis == "frame-offset"
+    facts = f"{dataset.sets.set_id[place]} · {len(rows) - 1} members"
+    axis = "" if dataset.variants is None else f"{dataset.variants.axis[dataset.sets.variant[place]]} "
     _text(pen, (min(left, _MARGIN + room // 2), y + 7), facts, size=13, fill=_SOFT, room=room // 2)
     by_distance = {float(dataset.sets.distance[row]): int(row) for row in rows}
     unread = 0
@@ -159,8 +188,7 @@ def _draw_set(
         elif kept is not None and not kept[row]:
             pen.line((x, top, x + _TILE_W - 1, top + tile_wh[1] - 1), fill=_REJECTED, width=3)
             pen.line((x, top + tile_wh[1] - 1, x + _TILE_W - 1, top), fill=_REJECTED, width=3)
-        caption = "anchor" if is_anchor else f"{distance:+g}" if is_time else f"{dataset.info.axis} {distance:g}"
-        caption = "" if dataset.info.k == 0 else caption
+        caption = "anchor" if is_anchor else f"{axis}{distance:.3g}" if axis else f"{distance:+g}"
         kind = str(dataset.frames.pict_type[frame])
         caption += f" · {kind}" if kind else ""
         other = dataset.labels_of(frame)

@@ -95,10 +95,19 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
         if media[key]
     ]
     yield f"  images: {', '.join(parts)}" + (f"; licence: {facts['licence']}" if facts["licence"] else "")
-    yield f"  several labels: {labels['frames_with_several']:,} {noun}s, {labels['anchors_with_several']:,} anchors; " \
-          f"no label: {labels['frames_without']:,} {noun}s, {labels['anchors_without']:,} anchors"  # fmt: skip
+    several, none = labels["anchors_with_several"], labels["anchors_without"]
+    if not kinds:
+        yield f"  several labels: {labels['frames_with_several']:,} frames, {several:,} anchors; " \
+              f"no label: {labels['frames_without']:,} frames, {none:,} anchors"  # fmt: skip
+    else:  # what was made of a picture is judged by its label
+        yield (
+            f"  several labels: {counted(several, 'set')}; no label: {counted(none, 'set')}"
+            if variants
+            else (f"  several labels: {counted(several, 'picture')}; no label: {counted(none, 'picture')}")
+        )
     yield from _video_lines(facts)
-    yield from _review_lines(facts)
+    if not kinds or counts["members"]:
+        yield from _review_lines(facts)
     yield from _ceiling_lines(facts)
     yield ""
     yield f"classes ({len(facts['classes'])} occur; a {noun} with several counts in each)"
@@ -106,8 +115,10 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     wide = max((len(row["name"]) for row in facts["classes"]), default=0)
     for row in facts["classes"]:
         extra = f", {row['boxes']:,} boxes" if row["boxes"] else ""
-        yield f"  {row['name']:<{wide}} {_bar(row['anchors'], top)} {row['anchors']:>6,} anchors, " \
-              f"{row['frames']:,} {noun}s{extra}"  # fmt: skip
+        held = f"{row['anchors']:>6,} anchors, {row['frames']:,} frames"
+        if kinds:
+            held = f"{row['anchors']:>6,} {'sets' if variants else 'pictures'}"
+        yield f"  {row['name']:<{wide}} {_bar(row['anchors'], top)} {held}{extra}"
     if variants or (kinds and not counts["members"]):
         return
     yield ""
