@@ -90,6 +90,8 @@ def trend(view: View) -> Answer:
                 )  # fmt: skip
         axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
         axes.set_ylabel(f"acc_{view.k}: right on the anchor and all {view.words.frames}")
+        if view.variants:
+            axes.set(xlabel="accuracy: right on the picture as it is", ylabel="worst: right under every variant, too")
         axes.set_aspect("equal", anchor="W")
         axes.grid(visible=True, axis="both")
         per_cent(axes, which="x")
@@ -135,26 +137,27 @@ def _reach(found: Estimate) -> list[list[float]] | None:
 
 
 def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
+    words, under = view.words, "the worst" if view.variants else view.k
     best = max(models, key=lambda name: value_of(models[name].acc_orig))
     drops = {name: one.drop.value for name, one in models.items() if one.drop.value is not None}
     accuracy = percent(models[best].acc_orig)
-    text = f"{printable(best)} is the most accurate on the anchors ({accuracy})"
+    text = f"{printable(best)} is the most accurate on the {words.anchors} ({accuracy})"
     if len(models) == 1:
-        text = f"{printable(best)} is right on {accuracy} of the anchors"
+        text = f"{printable(best)} is right on {accuracy} of the {words.anchors}"
     if len(drops) > 1 and len(set(drops.values())) == 1:
-        text += f"; all lose the same under {view.k} ({points(next(iter(drops.values())))})"
+        text += f"; all lose the same under {under} ({points(next(iter(drops.values())))})"
     elif len(drops) > 1:
         least = min(drops, key=lambda name: drops[name])
         same = "and also loses least" if least == best else f"but {printable(least)} loses least"
-        text += f", {same} under {view.k} ({points(drops[least])})"
+        text += f", {same} under {under} ({points(drops[least])})"
     elif drops:
-        text += f" and loses {points(drops[best])} under {view.k}" if best in drops else ""
+        text += f" and loses {points(drops[best])} under {under}" if best in drops else ""
     if fit is None:
         why = view.results.trend.reason
         return f"{text}. No fit is drawn: {why}." if why else f"{text}."
     return (
         f"{text}. Along the fit, one more point of original accuracy comes with {fit.slope:.2f} points of "
-        f"{view.k} accuracy."
+        f"{'accuracy under the worst' if view.variants else f'{view.k} accuracy'}."
     )
 
 
@@ -274,7 +277,7 @@ def comparison(view: View) -> Answer:
             for row in shown
         ]
         names_on_y(axes, labels, limit=34 if is_narrow else 66)
-        what = "accuracy" if view.words.is_still else shown[0].metric
+        what = view.words.metric(shown[0].metric)
         axes.set_xlabel("first − second, points" if is_narrow else f"{what}: first − second, points")
         in_points(axes)
 

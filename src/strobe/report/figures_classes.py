@@ -24,11 +24,15 @@ def per_class(view: View) -> Answer:
         "In brackets the number of sets; * and paler: fewer than 10, too few to rank. A set counts in every class of "
         "its anchor."
     )
+    names = ("anchor", f"whole set ({view.k})")
+    if view.variants:
+        how = "In brackets the number of pictures; * and paler: fewer than 10, too few to rank."
+        names = ("as it is", "under every variant")
     for number, (model, data) in enumerate(view.drawn(view.classifiers).items(), start=1):
         rows = [row for row in data.per_class if is_known(row.acc_orig, row.acc_pmk)]
         rows.sort(key=lambda row: (-value_of(row.acc_pmk), -value_of(row.acc_orig), row.name))
         if rows:
-            paint = _chart(rows, ("anchor", f"whole set ({view.k})"), "accuracy", line=0.4)
+            paint = _chart(rows, names, "accuracy", line=0.4)
             found.append(_finding(model, number, rows, _loses(model, rows), how, paint))
     return found or Missing("no class has a scored set.")
 

@@ -341,8 +341,8 @@ def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
         ("Dataset digest", dataset.digest),
         ("Size", view.sources if plain and not view.variants else f"{counted(dataset.n_sets, 'set')}, "
                  f"{view.sources}, {counted(dataset.n_frames, view.words.picture)}"),
-        ("Review", _REVIEW[dataset.reviewed]),
-        ("Labels", _LABELS[dataset.label_source]),
+        ("Review", view.words.say(_REVIEW[dataset.reviewed])),
+        ("Labels", view.words.say(_LABELS[dataset.label_source])),
         ("Intervals", f"{settings.interval}, 95 %; seed of the bootstrap {settings.seed}"),
     ]  # fmt: skip
     if plain:

@@ -156,7 +156,7 @@ class Study:
     @property
     def what(self) -> bool:
         """Whether any row says more of itself than its name."""
-        return any(row.what for row in self.rows)
+        return len({row.what for row in self.rows}) > 1
 
     @property
     def target(self) -> bool:

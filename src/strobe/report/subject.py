@@ -20,13 +20,25 @@ _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff
 class Subject:
     """The words for one dataset. `reviewed` is the dataset's own word: none, release or votes.
 
-    `kinds` are those of its sources where not all are videos.
+    `kinds` are those of its sources where not all are videos; `varied` where something was done to pictures.
     """
 
     axis: str = "frame-offset"
     reviewed: str = "none"
     k: object = "k"
     kinds: tuple[str, ...] = ()
+    varied: bool = False
+
+    @property
+    def anchors(self) -> str:
+        """What is asked about before anything changes, in the plural."""
+        return "pictures" if self.varied or (self.kinds and self.is_still) else "anchors"
+
+    def metric(self, name: str) -> str:
+        """What a figure of the comparison is called: worst instead of pm-k where pictures were changed."""
+        if self.varied:
+            return {"acc_orig": "accuracy", "acc_pmk": "worst"}.get(name, name)
+        return "accuracy" if self.is_still else name
 
     @property
     def is_still(self) -> bool:
@@ -52,8 +64,12 @@ class Subject:
         """
         if self.kinds:
             text = re.sub(r"\bvideo(?=s?\b)", self.source, text)
-        if self.kinds and self.is_still:
-            text = text.replace("on the anchors", "on the pictures").replace("original accuracy", "accuracy")
+            text = re.sub(r"\bframe(?=s?\b)", "picture", text)
+        if self.anchors == "pictures":
+            text = text.replace("on the anchors", "on the pictures")
+        if self.varied:
+            text = text.replace("accuracy on whole sets (pm-k)", "accuracy under every variant")
+            text = text.replace("drop from anchors to whole sets", "drop to the worst variant")
         return text.replace(" flickers more than ", " loses more than ") if self.kinds else text
 
     @property

@@ -75,7 +75,9 @@ class View:
     def words(self) -> Subject:
         """The words for the dataset of these results."""
         data = self.results.dataset
-        return Subject(axis=data.axis, reviewed=data.reviewed, k=data.k, kinds=data.kinds or ())
+        return Subject(
+            axis=data.axis, reviewed=data.reviewed, k=data.k, kinds=data.kinds or (), varied=bool(self.variants)
+        )
 
     @property
     def variants(self) -> Mapping[str, VariantFacts]:
