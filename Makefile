@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz
 
 help:
 	@echo "make demo   the whole way on real models and a real clip, ends in a report"
@@ -13,6 +13,7 @@ help:
 	@echo "make check  format, lint, types, contracts, tests"
 	@echo "make dist   the wheel, into dist/"
 	@echo "make matrix the wheel on every Python here, newest and lowest versions, every verb"
+	@echo "make fuzz   damaged inputs through every verb, kills at every step; CASE=1234 repeats one"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
 
 $(VENV)/.demo: pyproject.toml
@@ -54,6 +55,10 @@ dist: $(VENV)/.dev
 
 matrix: $(VENV)/.dev
 	$(BIN)/python scripts/matrix.py $(MATRIX)
+
+# 1,000 cases and every kill; FUZZ="--cases 10000" for more. A stopped run goes on; a short one is tests/test_fuzz.py.
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m fuzz $(if $(CASE),--case $(CASE)) $(FUZZ)
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/make_cli_reference.py

@@ -23,7 +23,7 @@ from typing import Any
 
 from fuzz.cases import run_case
 from fuzz.corpus import make_corpus
-from fuzz.kills import run_kill, kill_plan
+from fuzz.kills import kill_plan, run_kill
 from fuzz.process import preload
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +36,11 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     preload()
     code = _code_digest()
-    corpus = make_corpus(folder / f"corpus-{code[:12]}")
+    corpus = folder / f"corpus-{code[:12]}"
+    for old in folder.glob("corpus-*"):
+        if old != corpus:
+            shutil.rmtree(old)
+    make_corpus(corpus)
     if options.case is not None:
         sys.exit(_again(options.case, options.seed, corpus, folder))
     log = folder / "log.jsonl"
@@ -50,7 +54,8 @@ def main() -> None:
     until = begin + 60 * options.minutes if options.minutes else None
     print(f"seed {options.seed}, {len(known)} done before, {len(todo)} to do, {options.lanes} at a time", flush=True)
     lanes = [
-        _lane(todo[number :: options.lanes], options.seed, corpus, folder, log, until) for number in range(options.lanes)
+        _lane(todo[number :: options.lanes], options.seed, corpus, folder, log, until)
+        for number in range(options.lanes)
     ]
     for pid in lanes:
         os.waitpid(pid, 0)
@@ -138,7 +143,9 @@ def _again(case: str, seed: int, corpus: Path, folder: Path) -> int:
         print((work / "case.json").read_text(encoding="utf-8"))
     print(outcome.said)
     without = _run(name, seed, corpus, work)
-    print(f"{case}: {without.recipe}: exit {without.code} after {without.seconds:g} s: {without.finding or 'as promised'}")
+    print(
+        f"{case}: {without.recipe}: exit {without.code} after {without.seconds:g} s: {without.finding or 'as promised'}"
+    )
     print(f"its folder: {work}")
     return int(bool(without.finding))
 
@@ -162,10 +169,12 @@ def _summary(log: Path, seconds: float) -> int:
     print(f"\n{len(cases):,} cases and {n_kills:,} kills in {len(kills)} sweeps; this run {seconds:.0f} s")
     if cases:
         _table("verb", cases, lambda line: [line["verb"]])
-        _table("damage", cases, lambda line: sorted({kind for kind in line["kinds"]}))
+        _table("damage", cases, lambda line: sorted(set(line["kinds"])))
         slowest, largest = max(cases, key=lambda c: c["seconds"]), max(cases, key=lambda c: c["grown"])
-        print(f"slowest {slowest['seconds']:.1f} s (case {slowest['case']}), most memory "
-              f"{largest['grown'] / 2**20:.0f} MB (case {largest['case']})")  # fmt: skip
+        print(
+            f"slowest {slowest['seconds']:.1f} s (case {slowest['case']}), most memory "
+            f"{largest['grown'] / 2**20:.0f} MB (case {largest['case']})"
+        )
     if kills:
         print()
         for line in kills:

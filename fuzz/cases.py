@@ -17,7 +17,9 @@ from fuzz.recipes import Recipe, recipes
 __all__ = ["Outcome", "leftovers", "run_case", "tree"]
 
 _LEFT = re.compile(r"\.staging-.*|\.committed|\.incoming-.*|\..+\.tmp|tmp[a-z0-9_]{8}")
-_BAD = re.compile(r"Traceback \(most recent call last\)|Exception ignored|^\S*:\d+: \w*Warning|Segmentation fault", re.M)
+_BAD = re.compile(
+    r"Traceback \(most recent call last\)|Exception ignored|^\S*:\d+: \w*Warning|Segmentation fault", re.M
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class Outcome:
 
 def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = False) -> Outcome:
     """Run the case in `work`, an empty folder of its own; what it left there shows what was tried."""
-    rng = random.Random(f"strobe-fuzz {seed} {case}")  # noqa: S311 (seeded on purpose)
+    rng = random.Random(f"strobe-fuzz {seed} {case}")
     every = recipes()
     recipe = rng.choices(every, [one.weight for one in every])[0]
     place = work / "in"
@@ -75,14 +77,17 @@ def _lay_out(recipe: Recipe, corpus: Path, place: Path, work: Path, rng: random.
             shutil.copy(source, target)
     aside = tuple(place / name for name in recipe.aside)
     files = sorted(
-        path for path in place.rglob("*") if path.is_file() and not any(path == one or one in path.parents for one in aside)
+        path
+        for path in place.rglob("*")
+        if path.is_file() and not any(path == one or one in path.parents for one in aside)
     )
     words, said = list(recipe.words), []
     if not files or rng.random() < 0.08:
         words, one = mutate_words(words, rng)
         said.append(one)
-    for _ in range(rng.choice([1, 1, 1, 1, 2, 3]) if files and (not said or rng.random() < 0.3) else 0):
-        said.append(mutate(place, files, rng, named={place / word.rpartition(":")[2] for word in words}))
+    named = {place / word.rpartition(":")[2] for word in words}
+    n = rng.choice([1, 1, 1, 1, 2, 3]) if files and (not said or rng.random() < 0.3) else 0
+    said += [mutate(place, files, rng, named=named) for _ in range(n)]
     content = {"words": words, "said": said, "recipe": recipe.name}
     (work / "case.json").write_text(json.dumps(content, indent=1), encoding="utf-8", errors="replace")
 
@@ -137,7 +142,9 @@ def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path
 
 def _unreadable_before(recipe: Recipe, place: Path) -> bool:
     """Whether the destination was itself among what was damaged."""
-    return recipe.dest is not None and any(name == recipe.dest for name in recipe.place) and (place / recipe.dest).is_dir()
+    return (
+        recipe.dest is not None and any(name == recipe.dest for name in recipe.place) and (place / recipe.dest).is_dir()
+    )
 
 
 def _unreadable(dest: Path) -> str:
@@ -155,7 +162,9 @@ def _unreadable(dest: Path) -> str:
             json.loads((dest / "results.json").read_text(encoding="utf-8"), parse_constant=_no_constant)
     except (StrobeError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
-    if (dest / "report.html").is_file() and not (dest / "report.html").read_text(encoding="utf-8").rstrip().endswith("</html>"):
+    if (dest / "report.html").is_file() and not (dest / "report.html").read_text(encoding="utf-8").rstrip().endswith(
+        "</html>"
+    ):
         return "report.html is cut"
     return ""
 

@@ -129,9 +129,7 @@ def _releases(folder: Path) -> None:
 
 def _vid_robust(root: Path) -> None:
     pmsets, labels = {}, {}
-    for place, (video, indices) in enumerate(
-        {"ILSVRC2015_val_00000000": [8, 9, 11], "ILSVRC2015_val_1": [9]}.items()
-    ):
+    for place, (video, indices) in enumerate({"ILSVRC2015_val_00000000": [8, 9, 11], "ILSVRC2015_val_1": [9]}.items()):
         name = f"val/{video}/{{:06d}}.JPEG"
         pmsets[name.format(10)] = [name.format(index) for index in indices]
         for index in sorted([10, *indices]):
@@ -231,15 +229,21 @@ def _weights(folder: Path) -> None:
         helper.make_node("MatMul", ["b", "matrix"], ["scores"]),
     ]
     graph = helper.make_graph(
-        nodes, "net", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 16, 16])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 3])], tensors,
-    )  # fmt: skip
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 16, 16])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", 3])],
+        tensors,
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(model, str(folder / "net.onnx"))
     settings = {
-        "mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2], "labels": ["red", "green", "blue"], "resize": 18,
+        "mean": [0.5, 0.5, 0.5],
+        "std": [0.2, 0.2, 0.2],
+        "labels": ["red", "green", "blue"],
+        "resize": 18,
         "interpolation": "bilinear",
-    }  # fmt: skip
+    }
     _text(folder / "net.json", json.dumps(settings))
 
 
@@ -255,13 +259,43 @@ def _made(folder: Path) -> None:
         ("build", "clips/b.mp4", "datasets/reference", "--label", "cat", "--reference", *few),
         ("simulate", "photos/in", "datasets/shaky", "--k", "1", "--size", "24", "-q", "--workers", "1"),
         ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q"),
-        ("import", "imagenet-c", "releases/imagenet-c/c", "datasets/variants", "--clean", "releases/imagenet-c/clean",
-         "--severity", "1-2", "-q"),
-        ("eval", "datasets/video", "-m", "py:models.py:logits", "-m", "py:models.py:shares",
-         "-m", "third=preds:inputs/video-logits.json", "-o", "runs/new-video", *quick),
-        ("eval", "datasets/boxes", "-m", "py:models.py:blobs", "-m", "preds:inputs/boxes-coco.json", "--empty-frames",
-         "-o", "runs/new-boxes", *quick),
-    ):  # fmt: skip
+        (
+            "import",
+            "imagenet-c",
+            "releases/imagenet-c/c",
+            "datasets/variants",
+            "--clean",
+            "releases/imagenet-c/clean",
+            "--severity",
+            "1-2",
+            "-q",
+        ),
+        (
+            "eval",
+            "datasets/video",
+            "-m",
+            "py:models.py:logits",
+            "-m",
+            "py:models.py:shares",
+            "-m",
+            "third=preds:inputs/video-logits.json",
+            "-o",
+            "runs/new-video",
+            *quick,
+        ),
+        (
+            "eval",
+            "datasets/boxes",
+            "-m",
+            "py:models.py:blobs",
+            "-m",
+            "preds:inputs/boxes-coco.json",
+            "--empty-frames",
+            "-o",
+            "runs/new-boxes",
+            *quick,
+        ),
+    ):
         _call(folder, *words)
     media = folder / "datasets/variants/media"
     pictures = [path.relative_to(media).as_posix() for path in sorted(media.rglob("*.png"))]

@@ -42,77 +42,153 @@ _SCORE = ("-q", "--bootstrap", "100")
 KILLS: dict[str, Killed] = {
     "build": Killed(words=("build", "clips/a.mp4", "out", "--label", "dog", *_FEW), place=("clips",), dest="out"),
     "build-more": Killed(
-        words=("build", "clips/a.mp4", "clips/b.mp4", "out", "--label", "dog", *_FEW), place=("clips",), dest="out",
+        words=("build", "clips/a.mp4", "clips/b.mp4", "out", "--label", "dog", *_FEW),
+        place=("clips",),
+        dest="out",
         before=(("build", "clips/a.mp4", "out", "--label", "dog", *_FEW),),
     ),
     "simulate": Killed(
-        words=("simulate", "photos/in", "out", "--k", "1", "--size", "24", "-q", "--workers", "1"), place=("photos",), dest="out",
+        words=("simulate", "photos/in", "out", "--k", "1", "--size", "24", "-q", "--workers", "1"),
+        place=("photos",),
+        dest="out",
     ),
     "synthesize": Killed(
-        words=("synthesize", "out", "--videos", "2", "--size", "32", "--k", "1", "--masks", "-q"), place=(), dest="out",
+        words=("synthesize", "out", "--videos", "2", "--size", "32", "--k", "1", "--masks", "-q"),
+        place=(),
+        dest="out",
     ),
     "import-vid-robust": Killed(
-        words=("import", "imagenet-vid-robust", "releases/vid-robust", "out", "-q"), place=("releases/vid-robust",), dest="out",
+        words=("import", "imagenet-vid-robust", "releases/vid-robust", "out", "-q"),
+        place=("releases/vid-robust",),
+        dest="out",
     ),
     "import-ytbb-robust": Killed(
         words=("import", "ytbb-robust", "releases/ytbb-robust", "out", "--media", "link", "-q"),
-        place=("releases/ytbb-robust",), dest="out",
+        place=("releases/ytbb-robust",),
+        dest="out",
     ),
     "import-youtube-bb": Killed(
-        words=("import", "youtube-bb", "releases/youtube-bb/yt_bb.csv", "out", "--videos", "releases/youtube-bb/videos", "--k", "1",
-               "-q"), place=("releases/youtube-bb",), dest="out",
+        words=(
+            "import",
+            "youtube-bb",
+            "releases/youtube-bb/yt_bb.csv",
+            "out",
+            "--videos",
+            "releases/youtube-bb/videos",
+            "--k",
+            "1",
+            "-q",
+        ),
+        place=("releases/youtube-bb",),
+        dest="out",
     ),
     "import-coco-vid": Killed(
         words=("import", "coco-vid", "releases/coco-vid/ann.json", "out", "--k", "1", "--hints", "-q"),
-        place=("releases/coco-vid",), dest="out",
+        place=("releases/coco-vid",),
+        dest="out",
     ),
     "import-photos": Killed(words=("import", "photos", "photos/in", "out", "-q"), place=("photos/in",), dest="out"),
     "import-imagenet-c": Killed(
-        words=("import", "imagenet-c", "releases/imagenet-c/npy", "out", "--clean", "releases/imagenet-c/clean.npy", "-q"),
-        place=("releases/imagenet-c",), dest="out",
+        words=(
+            "import",
+            "imagenet-c",
+            "releases/imagenet-c/npy",
+            "out",
+            "--clean",
+            "releases/imagenet-c/clean.npy",
+            "-q",
+        ),
+        place=("releases/imagenet-c",),
+        dest="out",
     ),
     "export-coco": Killed(
-        words=("export", "datasets/boxes", "coco", "out", "--media", "copy", "-q"), place=("datasets/boxes",), dest="out",
+        words=("export", "datasets/boxes", "coco", "out", "--media", "copy", "-q"),
+        place=("datasets/boxes",),
+        dest="out",
     ),
     "export-csv": Killed(words=("export", "datasets/video", "csv", "out", "-q"), place=("datasets/video",), dest="out"),
     "export-vid-robust": Killed(
-        words=("export", "datasets/votes", "imagenet-vid-robust", "out", "-q"), place=("datasets/votes",), dest="out",
+        words=("export", "datasets/votes", "imagenet-vid-robust", "out", "-q"),
+        place=("datasets/votes",),
+        dest="out",
     ),
     "predict": Killed(
         words=("predict", "datasets/video", "-m", "py:models.py:logits", "-o", "out", "-q", "--workers", "1"),
-        place=("datasets/video", "models.py"), dest="out",
+        place=("datasets/video", "models.py"),
+        dest="out",
     ),
     "score": Killed(
         words=("score", "datasets/video", "-m", "preds:inputs/video-logits.json", "-o", "out", *_SCORE),
-        place=("datasets/video", "inputs"), dest="out",
+        place=("datasets/video", "inputs"),
+        dest="out",
     ),
-    "score-again": Killed(words=("score", "runs/new-video", "--k", "2", *_SCORE), place=("datasets/video", "runs/new-video"),
-                          dest="runs/new-video"),
+    "score-again": Killed(
+        words=("score", "runs/new-video", "--k", "2", *_SCORE),
+        place=("datasets/video", "runs/new-video"),
+        dest="runs/new-video",
+    ),
     "eval": Killed(
-        words=("eval", "datasets/boxes", "-m", "py:models.py:blobs", "-o", "out", "--workers", "1", "--no-report", *_SCORE),
-        place=("datasets/boxes", "models.py"), dest="out",
+        words=(
+            "eval",
+            "datasets/boxes",
+            "-m",
+            "py:models.py:blobs",
+            "-o",
+            "out",
+            "--workers",
+            "1",
+            "--no-report",
+            *_SCORE,
+        ),
+        place=("datasets/boxes", "models.py"),
+        dest="out",
     ),
     "eval-more": Killed(
-        words=("eval", "datasets/video", "-m", "py:models.py:logits", "-m", "py:models.py:shares", "-o", "runs/video-py",
-               "-m", "new=preds:inputs/video-logits.json", "--workers", "1", "--no-report", *_SCORE),
-        place=("datasets/video", "inputs", "models.py", "runs/video-py"), dest="runs/video-py",
+        words=(
+            "eval",
+            "datasets/video",
+            "-m",
+            "py:models.py:logits",
+            "-m",
+            "py:models.py:shares",
+            "-o",
+            "runs/video-py",
+            "-m",
+            "new=preds:inputs/video-logits.json",
+            "--workers",
+            "1",
+            "--no-report",
+            *_SCORE,
+        ),
+        place=("datasets/video", "inputs", "models.py", "runs/video-py"),
+        dest="runs/video-py",
     ),
-    "report": Killed(words=("report", "runs/new-boxes", "-q", "--gallery", "1"), place=("datasets/boxes", "runs/new-boxes"),
-                     dest="runs/new-boxes"),
-    "sheet": Killed(words=("inspect", "datasets/video", "--sheet", "out/sheet.png", "--sets", "2", "-q"),
-                    place=("datasets/video",), dest="out"),
+    "report": Killed(
+        words=("report", "runs/new-boxes", "-q", "--gallery", "1"),
+        place=("datasets/boxes", "runs/new-boxes"),
+        dest="runs/new-boxes",
+    ),
+    "sheet": Killed(
+        words=("inspect", "datasets/video", "--sheet", "out/sheet.png", "--sets", "2", "-q"),
+        place=("datasets/video",),
+        dest="out",
+    ),
     "review-import": Killed(
-        words=("review", "import", "datasets/video", "inputs/votes.csv"), place=("datasets/video", "inputs"),
-        dest="datasets/video", ask=("review", "status", "datasets/video", "--json"),
+        words=("review", "import", "datasets/video", "inputs/votes.csv"),
+        place=("datasets/video", "inputs"),
+        dest="datasets/video",
+        ask=("review", "status", "datasets/video", "--json"),
     ),
     "review-export": Killed(
-        words=("review", "export", "datasets/reviewing", "-o", "out"), place=("datasets/reviewing",), dest="out",
+        words=("review", "export", "datasets/reviewing", "-o", "out"),
+        place=("datasets/reviewing",),
+        dest="out",
     ),
-}  # fmt: skip
+}
 
 
 def kill_plan(most: int | None, seed: int) -> list[str]:
-    """The names of kills: one sweep over all steps per verb, then random moments; `most` takes a share of the cheapest."""
+    """The names of kills: one sweep over all steps per verb, then random moments; `most`: of the cheapest."""
     sweeps = [f"kill/{name}/steps" for name in KILLS]
     at_random = [f"kill/{name}/random-{seed}" for name in KILLS]
     if most is None:
@@ -142,10 +218,10 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
         plan: list[Any] = list(range(1, _MOST))
         if number:
             total = _count(killed, start, work)
-            rng = random.Random(name)  # noqa: S311
+            rng = random.Random(name)
             plan = sorted(rng.sample(range(1, total + 1), min(int(number), total)))
     else:
-        rng = random.Random(name)  # noqa: S311
+        rng = random.Random(name)
         plan = [rng.random() * done.seconds for _ in range(12)]
     problems: dict[str, str] = {}
     for point in plan:
@@ -154,7 +230,9 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
             break
         outcome.kinds.append(str(point) if isinstance(point, int) else f"{point:.3f} s")
         if problem:  # one of each sort is enough to be seen and mended
-            problems.setdefault(re.sub(r"[0-9a-z_]{8}\.tmp|\d+", "#", problem), f"at {outcome.kinds[-1]} ({ended}): {problem}")
+            problems.setdefault(
+                re.sub(r"[0-9a-z_]{8}\.tmp|\d+", "#", problem), f"at {outcome.kinds[-1]} ({ended}): {problem}"
+            )
             if len(problems) == 1:
                 shutil.copytree(work / "at", work / "first", symlinks=True)
     outcome.finding = "; ".join(problems.values())

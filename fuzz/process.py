@@ -4,6 +4,7 @@ The parent imports what the verbs import and never computes, so that a child cos
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -24,11 +25,32 @@ GROWTH = 2 << 30
 """Bytes of resident memory over those at the start; more is a finding."""
 
 _MODULES = (
-    "strobe.cli.main", "numpy", "scipy.stats", "scipy.optimize", "scipy.sparse", "pyarrow.parquet", "pyarrow.compute",
-    "PIL.Image", "PIL.PngImagePlugin", "PIL.JpegImagePlugin", "av", "defusedxml.ElementTree", "matplotlib.figure",
-    "matplotlib.backends.backend_svg", "jinja2", "sqlalchemy", "sqlalchemy.dialects.sqlite", "onnxruntime", "rich.console",
-    "rich.progress", "rich.table", "csv", "sqlite3", "multiprocessing.pool", "concurrent.futures.process",
-)  # fmt: skip
+    "strobe.cli.main",
+    "numpy",
+    "scipy.stats",
+    "scipy.optimize",
+    "scipy.sparse",
+    "pyarrow.parquet",
+    "pyarrow.compute",
+    "PIL.Image",
+    "PIL.PngImagePlugin",
+    "PIL.JpegImagePlugin",
+    "av",
+    "defusedxml.ElementTree",
+    "matplotlib.figure",
+    "matplotlib.backends.backend_svg",
+    "jinja2",
+    "sqlalchemy",
+    "sqlalchemy.dialects.sqlite",
+    "onnxruntime",
+    "rich.console",
+    "rich.progress",
+    "rich.table",
+    "csv",
+    "sqlite3",
+    "multiprocessing.pool",
+    "concurrent.futures.process",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +76,24 @@ def preload() -> None:
 
     for reference, _ in COMMANDS.values():
         load(reference)
-    for name in sorted((Path(sys.modules["strobe"].__file__ or "").parent).rglob("*.py")):
-        parts = name.relative_to(Path(sys.modules["strobe"].__file__ or "").parents[1]).with_suffix("").parts
-        if parts[1:2] != ("models",) and parts[-1] not in ("__main__", "__init__"):
+    source = Path(sys.modules["strobe"].__file__ or "").parent
+    for path in sorted(source.rglob("[!_]*.py")):
+        parts = path.relative_to(source.parent).with_suffix("").parts
+        if parts[1] not in ("models", "train"):  # these bring torch, which makes a large parent and slow forks
             with contextlib.suppress(ImportError):
                 importlib.import_module(".".join(parts))
+    gc.collect()
+    gc.freeze()  # else the first collection in a child touches, and so copies, every page
 
 
 def call(
-    words: Sequence[str], *, cwd: Path, limit_s: float = LIMIT_S, before: Callable[[], None] | None = None,
+    words: Sequence[str],
+    *,
+    cwd: Path,
+    limit_s: float = LIMIT_S,
+    before: Callable[[], None] | None = None,
     kill_after_s: float | None = None,
-) -> Done:  # fmt: skip
+) -> Done:
     """Run `strobe WORDS` in a child; `before` is run there first. `kill_after_s` sends SIGKILL at that moment."""
 
     def job() -> object:
@@ -81,14 +110,10 @@ def call(
     done = watch(job, cwd=cwd, limit_s=limit_s, kill_after_s=kill_after_s)
     code = done.answer if isinstance(done.answer, int) else done.code
     ended = f"exit {code}" if isinstance(done.answer, int) else done.ended
-    return Done(
-        code=code, ended=ended, stdout=done.stdout, stderr=done.stderr, seconds=done.seconds, grown=done.grown
-    )  # fmt: skip
+    return Done(code=code, ended=ended, stdout=done.stdout, stderr=done.stderr, seconds=done.seconds, grown=done.grown)
 
 
-def watch(
-    job: Callable[[], object], *, cwd: Path, limit_s: float = LIMIT_S, kill_after_s: float | None = None
-) -> Done:  # fmt: skip
+def watch(job: Callable[[], object], *, cwd: Path, limit_s: float = LIMIT_S, kill_after_s: float | None = None) -> Done:
     """Run the job in a forked child; what it answers comes back as JSON. It and its children are ended at the limit."""
     said = {name: _unnamed(cwd) for name in ("stdout", "stderr", "answer")}
     begin = time.perf_counter()
@@ -103,9 +128,14 @@ def watch(
     texts = {name: _read(handle) for name, handle in said.items()}
     code = int(ended.removeprefix("exit ")) if ended.startswith("exit ") else None
     return Done(
-        code=code, ended=ended, stdout=texts["stdout"], stderr=texts["stderr"], grown=grown,
-        seconds=time.perf_counter() - begin, answer=json.loads(texts["answer"] or "null"),
-    )  # fmt: skip
+        code=code,
+        ended=ended,
+        stdout=texts["stdout"],
+        stderr=texts["stderr"],
+        grown=grown,
+        seconds=time.perf_counter() - begin,
+        answer=json.loads(texts["answer"] or "null"),
+    )
 
 
 def _unnamed(beside: Path) -> int:

@@ -6,19 +6,45 @@ from functools import cache
 
 __all__ = ["Recipe", "recipes"]
 
-_DATASETS = ("video", "boxes", "votes", "severity", "anchor", "clips", "shaky", "world", "variants", "reviewing", "reviewed")
+_DATASETS = (
+    "video",
+    "boxes",
+    "votes",
+    "severity",
+    "anchor",
+    "clips",
+    "shaky",
+    "world",
+    "variants",
+    "reviewing",
+    "reviewed",
+)
 _RUNS = {
-    "anchor-py": "anchor", "anchor-sum": "anchor", "boxes-coco": "boxes", "boxes-py": "boxes", "severity": "severity",
-    "video-brought": "video", "video-part": "video", "video-py": "video", "votes": "votes", "new-video": "video",
-    "new-boxes": "boxes", "new-variants": "variants",
-}  # fmt: skip
-_FILES = (
-    ("anchor", "anchor-ilsvrc.parquet", ("--space", "ilsvrc-2012")), ("boxes", "boxes-coco.json", ("--empty-frames",)),
-    ("severity", "severity-a.json", ()), ("video", "video-labels.jsonl", ()), ("video", "video-logits.json", ()),
-    ("video", "video-probabilities.csv", ()), ("video", "video-part.json", ("--allow-missing", "--kind", "logits")),
-    ("votes", "votes-logits.json", ()), ("votes", "votes-ilsvrc-labels.json", ("--space", "ilsvrc-2012")),
+    "anchor-py": "anchor",
+    "anchor-sum": "anchor",
+    "boxes-coco": "boxes",
+    "boxes-py": "boxes",
+    "severity": "severity",
+    "video-brought": "video",
+    "video-part": "video",
+    "video-py": "video",
+    "votes": "votes",
+    "new-video": "video",
+    "new-boxes": "boxes",
+    "new-variants": "variants",
+}
+_FILES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("anchor", "anchor-ilsvrc.parquet", ("--space", "ilsvrc-2012")),
+    ("boxes", "boxes-coco.json", ("--empty-frames",)),
+    ("severity", "severity-a.json", ()),
+    ("video", "video-labels.jsonl", ()),
+    ("video", "video-logits.json", ()),
+    ("video", "video-probabilities.csv", ()),
+    ("video", "video-part.json", ("--allow-missing", "--kind", "logits")),
+    ("votes", "votes-logits.json", ()),
+    ("votes", "votes-ilsvrc-labels.json", ("--space", "ilsvrc-2012")),
     ("variants", "variants.json", ()),
-)  # fmt: skip
+)
 _QUICK = ("--bootstrap", "100", "-q")
 
 
@@ -50,7 +76,11 @@ def recipes() -> tuple[Recipe, ...]:
 
 
 def _measuring() -> list[Recipe]:
-    out = []
+    out: list[Recipe] = []
+    words: tuple[str, ...]
+    place: tuple[str, ...]
+    aside: tuple[str, ...]
+    more: tuple[str, ...]
     for name in (*_DATASETS, "reference"):
         data = f"datasets/{name}"
         place = (data, "clips/b.mp4") if name == "reference" else (data,)
@@ -63,20 +93,32 @@ def _measuring() -> list[Recipe]:
     for data, file, more in _FILES:
         words = ("score", f"datasets/{data}", "-m", f"preds:inputs/{file}", "-o", "run", *_QUICK, *more)
         place = (f"datasets/{data}", f"inputs/{file}")
-        out.append(Recipe(name=f"score {file}", words=words, place=place, dest="run", aside=(f"datasets/{data}",), weight=3))
+        out.append(
+            Recipe(name=f"score {file}", words=words, place=place, dest="run", aside=(f"datasets/{data}",), weight=3)
+        )
         out.append(Recipe(name=f"score {file} on damage", words=words, place=place, dest="run", weight=0.5))
     more = ("--types", "inputs/types.csv", "--subset", "inputs/subset.txt", "--compare-review", "--allow-missing")
     words = ("score", "datasets/video", "-m", "preds:inputs/video-logits.json", "-o", "run", *_QUICK, *more)
     place = ("datasets/video", "inputs/video-logits.json", "inputs/types.csv", "inputs/subset.txt")
     out.append(Recipe(name="score side files", words=words, place=place, dest="run", aside=place[:2], weight=2))
-    for run, data in _RUNS.items():
-        place = (f"runs/{run}", f"datasets/{data}", "models.py")
+    for held, data in _RUNS.items():
+        place = (f"runs/{held}", f"datasets/{data}", "models.py")
         aside = (f"datasets/{data}", "models.py")
-        for verb, more, weight in (("score", _QUICK, 1.5), ("report", ("-q", "--gallery", "2"), 0.4), ("compare", ("-q",), 0.8)):
-            words = (verb, f"runs/{run}", *more)
-            dest = None if verb == "compare" else f"runs/{run}"
-            out.append(Recipe(name=f"{verb} run {run}", words=words, place=place, dest=dest, aside=aside, weight=weight))
-    for data, model, run in (("video", "logits", "new-video"), ("boxes", "blobs", "new-boxes"), ("anchor", "animals", None)):
+        for verb, more, weight in (
+            ("score", _QUICK, 1.5),
+            ("report", ("-q", "--gallery", "2"), 0.4),
+            ("compare", ("-q",), 0.8),
+        ):
+            words = (verb, f"runs/{held}", *more)
+            dest = None if verb == "compare" else f"runs/{held}"
+            out.append(
+                Recipe(name=f"{verb} run {held}", words=words, place=place, dest=dest, aside=aside, weight=weight)
+            )
+    for data, model, run in (
+        ("video", "logits", "new-video"),
+        ("boxes", "blobs", "new-boxes"),
+        ("anchor", "animals", None),
+    ):
         words = ("predict", f"datasets/{data}", "-m", f"py:models.py:{model}", "-o", "runs/x", "-q", "--workers", "1")
         place = (f"datasets/{data}", "models.py")
         out.append(Recipe(name=f"predict {data}", words=words, place=place, dest="runs/x", aside=("models.py",)))
@@ -84,15 +126,22 @@ def _measuring() -> list[Recipe]:
             again = ("eval", *words[1:5], f"runs/{run}", *words[6:], "--no-report", "--bootstrap", "100")
             place = (*place, f"runs/{run}")
             aside = (f"datasets/{data}", "models.py")
-            out.append(Recipe(name=f"eval into {run}", words=again, place=place, dest=f"runs/{run}", aside=aside, weight=1.5))
+            out.append(
+                Recipe(name=f"eval into {run}", words=again, place=place, dest=f"runs/{run}", aside=aside, weight=1.5)
+            )
     words = ("predict", "datasets/video", "-m", "onnx:weights/net.onnx", "-o", "runs/x", "-q", "--workers", "1")
     place = ("datasets/video", "weights")
-    out.append(Recipe(name="predict onnx", words=words, place=place, dest="runs/x", aside=("datasets/video",), weight=2))
+    out.append(
+        Recipe(name="predict onnx", words=words, place=place, dest="runs/x", aside=("datasets/video",), weight=2)
+    )
     out.append(Recipe(name="models", words=("models", "--json", "--testbed"), place=(), weight=0.1))
     return out
 
 
 def _making() -> list[Recipe]:
+    words: tuple[str, ...]
+    place: tuple[str, ...]
+    more: tuple[str, ...]
     few = ("--k", "2", "--seed", "1", "-q", "--workers", "1")
     clips = ("clips/a.mp4", "clips/b.mp4", "clips/c.mkv", "clips/d.avi")
     out = []
@@ -103,8 +152,13 @@ def _making() -> list[Recipe]:
     words = ("build", *clips, "out", "--labels", side[0], *few)
     out.append(Recipe(name="build labels", words=words, place=(*clips, side[0]), dest="out", aside=clips, weight=1.5))
     words = ("build", *clips[:2], "out", "--boxes", side[2], "--anchors", side[1], *few[2:], "--k", "2")
-    out.append(Recipe(name="build boxes", words=words, place=(*clips[:2], *side[1:]), dest="out", aside=clips, weight=1.5))
-    for name, clip, more in (("clips", "clips/a.mp4", ("--label", "dog")), ("reference", "clips/b.mp4", ("--label", "cat", "--reference"))):
+    out.append(
+        Recipe(name="build boxes", words=words, place=(*clips[:2], *side[1:]), dest="out", aside=clips, weight=1.5)
+    )
+    for name, clip, more in (
+        ("clips", "clips/a.mp4", ("--label", "dog")),
+        ("reference", "clips/b.mp4", ("--label", "cat", "--reference")),
+    ):
         words = ("build", clip, f"datasets/{name}", *more, "--k", "2", "-q", "--workers", "1")
         place = (clip, f"datasets/{name}")
         out.append(Recipe(name=f"build again {name}", words=words, place=place, dest=f"datasets/{name}", aside=(clip,)))
@@ -112,16 +166,44 @@ def _making() -> list[Recipe]:
     words = ("simulate", "photos/in", "out", *camera)
     out.append(Recipe(name="simulate", words=words, place=("photos/in",), dest="out", weight=1.5))
     more = ("--labels", "photos/labels.csv", "--masks", "photos/masks")
-    out.append(Recipe(name="simulate masks", words=(*words, *more), place=("photos",), dest="out", aside=("photos/in",)))
+    out.append(
+        Recipe(name="simulate masks", words=(*words, *more), place=("photos",), dest="out", aside=("photos/in",))
+    )
     more = ("--boxes", "photos/boxes.csv")
-    out.append(Recipe(name="simulate boxes", words=(*words, *more), place=("photos",), dest="out", aside=("photos/in",)))
+    out.append(
+        Recipe(name="simulate boxes", words=(*words, *more), place=("photos",), dest="out", aside=("photos/in",))
+    )
     words = ("simulate", "photos/in", "datasets/shaky", *camera)
     place = ("photos/in", "datasets/shaky")
     out.append(Recipe(name="simulate again", words=words, place=place, dest="datasets/shaky", aside=("photos/in",)))
     words = ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q")
     out.append(Recipe(name="synthesize again", words=words, place=("datasets/world",), dest="datasets/world"))
-    words = ("synthesize", "out", "--videos", "2", "--size", "32", "--k", "1", "--objects", "1-2", "--motion", "1", "--blur", "0.5",
-             "--lighting", "1", "--noise", "1", "--background-correlation", "0.5", "--max-occlusion", "0.6", "--seed", "0")  # fmt: skip
+    words = (
+        "synthesize",
+        "out",
+        "--videos",
+        "2",
+        "--size",
+        "32",
+        "--k",
+        "1",
+        "--objects",
+        "1-2",
+        "--motion",
+        "1",
+        "--blur",
+        "0.5",
+        "--lighting",
+        "1",
+        "--noise",
+        "1",
+        "--background-correlation",
+        "0.5",
+        "--max-occlusion",
+        "0.6",
+        "--seed",
+        "0",
+    )
     out.append(Recipe(name="synthesize", words=words, place=(), dest="out", weight=0.5))
     return out
 
@@ -133,21 +215,54 @@ def _importing() -> list[Recipe]:
         ("ytbb-robust", (f"{root}/ytbb-robust", "out"), (f"{root}/ytbb-robust",)),
         ("imagenet-vid", (f"{root}/imagenet-vid", "out", "--k", "1", "--seed", "0"), (f"{root}/imagenet-vid",)),
         ("youtube-bb", (f"{root}/youtube-bb", "out", "--k", "1", "--seed", "0"), (f"{root}/youtube-bb",)),
-        ("youtube-bb", (f"{root}/youtube-bb/yt_bb.csv", "out", "--videos", f"{root}/youtube-bb/videos", "--anchors",
-                        f"{root}/youtube-bb/anchors.csv", "--k", "1"), (f"{root}/youtube-bb",)),
+        (
+            "youtube-bb",
+            (
+                f"{root}/youtube-bb/yt_bb.csv",
+                "out",
+                "--videos",
+                f"{root}/youtube-bb/videos",
+                "--anchors",
+                f"{root}/youtube-bb/anchors.csv",
+                "--k",
+                "1",
+            ),
+            (f"{root}/youtube-bb",),
+        ),
         ("coco-vid", (f"{root}/coco-vid/ann.json", "out", "--k", "1", "--hints"), (f"{root}/coco-vid",)),
         ("photos", ("photos/in", "out", "--labels", "photos/labels.csv"), ("photos/in", "photos/labels.csv")),
         ("photos", ("photos/in", "out", "--boxes", "photos/boxes.csv"), ("photos/in", "photos/boxes.csv")),
         ("photos", (f"{root}/ilsvrc", "out"), (f"{root}/ilsvrc",)),
-        ("imagenet-c", (f"{root}/imagenet-c/c", "out", "--clean", f"{root}/imagenet-c/clean", "--severity", "1-2"),
-         (f"{root}/imagenet-c",)),
-        ("imagenet-c", (f"{root}/imagenet-c/npy", "out", "--clean", f"{root}/imagenet-c/clean.npy"), (f"{root}/imagenet-c",)),
+        (
+            "imagenet-c",
+            (f"{root}/imagenet-c/c", "out", "--clean", f"{root}/imagenet-c/clean", "--severity", "1-2"),
+            (f"{root}/imagenet-c",),
+        ),
+        (
+            "imagenet-c",
+            (f"{root}/imagenet-c/npy", "out", "--clean", f"{root}/imagenet-c/clean.npy"),
+            (f"{root}/imagenet-c",),
+        ),
         ("frames", (f"{root}/frames/in", "out", "--k", "1", "--fps", "25"), (f"{root}/frames",)),
-        ("frames", (f"{root}/frames/in", "out", "--boxes", f"{root}/frames/boxes.csv", "--anchors", f"{root}/frames/anchors.csv",
-                    "--k", "1"), (f"{root}/frames",)),
-    )  # fmt: skip
+        (
+            "frames",
+            (
+                f"{root}/frames/in",
+                "out",
+                "--boxes",
+                f"{root}/frames/boxes.csv",
+                "--anchors",
+                f"{root}/frames/anchors.csv",
+                "--k",
+                "1",
+            ),
+            (f"{root}/frames",),
+        ),
+    )
     return [
-        Recipe(name=f"import {form} {number}", words=("import", form, *words, "-q"), place=place, dest="out", weight=1.3)
+        Recipe(
+            name=f"import {form} {number}", words=("import", form, *words, "-q"), place=place, dest="out", weight=1.3
+        )
         for number, (form, words, place) in enumerate(table)
     ]
 
@@ -157,15 +272,33 @@ def _reviewing() -> list[Recipe]:
     pairs = "releases/ytbb-robust/metadata/pair_labels.json"
     words = ("review", "import", "datasets/reviewing", votes)
     out = [
-        Recipe(name="votes", words=("review", "import", video, votes), place=(video, votes), in_place=True, aside=(video,), weight=3),
-        Recipe(name="votes json", words=("review", "import", video, pairs), place=(video, pairs), in_place=True, aside=(video,)),
+        Recipe(
+            name="votes",
+            words=("review", "import", video, votes),
+            place=(video, votes),
+            in_place=True,
+            aside=(video,),
+            weight=3,
+        ),
+        Recipe(
+            name="votes json",
+            words=("review", "import", video, pairs),
+            place=(video, pairs),
+            in_place=True,
+            aside=(video,),
+        ),
         Recipe(name="votes again", words=words, place=("datasets/reviewing", votes), in_place=True, weight=1.5),
     ]
     for name in ("reviewing", "reviewed"):
         data = f"datasets/{name}"
         out += [
             Recipe(name=f"status {name}", words=("review", "status", data), place=(data,), in_place=True),
-            Recipe(name=f"review export {name}", words=("review", "export", data, "-o", "out"), place=(data,), dest="out",
-                   in_place=True),
-        ]  # fmt: skip
+            Recipe(
+                name=f"review export {name}",
+                words=("review", "export", data, "-o", "out"),
+                place=(data,),
+                dest="out",
+                in_place=True,
+            ),
+        ]
     return out

@@ -152,8 +152,8 @@ def test_a_temporary_name_that_is_taken_is_left_alone(tmp_path: Path, way: str) 
         if way == "held":
             stack.enter_context(replacing(taken.parent / "a.txt")).write_text("the other's")
         else:
-            {"link": lambda: taken.symlink_to(tmp_path / "mine"), "hard link": lambda: os.link(tmp_path / "mine", taken),
-             "folder": taken.mkdir}[way]()  # fmt: skip
+            makers = {"link": lambda: taken.symlink_to(tmp_path / "mine"), "folder": taken.mkdir}
+            makers.get(way, lambda: os.link(tmp_path / "mine", taken))()
         write_text(taken.parent / "a.txt", "whole")
         assert (taken.parent / "a.txt").read_text() == "whole"
     assert (tmp_path / "mine").read_text() == "mine"

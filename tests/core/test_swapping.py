@@ -159,7 +159,12 @@ def test_what_is_in_the_way_is_found_before_anything_is_decided(tmp_path: Path, 
     else:
         (tmp_path / taken).write_text("a file where a folder is wanted")
     before = sorted(path.name for path in tmp_path.iterdir())
-    with pytest.raises(CannotWrite, match=f"{name}: it is a folder|{name}: a parent is a file"), swapping(tmp_path) as one:
-        (one.root / name).parent.mkdir(exist_ok=True)
-        (one.root / name).write_text("new")
+
+    def write() -> None:
+        with swapping(tmp_path) as one:
+            (one.root / name).parent.mkdir(exist_ok=True)
+            (one.root / name).write_text("new")
+
+    with pytest.raises(CannotWrite, match=f"{name}: it is a folder|{name}: a parent is a file"):
+        write()
     assert sorted(path.name for path in tmp_path.iterdir()) == before, "nothing is left to be finished"

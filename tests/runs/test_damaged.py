@@ -115,13 +115,16 @@ def _copy(whole: Path, place: Path) -> Path:
     return place / "run"
 
 
+SHARES, NONE = pa.array([[float("nan"), 1.0]], pa.list_(pa.float64(), 2)), pa.array([None], pa.int32())
+
+
 @pytest.mark.parametrize(
     ("pattern", "column", "values", "says"),
     [
         ("external/*.parquet", "label", pa.array([None], pa.int64()), "label has rows without a value"),
         ("external/*.parquet", "label", pa.array([2], pa.int64()), "a class beyond the 2 of the dataset"),
-        ("external/*.parquet", "probability", pa.array([[float("nan"), 1.0]], pa.list_(pa.float64(), 2)), "between 0 and 1"),
-        ("predictions/classification/*.parquet", "raw_label", pa.array([None], pa.int32()), "raw_label has rows without"),
+        ("external/*.parquet", "probability", SHARES, "between 0 and 1"),
+        ("predictions/classification/*.parquet", "raw_label", NONE, "raw_label has rows without"),
     ],
 )  # fmt: skip
 def test_numbers_nobody_wrote_are_refused(pattern, column, values, says, whole: Path, tmp_path: Path) -> None:

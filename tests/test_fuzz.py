@@ -1,0 +1,78 @@
+"""A short run of the fuzzer (`make fuzz` is the long one): damaged inputs, and kills at steps of the cheapest verbs.
+
+A red test names the case; `make fuzz CASE=…` repeats it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="the fuzzer forks")]
+
+
+def fuzz(folder: Path, *words: str, code: int = 0) -> str:
+    """Run it as `make fuzz` does; on a machine that many share, a hang is told from a wait by more patience."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz", "--folder", str(folder), "--lanes", "1", *words], cwd=ROOT, text=True,
+        capture_output=True, timeout=900, env={**os.environ, "FUZZ_PATIENCE": "4"},
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout[-6000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def test_damaged_inputs_and_kills(tmp_path: Path) -> None:
+    """150 cases and a dozen kills; stopped on the way, it goes on where it was; one case can be seen again."""
+    first = fuzz(tmp_path, "--cases", "20", "--kills", "0")
+    assert "20 cases and 0 kills" in first
+    said = fuzz(tmp_path, "--cases", "150", "--kills", "12")
+    assert "20 done before" in said
+    assert "150 cases and 12 kills" in said
+    assert "nothing found" in said
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert len({line["verb"] for line in lines[1:]}) > 15
+    assert not (tmp_path / "findings").exists()
+    assert not list((tmp_path / "work").iterdir())
+    said = fuzz(tmp_path, "--case", "3")
+    assert '"words"' in said
+    assert "as promised" in said
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("raise RuntimeError('x')", "exit 70"),
+        ("import time; time.sleep(60)", "hung"),
+        ("import numpy; kept = numpy.ones(40_000_000); import time; time.sleep(60)", "grew past 2 GB"),
+        ("import os; os.kill(os.getpid(), 11)", "signal 11"),
+        ("import sys; sys.stderr.write('Traceback (most recent call last):'); sys.exit(0)", "Traceback"),
+        ("import sys; sys.stderr.write('strobe: a\\nstrobe: b\\n'); sys.exit(2)", "2 lines of error"),
+        ("import pathlib, sys; pathlib.Path('.x.strobe.tmp').touch(); sys.exit(0)", "left .x.strobe.tmp behind"),
+        ("import pathlib, sys; pathlib.Path('new').touch(); sys.exit(0)", "changed new, which it only reads"),
+    ],
+)
+def test_what_must_not_happen_is_seen(body: str, found: str, tmp_path: Path) -> None:
+    """Every rule of the oracle, on a verb that breaks it: a fuzzer that cannot fail proves nothing."""
+    program = (
+        "import sys; from pathlib import Path; from fuzz import cases, process, recipes\n"
+        "import strobe.cli.main as real\n"
+        f"def main(words):\n    {body}\n"
+        "def guarded(words):\n"
+        "    try: main(words)\n"
+        "    except RuntimeError: sys.exit(70)\n"
+        "real.main = guarded; process.GROWTH = 1 << 28\n"  # an eighth: the machine is shared
+        "recipe = recipes.Recipe(name='it', words=('inspect', 'x'), place=())\n"
+        "cases.recipes = lambda: (recipe,)\n"
+        f"out = cases.run_case(0, seed=0, corpus=Path({str(tmp_path)!r}), work=Path({str(tmp_path / 'work')!r}))\n"
+        "print(out.finding)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, text=True, capture_output=True, timeout=120,
+        env={**os.environ, "FUZZ_PATIENCE": "0.2"},
+    )  # fmt: skip
+    assert found in done.stdout, done.stdout + done.stderr[-3000:]
