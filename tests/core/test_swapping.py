@@ -165,6 +165,11 @@ def test_what_is_in_the_way_is_found_before_anything_is_decided(tmp_path: Path, 
             (one.root / name).parent.mkdir(exist_ok=True)
             (one.root / name).write_text("new")
 
+    def swap() -> None:
+        with swapping(tmp_path) as one:
+            (one.root / name).parent.mkdir(exist_ok=True)
+            (one.root / name).write_text("new")
+
     with pytest.raises(CannotWrite, match=f"{name}: it is a folder|{name}: a parent is a file"):
-        write()
+        swap()
     assert sorted(path.name for path in tmp_path.iterdir()) == before, "nothing is left to be finished"
