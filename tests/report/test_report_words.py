@@ -96,7 +96,7 @@ def test_an_axis_that_is_no_time_has_no_frames():
 
 
 def test_photos_are_not_called_videos(painted, tmp_path):
-    assert sources(3, 3) == "3 photos"
+    assert sources(3, {"photo": 3}) == "3 photos"
     dataset, predictions, results, _ = painted
     names = [f"{name}.JPG" if place else name for place, name in enumerate(dataset.videos.name)]
     photos = replace(dataset, videos=replace(dataset.videos, name=texts(names)))
