@@ -21,6 +21,7 @@ from strobe.core.estimate import Estimate
 from strobe.datasets import folder
 from strobe.report import story, story_variants
 from strobe.report.explain import explained, glossary
+from strobe.report.gallery import level_words
 from strobe.report.page import ReportOptions, write_report
 from strobe.report.subject import Subject, count_sources, sources
 from strobe.report.tables import write_tables
@@ -270,6 +271,16 @@ def test_gallery_takes_every_variant_in_turn(studies) -> None:
     dataset, answers, _, _ = studies["ladder"]
     choice = choose(dataset, [Classified(dataset, one) for one in answers.values()], limit=12)
     assert len({int(dataset.sets.variant[one.set_row]) for one in choice.sets}) == len(dataset.variants)
+
+
+def test_gallery_says_where_in_its_variant_a_member_lies(studies) -> None:
+    for kind, said in (
+        ("corruption", {"severity 1", "severity 5"}),
+        ("ladder", {"context factor 2", "grey", "only-background, no. 2"}),
+    ):
+        dataset = studies[kind][0]
+        rows = zip(dataset.sets.set.tolist(), dataset.sets.distance.tolist(), strict=True)
+        assert said < {level_words(dataset, set_row, distance) for set_row, distance in rows}
 
 
 def test_a_smaller_k_cuts_by_level_and_not_by_distance(tmp_path) -> None:

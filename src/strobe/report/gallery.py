@@ -127,7 +127,9 @@ def level_words(dataset: Dataset, set_row: int, distance: float) -> str:
     if dataset.variants is None or distance == 0:
         return ""
     one = dataset.variants[int(dataset.sets.variant[set_row])]
-    return level_text(one, abs(distance))
+    if one.ordered:
+        return level_text(one, abs(distance))
+    return one.variant if len(one.levels) == 1 else f"{one.variant}, {level_text(one, abs(distance))}"
 
 
 def _search_words(dataset: Dataset, set_row: int) -> str:
