@@ -25,7 +25,7 @@ from strobe.datasets import folder
 from strobe.models.options import LoadOptions
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.parts import Shard
+from strobe.predict.work import Shard
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 from strobe.workflows.sources import frame_source

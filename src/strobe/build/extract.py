@@ -154,7 +154,7 @@ def _run(job: Job, say: Progress) -> Outcome:
     _refuse_missing(job.path)
     sha256 = sha256_of_file(job.path)
     digest = job.digest(sha256)
-    path = _fragment_path(job)
+    path = job.destination / WORK_FOLDER / f"{job.media_folder}.json"
     old = fragment_of(path)
     if old is not None and old.job == digest and _media_whole(job, old):
         return Outcome(name=job.name, fragment=old, reused=True)
@@ -175,10 +175,6 @@ def _refuse_missing(path: Path) -> None:
         raise InvalidFile(path, "is a folder, not a video", hint=hint)
     if not path.is_file():
         raise StrobeError("no such file" if not path.exists() else "not a regular file")
-
-
-def _fragment_path(job: Job) -> Path:
-    return job.destination / WORK_FOLDER / f"{job.media_folder}.json"
 
 
 def fragment_of(path: Path) -> Fragment | None:

@@ -103,8 +103,8 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
     """
     rows = []
     for where, row in _csv_rows(path, needed=("video", "label"), known=("frame", "start_s", "end_s")):
-        frame = _whole(path, where, row, "frame")
-        start, end = _seconds(path, where, row, "start_s"), _seconds(path, where, row, "end_s")
+        frame = _number(path, where, row, "frame", int)
+        start, end = _number(path, where, row, "start_s", Fraction), _number(path, where, row, "end_s", Fraction)
         if (start is None) != (end is None):
             raise InvalidFile(path, "a span needs both start_s and end_s", where=where)
         if start is not None and end is not None and end < start:
@@ -127,7 +127,7 @@ def read_anchors(path: Path) -> tuple[AnchorRow, ...]:
     """Rows of a CSV with the columns video and frame, or video and time_s."""
     rows = []
     for where, row in _csv_rows(path, needed=("video",), known=("frame", "time_s")):
-        frame, time = _whole(path, where, row, "frame"), _seconds(path, where, row, "time_s")
+        frame, time = _number(path, where, row, "frame", int), _number(path, where, row, "time_s", Fraction)
         if (frame is None) == (time is None):
             raise InvalidFile(path, "give either frame or time_s", where=where)
         rows.append(AnchorRow(video=row["video"], frame=frame, time_s=time, where=f"{path.name}, {where}"))
@@ -141,10 +141,10 @@ def read_boxes(path: Path) -> tuple[BoxRow, ...]:
     rows = []
     corners = ("x0", "y0", "x1", "y1")
     for where, row in _csv_rows(path, needed=("video", "frame", "label", *corners), known=("track", "crowd")):
-        frame = _whole(path, where, row, "frame")
+        frame = _number(path, where, row, "frame", int)
         if frame is None:
             raise InvalidFile(path, "the frame is empty", where=where)
-        track = _whole(path, where, row, "track")
+        track = _number(path, where, row, "track", int)
         try:
             x0, y0, x1, y1 = (float(row[name]) for name in corners)
         except ValueError as error:
@@ -351,11 +351,3 @@ def _number(
     if value < 0:
         raise InvalidFile(path, f"{name} is negative: {printable(text)}", where=where)
     return value
-
-
-def _whole(path: Path, where: str, row: Mapping[str, str], name: str) -> int | None:
-    return _number(path, where, row, name, int)
-
-
-def _seconds(path: Path, where: str, row: Mapping[str, str], name: str) -> Fraction | None:
-    return _number(path, where, row, name, Fraction)

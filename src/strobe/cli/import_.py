@@ -4,17 +4,17 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from strobe.cli.common import folder, json_option, k_option, progress, quiet_option, seed_option
+from strobe.cli.common import folder, json_option, k_option, options, progress, quiet_option, seed_option
 from strobe.cli.said import counted, made, made_json
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
     from strobe.core.ports import Progress
-    from strobe.workflows.import_dataset import Bring, Draw, Imported
+    from strobe.workflows.import_dataset import Bring, Draw, FrameFiles, Imported, PhotoFiles, YtbbFiles
 
 __all__ = ["command"]
 
@@ -116,17 +116,18 @@ def vid_robust(src: Path, dst: Path, how: "Bring") -> "Imported":
     short_help="The public release of YTBB-Robust; its annotations become votes.",
     epilog="Example: strobe import ytbb-robust ytbb-robust/ data/ytbb --pairs pair_labels.json",
 )
-@click.option("--anchors", type=_FILE, help="Anchor annotations (JSON); default: anchor_labels.json below SRC.")
-@click.option("--pairs", type=_FILE, help="Pair annotations (JSON); default: pair_labels.json below SRC.")
-@click.option("--listed", type=_FILE, help="CSV ytid,time_ms,label of the listed anchors; default: looked for.")
+@options(
+    "files", "Files", "strobe.workflows.import_dataset:YtbbFiles",
+    click.option("--anchors", type=_FILE, help="Anchor annotations (JSON); default: anchor_labels.json below SRC."),
+    click.option("--pairs", type=_FILE, help="Pair annotations (JSON); default: pair_labels.json below SRC."),
+    click.option("--listed", type=_FILE, help="CSV ytid,time_ms,label of the listed anchors; default: looked for."),
+)  # fmt: skip
 @_format()
-def ytbb_robust(
-    src: Path, dst: Path, anchors: Path | None, pairs: Path | None, listed: Path | None, how: "Bring"
-) -> "Imported":
+def ytbb_robust(src: Path, dst: Path, files: "YtbbFiles", how: "Bring") -> "Imported":
     """YTBB-Robust as released: frames in ytbb_videos/<id>_<ms>/, anchor and pair annotations become votes."""
-    from strobe.workflows.import_dataset import YtbbFiles, from_ytbb_robust
+    from strobe.workflows.import_dataset import from_ytbb_robust
 
-    return from_ytbb_robust(src, dst, files=YtbbFiles(anchors=anchors, pairs=pairs, listed=listed), how=how)
+    return from_ytbb_robust(src, dst, files=files, how=how)
 
 
 @command.command(
@@ -193,23 +194,22 @@ def coco_vid(
     short_help="Labelled stills: class folders, a CSV, or ILSVRC's validation images.",
     epilog="Example: strobe import photos ILSVRC2012_val/ data/val --media link",
 )
-@click.option("--labels", type=_FILE, help="CSV file,label; several rows for a photo with several right answers.")
-@click.option("--label", multiple=True, help="A class that every photo shows; repeatable.")
-@click.option("--boxes", type=_FILE, help="CSV file,label,x0,y0,x1,y1 or COCO JSON: detectors can be scored too.")
-@_space
+@options(
+    "files", "Files", "strobe.workflows.import_dataset:PhotoFiles",
+    click.option("--labels", type=_FILE, help="CSV file,label; several rows for a photo with several right answers."),
+    click.option("--label", multiple=True, help="A class that every photo shows; repeatable."),
+    click.option("--boxes", type=_FILE, help="CSV file,label,x0,y0,x1,y1 or COCO JSON: detectors can be scored too."),
+    _space,
+)  # fmt: skip
 @_format()
-def photos(
-    src: Path, dst: Path, labels: Path | None, label: tuple[str, ...], boxes: Path | None, label_space: str | None,
-    how: "Bring",
-) -> "Imported":  # fmt: skip
+def photos(src: Path, dst: Path, files: "PhotoFiles", how: "Bring") -> "Imported":
     """Stills, each a set of its own (k = 0): SRC/<class>/<file> by name or WordNet id, or a flat folder with --labels.
 
     ILSVRC's validation images are known by their names; LOC_val_solution.csv, a list of WordNet ids
     (…synset_labels.txt), or the devkit's ground truth and meta.mat below SRC say what they show.
     """
-    from strobe.workflows.import_dataset import PhotoFiles, from_photos
+    from strobe.workflows.import_dataset import from_photos
 
-    files = PhotoFiles(labels=labels, label=label, boxes=boxes, label_space=label_space)
     return from_photos(src, dst, files=files, how=how)
 
 
@@ -257,27 +257,24 @@ def imagenet_c(
     short_help="A folder of frames per video and a CSV of labels.",
     epilog="Example: strobe import frames clips/ data/mine --labels labels.csv --fps 30",
 )
-@click.option("--labels", type=_FILE, help="CSV video,label and, for a part, frame or start_s,end_s; default: "
-                                           "SRC/labels.csv.")  # fmt: skip
-@click.option("--label", multiple=True, help="A class every frame shows; may be given several times.")
-@click.option("--boxes", type=_FILE, help="CSV video,frame,label,x0,y0,x1,y1[,track,crowd], or COCO JSON.")
-@click.option("--anchors", type=_FILE, help="CSV video,frame of given anchors; default: one drawn per video.")
-@_space
-@click.option("--label-source", type=click.Choice(["frame", "anchor"]), default="frame", show_default=True,
-              help="Whose labels score a member.")  # fmt: skip
-@click.option("--fps", help="Frames per second, e.g. 25 or 30000/1001; needed for times.")
+@options(
+    "files", "Files", "strobe.workflows.import_dataset:FrameFiles",
+    click.option("--labels", type=_FILE,
+                 help="CSV video,label and, for a part, frame or start_s,end_s; default: SRC/labels.csv."),
+    click.option("--label", multiple=True, help="A class every frame shows; may be given several times."),
+    click.option("--boxes", type=_FILE, help="CSV video,frame,label,x0,y0,x1,y1[,track,crowd], or COCO JSON."),
+    click.option("--anchors", type=_FILE, help="CSV video,frame of given anchors; default: one drawn per video."),
+    _space,
+    click.option("--label-source", type=click.Choice(["frame", "anchor"]), default="frame", show_default=True,
+                 help="Whose labels score a member."),
+    click.option("--fps", callback=lambda _context, _option, text: _fraction(text),
+                 help="Frames per second, e.g. 25 or 30000/1001; needed for times."),
+)  # fmt: skip
 @_format(drawn=True)
-def frames(
-    src: Path, dst: Path, labels: Path | None, label: tuple[str, ...], boxes: Path | None, anchors: Path | None,
-    label_space: str | None, label_source: str, fps: str | None, draw: "Draw", how: "Bring",
-) -> "Imported":  # fmt: skip
+def frames(src: Path, dst: Path, files: "FrameFiles", draw: "Draw", how: "Bring") -> "Imported":
     """A folder of frames per video: SRC/<video>/<frame>.jpg, labels by CSV."""
-    from strobe.workflows.import_dataset import FrameFiles, from_frames
+    from strobe.workflows.import_dataset import from_frames
 
-    files = FrameFiles(
-        labels=labels, label=label, boxes=boxes, anchors=anchors, label_space=label_space,
-        label_source=cast(Any, label_source), fps=_fraction(fps),
-    )  # fmt: skip
     return from_frames(src, dst, files=files, draw=draw, how=how)
 
 

@@ -239,6 +239,12 @@ class Dataset:
         """The labels of one frame, ascending."""
         return tuple(sorted(int(label) for label in self.labels.label[self.labels.frame == row]))
 
+    def candidates(self) -> dict[tuple[str, str], int]:
+        """The set row of every member that is no anchor, by its names: (set_id, frame_id)."""
+        sets, ids, rows = self.sets, self.frame_ids(), np.flatnonzero(~self.sets.is_anchor)
+        found = zip(sets.set_id[sets.set[rows]], sets.frame[rows].tolist(), rows.tolist(), strict=True)
+        return {(str(name), ids[frame]): row for name, frame, row in found}
+
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def keep_rows(self, keep: Bools) -> "Dataset":

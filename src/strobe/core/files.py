@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "Staged",
     "cache_folder",
     "cannot_write",
+    "locked",
     "make_folder",
     "read_json",
     "regular",
@@ -155,6 +157,22 @@ def _lock(handle: int, *, wait: bool = False) -> bool:
     except OSError:  # another holds it, or the file system has no locks
         return False
     return True
+
+
+@contextmanager
+def locked(path: Path, *, busy: str) -> Iterator[None]:
+    """Hold a file as a lock; StrobeError, `busy`, where another process does. The system frees it when we die.
+
+    Where the system has no such locks everybody goes on.
+    """
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    with file:
+        if not _lock(file.fileno()) and find_spec("fcntl"):
+            raise StrobeError(busy)
+        yield
 
 
 # -- several files at once ---------------------------------------------------------------------------------------

@@ -167,13 +167,7 @@ def derive(dataset: Dataset) -> Derivation:
     sets, ids = dataset.sets, dataset.frame_ids()
     names = [str(name) for name in sets.set_id]
     pairs = latest_votes(dataset.verdicts)
-    place = {
-        (names[s], ids[f]): row
-        for row, (s, f, anchor) in enumerate(
-            zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True)
-        )
-        if not anchor
-    }
+    place = dataset.candidates()
     voted = np.zeros(len(sets.set), dtype=bool)
     similar = np.zeros(len(sets.set), dtype=bool)
     bad_set = np.zeros(len(names), dtype=bool)
@@ -243,10 +237,7 @@ def _carried(dataset: Dataset, chosen: Mapping[int, frozenset[int]]) -> Labels:
     if not chosen:
         return dataset.labels
     sets = dataset.sets
-    given: dict[int, set[int]] = defaultdict(set)
-    for frame, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
-        given[frame].add(label)
-    of_frame = {frame: frozenset(labels) for frame, labels in given.items()}
+    of_frame = {frame: frozenset(labels) for frame, labels in dataset.labels.by_frame().items()}
     before = {number: of_frame.get(int(sets.anchor_frame[number]), frozenset()) for number in chosen}
     bounds = np.searchsorted(sets.set, np.arange(len(sets.set_id) + 1))
     for number, labels in chosen.items():

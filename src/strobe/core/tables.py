@@ -255,6 +255,13 @@ class Labels:
         _same_length(self, frame=self.frame, label=self.label)
         expect(pairs_differ(self.frame, self.label), "labels", "each label once per frame", None)
 
+    def by_frame(self) -> dict[int, list[int]]:
+        """The labels of every frame that has any, in the order of the table."""
+        found: dict[int, list[int]] = {}
+        for frame, label in zip(self.frame.tolist(), self.label.tolist(), strict=True):
+            found.setdefault(frame, []).append(label)
+        return found
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boxes:

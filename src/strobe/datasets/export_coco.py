@@ -36,10 +36,8 @@ def _file_name(dataset: Dataset, row: int) -> str:
 
 def _document(dataset: Dataset, used: list[int], names: dict[int, str]) -> dict[str, Any]:
     info, frames, sets = dataset.info, dataset.frames, dataset.sets
-    labels: dict[int, list[int]] = {row: [] for row in used}
-    for row, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
-        if row in labels:
-            labels[row].append(label + 1)
+    known = dataset.labels.by_frame()
+    labels = {row: [label + 1 for label in known.get(row, ())] for row in used}
     kept = sorted({int(frames.video[row]) for row in used})
     more = variant_columns(dataset)
     return {

@@ -6,7 +6,6 @@ back byte for byte after import and export.
 
 import json
 import re
-from collections import defaultdict
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -39,10 +38,8 @@ def export_vid_robust(dataset: Dataset, target: Path, *, media: MediaMode, progr
         )
     used = np.unique(sets.frame).tolist()
     names = {row: _name(dataset, row) for row in used}
-    labels: dict[int, list[int]] = defaultdict(list)
-    for row, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
-        labels[row].append(label)
-    bare = [names[row] for row in used if not labels[row]]
+    labels = dataset.labels.by_frame()
+    bare = [names[row] for row in used if row not in labels]
     if bare:
         raise InvalidValue(
             f"imagenet-vid-robust needs a label on every frame; {len(bare)} have none, first {printable(bare[0])}"

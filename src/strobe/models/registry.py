@@ -12,7 +12,7 @@ from strobe.core import late
 from strobe.core.errors import MissingExtra, ModelFailed, StrobeError, UnknownName, expect, out_of_memory, printable
 from strobe.core.ports import Classifier, Detector
 from strobe.models.options import LoadOptions, ModelName, no_settings
-from strobe.models.providers import BUNDLED, PROVIDERS, Provider
+from strobe.models.providers import BUNDLED, PROVIDERS
 
 __all__ = ["available", "expand", "load_model", "parse"]
 
@@ -48,14 +48,10 @@ def parse(text: str) -> ModelName:
     return ModelName(provider, name, weights)
 
 
-def _provider(model: ModelName) -> Provider:
-    return BUNDLED[model.name] if model.provider == "bundled" else _MODELS[model.provider]
-
-
 def load_model(text: str, options: LoadOptions) -> Classifier | Detector:
     """The model behind its port, ready to run; one line of StrobeError for whatever goes wrong on the way."""
     model = parse(text)
-    provider = _provider(model)
+    provider = BUNDLED[model.name] if model.provider == "bundled" else _MODELS[model.provider]
     if not provider.settings:
         no_settings(options, text)
     try:

@@ -7,7 +7,7 @@ import re
 import warnings
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,8 @@ def _tensors(path: Path, found: Any) -> dict[str, Any]:
     for wrapper in _WRAPPERS:
         if isinstance(found, Mapping) and isinstance(found.get(wrapper), Mapping):
             found = found[wrapper]
-    state = OrderedDict((str(k), v) for k, v in _items(found) if hasattr(v, "shape"))
+    items = found.items() if isinstance(found, Mapping) else ()
+    state = OrderedDict((str(k), v) for k, v in items if hasattr(v, "shape"))
     if not state:
         raise InvalidFile(path, "holds no tensors", hint="save model.state_dict()")
     versions = getattr(found, "_metadata", None)
@@ -130,10 +131,6 @@ def _tensors(path: Path, found: Any) -> dict[str, Any]:
     if versions is not None:
         state._metadata = versions  # type: ignore[attr-defined]  # by it torch knows which names are of old
     return state
-
-
-def _items(found: Any) -> Iterable[tuple[Any, Any]]:
-    return found.items() if isinstance(found, Mapping) else ()
 
 
 def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model: str) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from strobe.core.ports import AnswerStore, Executor, FrameSource, Progress
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.executor import Local
 from strobe.predict.forward import Runner
-from strobe.predict.parts import Shard, ShardResult
+from strobe.predict.work import Shard, ShardResult
 from strobe.predict.worker import Interrupted, ShardWorker
 
-__all__ = ["EngineOptions", "Outcome", "run_models"]
+__all__ = ["EngineOptions", "Outcome", "Recipe", "run_models"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,29 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         expect(self.shard_size >= 1, "shard size", ">= 1", self.shard_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What a worker is made of, as plain data: any process that sees the dataset's folder makes the same worker of it.
+
+    The dataset (its folder, and the digest of the frames that are meant), the models, and how they are run.
+
+    `models` are specs by name; `load` holds the options they are loaded with by name, the device among them. `cores` is
+    how many threads the models share, None for all there are. It pickles, and says nothing of who runs it.
+    """
+
+    dataset: Path
+    frames_digest: str
+    models: Mapping[str, str]
+    load: Mapping[str, Any]
+    merge: str
+    engine: EngineOptions
+    cores: int | None = None
+
+    def __post_init__(self) -> None:
+        expect(len(self.models) > 0, "recipe", "at least one model", 0)
+        expect(self.cores is None or self.cores >= 1, "cores", ">= 1", self.cores)
 
 
 @dataclass(slots=True)

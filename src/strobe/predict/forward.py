@@ -13,9 +13,8 @@ from strobe.core.labels import Projection
 from strobe.core.ports import Classifier, Detector
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
-from strobe.predict.projecting import own_best, project_detections
 
-__all__ = ["FORWARDS", "Block", "Forward", "Runner"]
+__all__ = ["FORWARDS", "Block", "Forward", "Runner", "own_best", "project_detections"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +53,24 @@ class Forward:
 
     block: Callable[[Runner, list[int], Sequence[Any], Sequence[str]], Block]
     answers: Callable[[Runner, Sequence[Block], int, NDArray[np.int64], Mapping[int, str]], Answers]
+
+
+def own_best(scores: NDArray[np.float32], *, kind: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The model's own best class and its confidence, before any projection."""
+    best = scores.argmax(axis=1)
+    top = scores[np.arange(len(best)), best]
+    # Softmax at the largest logit: one over the sum of what the others are to it.
+    confidence = 1 / np.exp(scores - top[:, None]).sum(axis=1, dtype=np.float64) if kind == "logits" else top
+    return best.astype(np.int32), confidence.astype(np.float32)
+
+
+def project_detections(found: Detections, projection: Projection) -> Detections:
+    """Boxes with the dataset's labels; those whose class maps to none of them are dropped."""
+    if projection.is_identity:
+        return found
+    table: NDArray[Any] = projection.map_labels(found.label.astype(np.int64))
+    keep = table >= 0
+    return Detections(xyxy=found.xyxy[keep], label=table[keep].astype(np.int32), score=found.score[keep])
 
 
 def _scores(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> Block:

@@ -1,4 +1,4 @@
-"""One model's way through one shard: its batches, what they gave, and the answers to hand back."""
+"""Shards of work, one model's way through one: its batches, what they gave, and the answers to hand back."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
-from strobe.core.errors import StrobeError, out_of_memory, printable
+from strobe.core.arrays import Ints
+from strobe.core.errors import StrobeError, expect, out_of_memory, printable
 from strobe.core.tasks import Task
 from strobe.predict.forward import FORWARDS, Block, Runner
-from strobe.predict.parts import Shard, ShardResult
 
-__all__ = ["Work", "result_of", "wanted", "work_of"]
+__all__ = ["Shard", "ShardResult", "Work", "result_of", "wanted", "work_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """A unit of work: frame rows, and for each model those of them it has not seen.
+
+    Batches are cut at fixed places of `rows`, so a resumed run makes the batches an unbroken one would have made.
+    """
+
+    rows: Ints
+    needed: Mapping[str, Ints]
+
+    def __post_init__(self) -> None:
+        expect(len(self.rows) > 0 and bool((np.diff(self.rows) > 0).all()), "Shard.rows", "ascending, each once", None)
+
+
+@dataclass(slots=True, kw_only=True)
+class ShardResult:
+    """What came back of a shard: rows (ascending) and answers per model that ran, and a line for each that failed."""
+
+    parts: dict[str, tuple[NDArray[np.int64], Answers]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    forward_s: dict[str, float] = field(default_factory=dict)
+    complete: bool = True
 
 
 @dataclass(slots=True)

@@ -14,8 +14,7 @@ from strobe.core.errors import StrobeError, out_of_memory, printable
 from strobe.core.ports import EncodedClassifier, FrameSource
 from strobe.predict.decoding import DecodeOptions, Decoder, Failed
 from strobe.predict.forward import Runner
-from strobe.predict.parts import Shard, ShardResult
-from strobe.predict.work import Work, result_of, wanted, work_of
+from strobe.predict.work import Shard, ShardResult, Work, result_of, wanted, work_of
 
 __all__ = ["Interrupted", "ShardWorker"]
 

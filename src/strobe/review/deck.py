@@ -27,10 +27,7 @@ class Deck:
             str(name): ids[int(frame)]
             for name, frame in zip(dataset.sets.set_id, dataset.sets.anchor_frame, strict=True)
         }
-        labels: dict[int, list[int]] = {}
-        for row, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
-            labels.setdefault(row, []).append(label)
-        self._labels = {row: frozenset(found) for row, found in labels.items()}
+        self._labels = {row: frozenset(labels) for row, labels in dataset.labels.by_frame().items()}
         self._sets: dict[int, list[str]] = {}
         for number, row in zip(dataset.sets.set.tolist(), dataset.sets.frame.tolist(), strict=True):
             self._sets.setdefault(row, []).append(str(dataset.sets.set_id[number]))

@@ -41,11 +41,8 @@ def pending(
     everyone = everyone or tuple(sorted({v.annotator for v in verdicts}))
     one, two = {"pairs": 0, "votes": 0}, {"pairs": 0, "votes": 0}
     people: Counter[str] = Counter()
-    for number, row, is_anchor in zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True):
-        if is_anchor:
-            continue
-        name = names[number]
-        first, second = latest.get((name, ids[row]), ({}, {}))
+    for name, frame in dataset.candidates():
+        first, second = latest.get((name, frame), ({}, {}))
         missing = 1 - min(1, len(first) + len(second)) if settings is None else max(0, settings.votes - len(first))
         if missing:
             if name not in dropped:

@@ -43,10 +43,8 @@ def plan(dataset: Dataset, *, secret: bytes, seed: int, controls: float) -> list
     The order depends on the seed and the candidates alone, not on the order of rows in a file.
     """
     sets, ids = dataset.sets, dataset.frame_ids()
-    names = [str(name) for name in sets.set_id]
-    rows = zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True)
-    pairs = sorted((names[s], ids[f]) for s, f, anchor in rows if not anchor)
-    anchors = sorted((names[s], ids[f]) for s, f in enumerate(sets.anchor_frame.tolist()))
+    pairs = sorted(dataset.candidates())
+    anchors = sorted((str(sets.set_id[s]), ids[f]) for s, f in enumerate(sets.anchor_frame.tolist()))
     rng = np.random.Generator(np.random.PCG64(seed))
     out = _placed("pair", pairs, rng, secret) + _placed("anchor", anchors, rng, secret)
     wanted = math.ceil(controls * len(pairs))
@@ -59,7 +57,7 @@ def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, 
     order = rng.permutation(len(pairs)).tolist()
     return [
         Task(
-            task_id=_opaque(secret, f"{kind}\n{set_id}\n{frame}"),
+            task_id=hmac.new(secret, f"{kind}\n{set_id}\n{frame}".encode(), hashlib.sha256).hexdigest()[:24],
             kind=kind,
             position=position,
             set_id=set_id,
@@ -85,7 +83,3 @@ def _strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wante
             continue
         found[str(dataset.sets.set_id[one]), ids[int(anchor[other])]] = None
     return list(found)
-
-
-def _opaque(secret: bytes, text: str) -> str:
-    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:24]

@@ -33,8 +33,7 @@ def summarise(
     ids = dataset.frame_ids()
     sets = dataset.sets
     names = [str(name) for name in sets.set_id]
-    rows = zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True)
-    pairs = {(names[s], ids[f]) for s, f, anchor in rows if not anchor}
+    pairs = dataset.candidates()
     anchors = {names[s]: ids[f] for s, f in enumerate(sets.anchor_frame.tolist())}
     video = dict(zip(names, dataset.video_of_set.tolist(), strict=True))
     on_pairs = [v for v in verdicts if v.stage != "anchor" and (v.set_id, v.frame_id) in pairs]

@@ -93,9 +93,7 @@ def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[
 def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
     names = _Names(dataset)
     space = dataset.info.label_space
-    given: dict[int, list[str]] = {}
-    for frame, label in zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True):
-        given.setdefault(frame, []).append(space.names[label])
+    given = dataset.labels.by_frame()
     verdicts = _Turns()
     elsewhere = 0
     for place, annotation in enumerate(parse_annotations(read_json(path), path)):
@@ -112,7 +110,7 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
         if len(annotation.keys) == 2:
             verdicts.add(pair_verdict(annotation, **common))
         else:
-            labels = tuple(sorted(given.get(frame, ())))
+            labels = tuple(sorted(space.names[label] for label in given.get(frame, ())))
             verdicts.add(_known_labels(path, dataset, anchor_verdict(annotation, **common, given=labels)))
     return ImportedVotes(verdicts=tuple(verdicts.all), elsewhere=elsewhere)
 

@@ -15,7 +15,7 @@ import numpy as np
 from strobe.core.answers import Answers, State
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
-from strobe.core.files import cannot_write, make_folder, read_json, settle, swapping, write_json
+from strobe.core.files import locked, make_folder, read_json, settle, swapping, write_json
 from strobe.core.late import installed_version
 from strobe.core.tasks import Task
 from strobe.runs.brought import brought_files, read_brought
@@ -191,8 +191,9 @@ class Run:
             )  # fmt: skip
 
         files = brought_files(self.path) | (brought_files(stage) if stage else {})
+        by_file = sorted(files.items(), key=lambda item: item[1][0].name)
         found = [held(name, facts_of(self.path, name), None) for name in shard_models(self.path)]
-        found += [held(name, facts, file) for name, (file, facts) in sorted(files.items(), key=_by_file)]
+        found += [held(name, facts, file) for name, (file, facts) in by_file]
         if not only:
             return found
         by_name = {model.name: model for model in found}
@@ -212,7 +213,8 @@ class Run:
         """
         is_new, no_folder = not self.exists, not self.path.exists()
         folder = make_folder(self.path / "predictions")
-        with _locked(folder / ".lock", self.path):
+        busy = f"another strobe is predicting into {printable(self.path)}; wait for it to end"
+        with locked(folder / ".lock", busy=busy):
             try:
                 yield
             finally:
@@ -242,26 +244,3 @@ class Run:
             if is_new:
                 with suppress(OSError):  # not empty: something came of it
                     self.path.rmdir()
-
-
-def _by_file(item: tuple[str, tuple[Path, Mapping[str, str]]]) -> str:
-    return item[1][0].name
-
-
-@contextmanager
-def _locked(path: Path, run: Path) -> Iterator[None]:
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # Windows: no lock, the shards are still whole
-        yield
-        return
-    try:
-        file = path.open("w")
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise StrobeError(f"another strobe is predicting into {printable(run)}; wait for it to end") from error
-        yield

@@ -1,10 +1,10 @@
 """`strobe build`: videos in, a dataset folder of candidate sets out."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from strobe.build.sample import Sampling
 from strobe.build.store import FrameEncoder, Store
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
-from strobe.core.files import make_folder
+from strobe.core.files import locked, make_folder
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
@@ -96,7 +96,9 @@ def build(
     # Boxes alone are labels, too: anchors are drawn from the frames that have one.
     spans = labels if any(labels.values()) else {name: _labelled(rows) for name, rows in boxes.items()}
     jobs = [_job(name, path, destination, options, spans, anchors, len(named)) for name, path in named.items()]
-    with _only_one(destination):
+    # Two builds into one folder at the same time would take each other's files away.
+    busy = f"another build is writing to {printable(destination)}; wait for it to end"
+    with locked(make_folder(destination / WORK_FOLDER) / "lock", busy=busy):
         outcomes = _run_all(jobs, options.workers, say)
         outcomes = _each_once(sorted(outcomes, key=lambda outcome: outcome.name), say)
         problems = tuple(outcome.problem for outcome in outcomes if outcome.problem)
@@ -248,11 +250,12 @@ def _job(
     n_jobs: int,
 ) -> Job:
     plain = re.fullmatch(r"[\w][\w .+@=,-]{0,99}", name) is not None and not name.endswith((".", " "))
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return Job(
         path=path,
         name=name,
         # A name that is no good as a folder's is replaced by a digest of it; the frames' keys keep the name.
-        media_folder=name if plain else "video-" + _short_digest(name),
+        media_folder=name if plain else f"video-{digest}",
         destination=destination,
         sampling=options.sampling,
         labels=tuple(labels[name]),
@@ -263,12 +266,6 @@ def _job(
         limits=options.limits,
         threads=max(1, options.workers // n_jobs),
     )
-
-
-def _short_digest(text: str) -> str:
-    import hashlib
-
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _each_once(outcomes: Sequence[Outcome], say: Progress) -> list[Outcome]:
@@ -344,20 +341,3 @@ def _alone(job: Job) -> Outcome:
             return pool.submit(run_job, job).result()
         except BrokenProcessPool:
             return Outcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it")
-
-
-@contextmanager
-def _only_one(destination: Path) -> Iterator[None]:
-    """Hold the folder: two builds into one at the same time would take each other's files away."""
-    work = make_folder(destination / WORK_FOLDER)
-    try:
-        import fcntl
-    except ImportError:  # not on this system; two builds into one folder are then the user's care
-        yield
-        return
-    with (work / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise StrobeError(f"another build is writing to {printable(destination)}; wait for it to end") from error
-        yield

@@ -132,12 +132,9 @@ def run_asked(
         for start in range(0, len(models), options.models_at_once):
             fared += _run_group(dataset, models[start : start + options.models_at_once], run, options, progress, frames)
         before = run.about().get("models", {}) if run.exists else {}
-        _record(run, dataset, {"models": before | {one.name: one.to_json() for one in fared}})
+        changes = {"models": before | {one.name: one.to_json() for one in fared}}
+        run.record(dataset, path=dataset.root or Path(), changes=changes)
     return fared
-
-
-def _record(run: Run, dataset: Dataset, changes: dict[str, Any]) -> None:
-    run.record(dataset, path=dataset.root or Path(), changes=changes)
 
 
 def _run_group(
@@ -171,7 +168,7 @@ def _run_group(
         progress.note(_preprocessing_line(name, runner.model.spec))
     if not runners:
         return
-    _record(run, dataset, {})  # what a kill leaves is a run that can be scored
+    run.record(dataset, path=dataset.root or Path(), changes={})  # what a kill leaves is a run that can be scored
     engine = _engine_options(options, loaded, processes=_processes(options, loaded, source))
     with sharing_cores(loaded.values()):
         outcomes = run_models(

@@ -13,10 +13,9 @@ from strobe.datasets import folder
 from strobe.models.cores import quick_source, sharing_cores
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.predict.engine import EngineOptions
+from strobe.predict.engine import EngineOptions, Recipe
 from strobe.predict.forward import Runner
-from strobe.predict.parts import Shard, ShardResult
-from strobe.predict.recipe import Recipe
+from strobe.predict.work import Shard, ShardResult
 from strobe.predict.worker import ShardWorker
 from strobe.workflows.sources import frame_source
 
