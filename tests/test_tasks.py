@@ -8,7 +8,7 @@ import pytest
 from strobe.core.answers import ANSWERS
 from strobe.core.tasks import Task
 from strobe.predict.forward import FORWARDS
-from strobe.runs.columns import BROUGHT, SHARDS
+from strobe.runs.formats import BROUGHT, SHARDS
 from strobe.workflows.bring import READERS
 from strobe.workflows.score import SCORERS
 

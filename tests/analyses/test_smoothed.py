@@ -9,8 +9,8 @@ from strobe.analyses.classification import ScoreOptions, score
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.derivation import reviewed
 from strobe.core.labels import LabelSpace
-from strobe.core.protocol import reviewed
 from strobe.core.records import Verdict
 
 

@@ -19,8 +19,8 @@ from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidValue
-from strobe.core.protocol import reviewed
 from strobe.core.records import Verdict
 from strobe.core.tables import texts
 

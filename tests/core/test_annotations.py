@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strobe.core.annotations import Annotation, anchor_verdict, normalise_key, pair_verdict, parse_annotations
+from strobe.core.derivation import Tally
 from strobe.core.errors import InvalidFile
-from strobe.core.protocol import Tally
 
 AGAINST = {
     "dissimilar", "problematic", "incorrect", "dont know", "deformation", "background-change", "occlusion-increased",

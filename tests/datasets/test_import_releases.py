@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from strobe.core.annotations import normalise_key, parse_annotations
+from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidFile, StrobeError
-from strobe.core.protocol import reviewed
 from strobe.datasets import folder
 from strobe.datasets.bring_media import Bring
 from strobe.datasets.import_vid_robust import import_vid_robust

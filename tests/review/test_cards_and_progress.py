@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from strobe.core.protocol import derive
+from strobe.core.derivation import derive
 from strobe.core.records import Verdict
 from strobe.core.tables import Labels
 from strobe.review import queue

@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 
 from strobe.cli.main import main
+from strobe.core.derivation import derive, latest_votes
 from strobe.core.errors import StrobeError
-from strobe.core.protocol import derive, latest_votes
 from strobe.datasets import folder as folders
 from strobe.review import queue
 from strobe.review.conduct import ReviewSettings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from strobe.core.protocol import latest_votes
+from strobe.core.derivation import latest_votes
 from strobe.review import queue
 from strobe.review.database import Database
 from strobe.review.people import People

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from strobe.core.protocol import derive
+from strobe.core.derivation import derive
 from strobe.datasets import folder as folders
 from strobe.workflows import review
 

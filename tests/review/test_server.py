@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from strobe.core.protocol import reviewed
+from strobe.core.derivation import reviewed
 from strobe.datasets import folder as folders
 
 TOKEN = "a-long-shared-token"  # a token of this test's own server

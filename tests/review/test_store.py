@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
+from strobe.core.derivation import derive, is_clean
 from strobe.core.errors import StrobeError
-from strobe.core.protocol import derive, is_clean
 from strobe.core.records import Verdict
 from strobe.review import leases, queue
 from strobe.review.conduct import ReviewSettings

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from strobe.cli.review import command
+from strobe.core.derivation import derive, reviewed
 from strobe.core.errors import StrobeError
-from strobe.core.protocol import derive, reviewed
 from strobe.core.records import Verdict
 from strobe.datasets import folder as folders
 from strobe.review import queue

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from strobe.analyses.model_results import Ceiling
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
+from strobe.core.derivation import Derivation, derive, latest_votes, reviewed
 from strobe.core.labels import space
 from strobe.core.projections import shipped_between
-from strobe.core.protocol import Derivation, derive, latest_votes, reviewed
 from strobe.core.tables import Hints
 
 __all__ = ["ceiling", "ceiling_of", "overview"]

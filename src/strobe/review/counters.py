@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from strobe.core.protocol import is_clean
+from strobe.core.derivation import is_clean
 from strobe.core.records import Verdict
 from strobe.review.conduct import ReviewSettings
 from strobe.review.database import execute

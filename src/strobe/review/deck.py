@@ -3,8 +3,8 @@
 from typing import Any
 
 from strobe.core.dataset import Dataset
+from strobe.core.derivation import latest_votes, majority_labels, relabelled
 from strobe.core.errors import InvalidValue
-from strobe.core.protocol import latest_votes, majority_labels, relabelled
 from strobe.core.records import Verdict
 from strobe.review.names import checked_note
 from strobe.review.pictures import Pictures
@@ -85,7 +85,7 @@ class Deck:
     def _labels_now(self, row: int) -> list[int]:
         """A frame's labels as an export would leave them now: with what the votes on its sets' anchors add or remove.
 
-        The vote on a label is about the label that is kept, so both follow the same rule (`core.protocol`).
+        The vote on a label is about the label that is kept, so both follow the same rule (`core.derivation`).
         """
         labels = self._labels.get(row, frozenset())
         sets = self._sets.get(row, [])

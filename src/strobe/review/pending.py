@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from strobe.core.dataset import Dataset
-from strobe.core.protocol import Derivation, is_clean
+from strobe.core.derivation import Derivation, is_clean
 from strobe.core.records import Verdict
 from strobe.review.conduct import Conduct
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
-from strobe.core.protocol import Derivation, derive, latest_votes
+from strobe.core.derivation import Derivation, derive, latest_votes
 from strobe.core.records import DECISIONS, REASONS, Verdict
 from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, rating_counts, raw_agreement
 from strobe.metrics.intervals import clopper_pearson

@@ -11,7 +11,7 @@ from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile
 from strobe.core.files import regular, sha256_of_file
 from strobe.core.tasks import Task
-from strobe.runs.columns import BROUGHT, Piece, Whole, read_table, write_table
+from strobe.runs.formats import BROUGHT, Piece, Whole, read_columns, write_columns
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import plain_name
 
@@ -29,7 +29,7 @@ def keep_brought(
     ids = {"frame_id": pa.array([frames.ids[row] for row in rows], pa.string())}
     said = {"schema": "1", "model": answers.model, "source": source.name, "sha256": sha256_of_file(source)}
     path = run / _FOLDER / f"{plain_name(answers.model)}.parquet"
-    write_table(path, ids | BROUGHT[task].columns(answers, rows), {**said, "task": task, **facts})
+    write_columns(path, ids | BROUGHT[task].columns(answers, rows), {**said, "task": task, **facts})
     return path
 
 
@@ -58,7 +58,7 @@ def read_brought(
 
     `digest` is that of the frames it was brought for, where they may have changed since.
     """
-    table = read_table(path, needs=["frame_id"], hint=_AGAIN)
+    table = read_columns(path, needs=["frame_id"], hint=_AGAIN)
     whole = Whole(model=facts["model"], kind=facts.get("kind", ""), n_frames=len(frames), n_classes=n_classes)
     piece = Piece(path, table, frames.places(table, digest or frames.digest))
     return BROUGHT[Task(facts.get("task", Task.CLASSIFICATION))].read(whole, [piece], hint=_AGAIN)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from strobe.core.dataset import Dataset
 from strobe.core.tables import recipe_of
-from strobe.runs.columns import Rows, read_table, write_table
+from strobe.runs.formats import Rows, read_columns, write_columns
 
 __all__ = ["FRAMES", "FrameNames", "keep_frames"]
 
@@ -41,7 +41,7 @@ class FrameNames:
         now, found = set(zip(self.ids, pixels, strict=True)), {}
         for path in sorted((run / FRAMES).glob("*.parquet")):
             if path.stem != self.digest:
-                table = read_table(path, ["frame_id", "pixels"], hint="remove it")
+                table = read_columns(path, ["frame_id", "pixels"], hint="remove it")
                 held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
                 found[path.stem] = frozenset(name for name, pixel in now.intersection(held))
         return found
@@ -69,4 +69,4 @@ def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
     name = f"{dataset.frames_digest()}.parquet"
     if not (run / FRAMES / name).is_file():
         columns = {"frame_id": pa.array(dataset.frame_ids()), "pixels": pa.array(pixels_of(dataset))}
-        write_table(folder / FRAMES / name, columns, {"schema": "1"})
+        write_columns(folder / FRAMES / name, columns, {"schema": "1"})

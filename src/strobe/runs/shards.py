@@ -23,7 +23,7 @@ from strobe.core.answers import Answers
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json, write_json
 from strobe.core.tasks import Task
-from strobe.runs.columns import SHARDS, Piece, Rows, Whole, read_table, write_table
+from strobe.runs.formats import SHARDS, Piece, Rows, Whole, read_columns, write_columns
 from strobe.runs.frames import FrameNames
 
 __all__ = ["KEY_FACTS", "ModelShards", "facts_of", "plain_name", "prediction_key", "shard_models"]
@@ -136,12 +136,12 @@ class ModelShards:
             left.unlink(missing_ok=True)  # a kill in the middle of writing; we hold the lock, so nobody is at it
         for path, digest in self._shards():
             try:
-                table = read_table(path, ["frame_id", "error"], hint=_AGAIN)
+                table = read_columns(path, ["frame_id", "error"], hint=_AGAIN)
                 if retry_errors and table.column("error").null_count < len(table):
                     self._drop_errors(path)
                     if not path.is_file():
                         continue
-                    table = read_table(path, ["frame_id", "error"], hint=_AGAIN)
+                    table = read_columns(path, ["frame_id", "error"], hint=_AGAIN)
             except InvalidFile:
                 path.unlink(missing_ok=True)
                 continue
@@ -163,13 +163,13 @@ class ModelShards:
         return places
 
     def _drop_errors(self, path: Path) -> None:
-        table = read_table(path, hint=_AGAIN)
+        table = read_columns(path, hint=_AGAIN)
         kept = table.filter(table.column("error").is_null())
         if not len(kept):
             path.unlink()
             return
         said = {key.decode().removeprefix("strobe."): value.decode() for key, value in kept.schema.metadata.items()}
-        write_table(path, dict(zip(kept.column_names, kept.columns, strict=True)), said)
+        write_columns(path, dict(zip(kept.column_names, kept.columns, strict=True)), said)
 
     def write(self, rows: Rows, answers: Answers) -> Path:
         """Add a shard with the answers to these frames, ascending; whole or not at all."""
@@ -179,7 +179,7 @@ class ModelShards:
         path, again = first, 1
         while path.exists():  # it holds frames between these
             path, again = first.with_name(f"{first.stem}-{again}.parquet"), again + 1
-        write_table(path, ids | held, {"key": self.key, "schema": str(SCHEMA)})
+        write_columns(path, ids | held, {"key": self.key, "schema": str(SCHEMA)})
         return path
 
     def read(self, *, kind: str = "logits") -> Answers:
@@ -188,7 +188,7 @@ class ModelShards:
         reasons: dict[int, str] = {}
         pieces = []
         for path, digest in self._shards():
-            table = read_table(path, needs=["frame_id", "error"], hint=_AGAIN)
+            table = read_columns(path, needs=["frame_id", "error"], hint=_AGAIN)
             places = self._places(path, table, digest, done)
             said = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
             reasons.update({place: reason for place, reason in said if place >= 0 and reason is not None})

@@ -14,6 +14,7 @@ from strobe.build.gather import drop_by_hints, gather, label_space_of
 from strobe.build.hints import DropRules
 from strobe.build.index import Limits
 from strobe.build.labels import AnchorRow, BoxRow, LabelRow, by_video, read_anchors, read_boxes, read_labels
+from strobe.build.pool import worker_pool
 from strobe.build.sample import Sampling
 from strobe.build.store import FrameEncoder, Store
 from strobe.core.dataset import Dataset
@@ -22,8 +23,7 @@ from strobe.core.files import locked, make_folder
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
-from strobe.workflows.making import finish, made_before
-from strobe.workflows.pool import worker_pool
+from strobe.datasets.making import finish, made_before
 
 __all__ = ["BuildOptions", "Built", "build"]
 

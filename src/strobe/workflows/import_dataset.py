@@ -22,8 +22,8 @@ from strobe.datasets.import_photos import Still, ilsvrc_classes, import_photos
 from strobe.datasets.import_vid_robust import import_vid_robust
 from strobe.datasets.import_youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
+from strobe.datasets.making import advice_on_classes
 from strobe.datasets.sampled import Draw, Imported, SeenBox, label_space_for
-from strobe.workflows.making import advice_on_classes
 from strobe.workflows.sources import frame_source
 
 if TYPE_CHECKING:

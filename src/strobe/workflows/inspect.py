@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from strobe.analyses.overview import overview
+from strobe.core.derivation import derive
 from strobe.core.errors import printable
 from strobe.core.ports import Progress, Silent
-from strobe.core.protocol import derive
 from strobe.datasets import folder
 from strobe.report.subject import sources
 from strobe.report.wording import counted, join

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strobe.core.dataset import Dataset
+from strobe.core.derivation import Unreviewed, derive, reviewed
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.protocol import Unreviewed, derive, reviewed
 from strobe.datasets import folder
 from strobe.runs.folder import Run
 

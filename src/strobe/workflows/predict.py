@@ -26,8 +26,8 @@ from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import ModelShards
 from strobe.workflows.bring import FileOptions, bring
+from strobe.workflows.recipe import load_runner, source_for
 from strobe.workflows.sources import frame_source
-from strobe.workflows.worker import load_runner, source_for
 
 __all__ = ["Fared", "PredictOptions", "predict", "run_asked"]
 

@@ -107,10 +107,10 @@ def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> d
 
     With `out` the reviewed sets are also written as a dataset folder of their own, its media hard links to these.
     """
-    from strobe.core.protocol import derive, reviewed
+    from strobe.core.derivation import derive, reviewed
     from strobe.datasets.folder import append_verdicts, write
+    from strobe.datasets.making import made_before
     from strobe.review.summary import summarise
-    from strobe.workflows.making import made_before
 
     dataset = _read(folder)
     votes, conduct = _all_votes(folder, dataset, db)

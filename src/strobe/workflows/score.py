@@ -18,10 +18,10 @@ from strobe.analyses.variants_contrasts import ByVariant
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.codec import encode
+from strobe.core.derivation import review_views
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import write_json
 from strobe.core.ports import Progress
-from strobe.core.protocol import review_views
 from strobe.core.tasks import Task
 from strobe.datasets import folder as dataset_folder
 from strobe.models.asked import asked, split_name

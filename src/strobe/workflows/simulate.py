@@ -8,13 +8,13 @@ from pathlib import Path
 from strobe.build.camera_path import CameraOptions
 from strobe.build.camera_photos import Photo, find_photos
 from strobe.build.camera_set import ClipJob, ClipResult, put_together, simulate_clip
+from strobe.build.pool import worker_pool
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.ports import Image, Progress, Silent
 from strobe.datasets import folder
+from strobe.datasets.making import finish, made_before
 from strobe.datasets.media import decode_image
-from strobe.workflows.making import finish, made_before
-from strobe.workflows.pool import worker_pool
 
 __all__ = ["SimulateOptions", "Simulated", "simulate"]
 

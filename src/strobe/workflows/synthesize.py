@@ -6,8 +6,8 @@ from pathlib import Path
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Progress
 from strobe.datasets import folder
+from strobe.datasets.making import made_before
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
-from strobe.workflows.making import made_before
 
 __all__ = ["Synthesized", "synthesize"]
 

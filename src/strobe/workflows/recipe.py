@@ -19,13 +19,13 @@ from strobe.predict.work import Shard, ShardResult
 from strobe.predict.worker import ShardWorker
 from strobe.workflows.sources import frame_source
 
-__all__ = ["RecipeWorker", "load_runner", "recipe_of", "source_for"]
+__all__ = ["RecipeWorker", "load_runner", "source_for", "worker_recipe"]
 
 _NOT_SENT = ("label_space", "progress")
 """Options that are found anew where the model is loaded."""
 
 
-def recipe_of(
+def worker_recipe(
     dataset: Dataset, models: Mapping[str, str], load: LoadOptions, *, merge: str, engine: EngineOptions
 ) -> Recipe:
     """The recipe of a worker for these models on a dataset that lies in a folder."""

@@ -15,7 +15,7 @@ from strobe.core.errors import InvalidFile, printable
 from strobe.core.files import regular, replacing
 from strobe.core.tasks import Task
 
-__all__ = ["BROUGHT", "SHARDS", "Format", "Piece", "Whole", "read_table", "write_table"]
+__all__ = ["BROUGHT", "SHARDS", "Format", "Piece", "Whole", "read_columns", "write_columns"]
 
 _MOST_ROWS = 100_000
 Rows = NDArray[np.int64]
@@ -65,14 +65,14 @@ class Format:
             raise InvalidFile(at, f"its columns are damaged ({printable(error, limit=80)})", hint=hint) from error
 
 
-def write_table(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
+def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
     """The columns as a Parquet file with these words about it, whole or not at all."""
     table = pa.table(columns).replace_schema_metadata({f"strobe.{key}": value for key, value in said.items()})
     with replacing(path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
 
-def read_table(path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = (), hint: str) -> pa.Table:
+def read_columns(path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = (), hint: str) -> pa.Table:
     """The file's table, or some columns of it; one line of error where it cannot be read or lacks what it needs."""
     try:
         file = pq.ParquetFile(regular(path))

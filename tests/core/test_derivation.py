@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.derivation import Unreviewed, derive, is_clean, latest_votes, review_views, reviewed
 from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
-from strobe.core.protocol import Unreviewed, derive, is_clean, latest_votes, review_views, reviewed
 from strobe.core.records import Verdict
 from strobe.core.tables import Frames, Labels, Sets, Videos, texts
 

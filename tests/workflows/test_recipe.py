@@ -28,8 +28,8 @@ from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.work import Shard
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
+from strobe.workflows.recipe import RecipeWorker, load_runner, worker_recipe
 from strobe.workflows.sources import frame_source
-from strobe.workflows.worker import RecipeWorker, load_runner, recipe_of
 
 MODELS = """
 import numpy as np
@@ -63,7 +63,7 @@ def dataset(tmp_path: Path) -> Dataset:
 
 def recipe(dataset: Dataset) -> Any:
     models = {"mine": f"py:{dataset.root.parent}/models.py:colour"}  # type: ignore[union-attr]
-    return recipe_of(dataset, models, LoadOptions(device="cpu", batch_size=4), merge="max", engine=ENGINE)
+    return worker_recipe(dataset, models, LoadOptions(device="cpu", batch_size=4), merge="max", engine=ENGINE)
 
 
 def store(run: Path, dataset: Dataset) -> ModelShards:
@@ -103,7 +103,7 @@ def in_process(dataset: Dataset, run: Path, **how: Any) -> dict[str, bytes]:
 
 CHILD = """
 import pickle, sys
-from strobe.workflows.worker import RecipeWorker
+from strobe.workflows.recipe import RecipeWorker
 recipe, shards = pickle.load(sys.stdin.buffer)
 worker = RecipeWorker(recipe)
 found = [worker(shard) for shard in shards]
@@ -144,4 +144,4 @@ def test_a_recipe_is_plain_data(dataset: Dataset) -> None:
     with pytest.raises(StrobeError, match="holds other frames than the work was cut for"):
         RecipeWorker(replace(made, frames_digest="f" * 64))(shards(dataset)[0])
     with pytest.raises(StrobeError, match="lies in no folder"):
-        recipe_of(replace(dataset, root=None), made.models, LoadOptions(), merge="max", engine=ENGINE)
+        worker_recipe(replace(dataset, root=None), made.models, LoadOptions(), merge="max", engine=ENGINE)
