@@ -45,7 +45,8 @@ class Cell:
 
 
 SHORT = (
-    Cell(20, 1, 0.6), Cell(20, 5, 0.6), Cell(50, 1, 0.3), Cell(50, 5, 0.6), Cell(50, 10, 0.9), Cell(50, 10, 0.6, False),
+    Cell(20, 1, 0.6), Cell(20, 5, 0.6), Cell(50, 1, 0.3), Cell(100, 1, 0.9), Cell(50, 5, 0.6),
+    Cell(50, 10, 0.9), Cell(50, 10, 0.6, False),
     Cell(100, 5, 0.9), Cell(100, 30, 0.6), Cell(100, 30, 0.3, False), Cell(300, 30, 0.6), Cell(300, 30, 0.9, False),
 )  # fmt: skip
 

@@ -45,7 +45,7 @@ def curves(
     _, video = np.unique(plan.cluster, return_inverse=True)
     return Curves(
         ap=class_ap(truth, found, matches, worst.frame, interpolation=interpolation),
-        without=class_ap_without(truth, found, matches, worst.frame, video, interpolation=interpolation),
+        without=class_ap_without(truth, found, matches, worst.frame, video),
         videos=videos_of_class(truth, matches[0], worst.frame, video),
     )
 
