@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fuzz.cases import run_case
+from fuzz.cases import drawn, run_case
 from fuzz.corpus import make_corpus
 from fuzz.kills import kill_plan, run_kill
 from fuzz.process import preload
@@ -47,8 +47,12 @@ def main() -> None:
     known = _begin(log, {"seed": options.seed, "code": code}, keep=options.keep)
     todo: list[Any] = []
     if options.only != "kills":
-        todo += [case for case in range(options.first, options.first + options.cases) if case not in known]
-    if options.only != "cases":
+        cases = range(options.first, options.first + options.cases)
+        wanted = [
+            case for case in cases if not options.verb or drawn(case, options.seed)[0].verb.startswith(options.verb)
+        ]
+        todo += [case for case in wanted if case not in known]
+    if options.only != "cases" and not options.verb:
         todo += [name for name in kill_plan(options.kills, options.seed) if name not in known]
     begin = time.monotonic()
     until = begin + 60 * options.minutes if options.minutes else None
@@ -68,6 +72,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     parser.add_argument("--kills", type=int, default=None, help="at most so many kills; default: all")
     parser.add_argument("--only", choices=["cases", "kills"], help="one half alone")
+    parser.add_argument("--verb", help="of the cases, only those of this verb")
     parser.add_argument("--case", help="this one case again (a number), or this one kill (its name)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, help="stop after so long; the same command goes on")

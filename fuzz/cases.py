@@ -14,7 +14,7 @@ from fuzz.mutations import mutate, mutate_words
 from fuzz.process import Done, call, watch
 from fuzz.recipes import Recipe, recipes
 
-__all__ = ["Outcome", "leftovers", "run_case", "tree"]
+__all__ = ["Outcome", "drawn", "leftovers", "run_case", "tree", "unreadable"]
 
 _LEFT = re.compile(r"\.staging-.*|\.committed|\.incoming-.*|\..+\.tmp|tmp[a-z0-9_]{8}")
 _BAD = re.compile(
@@ -41,11 +41,16 @@ class Outcome:
         return json.dumps(asdict(self)) + "\n"
 
 
-def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = False) -> Outcome:
-    """Run the case in `work`, an empty folder of its own; what it left there shows what was tried."""
+def drawn(case: int, seed: int) -> tuple[Recipe, random.Random]:
+    """The recipe of a case, and the generator that draws the rest of it."""
     rng = random.Random(f"strobe-fuzz {seed} {case}")
     every = recipes()
-    recipe = rng.choices(every, [one.weight for one in every])[0]
+    return rng.choices(every, [one.weight for one in every])[0], rng
+
+
+def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = False) -> Outcome:
+    """Run the case in `work`, an empty folder of its own; what it left there shows what was tried."""
+    recipe, rng = drawn(case, seed)
     place = work / "in"
     place.mkdir(parents=True)
     laid = watch(lambda: _lay_out(recipe, corpus, place, work, rng), cwd=place, limit_s=120)
@@ -133,27 +138,29 @@ def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path
     new = {name: value for name, value in after.items() if ours(name)}
     if done.code == 2 and old == new:
         return ""
-    checked = watch(lambda: _unreadable(place / dest), cwd=place)
+    checked = watch(lambda: unreadable(place / dest), cwd=place)
     problem = checked.answer if checked.code == 0 else f"reading it: {checked.ended} {checked.stderr[-300:]}"
-    if problem and done.code == 2 and old and _unreadable_before(recipe, place):
+    if problem and done.code == 2 and old and _was_damaged(recipe, place):
         return ""  # it was damaged before, and what stood beside it went on
     return f"exit {done.code}, and {dest}: {problem}" if problem else ""
 
 
-def _unreadable_before(recipe: Recipe, place: Path) -> bool:
+def _was_damaged(recipe: Recipe, place: Path) -> bool:
     """Whether the destination was itself among what was damaged."""
     return (
         recipe.dest is not None and any(name == recipe.dest for name in recipe.place) and (place / recipe.dest).is_dir()
     )
 
 
-def _unreadable(dest: Path) -> str:
+def unreadable(dest: Path) -> str:
     """Why what lies there is neither whole nor nothing; "" where it is."""
     from strobe.core.errors import StrobeError
+    from strobe.core.files import settle
     from strobe.datasets import folder
     from strobe.runs.folder import Run
 
     try:
+        settle(dest)
         if (dest / "dataset.json").is_file():
             folder.read(dest)
         if (dest / "run.json").is_file():

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fuzz.cases import Outcome, leftovers, tree
-from fuzz.process import call
+from fuzz.cases import Outcome, leftovers, tree, unreadable
+from fuzz.process import call, watch
 
 __all__ = ["KILLED", "kill_plan", "run_kill"]
 
@@ -282,12 +282,12 @@ def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: 
 
 
 def _not_whole(dest: Path, copy: Path) -> str:
-    """Why a dataset that lies there cannot be read; looked at in a copy, because looking mends."""
-    if not (dest / "dataset.json").exists() and not (dest / ".committed").exists():
+    """Why a dataset or a run that lies there cannot be read; looked at in a copy, because looking mends."""
+    if not any((dest / name).exists() for name in ("dataset.json", "run.json", ".committed")):
         return ""
     shutil.copytree(dest, copy / dest.name, symlinks=True)
-    done = call(("inspect", str(copy / dest.name)), cwd=copy, limit_s=60)
-    return "" if done.code == 0 else f"{done.ended}: {done.stderr.strip()[-300:]}"
+    found = watch(lambda: unreadable(copy / dest.name), cwd=copy, limit_s=60)
+    return str(found.answer or "") if found.code == 0 else f"{found.ended}: {found.stderr.strip()[-300:]}"
 
 
 # -- dying -----------------------------------------------------------------------------------------------------------

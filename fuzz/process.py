@@ -19,7 +19,7 @@ from pathlib import Path
 __all__ = ["GROWTH", "LIMIT_S", "Done", "call", "preload", "watch"]
 
 LIMIT_S = 20.0
-"""Longer is a hang, on a machine that is not overloaded; FUZZ_PATIENCE multiplies it."""
+"""Longer is a hang; a machine that is overloaded is given more."""
 
 GROWTH = 2 << 30
 """Bytes of resident memory over those at the start; more is a finding."""
@@ -122,7 +122,7 @@ def watch(job: Callable[[], object], *, cwd: Path, limit_s: float = LIMIT_S, kil
     pid = os.fork()
     if pid == 0:
         _be_child(job, cwd, said)
-    ended, grown = _wait(pid, begin, limit_s * float(os.environ.get("FUZZ_PATIENCE", "1")), kill_after_s)
+    ended, grown = _wait(pid, begin, limit_s * _patience(), kill_after_s)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)  # what the child started, if anything is left of it
     texts = {name: _read(handle) for name, handle in said.items()}
@@ -136,6 +136,12 @@ def watch(job: Callable[[], object], *, cwd: Path, limit_s: float = LIMIT_S, kil
         seconds=time.perf_counter() - begin,
         answer=json.loads(texts["answer"] or "null"),
     )
+
+
+def _patience() -> float:
+    """How much longer things take here: where more wants to run than can, and as FUZZ_PATIENCE says."""
+    crowd = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return max(1.0, crowd) * float(os.environ.get("FUZZ_PATIENCE", "1"))
 
 
 def _unnamed(beside: Path) -> int:

@@ -129,6 +129,16 @@ def _measuring() -> list[Recipe]:
             out.append(
                 Recipe(name=f"eval into {run}", words=again, place=place, dest=f"runs/{run}", aside=aside, weight=1.5)
             )
+    for held in ("new-video", "new-boxes", "new-variants", "severity"):
+        place = (f"runs/{held}", f"datasets/{_RUNS[held]}")
+        parts = ("predictions", "external", "frames", "tables", "run.json")
+        aside = (place[1], *(f"runs/{held}/{part}" for part in parts))
+        words = ("report", f"runs/{held}", "-q", "--gallery", "1")
+        out.append(
+            Recipe(
+                name=f"report results {held}", words=words, place=place, dest=f"runs/{held}", aside=aside, weight=0.5
+            )
+        )
     words = ("predict", "datasets/video", "-m", "onnx:weights/net.onnx", "-o", "runs/x", "-q", "--workers", "1")
     place = ("datasets/video", "weights")
     out.append(
