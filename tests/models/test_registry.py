@@ -157,7 +157,7 @@ def test_one_list_is_behind_the_registry_the_models_shown_and_the_doctor() -> No
 def test_every_provider_has_its_case_in_the_contracts() -> None:
     tests = Path(__file__).parents[1]
     cases = (tests / "contracts/conftest.py").read_text() + (
-        tests / "contracts_detectors/test_detector_contract.py"
+        tests / "contracts/detectors/test_detector_contract.py"
     ).read_text()
     for entry in PROVIDERS:
         if entry.module and not entry.bundled:

@@ -85,7 +85,7 @@ def test_classes_of_the_ilsvrc_map_agree_where_shared():
 
 
 def test_no_machine_path_in_the_files():
-    folder = Path(__file__).parents[2] / "src/strobe/core/data"
+    folder = Path(__file__).parents[3] / "src/strobe/core/data"
     for path in sorted(folder.glob("*/*-to-*.json")):
         assert "/home" not in path.read_text(encoding="utf-8")
         assert "/work" not in path.read_text(encoding="utf-8")
