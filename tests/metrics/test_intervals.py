@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.core.errors import InvalidValue
-from strobe.metrics.intervals import Grouping, clopper_pearson, korn_graubard, proportion
+from strobe.metrics.intervals import Grouping, clopper_pearson, proportion
 
 
 def plain_clopper_pearson(count: float, n: float) -> tuple[float, float]:
@@ -81,7 +81,7 @@ observations = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=1,
 @given(observations)
 def test_korn_graubard_equals_the_written_definition(rows: list[tuple[bool, int]]) -> None:
     right, cluster = [r for r, _ in rows], [c for _, c in rows]
-    estimate = korn_graubard(np.array(right), np.array(cluster))
+    estimate = proportion(np.array(right), np.array(cluster))
     expected = plain_korn_graubard(right, cluster)
     assert estimate.count == sum(right)
     assert estimate.n == len(right)
@@ -96,7 +96,7 @@ def test_korn_graubard_equals_the_written_definition(rows: list[tuple[bool, int]
 @given(st.lists(st.booleans(), min_size=1, max_size=60))
 def test_korn_graubard_is_clopper_pearson_for_singletons(right: list[bool]) -> None:
     cluster = np.arange(len(right))[::-1]
-    assert korn_graubard(np.array(right), cluster) == clopper_pearson(sum(right), len(right))
+    assert proportion(np.array(right), cluster) == clopper_pearson(sum(right), len(right))
 
 
 @given(observations, st.randoms(use_true_random=False))

@@ -5,6 +5,7 @@ codecs). Everywhere else, and wherever anything looks odd, the video is decoded 
 and still exact.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -222,7 +223,8 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
             pts, faults = _from_frames(path, container, stream, limits)
             notes += faults
         if len(pts) == 0:
-            raise InvalidFile(path, "holds no frame that can be decoded", hint=_codec_hint(stream))
+            hint = f"the codec is {printable(stream.codec_context.name)}; re-encode it, for example to H.264"
+            raise InvalidFile(path, "holds no frame that can be decoded", hint=hint)
         if declared and declared != len(pts):
             notes.append(f"the header says {declared} frames, {len(pts)} are there")
         if len(keys) == 1 and len(pts) > 250:
@@ -254,10 +256,6 @@ def _check_duration(path: Path, pts: NDArray[np.int64], time_base: Fraction, lim
     if seconds > limits.max_duration_s:
         problem = f"lasts {seconds:.0f} s; the limit is {limits.max_duration_s:.0f} s"
         raise InvalidFile(path, problem, hint="raise it with --max-duration, or cut the video")
-
-
-def _codec_hint(stream: Any) -> str:
-    return f"the codec is {printable(stream.codec_context.name)}; re-encode it, for example to H.264"
 
 
 def _fps(stream: Any, pts: NDArray[np.int64]) -> tuple[Fraction | None, list[str]]:
@@ -379,7 +377,7 @@ def _from_frames(path: Path, container: Any, stream: Any, limits: Limits) -> tup
         pts.append(NO_PTS if frame.pts is None else frame.pts)
         if len(pts) > limits.max_frames:
             raise _too_many(path, limits)
-    notes = [_counted(text, faults.count(text)) for text in dict.fromkeys(faults)]
+    notes = [text if times == 1 else f"{text}, {times} times" for text, times in Counter(faults).items()]
     if corrupt:
         notes.append(f"{corrupt} damaged frame(s) left out")
     return _in_order(np.array(pts, dtype=np.int64), notes), notes
@@ -395,7 +393,3 @@ def _in_order(pts: NDArray[np.int64], notes: list[str]) -> NDArray[np.int64]:
         return ordered
     notes.append("its timestamps are missing or repeat: left out")
     return np.full(len(pts), NO_PTS, dtype=np.int64)
-
-
-def _counted(text: str, times: int) -> str:
-    return text if times == 1 else f"{text}, {times} times"

@@ -77,7 +77,7 @@ def read_predictions(
     raw.space = source_space or raw.space
     model = name or path.stem
     label_space = dataset.info.label_space
-    if _are_labels(values):
+    if isinstance(values[0], int | str) and not isinstance(values[0], bool):
         if declared in ("logits", "probabilities"):
             raise InvalidFile(path, f"declared as {declared}, but it holds one class per frame, not scores")
         source, predicted = _labels(path, frames, values, label_space, raw.space)
@@ -162,10 +162,6 @@ def _nothing_missing(path: Path, rows: NDArray[np.int64], dataset: Dataset, *, a
             f"{int(needed.sum())} of {n_needed} frames have no prediction, first {printable(first)!r}",
             hint="predict them, or score what is there with --allow-missing",
         )
-
-
-def _are_labels(values: list[Any]) -> bool:
-    return isinstance(values[0], int | str) and not isinstance(values[0], bool)
 
 
 def _labels(

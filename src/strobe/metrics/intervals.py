@@ -17,7 +17,6 @@ __all__ = [
     "Interval",
     "clopper_pearson",
     "clopper_pearson_bounds",
-    "korn_graubard",
     "nothing",
     "proportion",
 ]
@@ -68,23 +67,16 @@ def clopper_pearson(count: int, n: int) -> Estimate:
     return Estimate(value=count / n, low=float(low), high=float(high), n=n, count=int(count), method="clopper-pearson")
 
 
-def korn_graubard(right: Bools, cluster: Ints) -> Estimate:
-    """The share of `right` (N,) with the 95 % Korn–Graubard interval for observations that share videos.
-
-    `cluster` (N,) names each observation's video. The interval is Clopper–Pearson at the effective sample size. Where
-    every video gives one observation it is Clopper–Pearson itself. One video with several observations has no interval.
-
-    >>> korn_graubard(np.array([True, True, False, True]), np.array([0, 0, 1, 2])).method
-    'korn-graubard'
-    """
-    return proportion(right, cluster)
-
-
 def proportion(right: Bools, cluster: Ints, *, interval: Interval = "auto") -> Estimate:
-    """The share of `right` (N,), with the interval its `cluster` (N,) calls for.
+    """The share of `right` (N,), with the interval its `cluster` (N,), each observation's video, calls for.
+
+    Where videos hold several observations that is Korn–Graubard, Clopper–Pearson at the effective sample size; one
+    video with several observations has no interval.
 
     >>> proportion(np.array([True, False]), np.array([0, 1])).method
     'clopper-pearson'
+    >>> proportion(np.array([True, True, False, True]), np.array([0, 0, 1, 2])).method
+    'korn-graubard'
     """
     expect(right.shape == cluster.shape, "right", "one per cluster entry", (right.shape, cluster.shape))
     group = np.zeros(right.size, dtype=np.int64)

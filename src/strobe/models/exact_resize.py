@@ -36,13 +36,9 @@ def _bicubic(x: Floats) -> Floats:
     return np.where(x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, far, 0.0))
 
 
-def _bilinear(x: Floats) -> Floats:
-    return np.where(x < 1, 1.0 - x, 0.0)
-
-
 _FILTERS: dict[str, tuple[Callable[[Floats], Floats], float]] = {
     "bicubic": (_bicubic, 2.0),
-    "bilinear": (_bilinear, 1.0),
+    "bilinear": (lambda x: np.where(x < 1, 1.0 - x, 0.0), 1.0),
 }
 """Each filter by the distance, and how far it reaches."""
 

@@ -153,14 +153,13 @@ def score_staged(
     if not models:
         raise StrobeError(f"{printable(run.path)} holds no predictions yet; run strobe predict or eval first")
     types, remembered = known_types(run, request.types)
-    loading = _Loading(skip_incomplete=skip_incomplete)
-    job = _Job(opened=opened, types=types, loading=loading, request=request, progress=progress)
+    job = _Job(opened=opened, types=types, request=request, progress=progress, skip_incomplete=skip_incomplete)
     results = Results(dataset=dataset_facts(opened.dataset, k=None), settings=request.settings(), models={})
     for task, scorer in SCORERS.items():
         held = [model for model in models if model.task is task]
         results = scorer(job, held, results) if held else results
     if not results.models:
-        raise StrobeError(loading.left_out[0])
+        raise StrobeError(job.left_out[0])
     if opened.unreviewed.pairs:
         facts = replace(
             results.dataset, unreviewed_pairs=opened.unreviewed.pairs, unreviewed_sets=opened.unreviewed.sets or None
@@ -174,38 +173,31 @@ def score_staged(
     for name in TABLES:
         if not (stage / "tables" / f"{name}.csv").is_file():  # an earlier score had rows for it
             (run.path / "tables" / f"{name}.csv").unlink(missing_ok=True)
-    return Scored(results=results, left_out=tuple(loading.left_out))
-
-
-class _Loading:
-    """Loads models one after the other, so that memory does not grow with their number, and notes those left out."""
-
-    def __init__(self, *, skip_incomplete: bool) -> None:
-        self._skip = skip_incomplete
-        self.left_out: list[str] = []
-
-    def each(self, models: Sequence[Held]) -> Iterator[tuple[Held, Answers]]:
-        """Every model with its predictions."""
-        for model in models:
-            try:
-                loaded = model.load()
-            except Incomplete as error:
-                if not self._skip:
-                    raise
-                self.left_out.append(str(error))
-                continue
-            yield model, loaded
+    return Scored(results=results, left_out=tuple(job.left_out))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """What every scorer needs to know."""
+    """What every scorer needs to know. `left_out` grows by why models are not in the results."""
 
     opened: Opened
     types: Types
-    loading: _Loading
     request: ScoreRequest
     progress: Progress
+    skip_incomplete: bool
+    left_out: list[str] = field(default_factory=list)
+
+    def each(self, models: Sequence[Held]) -> Iterator[tuple[Held, Answers]]:
+        """Every model with its predictions, one after the other: memory does not grow with their number."""
+        for model in models:
+            try:
+                loaded = model.load()
+            except Incomplete as error:
+                if not self.skip_incomplete:
+                    raise
+                self.left_out.append(str(error))
+                continue
+            yield model, loaded
 
 
 def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> Results:
@@ -219,7 +211,7 @@ def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> R
     if job.request.compare_review:
         stages = ReviewStages.of(*review_views(job.opened.candidates), options=options)
     with job.progress.task("scoring", len(models)) as advance:
-        for model, answers in job.loading.each(models):
+        for model, answers in job.each(models):
             predictions, said = cast(ClassAnswers, answers), model.facts
             known = (said.get("model_type"), bool(said.get("standard", False)))
             model_type, standard = job.types.get(model.name, known)
@@ -253,7 +245,7 @@ def _score_detectors(job: _Job, models: Sequence[Held], results: Results) -> Res
     )  # fmt: skip
     found = dict(results.models)
     with job.progress.task("scoring detectors", None) as advance:
-        for model, boxes in job.loading.each(models):
+        for model, boxes in job.each(models):
             found[model.name] = score_boxes(dataset, cast(BoxAnswers, boxes), model=model.name, options=options)
             advance(1)
     return replace(results, models=found)
