@@ -104,17 +104,22 @@ def run_models(
     begin = time.perf_counter()
     names = ", ".join(runner.name for runner in runners)
     with progress.task(f"predict {names}", total) as tick:
-        worker = ShardWorker(runners, source, decode=options.decode, frame_names=frame_names, tick=tick)
+        here = None
+        if elsewhere is None:
+            here = ShardWorker(runners, source, decode=options.decode, frame_names=frame_names, tick=tick)
         chosen = executor or Local(in_flight=options.in_flight)
         shards = _shards(missing, np.flatnonzero(asked), options.shard_size, outcomes)
         try:
-            for result in chosen.map(elsewhere or worker, shards):
+            for result in chosen.map(here or elsewhere, shards):  # type: ignore[arg-type]  # one of them is there
                 _keep(result, stores, outcomes)
+                if here is None:  # what works elsewhere cannot say how far it is before it hands over
+                    tick(sum(len(rows) for rows, _ in result.parts.values()))
         except Interrupted as interrupted:
             _keep(interrupted.done, stores, outcomes)
             raise KeyboardInterrupt from interrupted
         finally:
-            worker.close()
+            if here is not None:
+                here.close()
     for outcome in outcomes.values():
         outcome.wall_s = time.perf_counter() - begin
     return outcomes
