@@ -124,7 +124,13 @@ def _releases(folder: Path) -> None:
     _text(root / "frames/boxes.csv", "video,frame,label,x0,y0,x1,y1,track", "x,2,dog,1,2,8,9,4", "y,1,cat,0,0,5,5,5")
     for number in (1, 2):
         _picture(root / f"ilsvrc/val/ILSVRC2012_val_{number:08d}.JPEG", number)
+        _picture(root / f"devkit/val/ILSVRC2012_val_{number:08d}.JPEG", number)
     _text(root / "ilsvrc/imagenet_2012_validation_synset_labels.txt", TENCH, GOLDFISH)
+    _text(root / "devkit/ILSVRC2012_validation_ground_truth.txt", "490", "361")
+    from scipy.io import savemat
+
+    kind = [("ILSVRC2012_ID", object), ("WNID", object)]
+    savemat(root / "devkit/meta.mat", {"synsets": np.array([(490, TENCH), (361, GOLDFISH)], dtype=kind)})
 
 
 def _vid_robust(root: Path) -> None:

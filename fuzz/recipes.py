@@ -243,6 +243,7 @@ def _importing() -> list[Recipe]:
         ("photos", ("photos/in", "out", "--labels", "photos/labels.csv"), ("photos/in", "photos/labels.csv")),
         ("photos", ("photos/in", "out", "--boxes", "photos/boxes.csv"), ("photos/in", "photos/boxes.csv")),
         ("photos", (f"{root}/ilsvrc", "out"), (f"{root}/ilsvrc",)),
+        ("photos", (f"{root}/devkit", "out"), (f"{root}/devkit",)),
         (
             "imagenet-c",
             (f"{root}/imagenet-c/c", "out", "--clean", f"{root}/imagenet-c/clean", "--severity", "1-2"),

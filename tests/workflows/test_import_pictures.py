@@ -2,7 +2,7 @@
 
 import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +102,32 @@ def test_validation_images_by_each_file_that_names_them(tmp_path: Path, say) -> 
     data = from_photos(source, tmp_path / "set", files=PhotoFiles()).dataset
     assert [data.labels_of(row) for row in range(3)] == [(0,), (1,), (2,)]
     assert data.frames.key.tolist() == [f"val/ILSVRC2012_val_{number:08d}.JPEG" for number in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("say", [_kaggle, _synset_list, _devkit])
+def test_validation_images_with_a_list_that_is_no_text(tmp_path: Path, say) -> None:
+    source = _validation(tmp_path / "ILSVRC")
+    say(source)
+    for path in [*source.rglob("*.txt"), *source.rglob("*.csv")]:
+        path.write_bytes(b"\xff\xfe\x00" + path.read_bytes())
+    out = run("import", "photos", source, tmp_path / "set", "-q", code=2)
+    assert out.count("\n") == 1
+    assert "is no readable text" in out
+
+
+def test_a_damaged_devkit_is_named(tmp_path: Path) -> None:
+    """scipy's reader dies (a signal) of some of these; nothing of ours does."""
+    source = _validation(tmp_path / "ILSVRC")
+    _devkit(source)
+    path = source / "devkit/data/meta.mat"
+    whole = path.read_bytes()
+    for at in (128, 160, 200, len(whole) // 2):
+        path.write_bytes(whole[:at] + b"\xff" * 8 + whole[at + 8 :])
+        with suppress(StrobeError):
+            from_photos(source, tmp_path / f"set{at}", files=PhotoFiles())
+    path.write_bytes(b"\0" * 200)
+    with pytest.raises(StrobeError, match=r"meta\.mat: not the devkit's meta\.mat"):
+        from_photos(source, tmp_path / "set", files=PhotoFiles())
 
 
 def test_validation_images_that_nothing_names(tmp_path: Path) -> None:
@@ -213,12 +239,19 @@ def test_arrays_as_cifar_10_c(tmp_path: Path) -> None:
     assert done.dataset.n_sets == 4
 
 
+def _archive(path: Path) -> None:
+    np.savez(path.with_suffix(".npz"), a=np.zeros(2))
+    path.with_suffix(".npz").rename(path)
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         (lambda root: np.save(root / "c/fog.npy", np.zeros((3, 8, 8, 3), np.uint8)), "expected (20, 8, 8, 3)"),
         (lambda root: np.save(root / "c/labels.npy", np.full(4, 12)), "outside the 10 classes; give --classes"),
         (lambda root: (root / "c/fog.npy").write_bytes(b"no"), "not a .npy file of numbers"),
+        (lambda root: (root / "c/fog.npy").write_bytes(b"\x93NUMPY\x01\x00\x03\x00{'("), "not a .npy file of numbers"),
+        (lambda root: _archive(root / "c/fog.npy"), "several arrays"),
         (lambda root: np.save(root / "clean.npy", np.zeros((4, 8, 8), np.uint8)), "expected (N, height, width, 3)"),
     ],
 )

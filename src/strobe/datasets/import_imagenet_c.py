@@ -9,6 +9,7 @@ One set per picture and corruption; the clean picture is the anchor of all of th
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, expect, printable
-from strobe.core.files import write_bytes
+from strobe.core.files import regular, write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
 from strobe.core.variants import Variant
@@ -255,13 +256,16 @@ def _severity_folders(source: Path) -> dict[tuple[str, int], Path]:
 def _array(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
     """A .npy file of bytes, read from the disk as it is needed."""
     try:
-        array: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(regular(path), mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
         raise StrobeError(f"no such file: {printable(path)}") from error
-    except (OSError, ValueError) as error:
+    except Exception as error:  # its header is Python, and breaks in as many ways
         raise InvalidFile(path, f"not a .npy file of numbers ({printable(error, limit=80)})") from error
     pictures = n_dimensions == 4
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise InvalidFile(path, "several arrays, expected a .npy file of one")
     if array.ndim != n_dimensions or (pictures and (array.shape[3] != 3 or array.dtype != np.uint8)):
         rule = "(N, height, width, 3) of 8 bits" if pictures else "(N,)"
         raise InvalidFile(path, f"shape {array.shape} of {array.dtype}, expected {rule}")
-    return array
+    return cast(NDArray[np.uint8], array)

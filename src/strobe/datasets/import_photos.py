@@ -6,7 +6,9 @@ Where classes come from is the caller's: folders, a CSV, or the files that ILSVR
 import csv
 import re
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from strobe.core.builder import DatasetBuilder, frame_list_digest
@@ -78,7 +80,10 @@ def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | 
     numbers = {key: found[1] for key in keys if (found := _VALIDATION.match(Path(key).stem))}
     if len(numbers) < len(keys) or not keys:
         return None
-    said = _classes_by_number(source)
+    try:
+        said = _classes_by_number(source)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise StrobeError(f"{printable(source)}: the list of its classes is no readable text ({error})") from error
     if said is None:
         raise StrobeError(
             f"{printable(source)} holds ILSVRC's validation images, but nothing that says what they show: put "
@@ -120,13 +125,18 @@ def _lines(path: Path) -> list[str]:
 
 def _devkit_ids(path: Path) -> dict[str, str]:
     """The devkit's own class numbers, whose order is not that of the WordNet ids, as WordNet ids."""
-    from scipy.io import loadmat
-
     meta = next(iter(sorted([*path.parent.rglob("meta.mat"), *path.parent.parent.rglob("meta.mat")])), None)
     if meta is None:
         raise InvalidFile(path, "its class numbers are the devkit's own", hint="put the devkit's meta.mat beside it")
-    try:
-        table = loadmat(meta, squeeze_me=True)["synsets"]
-        return {str(int(row["ILSVRC2012_ID"])): str(row["WNID"]) for row in table}
-    except (KeyError, ValueError, TypeError, OSError) as error:
+    try:  # in a process of its own: scipy's reader dies of some damaged files
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            return pool.submit(_synsets, meta).result()
+    except Exception as error:  # damaged in one of many ways
         raise InvalidFile(meta, f"not the devkit's meta.mat ({printable(error, limit=80)})") from error
+
+
+def _synsets(meta: Path) -> dict[str, str]:
+    from scipy.io import loadmat
+
+    table = loadmat(meta, squeeze_me=True)["synsets"]
+    return {str(int(row["ILSVRC2012_ID"])): str(row["WNID"]) for row in table}
