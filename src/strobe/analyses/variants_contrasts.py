@@ -18,12 +18,11 @@ from strobe.analyses.variants_records import Contrast
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
-from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR, Variant
-from strobe.metrics.bootstrap import Bootstrap, too_few
+from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.contrasts import paired_ratio, paired_test, ratio_bounds
-from strobe.metrics.intervals import ONE_VIDEO, nothing
-from strobe.metrics.paired import holm
+from strobe.metrics.intervals import nothing
+from strobe.metrics.paired import holm, paired_difference
 
 __all__ = ["ByVariant", "contrasts"]
 
@@ -70,16 +69,26 @@ def contrasts(plan: VariantPlan, models: Sequence[Marks]) -> tuple[Contrast, ...
     out: list[Contrast] = []
     for found in (_of_variants(plan, models), _of_models(plan, models), _of_targets(plan)):
         family = list(found)
-        corrected = iter(holm([one.p for one in family if one.p is not None]))
-        out += [replace(one, p_holm=None if one.p is None else next(corrected)) for one in family]
+        tested = [one.p for one, _ in family if one.p is not None]
+        corrected = iter(holm(tested))
+        for one, gap in family:
+            p_holm = None if one.p is None else next(corrected)
+            if gap is not None and one.p is not None and p_holm is not None:
+                value = paired_difference(*gap, p=one.p, p_holm=p_holm, pairs=len(tested))
+                one = replace(one, value=value)
+            out.append(replace(one, p_holm=p_holm))
     return tuple(out)
+
+
+Gap = tuple[Ints, Ints]
+"""Paired differences of −1, 0 and 1, and the source of each."""
 
 
 def _plain_variants(plan: VariantPlan) -> list[tuple[int, Variant]]:
     return [(row, one) for row, one in plan.present() if one.levels and not plan.is_searched(row)]
 
 
-def _of_variants(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[Contrast]:
+def _of_variants(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Contrast, Gap | None]]:
     rows = _plain_variants(plan)
     if plan.dataset.info.combine == "worst" or len(plan.variants) == 1:
         return
@@ -104,7 +113,7 @@ def _of_variants(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[Contras
             )  # fmt: skip
 
 
-def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[Contrast]:
+def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Contrast, Gap | None]]:
     for row, one in _plain_variants(plan):
         for first, second in combinations(models, 2):
             a_set, a = _at(plan, first, row, len(one.levels))
@@ -116,7 +125,7 @@ def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[Contrast]
             )  # fmt: skip
 
 
-def _of_targets(plan: VariantPlan) -> Iterator[Contrast]:
+def _of_targets(plan: VariantPlan) -> Iterator[tuple[Contrast, Gap | None]]:
     sets = plan.dataset.sets
     rows = [(row, one) for row, one in plan.present() if one.target is not None and plan.is_searched(row)]
     for (row_a, one), (row_b, two) in combinations(rows, 2):
@@ -125,7 +134,7 @@ def _of_targets(plan: VariantPlan) -> Iterator[Contrast]:
         a_set = np.flatnonzero((sets.variant == row_a) & sets.is_searched)
         b_set = np.flatnonzero((sets.variant == row_b) & sets.is_searched)
         in_a, in_b = _pairs(plan, a_set, b_set)
-        yield _ratio(plan, a_set[in_a], b_set[in_b], a=one.variant, b=two.variant)
+        yield _ratio(plan, a_set[in_a], b_set[in_b], a=one.variant, b=two.variant), None
 
 
 def _but_target(one: Variant) -> tuple[object, ...]:
@@ -149,29 +158,18 @@ def _pairs(plan: VariantPlan, a_set: Ints, b_set: Ints) -> tuple[Ints, Ints]:
 
 def _difference(
     plan: VariantPlan, a_right: Bools, b_right: Bools, sets: Ints, *, of: Kind, a: str, b: str, held: str, level: float
-) -> Contrast:
+) -> tuple[Contrast, Gap | None]:
+    """The contrast and its gaps: its interval is that of the corrected test, which needs all of its kind first."""
     blank = Contrast(
         of=of, a=a, b=b, held=held, form="difference", level=level, n=len(sets), only_a=0, only_b=0,
         value=nothing(_NO_PAIR), test="none", p=None, p_holm=None,
     )  # fmt: skip
     if not len(sets):
-        return blank
-    gap = a_right.astype(np.int64) - b_right.astype(np.int64)
-    tested = paired_test(gap, plan.cluster[sets])
-    return replace(
-        blank, value=_mean(plan, gap, sets), only_a=tested.only_a, only_b=tested.only_b, test=tested.test, p=tested.p
-    )
-
-
-def _mean(plan: VariantPlan, gap: Ints, sets: Ints) -> Estimate:
-    """The mean gap with its interval from the draws all figures share; few or one source is said of these sets."""
-    everywhere, use = np.zeros(len(plan.cluster)), np.zeros(len(plan.cluster), dtype=bool)
-    everywhere[sets], use[sets] = gap, True
-    n_sources = len(np.unique(plan.cluster[sets]))
-    found = plan.bootstrap.mean(everywhere, use=use)
-    if n_sources == 1:
-        return replace(found, low=None, high=None, reason=ONE_VIDEO)
-    return found if found.low is None else replace(found, reason=too_few(n_sources))
+        return blank, None
+    gap, cluster = a_right.astype(np.int64) - b_right.astype(np.int64), plan.cluster[sets]
+    tested = paired_test(gap, cluster)
+    found = replace(blank, only_a=tested.only_a, only_b=tested.only_b, test=tested.test, p=tested.p)
+    return found, (gap, cluster)
 
 
 def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str) -> Contrast:
