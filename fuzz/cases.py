@@ -67,7 +67,9 @@ def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = Fa
     os.environ.pop("STROBE_DEBUG", None)
     outcome.code, outcome.seconds, outcome.grown = done.code, round(done.seconds, 3), done.grown
     outcome.said = done.stderr[-4000:]
-    outcome.finding = _judge(done, recipe.verb) or _judge_files(recipe, done, before, place)
+    outcome.finding = _judge(done, recipe.verb) or _judge_files(
+        recipe, done, before, place, other_words="words" in str(outcome.kinds)
+    )
     return outcome
 
 
@@ -118,7 +120,7 @@ def _judge(done: Done, verb: str) -> str:
     return ""
 
 
-def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path) -> str:
+def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path, *, other_words: bool) -> str:
     """What is wrong with the files it left, or nothing: inputs untouched, nothing half-written, the result readable."""
     after = tree(place)
     if left := [name for name in leftovers(after) if name not in before]:
@@ -129,7 +131,8 @@ def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path
         return dest is not None and (name == dest or name.startswith(f"{dest}/"))
 
     if not recipe.in_place:
-        changed = [name for name in {*before, *after} if not ours(name) and before.get(name) != after.get(name)]
+        looked_at = {*before} if other_words else {*before, *after}  # other words may name another folder to write
+        changed = sorted(name for name in looked_at if not ours(name) and before.get(name) != after.get(name))
         if changed and (dest is None or not dest.startswith(f"{changed[0]}/")):
             return f"changed {changed[0]}, which it only reads"
     if dest is None or not (place / dest).exists():

@@ -105,8 +105,8 @@ def replacing(path: Path) -> Iterator[Path]:
             os.close(handle)
 
 
-def _beside(path: Path) -> tuple[Path, int]:
-    """A new, empty, open file beside `path`, held while this process lives: what nobody holds was left behind.
+def _beside(path: Path) -> tuple[Path, int | None]:
+    """A new, empty file beside `path` and its handle, held while this process lives: what nobody holds was left behind.
 
     It has one name per `path`, so that who writes the file after a kill uses up what the kill left. Where another
     holds that name, or something lies there that is no file of ours, it gets a name of its own.
@@ -124,8 +124,10 @@ def _beside(path: Path) -> tuple[Path, int]:
             return usual, handle
         os.close(handle)
     handle, own = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=".tmp", dir=path.parent)
-    _lock(handle)
-    return Path(own), handle
+    if _lock(handle):
+        return Path(own), handle
+    os.close(handle)  # no locks here, and systems without them rename no open file
+    return Path(own), None
 
 
 def _is_at(path: Path, about: os.stat_result) -> bool:
