@@ -37,6 +37,7 @@ def _fill(folder: Path) -> None:
     shutil.copytree(GOLDEN / "runs", folder / "runs")
     shutil.copytree(GOLDEN / "inputs", folder / "inputs")
     shutil.copy(GOLDEN / "models.py", folder / "models.py")
+    _text(folder / "inputs/models.toml", "[[model]]", 'model = "py:models.py:logits"', 'model_type = "mine"')
     _clips(folder / "clips")
     _photos(folder / "photos")
     _releases(folder)

@@ -136,6 +136,7 @@ def _kind(path: Path) -> str:
         ".parquet": "table",
         ".csv": "csv",
         ".txt": "csv",
+        ".toml": "csv",
         ".xml": "xml",
         ".png": "image",
         ".jpg": "image",

@@ -144,6 +144,20 @@ def _measuring() -> list[Recipe]:
     out.append(
         Recipe(name="predict onnx", words=words, place=place, dest="runs/x", aside=("datasets/video",), weight=2)
     )
+    words = (
+        "predict",
+        "datasets/video",
+        "-m",
+        "@inputs/models.toml",
+        "-o",
+        "runs/x",
+        "-q",
+        "--workers",
+        "1",
+        "--trust",
+    )
+    place = ("datasets/video", "inputs/models.toml", "models.py")
+    out.append(Recipe(name="predict list", words=words, place=place, dest="runs/x", aside=(place[0], place[2])))
     out.append(Recipe(name="models", words=("models", "--json", "--testbed"), place=(), weight=0.1))
     return out
 

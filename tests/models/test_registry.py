@@ -87,9 +87,10 @@ def test_a_testbed_of_ones_own(tmp_path: Path) -> None:
         with pytest.raises(StrobeError) as caught:
             entries(f"@{path}")
         assert says in str(caught.value)
-    path.write_text("not toml")
-    with pytest.raises(StrobeError, match="not TOML"):
-        entries(f"@{path}")
+    for content in ("not toml", "x = " + "[" * 5000, "x = " + "9" * 5000):
+        path.write_text(content)
+        with pytest.raises(StrobeError, match="not TOML"):
+            entries(f"@{path}")
     with pytest.raises(StrobeError, match="no such testbed"):
         entries("@nothing")
     for folder in ("@", "@.", f"@{tmp_path}"):

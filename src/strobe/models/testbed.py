@@ -50,7 +50,7 @@ def entries(text: str = "@testbed") -> list[Entry]:
         raise StrobeError(f"{what}; write @testbed for the shipped testbed, or @FILE.toml") from error
     except OSError as error:
         raise StrobeError(f"cannot read {printable(name)}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no text, numbers of thousands of digits; nested too deep
         raise InvalidFile(name, f"not TOML ({printable(error, limit=100)})") from error
     if not isinstance(rows, list) or not rows:
         raise InvalidFile(name, 'expected [[model]] tables, each with model = "provider:name"')
