@@ -41,9 +41,9 @@ def data(tmp_path: Path) -> Path:
         ("k", "2.5", "dataset.k: expected a whole number"),
         ("k", "[]", "dataset.k: expected a whole number"),
         ("label_space", '{"name": 7, "ids": ["a"], "names": ["a"]}', "label_space.name: expected text"),
-        ("label_space", '{"name": "a", "ids": [7], "names": ["a"]}', "label_space.ids: expected a list of texts"),
-        ("label_space", '{"name": "a", "ids": [[]], "names": ["a"]}', "label_space.ids: expected a list of texts"),
-        ("label_space", '{"name": "a", "ids": ["a"], "names": "a"}', "label_space.names: expected a list of texts"),
+        ("label_space", '{"name": "a", "ids": [7], "names": ["a"]}', "label_space.ids[0]: expected text"),
+        ("label_space", '{"name": "a", "ids": [[]], "names": ["a"]}', "label_space.ids[0]: expected text"),
+        ("label_space", '{"name": "a", "ids": ["a"], "names": "a"}', "label_space.names: expected a list"),
         ("label_space", "7", "label_space: expected an object"),
     ],
 )
