@@ -115,6 +115,7 @@ def results(
     from strobe.analyses.variants_contrasts import ByVariant
     from strobe.analyses.variants_view import overall
     from strobe.core.codec import encode
+    from strobe.core.late import installed_version
 
     expect(len(predictions) > 0, "predictions", "at least one model", 0)
     options, whole = ScoreOptions(k=k, interval=interval, seed=seed), overall(dataset)
@@ -126,6 +127,7 @@ def results(
     ]
     missing = any(one.unscored.sets for one in scores)
     found = Results(
+        strobe=installed_version(),
         dataset=dataset_facts(dataset, k=prepared.plan.k),
         settings=Settings(interval=interval, seed=seed, allow_missing=missing),
         models={one.model: one for one in scores},

@@ -86,10 +86,12 @@ class Settings:
 class Results:
     """strobe results.json: one dataset, every model scored on it, and what sets them apart.
 
-    What is said of variants, searches and contrasts is there where the dataset has variants.
+    What is said of variants, searches and contrasts is there where the dataset has variants. `strobe` is the version
+    that wrote it, where it was installed.
     """
 
     schema: Literal[1] = SCHEMA
+    strobe: str | None = field(default=None, metadata=LEFT_OUT)
     dataset: DatasetFacts
     settings: Settings = field(default_factory=Settings)
     models: Mapping[str, ModelResult]

@@ -37,8 +37,11 @@ def split_name(text: str) -> tuple[str | None, str]:
     return (name, spec) if mark and name and spec and not set(name) & set(":@/\\*?[") else (None, text)
 
 
-def asked(models: Sequence[str]) -> list[Asked]:
-    """Every model asked for, once: globs and testbeds spelled out, each under the name given or its own."""
+def asked(models: Sequence[str], *, trust: bool = False) -> list[Asked]:
+    """Every model asked for, once: globs and testbeds spelled out, each under the name given or its own.
+
+    A list of somebody else's may name a `py:` file, whose code would run: without `trust` that is refused.
+    """
     found: dict[str, Asked] = {}
     for text in models:
         given, spec = split_name(text)
@@ -46,6 +49,12 @@ def asked(models: Sequence[str]) -> list[Asked]:
             specs, names = [spec], [given or Path(spec.removeprefix("preds:")).stem]
         else:
             specs = [entry.model for entry in entries(spec) if entry.model] if is_testbed(spec) else expand([spec])
+            code = next((one for one in specs if one.startswith("py:")), None) if is_testbed(spec) else None
+            if code is not None and not trust:
+                raise StrobeError(
+                    f"{printable(spec)} names {printable(code)}, which would run the code of that file; give --trust "
+                    "if you trust the list, or name the model with -m"
+                )
             if given is not None and len(specs) != 1:
                 raise StrobeError(f"{printable(text)}: a name is for one model, and these are {len(specs)}")
             names = specs if given is None else [given]

@@ -53,7 +53,8 @@ def evaluate(
         raise StrobeError(
             "no model given: -m efficientnet-lite0, -m timm:resnet50.a1_in1k, -m preds:FILE; see strobe models"
         )
-    opened, place, wanted = Opened.of(path, subset=request.subset), Run(run), asked(models)
+    opened, place = Opened.of(path, subset=request.subset), Run(run)
+    wanted = asked(models, trust=prediction.load.trust)
     check_request(request, opened)
     place.check(opened.candidates)
     if not place.exists:  # what lies in the run already is checked when the report is drawn

@@ -102,7 +102,7 @@ def predict(
     `models` may hold globs, `@testbed` and files made elsewhere. The same call again does only what is missing. Give
     the dataset with all its candidates: predictions do not depend on review, and smoothing looks at rejected frames.
     """
-    wanted, run = asked(models), Run(out)
+    wanted, run = asked(models, trust=options.load.trust), Run(out)
     run.check(dataset)
     files = [one for one in wanted if one.file is not None]
     if files:

@@ -21,6 +21,7 @@ from strobe.core.codec import encode
 from strobe.core.derivation import review_views
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import write_json
+from strobe.core.late import installed_version
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.datasets import folder as dataset_folder
@@ -154,7 +155,12 @@ def score_staged(
         raise StrobeError(f"{printable(run.path)} holds no predictions yet; run strobe predict or eval first")
     types, remembered = known_types(run, request.types)
     job = _Job(opened=opened, types=types, request=request, progress=progress, skip_incomplete=skip_incomplete)
-    results = Results(dataset=dataset_facts(opened.dataset, k=None), settings=request.settings(), models={})
+    results = Results(
+        strobe=installed_version(),
+        dataset=dataset_facts(opened.dataset, k=None),
+        settings=request.settings(),
+        models={},
+    )
     for task, scorer in SCORERS.items():
         held = [model for model in models if model.task is task]
         results = scorer(job, held, results) if held else results
