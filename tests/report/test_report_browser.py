@@ -9,7 +9,7 @@ from made_results import scored
 
 from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
-from strobe.report.page import write_report
+from strobe.report.page import ReportOptions, write_report
 
 pytestmark = pytest.mark.browser
 
@@ -84,6 +84,19 @@ def test_which_model_is_right_where_another_is_wrong(opened):
     opened.wait_for_function("document.querySelector('#f-model').value === ''")
     any_break = sum(any(m["s"] == "breaks" for m in one["m"]) for one in data["sets"])
     assert cards(opened).count() == any_break
+
+
+def test_a_card_names_the_class_that_was_judged_and_not_the_models_own(painted, browser_page, tmp_path):
+    dataset, predictions, results, source = painted
+    own = {name: ["its own word"] * len(dataset.frames) for name in predictions}
+    page, _ = browser_page
+    page.goto(write_report(tmp_path, results, dataset, predictions, source, ReportOptions(raw_names=own)).as_uri())
+    first = gallery_of(page)["sets"][0]
+    broken = next(one for one in first["m"] if one["s"] == "breaks")
+    card = cards(page).first.text_content()
+    assert "its own word" not in card
+    assert gallery_of(page)["classes"][broken["l"][broken["b"]]] in card
+    assert "its own best class: its own word" in page.locator("#shot-now figcaption").text_content()
 
 
 def test_a_card_opens_its_set_with_the_frame_that_broke_it(opened):

@@ -160,7 +160,7 @@
   const truth = (set) => set.y.map(className).join(" / ") || "no label";
   const said = (view, index) => {
     if (view.x) return view.p[index] === null ? "nothing to find" : `AP ${percent(view.p[index])}`;
-    return view.w && view.w[index] ? view.w[index] : className(view.l[index]);
+    return className(view.l[index]); // the class that was judged; the model's own best one stands beside it in the viewer
   };
 
   const open = (place, model) => {
