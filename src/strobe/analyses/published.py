@@ -11,7 +11,7 @@ import numpy as np
 from strobe.core.codec import Count
 from strobe.metrics.fits import Line, fit_line, logit_of_counts
 
-__all__ = ["PublishedPoint", "PublishedTable", "tables", "text_of"]
+__all__ = ["PublishedPoint", "PublishedTable", "rows_of", "tables"]
 
 _NOT_STANDARD = {
     "_finetune": "Fine-tuned on ImageNet-Vid",
@@ -68,17 +68,21 @@ class PublishedTable:
         return fit_line(x, y), logit
 
 
-def text_of(name: str) -> str:
-    """A file of the shipped tables, e.g. `detection_2021.csv`."""
-    return (resources.files("strobe.core") / "data" / "published" / name).read_text(encoding="utf-8")
-
-
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    yield from csv.DictReader(text_of(name).splitlines())
+def rows_of(name: str) -> Iterator[dict[str, str]]:
+    """The rows of a shipped table, e.g. `detection_2021.csv`."""
+    text = (resources.files("strobe.core") / "data" / "published" / name).read_text(encoding="utf-8")
+    yield from csv.DictReader(text.splitlines())
 
 
 def _type_of(model: str) -> str:
     return next((kind for mark, kind in _NOT_STANDARD.items() if mark in model), STANDARD)
+
+
+def _point(row: dict[str, str], model: str, kind: str, note: str = "") -> PublishedPoint:
+    orig, pmk, drop = (float(row[name]) for name in ("acc_orig", "acc_pm10", "drop"))
+    return PublishedPoint(
+        model=model, model_type=kind, standard=kind == STANDARD, acc_orig=orig, acc_pmk=pmk, drop=drop, note=note
+    )
 
 
 @cache
@@ -89,29 +93,13 @@ def tables() -> tuple[PublishedTable, ...]:
     [('2019, 50 models', 1145, 50), ('2021, model types', 1109, 8), ('2021, model types', 2030, 6)]
     """
     models = tuple(
-        PublishedPoint(
-            model=row["model"],
-            model_type=_type_of(row["model"]),
-            standard=_type_of(row["model"]) == STANDARD,
-            acc_orig=float(row["acc_orig"]),
-            acc_pmk=float(row["acc_pm10"]),
-            drop=float(row["drop"]),
-        )
-        for row in _rows("imagenet_vid_robust_2019_models.csv")
+        _point(row, row["model"], _type_of(row["model"])) for row in rows_of("imagenet_vid_robust_2019_models.csv")
     )
     out = [PublishedTable(name="2019, 50 models", dataset="imagenet-vid-robust", n=1145, k=10, points=models)]
     for dataset, n in (("imagenet-vid-robust", 1109), ("ytbb-robust", 2030)):
         points = tuple(
-            PublishedPoint(
-                model=row["architecture"],
-                model_type=row["model_type"],
-                standard=row["model_type"] == STANDARD,
-                acc_orig=float(row["acc_orig"]),
-                acc_pmk=float(row["acc_pm10"]),
-                drop=float(row["drop"]),
-                note=_MISPRINTED.get((dataset, row["model_type"]), ""),
-            )
-            for row in _rows("table2_2021_model_types.csv")
+            _point(row, row["architecture"], row["model_type"], _MISPRINTED.get((dataset, row["model_type"]), ""))
+            for row in rows_of("table2_2021_model_types.csv")
             if row["dataset"] == dataset
         )
         out.append(PublishedTable(name="2021, model types", dataset=dataset, n=n, k=10, points=points))

@@ -1,10 +1,9 @@
 """Which of the papers' printed tables may stand beside results on a dataset; never pooled with them."""
 
-import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from strobe.analyses.published import PublishedTable, tables, text_of
+from strobe.analyses.published import PublishedTable, rows_of, tables
 
 __all__ = ["DetectionRow", "Reference", "detection_rows", "references_for"]
 
@@ -46,28 +45,17 @@ def references_for(dataset: str, n_sets: int | None = None) -> tuple[Reference, 
     own = [table for table in tables() if table.dataset == dataset] or [tables()[0]]
     out = []
     for table in own:
-        year = table.name.split(",")[0]
         same = table.dataset == dataset and table.n == n_sets
         what = "this data" if same else "another cut of this data" if table.dataset == dataset else table.dataset
-        other = "" if table.dataset == dataset else ", other data"
-        out.append(
-            Reference(
-                table=table,
-                caption=f"{year}, {what} (n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{table.n:,}{other})",
-                same_data=same,
-            )
-        )
+        n = f"n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{table.n:,}" + ("" if table.dataset == dataset else ", other data")
+        out.append(Reference(table=table, caption=f"{table.name.split(',')[0]}, {what} ({n})", same_data=same))
     return tuple(out)
 
 
 def detection_rows() -> Iterator[DetectionRow]:
     """The printed detection and localization figures on ImageNet-Vid-Robust, k = 10."""
-    for row in csv.DictReader(text_of("detection_2021.csv").splitlines()):
+    for row in rows_of("detection_2021.csv"):
+        orig, pm10, drop = (float(row[name]) for name in ("map_orig", "map_pm10", "drop"))
         yield DetectionRow(
-            task=row["task"],
-            model=row["model"],
-            map_orig=float(row["map_orig"]),
-            map_pm10=float(row["map_pm10"]),
-            drop=float(row["drop"]),
-            note=row["note"] or "",
+            task=row["task"], model=row["model"], map_orig=orig, map_pm10=pm10, drop=drop, note=row["note"] or ""
         )
