@@ -105,12 +105,13 @@ def run_models(
     names = ", ".join(runner.name for runner in runners)
     with progress.task(f"predict {names}", total) as tick:
         here = None
-        if elsewhere is None:
-            here = ShardWorker(runners, source, decode=options.decode, frame_names=frame_names, tick=tick)
+        worker = elsewhere
+        if worker is None:
+            worker = here = ShardWorker(runners, source, decode=options.decode, frame_names=frame_names, tick=tick)
         chosen = executor or Local(in_flight=options.in_flight)
         shards = _shards(missing, np.flatnonzero(asked), options.shard_size, outcomes)
         try:
-            for result in chosen.map(here or elsewhere, shards):  # type: ignore[arg-type]  # one of them is there
+            for result in chosen.map(worker, shards):
                 _keep(result, stores, outcomes)
                 if here is None:  # what works elsewhere cannot say how far it is before it hands over
                     tick(sum(len(rows) for rows, _ in result.parts.values()))

@@ -213,17 +213,17 @@ def from_imagenet_c(
     if (source / "labels.npy").is_file():
         if clean.suffix != ".npy":
             raise StrobeError(f"{printable(source)} holds .npy files; --clean is the .npy of the clean pictures then")
-        make = lambda how: import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)  # noqa: E731
-    else:
-        if not clean.is_dir():
-            raise StrobeError(f"no such folder: {printable(clean)}; --clean is the folder of the clean pictures")
+        return _into(
+            target, how, lambda how: import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)
+        )
+    if not clean.is_dir():
+        raise StrobeError(f"no such folder: {printable(clean)}; --clean is the folder of the clean pictures")
 
-        def of(names: Sequence[str]) -> LabelSpace:
-            own = label_space_for(names, requested=label_space, own_name=target.resolve().name)
-            return own if label_space else _of_wordnet(names) or own
+    def of(names: Sequence[str]) -> LabelSpace:
+        own = label_space_for(names, requested=label_space, own_name=target.resolve().name)
+        return own if label_space else _of_wordnet(names) or own
 
-        make = lambda how: import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how)  # noqa: E731
-    return _into(target, how, make)
+    return _into(target, how, lambda how: import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how))
 
 
 def _outside(source: Path, target: Path, what: str) -> None:

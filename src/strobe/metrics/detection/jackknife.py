@@ -116,7 +116,8 @@ def few_per_class(of_class: Ints) -> str | None:
     shown = of_class[of_class > 0]
     if not shown.size or np.median(shown) >= FEW_PER_CLASS:
         return None
+    middle = float(np.median(shown))
     return (
-        f"{float(np.median(shown)):g} videos per class (median): mAP itself reads higher with few, so compare it only "
-        "with figures of data of this size; intervals are for such data too"
+        f"{middle:g} video{'' if middle == 1 else 's'} per class (median): mAP itself reads higher with few, so "
+        "compare it only with figures of data of this size; intervals are for such data too"
     )
