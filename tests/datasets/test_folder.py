@@ -19,6 +19,7 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
+from strobe.core.people import BoxAnswer, NameAnswer, latest_answers
 from strobe.core.records import DECISIONS, REASONS, Verdict
 from strobe.core.tables import Hints, texts
 from strobe.core.variants import Target, Variant, Variants
@@ -366,6 +367,68 @@ def test_a_broken_vote_on_disk_is_named(place: Path) -> None:
     folder.append_verdicts(place, [vote(1), vote(2)])
     edit(place, "verdicts", "decision", 1, "perhaps")
     with pytest.raises(InvalidFile, match=r"verdicts\.parquet: row 1: Verdict\.decision"):
+        folder.read(place)
+
+
+def named(number: int, **changes) -> NameAnswer:
+    whole = {
+        "annotator": "ann",
+        "at": f"2026-01-01T00:00:0{number}Z",
+        "frame_id": "v0:0",
+        "said": "class",
+        "label": "cat",
+    }
+    return NameAnswer(**{"answer_id": f"n{number}", **whole, **changes})
+
+
+def drawn(number: int, **changes) -> BoxAnswer:
+    whole = {
+        "answer_id": f"b{number}", "annotator": "ann", "at": f"2026-01-01T00:00:0{number}Z", "stage": "draw",
+        "frame_id": "v0:0", "label": "cat", "decision": "keep", "xyxy": (1.0, 2.0, 3.5, 4.0),
+    }  # fmt: skip
+    return BoxAnswer(**{**whole, **changes})
+
+
+def test_answers_are_appended_once_and_are_no_part_of_the_digest(tmp_path: Path) -> None:
+    place = folder.write(example(), tmp_path / "set")
+    bare, description = folder.read(place).digest(), (place / "dataset.json").read_bytes()
+    late = named(2, said="late", label="", seconds=9.5, condition="crop", note="ä\n", page_version="p")
+    gone = drawn(2, decision="discard", reason="cut off", xyxy=None, suggested=True, seconds=0.5)
+    folder.append_answers(place, names=[named(1)], drawn=[drawn(1)])
+    folder.append_answers(place, names=[named(1, said="none", label=""), late], drawn=[gone, gone])
+    folder.append_answers(place)
+    back = folder.read(place)
+    assert back.names == (named(1), late)
+    assert back.drawn == (drawn(1), gone)
+    assert (back.verdicts, back.info.reviewed, back.digest()) == ((), "none", bare)
+    assert (place / "dataset.json").read_bytes() == description
+    assert latest_answers(reversed(back.names)) == {"v0:0": {"ann": late}}
+    whole = folder.write(back, tmp_path / "again")
+    assert (folder.read(whole).names, folder.read(whole).drawn) == (back.names, back.drawn)
+    folder.append_answers(whole, names=[named(3)])
+    assert len(folder.read(whole).names) == 3
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "rule"),
+    [
+        ("names", "said", "perhaps", "NameAnswer.said"),
+        ("names", "label", "", "NameAnswer.label"),
+        ("names", "seconds", -1.0, "NameAnswer.seconds"),
+        ("names", "annotator", "", "NameAnswer.annotator"),
+        ("drawn", "xyxy", [1.0, 2.0, 1.0, 4.0], "BoxAnswer.xyxy"),
+        ("drawn", "xyxy", [1.0, 2.0, 3.0], "BoxAnswer.xyxy: expected four"),
+        ("drawn", "xyxy", [1.0, 2.0, None, 4.0], "BoxAnswer.xyxy: expected finite"),
+        ("drawn", "xyxy", [-1.0, 2.0, 3.0, 4.0], "BoxAnswer.xyxy: expected inside"),
+        ("drawn", "xyxy", [], "BoxAnswer.xyxy: expected a box"),
+        ("drawn", "decision", "discard", "BoxAnswer.reason"),
+        ("drawn", "stage", "pair", "BoxAnswer.stage"),
+    ],
+)
+def test_a_broken_answer_on_disk_is_named(place: Path, table: str, column: str, value: object, rule: str) -> None:
+    folder.append_answers(place, names=[named(1), named(2)], drawn=[drawn(1), drawn(2)])
+    edit(place, table, column, 1, value)
+    with pytest.raises(InvalidFile, match=rf"{table}\.parquet: row 1: {rule}"):
         folder.read(place)
 
 

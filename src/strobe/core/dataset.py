@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Bools, Ints
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.labels import LabelSpace
+from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Frame, Member, PerturbationSet, PictType, Verdict, frame_id
 from strobe.core.tables import (
     NO_PTS,
@@ -71,7 +72,8 @@ class Dataset:
     """Candidate or reviewed sets with everything known of their frames. `root` is the folder it was read from.
 
     `variants` is None where all sets are of one kind that needs no name, as those of a video are: their levels are the
-    whole numbers up to k.
+    whole numbers up to k. `names` and `drawn` are what people said of single pictures; they change no figure of a model
+    and are no part of the digest.
     """
 
     info: DatasetInfo
@@ -82,6 +84,8 @@ class Dataset:
     boxes: Boxes | None = None
     hints: Hints | None = None
     verdicts: tuple[Verdict, ...] = ()
+    names: tuple[NameAnswer, ...] = ()
+    drawn: tuple[BoxAnswer, ...] = ()
     variants: Variants | None = None
     root: Path | None = None
 
@@ -398,7 +402,9 @@ def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = N
         labels=stack("labels", Labels, frame=frame0),
         boxes=stack("boxes", Boxes, frame=frame0),
         hints=stack("hints", Hints),
-        verdicts=tuple(verdict for part in parts for verdict in part.verdicts),
+        **{
+            name: tuple(one for part in parts for one in getattr(part, name)) for name in ("verdicts", "names", "drawn")
+        },
         variants=variants,
         root=root,
     )

@@ -13,12 +13,16 @@ from strobe.core.arrays import Bools
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, in_file, printable
 from strobe.core.labels import LabelSpace
+from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
 from strobe.core.tables import KINDS, Boxes, Frames, Hints, Labels, Sets, Videos, recipe_of, texts
 from strobe.core.variants import NO_VARIANT, STATUSES, Target, Variant, Variants
 from strobe.datasets.tables import Column
 
-__all__ = ["assemble"]
+__all__ = ["PEOPLE", "assemble"]
+
+PEOPLE: dict[str, type[Any]] = {"verdicts": Verdict, "names": NameAnswer, "drawn": BoxAnswer}
+"""The tables of what people said, which grow by themselves, and the record of a row of each."""
 
 
 def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column]]) -> Dataset:
@@ -61,10 +65,10 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
         label=_label_places(folder, "labels", raw["label"], info.label_space),
     )
     boxes = _boxes(folder, tables["boxes"], ids, info.label_space) if "boxes" in tables else None
-    verdicts = _verdicts(folder, tables["verdicts"]) if "verdicts" in tables else ()
+    said = {name: _said(folder, name, tables[name]) for name in PEOPLE if name in tables}
     return Dataset(
-        info=info, videos=videos, frames=frames, sets=sets, labels=labels, boxes=boxes, hints=hints, verdicts=verdicts,
-        variants=variants, root=folder,
+        info=info, videos=videos, frames=frames, sets=sets, labels=labels, boxes=boxes, hints=hints, variants=variants,
+        root=folder, **said,
     )  # fmt: skip
 
 
@@ -246,23 +250,18 @@ def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: Label
     )
 
 
-_VERDICT_TEXTS = ("verdict_id", "annotator", "at", "set_id", "frame_id", "reason", "note", "page_version")
-
-
-def _verdicts(folder: Path, raw: dict[str, Column]) -> tuple[Verdict, ...]:
+def _said(folder: Path, table: str, raw: dict[str, Column]) -> tuple[Any, ...]:
+    """The rows of a table of what people said as records: texts as they are, null as None, lists as tuples."""
+    columns: dict[str, list[Any]] = {name: column.tolist() for name, column in raw.items()}
+    columns["seconds"] = [None if np.isnan(value) else value for value in columns["seconds"]]
+    if "label_right" in columns:
+        columns["label_right"] = [None if value < 0 else bool(value) for value in columns["label_right"]]
+    if "labels" in columns:
+        columns["labels"] = [tuple(value) for value in columns["labels"]]
+    if "xyxy" in columns:
+        columns["xyxy"] = [tuple(value) or None for value in columns["xyxy"]]
     out = []
-    for row in range(len(raw["verdict_id"])):
-        seconds = float(raw["seconds"][row])
-        right = int(raw["label_right"][row])
-        with in_file(folder / "verdicts.parquet", where=f"row {row}"):
-            verdict = Verdict(
-                **{name: str(raw[name][row]) for name in _VERDICT_TEXTS},
-                stage=raw["stage"][row],
-                decision=raw["decision"][row],
-                label_right=None if right < 0 else bool(right),
-                bad_anchor=bool(raw["bad_anchor"][row]),
-                labels=tuple(raw["labels"][row]),
-                seconds=None if np.isnan(seconds) else seconds,
-            )
-        out.append(verdict)
+    for row, values in enumerate(zip(*columns.values(), strict=True)):
+        with in_file(folder / f"{table}.parquet", where=f"row {row}"):
+            out.append(PEOPLE[table](**dict(zip(columns, values, strict=True))))
     return tuple(out)

@@ -15,19 +15,29 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, in_file, printable
 from strobe.core.files import cannot_write, read_json, replacing, settle, sha256_of_file, swapping
 from strobe.core.labels import LabelSpace
+from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
 from strobe.core.tables import NO_PTS, Hints, texts
 from strobe.core.variants import NO_VARIANT
-from strobe.datasets.assemble import assemble
+from strobe.datasets.assemble import PEOPLE, assemble
 from strobe.datasets.tables import Column, read_table, schemas
 
-__all__ = ["SCHEMA", "append_verdicts", "columns_of", "is_dataset", "read", "variant_columns", "write"]
+__all__ = [
+    "SCHEMA",
+    "append_answers",
+    "append_verdicts",
+    "columns_of",
+    "is_dataset",
+    "read",
+    "variant_columns",
+    "write",
+]
 
 SCHEMA = 2
 """The newest folder format this version reads; it writes format 1 where that suffices."""
 
 _REQUIRED = ("videos", "frames", "sets", "labels")
-_OPTIONAL = ("boxes", "hints", "verdicts", "variants", "set_info")
+_OPTIONAL = ("boxes", "hints", *PEOPLE, "variants", "set_info")
 
 
 def is_dataset(folder: Path) -> bool:
@@ -159,25 +169,33 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
 
 def append_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> Dataset:
     """Add votes to a dataset folder; a vote whose id is there already is not added twice. Returns the dataset."""
-    dataset = read(folder)
-    known = {verdict.verdict_id for verdict in dataset.verdicts}
-    fresh = []
-    for verdict in verdicts:
-        if verdict.verdict_id not in known:
-            known.add(verdict.verdict_id)
-            fresh.append(verdict)
-    if not fresh and not dataset.verdicts:
+    dataset = _appended(folder, read(folder), "verdicts", "verdict_id", verdicts)
+    if not dataset.verdicts or dataset.info.reviewed == "votes":
         return dataset
-    info = replace(dataset.info, reviewed="votes")
-    changed = replace(dataset, info=info, verdicts=(*dataset.verdicts, *fresh))
     _, files, schema = _read_info(folder)
-    # Votes are replaced in one step of their own: dying between the two files leaves a dataset that can be read.
-    if fresh:
-        with replacing(folder / "verdicts.parquet") as temporary:
-            _write_table(temporary, columns_of(changed)["verdicts"], schemas(schema)["verdicts"].arrow)
-    if dataset.info.reviewed != "votes":
-        with replacing(folder / "dataset.json") as temporary:
-            _write_info(temporary, info, files, schema)
+    info = replace(dataset.info, reviewed="votes")
+    with replacing(folder / "dataset.json") as temporary:
+        _write_info(temporary, info, files, schema)
+    return replace(dataset, info=info)
+
+
+def append_answers(folder: Path, *, names: Iterable[NameAnswer] = (), drawn: Iterable[BoxAnswer] = ()) -> Dataset:
+    """Add what people said of single pictures; an answer whose id is there already is not added twice."""
+    dataset = _appended(folder, read(folder), "names", "answer_id", names)
+    return _appended(folder, dataset, "drawn", "answer_id", drawn)
+
+
+def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Iterable[Any]) -> Dataset:
+    """The dataset with the records whose ids are new, its file replaced in one step of its own."""
+    whole = {getattr(record, key): record for record in getattr(dataset, table)}
+    before = len(whole)
+    for record in records:
+        whole.setdefault(getattr(record, key), record)
+    if len(whole) == before:
+        return dataset
+    changed = replace(dataset, **{table: tuple(whole.values())})  # type: ignore[arg-type]  # a table of PEOPLE
+    with replacing(folder / f"{table}.parquet") as temporary:
+        _write_table(temporary, columns_of(changed)[table], schemas(dataset.schema)[table].arrow)
     return changed
 
 
@@ -193,8 +211,8 @@ def _write_info(path: Path, info: DatasetInfo, files: Mapping[str, str], schema:
         "reviewed": info.reviewed,
         "licence": info.licence,
         "provenance": dict(info.provenance),
-        # verdicts.parquet is left out: it grows by itself, and must be readable after every single vote.
-        "files": {name: digest for name, digest in files.items() if name != "verdicts.parquet"},
+        # What people said is left out: it grows by itself, and must be readable after every single answer.
+        "files": {name: digest for name, digest in files.items() if name.removesuffix(".parquet") not in PEOPLE},
         "label_space": info.label_space.to_json(),
     }
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
@@ -265,11 +283,11 @@ def columns_of(dataset: Dataset) -> dict[str, dict[str, Any]]:
     if dataset.hints is not None:
         hints = {name: getattr(dataset.hints, name) for name in Hints.__slots__}
         out["hints"] = {"set_id": sets.set_id[sets.set], "frame_id": ids[sets.frame], **hints}
-    if dataset.verdicts:
-        out["verdicts"] = {
-            name: [getattr(verdict, name) for verdict in dataset.verdicts] for name in schemas(1)["verdicts"].names
-        }
-        out["verdicts"]["labels"] = [list(verdict.labels) for verdict in dataset.verdicts]
+    for table in PEOPLE:
+        if records := getattr(dataset, table):
+            out[table] = {name: [getattr(one, name) for one in records] for name in schemas(1)[table].names}
+            for name in {"labels", "xyxy"} & set(out[table]):
+                out[table][name] = [list(value or ()) for value in out[table][name]]
     return out | variant_columns(dataset)
 
 

@@ -28,9 +28,11 @@ def made_before(destination: Path, same: Callable[[Dataset], bool]) -> Dataset |
 
 def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_classes: bool, say: Progress) -> Dataset:
     """Write the dataset in the place of the old one; `own_classes` says that its classes are the labels found."""
-    if old is not None and old.verdicts:
-        # People's votes outlive a resumed or extended build.
-        dataset = replace(dataset, verdicts=old.verdicts, info=replace(dataset.info, reviewed=old.info.reviewed))
+    if old is not None:
+        # What people said outlives a resumed or extended build.
+        dataset = replace(dataset, verdicts=old.verdicts, names=old.names, drawn=old.drawn)
+        if old.verdicts:
+            dataset = replace(dataset, info=replace(dataset.info, reviewed=old.info.reviewed))
     folder.write(dataset, destination, overwrite=old is not None)
     advice = advice_on_classes(dataset.info.label_space) if own_classes and dataset.boxes is None else None
     if advice:

@@ -79,6 +79,20 @@ _FIRST: dict[str, TableSchema] = {
         ),
         {"label_right": -1, "seconds": float("nan"), "reason": "", "note": "", "page_version": ""},
     ),
+    "names": TableSchema(
+        _schema(
+            answer_id=_TEXT, annotator=_TEXT, at=_TEXT, frame_id=_TEXT, said=_TEXT, label=_TEXT, condition=_TEXT,
+            seconds=_FLOAT, note=_TEXT, page_version=_TEXT,
+        ),
+        {"label": "", "condition": "", "seconds": float("nan"), "note": "", "page_version": ""},
+    ),
+    "drawn": TableSchema(
+        _schema(
+            answer_id=_TEXT, annotator=_TEXT, at=_TEXT, stage=_TEXT, frame_id=_TEXT, label=_TEXT, decision=_TEXT,
+            xyxy=pa.list_(_FLOAT), reason=_TEXT, suggested=_BOOL, seconds=_FLOAT, note=_TEXT, page_version=_TEXT,
+        ),
+        {"reason": "", "seconds": float("nan"), "note": "", "page_version": ""},
+    ),
 }  # fmt: skip
 
 

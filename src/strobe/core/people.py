@@ -1,0 +1,106 @@
+"""What people say of one picture: what is it (`NameAnswer`), where is it (`BoxAnswer`).
+
+Answers are appended and never changed; the latest word of each person on a picture counts.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from strobe.core.errors import expect
+
+__all__ = ["SAID", "BoxAnswer", "NameAnswer", "latest_answers"]
+
+SAID = ("class", "none", "unsure", "late")
+"""What a person can say of a picture: a class, none of these, cannot tell; or whatever it was, after the time limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameAnswer:
+    """What one person called one picture.
+
+    `label` is the id of the class where `said` is `class`; where it is `late`, the class that was chosen too late, or
+    nothing. `condition` is what the picture was shown as: its variant, `anchor`, or `control`.
+    """
+
+    answer_id: str
+    annotator: str
+    at: str
+    frame_id: str
+    said: Literal["class", "none", "unsure", "late"]
+    label: str = ""
+    condition: str = ""
+    seconds: float | None = None
+    note: str = ""
+    page_version: str = ""
+
+    def __post_init__(self) -> None:
+        _check("NameAnswer", self.annotator, self.frame_id, self.seconds)
+        expect(self.said in SAID, "NameAnswer.said", f"one of {', '.join(SAID)}", self.said)
+        if self.said == "class":
+            expect(bool(self.label), "NameAnswer.label", "a class", self.label)
+        elif self.said != "late":
+            expect(not self.label, "NameAnswer.label", f"empty with {self.said}", self.label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxAnswer:
+    """Where one person saw the object of class `label` in one picture.
+
+    `stage` is `draw` (round one) or `verify` (what disagreed, shown again). `xyxy` are pixels of the stored picture,
+    far corner exclusive; a picture that is to be discarded has a `reason` and may have no box. `suggested` says that
+    the box is a detector's, taken as it was.
+    """
+
+    answer_id: str
+    annotator: str
+    at: str
+    stage: Literal["draw", "verify"]
+    frame_id: str
+    label: str
+    decision: Literal["keep", "discard"]
+    xyxy: tuple[float, float, float, float] | None = None
+    reason: str = ""
+    suggested: bool = False
+    seconds: float | None = None
+    note: str = ""
+    page_version: str = ""
+
+    def __post_init__(self) -> None:
+        _check("BoxAnswer", self.annotator, self.frame_id, self.seconds)
+        expect(self.stage in ("draw", "verify"), "BoxAnswer.stage", "draw or verify", self.stage)
+        expect(bool(self.label), "BoxAnswer.label", "a class", self.label)
+        expect(self.decision in ("keep", "discard"), "BoxAnswer.decision", "keep or discard", self.decision)
+        if self.decision == "keep":
+            expect(self.xyxy is not None, "BoxAnswer.xyxy", "a box where the picture is kept", self.xyxy)
+            expect(not self.reason, "BoxAnswer.reason", "empty where the picture is kept", self.reason)
+        else:
+            expect(bool(self.reason), "BoxAnswer.reason", "a reason where the picture is discarded", self.reason)
+        if self.xyxy is not None:
+            expect(len(self.xyxy) == 4, "BoxAnswer.xyxy", "four numbers", self.xyxy)
+            x0, y0, x1, y1 = self.xyxy
+            expect(all(_is_finite(value) for value in self.xyxy), "BoxAnswer.xyxy", "finite numbers", self.xyxy)
+            expect(x0 >= 0 and y0 >= 0, "BoxAnswer.xyxy", "inside the picture", self.xyxy)
+            expect(x1 > x0 and y1 > y0, "BoxAnswer.xyxy", "x1 > x0 and y1 > y0", self.xyxy)
+
+
+def _check(record: str, annotator: str, frame_id: str, seconds: float | None) -> None:
+    expect(bool(annotator), f"{record}.annotator", "not empty", annotator)
+    expect(bool(frame_id), f"{record}.frame_id", "not empty", frame_id)
+    expect(seconds is None or (_is_finite(seconds) and seconds >= 0), f"{record}.seconds", ">= 0", seconds)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+Answer = TypeVar("Answer", NameAnswer, BoxAnswer)
+
+
+def latest_answers(answers: Iterable[Answer]) -> dict[str, dict[str, Answer]]:
+    """The word that counts, by frame and person: the latest, whatever the order they stand in."""
+    latest: dict[str, dict[str, Answer]] = {}
+    for answer in sorted(answers, key=lambda one: (one.at, one.answer_id)):
+        latest.setdefault(answer.frame_id, {})[answer.annotator] = answer
+    return latest
