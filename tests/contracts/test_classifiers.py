@@ -94,6 +94,33 @@ def test_a_name_nobody_knows_is_one_line(case: Any, options: LoadOptions) -> Non
     assert len(str(caught.value)) < 400
 
 
+def test_a_models_own_input_is_neither_resized_nor_cropped(case: Any, model: Classifier) -> None:
+    rng = np.random.default_rng(3)
+    size_hw = np.asarray(model.prepare(rng.integers(0, 256, (40, 40, 3), dtype=np.uint8))).shape
+    size_hw = size_hw[:2] if size_hw[-1] == 3 else size_hw[1:]  # transformers' lies with its channels first
+
+    def planes(image: Any) -> Any:
+        found = np.asarray(model.prepare_input(image)).astype(np.float64)
+        return found if found.shape[-1] == 3 else found.transpose(1, 2, 0)
+
+    image = rng.integers(0, 256, (*size_hw, 3), dtype=np.uint8)
+    found = planes(image)
+    assert found.shape == image.shape
+    for channel in range(3):  # at most another scale of the same pixels
+        slope, offset = np.polyfit(image[..., channel].ravel(), found[..., channel].ravel(), 1)
+        np.testing.assert_allclose(found[..., channel], slope * image[..., channel] + offset, atol=1e-4)
+    other = rng.integers(0, 256, (size_hw[0] * 2, size_hw[1] * 3, 3), dtype=np.uint8)
+    if case.model.startswith("py:"):
+        assert planes(other).shape == other.shape  # a function's own affair
+        return
+    assert planes(other).shape == found.shape
+    for corner in ((slice(2), slice(3)), (slice(-2, None), slice(-3, None))):  # whole: its corners are seen
+        changed = other.copy()
+        changed[corner] = 255 - changed[corner]
+        assert (planes(changed) != planes(other)).any()
+    assert model.forward([model.prepare_input(image), model.prepare_input(image)]).shape == (2, case.n_classes)
+
+
 def test_prepared_elsewhere_is_prepared_the_same(model: Classifier, pictures: list[Any]) -> None:
     assert model.device == "cpu"
     assert model.lanes >= 1
@@ -105,3 +132,5 @@ def test_prepared_elsewhere_is_prepared_the_same(model: Classifier, pictures: li
     for image in pictures[:8]:
         np.testing.assert_array_equal(sent.prepare(image), model.prepare(image))
         assert sent.prepare(image).nbytes <= sent.n_bytes
+        np.testing.assert_array_equal(sent.prepare_input(image), model.prepare_input(image))
+        assert sent.prepare_input(image).nbytes <= sent.n_bytes

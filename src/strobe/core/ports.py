@@ -42,6 +42,9 @@ class Preparation(Protocol):
     def prepare(self, image: Image) -> Any:
         """What the model's `forward` takes: 8-bit pixels (height, width, 3), or a tuple of them and what is small."""
 
+    def prepare_input(self, image: Image) -> Any:
+        """The same for an image that is a model's own input already, as `Model.prepare_input` has it."""
+
 
 @runtime_checkable
 class Model(Protocol):
@@ -65,6 +68,12 @@ class Model(Protocol):
 
     def prepare(self, image: Image) -> Any:
         """One image through the model's own preprocessing, ready for `forward`. Thread-safe."""
+
+    def prepare_input(self, image: Image) -> Any:
+        """An image that is a model's own input already (`as_input`), ready for `forward`. Thread-safe.
+
+        At this model's input size its pixels stay as they are; at another it is resized whole. It is never cropped.
+        """
 
 
 @runtime_checkable

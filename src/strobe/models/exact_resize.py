@@ -63,6 +63,10 @@ class SentPlan:
         """The image as the plan makes it, or as it is."""
         return image if self.on_device and self._left_to_device(image) else self.plan.prepare(image)
 
+    def prepare_input(self, image: Image) -> Image:
+        """A model's own input as the plan makes it, here and at once: the device would crop it."""
+        return self.plan.prepare_input(image)
+
     def _left_to_device(self, image: Image) -> bool:
         height, width = self.plan.size_hw
         have_h, have_w = image.shape[:2]

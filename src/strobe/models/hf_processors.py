@@ -2,19 +2,60 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PillowImage
 
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.models.options import LoadOptions
+from strobe.models.plan import ImagePlan
 
-__all__ = ["described", "no_bars", "plain", "through"]
+__all__ = ["Processed", "described", "no_bars", "plain", "through"]
 
 
-def through(processor: Any, image: Image, *, tensors: str) -> Any:
-    """One image through the processor, (3, H, W): `tensors` is np or pt."""
+class Processed:
+    """An image processor as what a classifier does to an image first."""
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+
+    def prepare(self, image: Image) -> NDArray[np.float32]:
+        """The image through the processor, (3, height, width)."""
+        return np.ascontiguousarray(through(self._processor, image, tensors="np"), dtype=np.float32)
+
+    def prepare_input(self, image: Image) -> NDArray[np.float32]:
+        """An image that is a model's own input: squashed to the size the processor gives, then only normalised."""
+        size_hw = self._size_hw
+        if size_hw not in (None, image.shape[:2]):
+            squashed = ImagePlan(size_hw=size_hw, fit="squash", interpolation=self._interpolation)
+            image = squashed.prepare(image)
+        pixels = through(self._processor, image, tensors="np", sized=False)
+        return np.ascontiguousarray(pixels, dtype=np.float32)
+
+    @cached_property
+    def _size_hw(self) -> tuple[int, int] | None:
+        """What size comes out of the processor, whatever goes in; None where that is not one size."""
+        blank = [np.zeros((*size, 3), dtype=np.uint8) for size in ((96, 96), (96, 160))]
+        found = {self.prepare(image).shape[1:] for image in blank}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def _interpolation(self) -> str:
+        """The filter the processor resizes with, by its name."""
+        number = getattr(self._processor, "resample", None)
+        return PillowImage.Resampling(2 if number is None else int(number)).name.lower()
+
+
+def through(processor: Any, image: Image, *, tensors: str, sized: bool = True) -> Any:
+    """One image through the processor, (3, H, W): `tensors` is np or pt; not `sized`: neither resized nor cropped."""
     pixels = image if image.flags.writeable else image.copy()  # torch warns of pixels it may not write to
-    return processor(images=pixels, return_tensors=tensors, input_data_format="channels_last")["pixel_values"][0]
+    how = {} if sized else {"do_resize": False, "do_center_crop": False}
+    said = processor(images=pixels, return_tensors=tensors, input_data_format="channels_last", **how)
+    return said["pixel_values"][0]
 
 
 def described(processor: Any, keys: Sequence[str]) -> dict[str, Any]:

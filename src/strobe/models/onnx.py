@@ -40,6 +40,10 @@ class OnnxClassifier:
         """Resize and crop."""
         return self.plan.prepare(image)
 
+    def prepare_input(self, image: Image) -> Image:
+        """The image as it is where it has the input's size, else squashed to it."""
+        return self.plan.prepare_input(image)
+
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Scores (N, C)."""
         pixels = (np.stack(prepared).astype(np.float32) / np.float32(self.plan.divide) - self._mean) / self._std

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +40,10 @@ class AsDecoded:
     def prepare(self, image: Image) -> Image:
         """The image, its channels turned round where the model wants blue first."""
         return image[..., ::-1].copy() if self.bgr else image
+
+    def prepare_input(self, image: Image) -> Image:
+        """The same: nothing is resized or cropped here."""
+        return self.prepare(image)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,16 @@ class ImagePlan:
         """
         pixels = np.asarray(self._fitted(PillowImage.fromarray(image)))
         return pixels[:, :, ::-1] if self.channels == "bgr" else pixels
+
+    def prepare_input(self, image: Image) -> Image:
+        """An image that is a model's own input: squashed to this one's size, as it is where it has that size.
+
+        >>> import numpy as np
+        >>> plan, image = ImagePlan(size_hw=(4, 4), resize=8), np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+        >>> bool((plan.prepare_input(image) == image).all()), bool((plan.prepare(image) == image).all())
+        (True, False)
+        """
+        return replace(self, fit="squash", resize=None, resize_hw=None).prepare(image)
 
     def _fitted(self, picture: PillowImage.Image) -> PillowImage.Image:
         height, width = self.size_hw

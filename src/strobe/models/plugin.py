@@ -5,7 +5,8 @@ The factory takes no argument, or the LoadOptions (with the file after @ as `wei
 - a pair `(function, classes)`: the function takes a list of RGB images (height, width, 3) of 8 bits and returns scores
   (N, len(classes)); or
 - an object with `spec`, `prepare` and `forward` as the Classifier or Detector port has them. `device`, `lanes` and
-  `preparation` may be there too: without them it is taken to run on the CPU, once at a time, and to prepare by itself.
+  `preparation` may be there too: without them it is taken to run on the CPU, once at a time, and to prepare by itself;
+  and `prepare_input`, without which it answers no frames that are a model's own input.
 
 The file runs with your rights, like any script you start. What it raises, or an exit it calls for, becomes this model's
 failure, with the line of the file; what it prints goes to stderr, because stdout is the command's own.
@@ -55,6 +56,10 @@ class FunctionClassifier:
         """The image as it is: the function owns its preprocessing."""
         return image
 
+    def prepare_input(self, image: Image) -> Image:
+        """The image as it is."""
+        return image
+
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """What the function says, as an array."""
         scores = self._function(list(prepared))
@@ -79,6 +84,16 @@ class GuardedModel:
         """The model's own."""
         with _raising(self._path):
             return self._model.prepare(image)
+
+    def prepare_input(self, image: Image) -> Any:
+        """The model's own; a model without it cannot say that it would neither resize nor crop."""
+        if not hasattr(self._model, "prepare_input"):
+            raise ModelFailed(
+                f"{printable(self.spec.name)}: these frames are a model's own input, to be neither resized nor "
+                "cropped: give it prepare_input(image) beside prepare; see docs/models.md"
+            )
+        with _raising(self._path):
+            return self._model.prepare_input(image)
 
     def forward(self, prepared: Sequence[Any]) -> Any:
         """The model's own."""

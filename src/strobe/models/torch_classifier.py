@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,17 @@ from strobe.models.options import LoadOptions, ModelName, TorchSetup, default_ba
 from strobe.models.plan import ImagePlan
 from strobe.models.weights import digest_of_state
 
-__all__ = ["TorchClassifier", "classifier_of"]
+__all__ = ["OwnPreparation", "TorchClassifier", "classifier_of"]
+
+
+class OwnPreparation(Protocol):
+    """What the model's own library does to an image, where that is no ImagePlan."""
+
+    def prepare(self, image: Image) -> NDArray[np.float32]:
+        """The image resized, cropped and normalised, (3, height, width)."""
+
+    def prepare_input(self, image: Image) -> NDArray[np.float32]:
+        """The same of an image that is a model's own input: never cropped, resized only where it has another size."""
 
 
 class TorchClassifier:
@@ -36,7 +46,7 @@ class TorchClassifier:
         module: Any,
         *,
         spec: ModelSpec,
-        plan: ImagePlan | Callable[[Image], Any],
+        plan: ImagePlan | OwnPreparation,
         setup: TorchSetup,
         call: Callable[[Any], Any] | None = None,
     ) -> None:
@@ -68,7 +78,11 @@ class TorchClassifier:
 
     def prepare(self, image: Image) -> Any:
         """Resize and crop; or whatever the model's own library does, where that is no ImagePlan."""
-        return self.plan.prepare(image) if isinstance(self.plan, ImagePlan) else self.plan(image)
+        return self.plan.prepare(image)
+
+    def prepare_input(self, image: Image) -> Any:
+        """The image as it is where it has the input's size, else squashed to it."""
+        return self.plan.prepare_input(image)
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Any:
         """JPEG files decoded, resized and cropped on the CUDA device: (N, 3, H, W), 8 bits."""
@@ -146,7 +160,7 @@ def classifier_of(
     module: Any,
     model: ModelName,
     *,
-    plan: ImagePlan | Callable[[Image], Any],
+    plan: ImagePlan | OwnPreparation,
     label_space: LabelSpace,
     options: LoadOptions,
     call: Callable[[Any], Any] | None = None,
@@ -156,7 +170,7 @@ def classifier_of(
 ) -> TorchClassifier:
     """The module behind the Classifier port, its spec filled in from its name, weights, plan and options.
 
-    `facts` join the stored preprocessing; they describe it where the plan is a function of the model's own library.
+    `facts` join the stored preprocessing; they describe it where the plan is the model's own library.
     `digest` is that of the module's weights, where it is known already.
     """
     setup = torch_setup(options)

@@ -37,6 +37,9 @@ _START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.predict.decode_poo
 
 _WAY_OUT = "try fewer --workers (1: a thread instead)"
 
+_Asked = tuple[int, bool, list[int]]
+"""A row, whether it is a model's own input, and the places of the preparations that are wanted of it."""
+
 _Answer = StrobeError | list[Any]
 """What became of a frame: why it cannot be read, or for each preparation what it gave or the exception it raised."""
 
@@ -63,12 +66,19 @@ class DecodePool:
         self._started: set[_Worker] = set()
         self._guard, self._closed = threading.Lock(), False
 
-    def read(self, rows: Sequence[int], wanted: Sequence[Sequence[str]]) -> list[_Answer]:
+    def read(
+        self, rows: Sequence[int], wanted: Sequence[Sequence[str]], as_input: frozenset[int] = frozenset()
+    ) -> list[_Answer]:
         """For each row and the names of the models that want it: their prepared pixels, in order.
+
+        Rows in `as_input` hold a model's own input and are prepared as such.
 
         A worker that dies is replaced once; StrobeError where the next one dies of the same frames.
         """
-        asked = [(row, [self._place[name] for name in names]) for row, names in zip(rows, wanted, strict=True)]
+        asked = [
+            (row, row in as_input, [self._place[name] for name in names])
+            for row, names in zip(rows, wanted, strict=True)
+        ]
         parts = [asked[start : start + self._chunk] for start in range(0, len(asked), self._chunk)]
         return [answer for part in parts for answer in self._read_chunk(part)]
 
@@ -85,8 +95,8 @@ class DecodePool:
                 worker.slots = []  # here and not in some destructor, where a Ctrl-C would be lost
             self._started.clear()
 
-    def _read_chunk(self, asked: list[tuple[int, list[int]]]) -> list[_Answer]:
-        source, status = self._source.only([row for row, _ in asked]), ""
+    def _read_chunk(self, asked: list[_Asked]) -> list[_Answer]:
+        source, status = self._source.only([row for row, _, _ in asked]), ""
         for _ in range(2):
             worker = self._idle.get()
             try:
@@ -150,7 +160,7 @@ class _Worker:
             theirs.close()
         self._setup: Any = (list(plans), chunk)
 
-    def ask(self, source: FrameSource, asked: list[tuple[int, list[int]]]) -> list[_Answer]:
+    def ask(self, source: FrameSource, asked: list[_Asked]) -> list[_Answer]:
         """The prepared pixels. EOFError or OSError where the worker is no more."""
         if self._setup is not None:
             self._connection.send(self._setup)
@@ -202,14 +212,15 @@ def work(connection: str, memory: str, n_bytes: str) -> None:
         slots = _slots(int(memory), int(n_bytes), plans, chunk)
         while True:
             source, asked = ours.recv()
-            ours.send([_one(source, row, places, plans, slots, n) for n, (row, places) in enumerate(asked)])
+            ours.send([_one(source, one, plans, slots, n) for n, one in enumerate(asked)])
     os._exit(0)
 
 
 def _one(
-    source: FrameSource, row: int, places: list[int], plans: Sequence[Preparation], slots: list[Any], n: int
+    source: FrameSource, asked: _Asked, plans: Sequence[Preparation], slots: list[Any], n: int
 ) -> str | list[_Found]:
     """Decode one frame and prepare it for everyone; why it cannot be read, or where each result lies."""
+    row, as_input, places = asked
     if not places:
         return []
     try:
@@ -222,7 +233,8 @@ def _one(
     whole: int | None = None  # where the decoded frame lies, once somebody wants it as it is
     for place in dict.fromkeys(places):
         try:
-            made = plans[place].prepare(image)
+            plan = plans[place]
+            made = plan.prepare_input(image) if as_input else plan.prepare(image)
             pixels, *beside = made if isinstance(made, tuple) else (made,)
             if pixels is image and whole is not None:
                 found[place] = (whole, pixels.shape, tuple(beside))

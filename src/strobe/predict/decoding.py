@@ -54,9 +54,14 @@ class Decoder:
     """Reads frames and prepares them for the models that want them."""
 
     def __init__(
-        self, runners: Sequence[Runner], source: FrameSource, decode: DecodeOptions, frame_names: Sequence[str]
+        self,
+        runners: Sequence[Runner],
+        source: FrameSource,
+        decode: DecodeOptions,
+        frame_names: Sequence[str],
+        as_input: frozenset[int] = frozenset(),
     ) -> None:
-        self._source, self._decode, self._names = source, decode, frame_names
+        self._source, self._decode, self._names, self._as_input = source, decode, frame_names, as_input
         self._elsewhere = _decode_pool(runners, source, decode)
         n_threads = decode.threads if self._elsewhere is None else decode.processes
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="decode")
@@ -97,7 +102,9 @@ class Decoder:
             prepared: list[Any] = []
             for one in models:
                 try:
-                    prepared.append((one, one.runner.model.prepare(image)))  # type: ignore[arg-type]
+                    model = one.runner.model
+                    prepare = model.prepare_input if row in self._as_input else model.prepare
+                    prepared.append((one, prepare(image)))  # type: ignore[arg-type]
                 except Exception as error:
                     prepared.append((one, Failed(error)))
             out.append((row, prepared))
@@ -106,7 +113,7 @@ class Decoder:
     def _read_elsewhere(self, pool: DecodePool, rows: list[int], wanted: Mapping[int, list[Work]]) -> Prepared:
         models = [[one for one in wanted[row] if one.failure is None] for row in rows]
         try:
-            found = pool.read(rows, [[one.runner.name for one in some] for some in models])
+            found = pool.read(rows, [[one.runner.name for one in some] for some in models], self._as_input)
         except StrobeError as error:
             failed = Failed(StrobeError(f"{error}; it was at {printable(self._names[rows[0]])} or soon after"))
             return [(row, [(one, failed) for one in some]) for row, some in zip(rows, models, strict=True)]

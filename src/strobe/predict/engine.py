@@ -1,7 +1,7 @@
 """The engine: what is missing, cut into shards, mapped through an Executor, written as it comes."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,10 +82,13 @@ def run_models(
     rows: NDArray[Any],
     options: EngineOptions,
     progress: Progress,
+    as_input: Collection[int] = (),
     executor: Executor | None = None,
     elsewhere: Callable[[Shard], ShardResult] | None = None,
 ) -> dict[str, Outcome]:
     """Predict each of `rows` that a model's store does not hold yet. Frames are read once for all models.
+
+    Rows in `as_input` hold a model's own input, neither to be resized nor cropped.
 
     A model that fails is left out from there on and the others go on. Ctrl-C keeps whole batches. An `executor` of
     other processes is given a worker that can be sent to them, `elsewhere`, in place of one made here.
@@ -107,7 +110,9 @@ def run_models(
         here = None
         worker = elsewhere
         if worker is None:
-            worker = here = ShardWorker(runners, source, decode=options.decode, frame_names=frame_names, tick=tick)
+            worker = here = ShardWorker(
+                runners, source, decode=options.decode, frame_names=frame_names, as_input=as_input, tick=tick
+            )
         chosen = executor or Local(in_flight=options.in_flight)
         shards = _shards(missing, np.flatnonzero(asked), options.shard_size, outcomes)
         try:

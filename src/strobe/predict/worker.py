@@ -6,7 +6,7 @@ and the same frames always go the same way.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
@@ -39,12 +39,14 @@ class ShardWorker:
         *,
         decode: DecodeOptions,
         frame_names: Sequence[str],
+        as_input: Collection[int] = (),
         tick: Callable[[int], None] | None = None,
     ) -> None:
         self._runners = {runner.name: runner for runner in runners}
         self._source, self._decode, self._names = source, decode, frame_names
+        self._as_input = frozenset(as_input)
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (nobody watches)
-        self._decoder = Decoder(runners, source, decode, frame_names)
+        self._decoder = Decoder(runners, source, decode, frame_names, self._as_input)
         self._lanes = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
         self._readers = ThreadPoolExecutor(max(1, len(runners)), thread_name_prefix="read")
         self._closed = False
@@ -161,7 +163,8 @@ class ShardWorker:
         out: list[tuple[int, bytes | StrobeError | None]] = []
         for row in rows:
             try:
-                out.append((row, self._source.read_encoded(row)))
+                # The device would resize and crop; a model's own input goes the way of what is no file.
+                out.append((row, None if row in self._as_input else self._source.read_encoded(row)))
             except StrobeError as error:
                 out.append((row, error))
         return out

@@ -176,6 +176,7 @@ def _run_group(
             stores,
             source_for(source, engine),
             frame_names=frames.keys,
+            as_input=np.flatnonzero(dataset.frames.as_input).tolist(),
             rows=rows,
             options=engine,
             progress=progress,

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import fields, replace
 
+import numpy as np
+
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace
@@ -86,7 +88,8 @@ class RecipeWorker:
         self._held.enter_context(sharing_cores([runner.model for runner in runners], cores=recipe.cores))
         worker = ShardWorker(
             runners, source_for(frame_source(dataset), recipe.engine), decode=recipe.engine.decode,
-            frame_names=[str(key) for key in dataset.frames.key], tick=self._tick,
+            frame_names=[str(key) for key in dataset.frames.key],
+            as_input=np.flatnonzero(dataset.frames.as_input).tolist(), tick=self._tick,
         )  # fmt: skip
         self._held.callback(worker.close)
         return worker

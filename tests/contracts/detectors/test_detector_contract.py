@@ -256,6 +256,18 @@ def test_prepared_elsewhere_is_prepared_the_same(detector, images):
         assert beside == wanted
 
 
+def test_a_models_own_input_is_shown_whole(detector, images):
+    size = getattr(detector.preparation, "size_hw", None)
+    if size is not None:  # one that takes a single size leaves an image of it as it is
+        image = np.random.default_rng(4).integers(0, 256, (*size, 3), dtype=np.uint8)
+        pixels, placement = detector.prepare_input(image)
+        np.testing.assert_array_equal(pixels, image)
+        assert (placement.scale_xy, placement.pad_xy) == ((1.0, 1.0), (0, 0))
+    found = detector.forward([detector.prepare_input(image) for image in images])
+    for one, wanted in zip(found, run(detector, images), strict=True):
+        np.testing.assert_array_equal(one.xyxy, wanted.xyxy)
+
+
 # -- what is particular to one -----------------------------------------------------------------------------------
 
 

@@ -65,6 +65,10 @@ class Placing:
             placement = replace(placement, scale_xy=(scale, scale))
         return np.ascontiguousarray(pixels[..., ::-1]) if self.bgr else pixels, placement
 
+    def prepare_input(self, image: Image) -> tuple[Image, Placement]:
+        """The same: an image of that size stays as it is, any other is shown whole."""
+        return self.prepare(image)
+
 
 def place(
     image: Image, size_hw: tuple[int, int], *, fit: Fit = "letterbox", fill: int = 114

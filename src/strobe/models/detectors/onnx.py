@@ -53,6 +53,10 @@ class OnnxDetector:
         """The image at the input's size, and the way back for boxes."""
         return self.preparation.prepare(image)
 
+    def prepare_input(self, image: Image) -> tuple[Image, Placement]:
+        """The same: a detector looks at the whole image, and resizes none that has its size."""
+        return self.prepare(image)
+
     def forward(self, prepared: Sequence[tuple[Image, Placement]]) -> list[Detections]:
         """What was found in each image, highest score first."""
         if self._several:

@@ -39,6 +39,10 @@ class FunctionDetector:
         """The image as it is: the function owns its preprocessing."""
         return image
 
+    def prepare_input(self, image: Image) -> Image:
+        """The image as it is."""
+        return image
+
     def forward(self, prepared: Sequence[Image]) -> list[Detections]:
         """What the function found, highest score first."""
         answers = self._function(list(prepared))

@@ -28,6 +28,10 @@ class TorchDetector:
         """The image as the preparation makes it."""
         return image if self.preparation is None else self.preparation.prepare(image)
 
+    def prepare_input(self, image: Image) -> Any:
+        """The same: a detector looks at the whole image, and resizes none that has its size."""
+        return self.prepare(image)
+
     def forward(self, prepared: Sequence[Any]) -> list[Detections]:
         """What was found in each image, highest score first."""
         import torch

@@ -39,6 +39,10 @@ class UltralyticsDetector:
         """The image in the library's order of channels, BGR."""
         return self.preparation.prepare(image)
 
+    def prepare_input(self, image: Image) -> Image:
+        """The same: a detector looks at the whole image, and resizes none that has its size."""
+        return self.prepare(image)
+
     def forward(self, prepared: Sequence[Image]) -> list[Detections]:
         """What was found in each image, highest score first; one image at a time, as batches letterbox differently."""
         out = []
