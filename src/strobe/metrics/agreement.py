@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import too_few
+from strobe.metrics.bootstrap import SWITCHED_OFF, too_few
 from strobe.metrics.intervals import ONE_VIDEO
 
 __all__ = ["cohen_kappa", "fleiss_kappa", "krippendorff_alpha", "rating_counts", "raw_agreement"]
@@ -123,6 +123,8 @@ def _ratio(
     n_groups = int(group.max()) + 1
     if n_groups == 1:
         return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason=ONE_VIDEO)
+    if draws == 0:
+        return Estimate(value=value, low=None, high=None, n=n, method=_METHOD, reason=SWITCHED_OFF)
     grouped = np.zeros((n_groups, stats.shape[1]))
     np.add.at(grouped, group, stats)
     rng = np.random.Generator(np.random.PCG64(seed))

@@ -1,0 +1,139 @@
+"""Error consistency, majority and times against slow plain references."""
+
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations
+from statistics import median
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strobe.core.errors import InvalidValue
+from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, rating_counts
+from strobe.metrics.bootstrap import SWITCHED_OFF, Bootstrap
+from strobe.metrics.consistency import NEVER_DIFFER, error_consistency, majority, quartiles, weighted_quantile
+
+
+def plain_kappa(a: list[int], b: list[int]) -> float | None:
+    """Cohen's kappa as it is printed: observed and chance agreement of two rows of 0 and 1, −1 left out."""
+    both = [(x, y) for x, y in zip(a, b, strict=True) if x >= 0 and y >= 0]
+    if not both:
+        return None
+    n = len(both)
+    observed = Fraction(sum(x == y for x, y in both), n)
+    p, q = Fraction(sum(x for x, _ in both), n), Fraction(sum(y for _, y in both), n)
+    chance = p * q + (1 - p) * (1 - q)
+    return None if chance == 1 else float((observed - chance) / (1 - chance))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> np.ndarray:
+    raters, pictures = draw(st.integers(2, 4)), draw(st.integers(1, 9))
+    row = st.lists(st.sampled_from([-1, 0, 0, 1, 1, 1]), min_size=raters, max_size=raters)
+    return np.array(draw(st.lists(row, min_size=pictures, max_size=pictures)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables(), st.integers(0, 9))
+def test_consistency_is_kappa_of_being_right_and_its_draws_are_those_of_the_pictures(right, seed):
+    pairs = list(combinations(range(right.shape[1]), 2))
+    cluster = np.arange(len(right)) // 2
+    draws = Bootstrap(cluster, replicates=20, seed=seed)
+    found = error_consistency(right, pairs, draws)
+    for place, (a, b) in enumerate(pairs):
+        expected = plain_kappa(right[:, a].tolist(), right[:, b].tolist())
+        assert found.estimates()[place].value == (None if expected is None else pytest.approx(expected))
+        assert found.n[place] == sum(x >= 0 and y >= 0 for x, y in right[:, [a, b]])
+    drawn_means = []
+    for draw, weights in enumerate(draws.weights.astype(int).tolist()):
+        rows = [row for row in range(len(right)) for _ in range(weights[draws.place[row]])]
+        plain = [plain_kappa(right[rows, a].tolist(), right[rows, b].tolist()) for a, b in pairs]
+        got = found.drawn[draw]
+        assert [None if value != value else pytest.approx(value) for value in got] == plain
+        usable = [one for one, whole in zip(plain, found.value, strict=True) if one is not None and whole == whole]
+        drawn_means += [sum(usable) / len(usable)] if usable else []
+    mean = found.mean(np.arange(len(pairs)))
+    whole = [one for one in found.value.tolist() if one == one]
+    assert mean.value == (pytest.approx(sum(whole) / len(whole)) if whole else None)
+    if mean.low is not None:
+        assert (mean.low, mean.high) == pytest.approx(tuple(np.percentile(drawn_means, [2.5, 97.5])))
+
+
+@settings(max_examples=50, deadline=None)
+@given(tables())
+def test_consistency_is_the_cohen_kappa_of_two_raters(right):
+    found = error_consistency(right, [(0, 1)], Bootstrap(np.arange(len(right)), replicates=0)).estimates()[0]
+    other = cohen_kappa(right[:, 0], right[:, 1], n_classes=2, draws=0)
+    assert found.value == (None if other.value is None else pytest.approx(other.value))
+
+
+def test_many_pairs_are_the_same_as_few():
+    right = np.random.default_rng(3).integers(-1, 2, (12, 30))
+    pairs = list(combinations(range(30), 2))  # 435, more than are resampled at once
+    draws = Bootstrap(np.arange(12), replicates=9, seed=1)
+    whole = error_consistency(right, pairs, draws)
+    for place in (0, 255, 256, 434):
+        alone = error_consistency(right, [pairs[place]], draws)
+        assert np.array_equal(alone.drawn[:, 0], whole.drawn[:, place], equal_nan=True)
+        assert np.array_equal(alone.value, whole.value[[place]], equal_nan=True)
+
+
+def test_two_who_are_never_wrong_have_no_consistency():
+    found = error_consistency(np.ones((5, 2), dtype=int), [(0, 1)], Bootstrap(np.arange(5), replicates=50))
+    assert found.estimates()[0].value is None
+    assert found.estimates()[0].reason == NEVER_DIFFER == found.mean(np.array([0])).reason
+    assert error_consistency(np.ones((5, 2), dtype=int), [], Bootstrap(np.arange(5))).estimates() == []
+    with pytest.raises(InvalidValue, match="1, 0, or −1"):
+        error_consistency(np.full((5, 2), 2), [(0, 1)], Bootstrap(np.arange(5)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(st.integers(-1, 3), min_size=5, max_size=5), min_size=1, max_size=6))
+def test_majority_is_more_than_half_of_the_answers(rows):
+    def plain(row: list[int]) -> int:
+        given_ = [one for one in row if one >= 0]
+        best, many = Counter(given_).most_common(1)[0] if given_ else (-1, 0)
+        return best if 2 * many > len(given_) else -1
+
+    assert majority(np.array(rows), n_classes=4).tolist() == [plain(row) for row in rows]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=12),
+    st.sampled_from([0.25, 0.5, 0.75]),
+)
+def test_quantiles_with_weights_are_those_of_the_values_said_so_often(pairs, share):
+    values, weights = np.array([float(a) for a, _ in pairs]), np.array([[float(b) for _, b in pairs]])
+    found = weighted_quantile(values, weights, share)[0]
+    many = sorted(value for value, weight in pairs for _ in range(weight))
+    if not many:
+        assert found != found
+        return
+    goal = share * len(many)
+    low = many[int(goal)] if goal % 1 else many[int(goal) - 1]
+    assert found == (low + many[min(int(goal), len(many) - 1)]) / 2
+    if share == 0.5:
+        assert found == median(many)
+
+
+def test_quartiles_have_the_interval_of_resampled_pictures():
+    values, use = np.array([1.0, 2.0, 3.0, 4.0, 100.0]), np.array([True, True, True, True, False])
+    draws = Bootstrap(np.array([0, 0, 1, 2, 2]), replicates=60, seed=4)
+    found, low, high = quartiles(values, use, draws)
+    medians = []
+    for weights in draws.weights.astype(int).tolist():
+        said = [value for value, one, place in zip(values, use, draws.place, strict=True) if one
+                for _ in range(weights[place])]  # fmt: skip
+        medians += [median(said)] if said else []
+    assert (found.value, found.n, low, high) == (2.5, 4, 1.5, 3.5)
+    assert (found.low, found.high) == pytest.approx(tuple(np.percentile(medians, [2.5, 97.5])))
+    none, low, high = quartiles(values, np.zeros(5, dtype=bool), draws)
+    assert (none.value, low, high) == (None, None, None)
+
+
+def test_without_draws_agreement_says_that_they_were_switched_off():
+    counts = rating_counts(np.array([[0, 1, 0], [1, 1, 0]]), n_classes=2)
+    assert fleiss_kappa(counts, draws=0).reason == SWITCHED_OFF
