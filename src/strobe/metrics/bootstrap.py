@@ -10,7 +10,7 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, nothing
 
-__all__ = ["FEW_VIDEOS", "REPLICATES", "SWITCHED_OFF", "Bootstrap", "too_few"]
+__all__ = ["FEW_VIDEOS", "METHOD", "REPLICATES", "SWITCHED_OFF", "Bootstrap", "too_few"]
 
 REPLICATES = 2000
 FEW_VIDEOS = 10

@@ -1,0 +1,57 @@
+"""How far people agree on where an object is: the overlap of the boxes they drew, and the one box in their middle."""
+
+import numpy as np
+
+from strobe.core.arrays import Floats, Ints
+from strobe.core.errors import expect
+from strobe.core.estimate import Estimate
+from strobe.metrics.bootstrap import METHOD, Bootstrap
+from strobe.metrics.detection.match import box_iou
+from strobe.metrics.intervals import nothing
+
+__all__ = ["median_box", "median_overlap", "pairwise_iou"]
+
+_AT_ONCE = 1 << 22  # numbers of a work array
+
+
+def median_box(xyxy: Floats) -> Floats:
+    """The box in the middle of several (N, 4): the median of each side, (4,). It has an area where all of them have.
+
+    >>> median_box(np.array([[0.0, 0.0, 9.0, 9.0], [1.0, 2.0, 8.0, 9.0], [5.0, 1.0, 30.0, 7.0]])).tolist()
+    [1.0, 1.0, 9.0, 9.0]
+    """
+    expect(xyxy.ndim == 2 and xyxy.shape[1] == 4 and len(xyxy) > 0, "xyxy", "shape (N, 4), not empty", xyxy.shape)
+    return np.asarray(np.median(xyxy, axis=0))
+
+
+def pairwise_iou(xyxy: Floats) -> Floats:
+    """The overlap of every two of the boxes (N, 4), in the order of itertools.combinations; empty with fewer than two.
+
+    >>> pairwise_iou(np.array([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 4.0], [5.0, 5.0, 6.0, 6.0]])).tolist()
+    [0.5, 0.0, 0.0]
+    """
+    expect(xyxy.ndim == 2 and xyxy.shape[1] == 4, "xyxy", "shape (N, 4)", xyxy.shape)
+    one, other = np.triu_indices(len(xyxy), k=1)
+    return box_iou(xyxy[one], xyxy[other])
+
+
+def median_overlap(overlap: Floats, *, cluster: Ints, seed: int = 0) -> Estimate:
+    """The median overlap of two people's boxes, one number a pair of boxes (N,), with the interval of resampled videos.
+
+    `cluster` (N,) is the video or photo of each pair.
+    """
+    expect(len(cluster) == len(overlap), "cluster", "one per overlap", len(cluster))
+    if not len(overlap):
+        return nothing("no picture has the boxes of two people", method=METHOD)
+    draws = Bootstrap(cluster, seed=seed)
+    order = np.argsort(overlap, kind="stable")
+    values, place = overlap[order], draws.place[order]
+    found = []
+    step = max(1, _AT_ONCE // len(values))
+    for first in range(0, draws.replicates, step):
+        reach = np.cumsum(draws.weights[first : first + step, place], axis=1)
+        n = reach[:, -1:]
+        # The value at place p (from 0) of a draw is the first one whose reach is beyond p.
+        low, high = ((reach <= np.floor((n - shift) / 2)).sum(axis=1) for shift in (1, 0))
+        found.append((values[low] + values[high]) / 2)
+    return draws.estimate(float(np.median(overlap)), np.concatenate(found), n=len(overlap))
