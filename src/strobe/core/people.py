@@ -10,10 +10,14 @@ from typing import Literal, TypeVar
 
 from strobe.core.errors import expect
 
-__all__ = ["SAID", "BoxAnswer", "NameAnswer", "latest_answers"]
+__all__ = ["DISCARDS", "SAID", "BoxAnswer", "NameAnswer", "latest_answers"]
 
 SAID = ("class", "none", "unsure", "late")
 """What a person can say of a picture: a class, none of these, cannot tell; or whatever it was, after the time limit."""
+
+DISCARDS = ("absent", "several", "whole", "unclear", "other")
+"""Why a picture is discarded: the object is not there, there are several, it fills the whole picture, where it ends
+cannot be told, another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,157 @@
+"""From people's boxes to one box a picture: a pure function of the answers ever given.
+
+The rules, one each:
+
+- The latest word of each person on a picture counts, whatever the round.
+- A picture is kept iff more than half of those words keep it with a box of one and the same class; a tie is not kept.
+- Its box is the one in the middle of theirs: the median of each side. Boxes of another class do not move it.
+- Two people disagree on a picture where one keeps and the other discards it, where their classes differ, or where their
+  boxes overlap (IoU) less than asked for. A picture on which two of round one disagree is shown to everyone again.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, expect, printable
+from strobe.core.people import BoxAnswer, latest_answers
+from strobe.core.tables import Boxes
+from strobe.metrics.box_agreement import median_box, pairwise_iou
+
+__all__ = ["AGREE", "Drawn", "check_inside", "disagree", "drawn_pictures", "with_drawn_boxes"]
+
+AGREE = 0.7
+"""The overlap (IoU) from which on two boxes are taken for the same."""
+
+Corners = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """What people make of one picture: kept with a class and a box, or not.
+
+    `people` are all whose word counts, `keepers` those whose boxes made this one, `overlap` the least IoU between two
+    of these (None with one), `suggested` how many of them took a detector's box as it was, `reasons` why others
+    discard it.
+    """
+
+    frame_id: str
+    people: tuple[str, ...]
+    label: str = ""
+    xyxy: Corners | None = None
+    keepers: tuple[str, ...] = ()
+    overlap: float | None = None
+    suggested: int = 0
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a strict majority keeps it."""
+        return self.xyxy is not None
+
+    @classmethod
+    def of(cls, frame_id: str, words: Collection[BoxAnswer]) -> "Drawn":
+        """From the words that count, one a person."""
+        expect(len(words) > 0, "words", "at least one", 0)
+        ordered = sorted(words, key=lambda word: word.annotator)
+        people = tuple(word.annotator for word in ordered)
+        expect(len(set(people)) == len(people), "words", "one a person", people)
+        reasons = tuple(word.reason for word in ordered if word.decision == "discard")
+        bare = cls(frame_id=frame_id, people=people, reasons=reasons)
+        label, count = max(
+            Counter(word.label for word in _kept(ordered)).items(), key=lambda one: one[1], default=("", 0)
+        )
+        if 2 * count <= len(ordered):
+            return bare
+        chosen = [word for word in _kept(ordered) if word.label == label]
+        boxes = np.array([word.xyxy for word in chosen], dtype=np.float64)
+        x0, y0, x1, y1 = median_box(boxes).tolist()
+        return replace(
+            bare,
+            label=label,
+            xyxy=(x0, y0, x1, y1),
+            keepers=tuple(word.annotator for word in chosen),
+            overlap=float(pairwise_iou(boxes).min()) if len(boxes) > 1 else None,
+            suggested=sum(word.suggested for word in chosen),
+        )
+
+
+def _kept(words: Collection[BoxAnswer]) -> list[BoxAnswer]:
+    return [word for word in words if word.decision == "keep"]
+
+
+def disagree(words: Collection[BoxAnswer], *, agree: float = AGREE) -> bool:
+    """Whether any two of these words on one picture, one a person, say different things."""
+    kept = _kept(words)
+    if len(kept) < len(words):
+        return bool(kept)
+    if len({word.label for word in kept}) > 1:
+        return True
+    boxes = np.array([word.xyxy for word in kept], dtype=np.float64).reshape(-1, 4)
+    return bool((pairwise_iou(boxes) < agree).any())
+
+
+def drawn_pictures(dataset: Dataset) -> tuple[Drawn, ...]:
+    """What the dataset's box answers make of every picture that has any, in the order of its frames."""
+    latest, row = latest_answers(dataset.drawn), {frame: row for row, frame in enumerate(dataset.frame_ids())}
+    found = tuple(Drawn.of(frame, latest[frame].values()) for frame in sorted(latest.keys() & row, key=row.__getitem__))
+    for one in found:
+        if one.xyxy is not None:
+            size_wh = int(dataset.frames.width[row[one.frame_id]]), int(dataset.frames.height[row[one.frame_id]])
+            check_inside(one.xyxy, size_wh, what=str(dataset.frames.key[row[one.frame_id]]))
+    return found
+
+
+def check_inside(xyxy: Corners, size_wh: tuple[int, int], *, what: str) -> None:
+    """Raise InvalidValue unless the box has an area and lies inside the picture; a size of zero is not known.
+
+    >>> check_inside((0, 0, 11, 5), (10, 10), what="a.png")
+    Traceback (most recent call last):
+    strobe.core.errors.InvalidValue: a.png: the box 0, 0, 11, 5 is not inside the picture of 10×10 pixels
+    """
+    x0, y0, x1, y1 = xyxy
+    shown = ", ".join(f"{side:g}" for side in xyxy)
+    if not (x1 > x0 and y1 > y0):
+        raise InvalidValue(f"{printable(what)}: the box {shown} has no area")
+    width, height = size_wh
+    if x0 < 0 or y0 < 0 or (width and x1 > width) or (height and y1 > height):
+        raise InvalidValue(f"{printable(what)}: the box {shown} is not inside the picture of {width}×{height} pixels")
+
+
+def with_drawn_boxes(dataset: Dataset, pictures: Sequence[Drawn]) -> Dataset:
+    """The sets whose anchor people keep, with the boxes they drew in the place of what boxes those pictures had.
+
+    Boxes of other frames stay.
+    """
+    kept = {one.frame_id: one for one in pictures if one.xyxy is not None}
+    if not kept:
+        raise InvalidValue(
+            f"{dataset.name}: people keep no picture at all; strobe review status says how they answered"
+        )
+    ids, space = dataset.frame_ids(), dataset.info.label_space
+    rows = [row for row, frame in enumerate(ids) if frame in kept]
+    found = [kept[ids[row]] for row in rows]
+    before = dataset.boxes
+    if before is None:
+        before = Boxes(
+            frame=np.zeros(0, dtype=np.int64), label=np.zeros(0, dtype=np.int64), xyxy=np.zeros((0, 4)),
+            track=np.zeros(0, dtype=np.int64), crowd=np.zeros(0, dtype=bool),
+        )  # fmt: skip
+    stays = ~np.isin(before.frame, rows)
+    label = [space.index(one.label) for one in found]
+    frame = np.concatenate([before.frame[stays], rows])
+    order = np.argsort(frame, kind="stable")
+    boxes = Boxes(
+        frame=frame[order],
+        label=np.concatenate([before.label[stays], label])[order],
+        xyxy=np.concatenate([before.xyxy[stays], np.array([one.xyxy for one in found])])[order],
+        track=np.concatenate([before.track[stays], np.full(len(rows), -1)])[order],
+        crowd=np.concatenate([before.crowd[stays], np.zeros(len(rows), dtype=bool)])[order],
+    )
+    anchored = np.isin(dataset.sets.anchor_frame, rows)
+    if not anchored.any():
+        raise InvalidValue(f"{dataset.name}: people keep no anchor of a set, so no set would be left")
+    return replace(dataset, boxes=boxes).keep_rows(anchored[dataset.sets.set])
