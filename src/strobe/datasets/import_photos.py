@@ -75,10 +75,11 @@ def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | 
     """The WordNet id of every `…/ILSVRC2012_val_00000001.JPEG` among the keys, by the file that says so below `source`.
 
     Known are Kaggle's LOC_val_solution.csv, a list of 50,000 WordNet ids (…synset_labels.txt), and the devkit's
-    ILSVRC2012_validation_ground_truth.txt with its meta.mat. None where the photos are no such images.
+    ILSVRC2012_validation_ground_truth.txt with its meta.mat. None where the photos are no such images, or lie in
+    folders that are WordNet ids and so say it themselves.
     """
     numbers = {key: found[1] for key in keys if (found := _VALIDATION.match(Path(key).stem))}
-    if len(numbers) < len(keys) or not keys:
+    if len(numbers) < len(keys) or {Path(key).parent.name for key in keys} <= set(space("ilsvrc-2012").ids):
         return None
     try:
         said = _classes_by_number(source)

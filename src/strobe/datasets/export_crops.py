@@ -1,0 +1,191 @@
+"""A crop set: every picture people kept, cut to its box, as `<class>/<same file name>`, and manifest.json beside them.
+
+A JPEG becomes a JPEG of quality 100 without chroma subsampling, so that its name stays true and next to nothing is lost
+a second time; every other picture is stored without loss, as PNG where its own ending has no such form. Pixels are
+those every model gets: upright, RGB, 8 bits.
+"""
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from strobe.analyses.drawn import Drawn, check_inside
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.core.files import make_folder, read_json, sha256_of_file, write_bytes, write_json
+from strobe.core.late import load
+from strobe.core.ports import FrameSource, Image, Progress
+
+__all__ = ["MANIFEST", "export_crops"]
+
+MANIFEST = "manifest.json"
+_UNFINISHED = ".crops.json"
+"""What lies in a folder whose crops are not all there yet: of what they are."""
+
+_JPEG = (".jpg", ".jpeg")
+_WITHOUT_LOSS: dict[str, dict[str, Any]] = {
+    ".png": {"format": "png", "compress_level": 6},
+    ".bmp": {"format": "bmp"},
+    ".ppm": {"format": "ppm"},
+    ".tif": {"format": "tiff", "compression": "tiff_lzw"},
+    ".tiff": {"format": "tiff", "compression": "tiff_lzw"},
+    ".webp": {"format": "webp", "lossless": True, "exact": True},
+}
+"""The endings that can hold any pixels as they are, and how each is written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Crop:
+    """One picture to cut: its row, where it goes, and what of it is taken in whole pixels, the far corner exclusive."""
+
+    row: int
+    file: str
+    size_wh: tuple[int, int]
+    cut: tuple[int, int, int, int]
+    about: Drawn
+
+
+def export_crops(
+    dataset: Dataset, pictures: Sequence[Drawn], source: FrameSource, target: Path, *, progress: Progress
+) -> dict[str, Any]:
+    """Write the crops of the pictures that are kept, then the manifest, which comes back.
+
+    A crop is written whole or not at all; the same command goes on where it was interrupted, and a finished crop set is
+    left as it is. A folder that holds anything else is refused.
+    """
+    crops = _planned(dataset, pictures, source)
+    plan = _digest(dataset, crops)
+    _refuse_others(target, plan)
+    make_folder(target)
+    write_json(target / _UNFINISHED, {"plan": plan})
+    with progress.task("crops", len(crops)) as advance:
+        for crop in crops:
+            path = target / crop.file
+            if not path.is_file():
+                make_folder(path.parent)
+                write_bytes(path, _encoded(_cut(source.read(crop.row), crop), path.suffix.lower()))
+            advance(1)
+    key = dict(zip(dataset.frame_ids(), dataset.frames.key.tolist(), strict=True))
+    manifest = {
+        "schema": 1,
+        "dataset": dataset.name,
+        "digest": dataset.digest(),
+        "plan": plan,
+        "crops": [_described(dataset, crop, target) for crop in crops],
+        "discarded": [
+            {"key": key[one.frame_id], "people": list(one.people), "reasons": list(one.reasons)}
+            for one in pictures
+            if not one.is_kept
+        ],
+    }
+    write_json(target / MANIFEST, manifest)
+    (target / _UNFINISHED).unlink(missing_ok=True)
+    return manifest
+
+
+def _planned(dataset: Dataset, pictures: Sequence[Drawn], source: FrameSource) -> list[_Crop]:
+    """What is to be cut, in the order of the pictures; two of one name in one class, and boxes outside, are refused."""
+    place = {frame: row for row, frame in enumerate(dataset.frame_ids())}
+    found: dict[str, _Crop] = {}
+    for one in pictures:
+        if one.xyxy is None:
+            continue
+        row = place[one.frame_id]
+        size_wh = int(dataset.frames.width[row]), int(dataset.frames.height[row])
+        if not all(size_wh):
+            height, width = source.read(row).shape[:2]
+            size_wh = width, height
+        check_inside(one.xyxy, size_wh, what=str(dataset.frames.key[row]))
+        # Every pixel that the box touches.
+        x0, y0, x1, y1 = one.xyxy
+        cut = (math.floor(x0), math.floor(y0), math.ceil(x1), math.ceil(y1))
+        file = f"{_folder_of(one.label)}/{_name(dataset, row)}"
+        twin = found.get(file.casefold())
+        if twin is not None:
+            keys = " and ".join(printable(dataset.frames.key[number]) for number in (twin.row, row))
+            raise StrobeError(f"two crops would be called {printable(file)}: {keys}; a crop set holds each name once")
+        found[file.casefold()] = _Crop(row=row, file=file, size_wh=size_wh, cut=cut, about=one)
+    if not found:
+        raise InvalidValue(f"{dataset.name}: people keep no picture, so there is nothing to cut")
+    return list(found.values())
+
+
+def _folder_of(label: str) -> str:
+    if label in (".", "..") or not label.strip() or any(sign in label for sign in "/\\\0"):
+        raise InvalidValue(f"the class {printable(label)!r} cannot be the name of a folder")
+    return label
+
+
+def _name(dataset: Dataset, row: int) -> str:
+    """The picture's own file name, with the ending of what will be in it."""
+    name = PurePosixPath(str(dataset.frames.key[row])).name
+    stored = PurePosixPath(str(dataset.frames.media[row])).suffix.lower()
+    ending = stored if stored in (*_JPEG, *_WITHOUT_LOSS) else ".png"
+    own = PurePosixPath(name).suffix.lower()
+    if own == ending or {own, ending} <= set(_JPEG):
+        return name
+    return f"{name.removesuffix(PurePosixPath(name).suffix) if own else name}{ending}"
+
+
+def _digest(dataset: Dataset, crops: Sequence[_Crop]) -> str:
+    """What the crops are made of: pictures, boxes, and who drew them."""
+    rows = [[crop.file, crop.cut, str(dataset.frames.sha256[crop.row]), asdict(crop.about)] for crop in crops]
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
+
+
+def _refuse_others(target: Path, plan: str) -> None:
+    """Raise StrobeError unless the folder is new, empty, or holds these very crops, finished or not."""
+    if target.exists() and not target.is_dir():
+        raise StrobeError(f"{printable(target)} is a file; choose a folder for the crops")
+    if not target.is_dir() or not any(target.iterdir()):
+        return
+    for name in (MANIFEST, _UNFINISHED):
+        if (target / name).is_file():
+            known = read_json(target / name)
+            if isinstance(known, dict) and known.get("plan") == plan:
+                return
+            raise StrobeError(f"{printable(target)} holds other crops; choose another folder or remove it first")
+    raise StrobeError(f"{printable(target)} is not empty and holds no crops; choose another folder")
+
+
+def _cut(image: Image, crop: _Crop) -> Image:
+    height, width = image.shape[:2]
+    check_inside(crop.cut, (width, height), what=crop.file)
+    x0, y0, x1, y1 = crop.cut
+    return image[y0:y1, x0:x1]
+
+
+def _encoded(pixels: Image, ending: str) -> bytes:
+    how = {"format": "jpeg", "quality": 100, "subsampling": 0} if ending in _JPEG else _WITHOUT_LOSS[ending]
+    buffer = io.BytesIO()
+    load("PIL.Image:fromarray")(pixels).save(buffer, **how)
+    return buffer.getvalue()
+
+
+def _described(dataset: Dataset, crop: _Crop, target: Path) -> dict[str, Any]:
+    """A crop's entry in the manifest."""
+    frames, about, space = dataset.frames, crop.about, dataset.info.label_space
+    (width, height), (x0, y0, x1, y1) = crop.size_wh, crop.cut
+    return {
+        "file": crop.file,
+        "sha256": sha256_of_file(target / crop.file),
+        "label": about.label,
+        "name": space.names[space.index(about.label)],
+        "frame_id": about.frame_id,
+        "key": str(frames.key[crop.row]),
+        "source_sha256": str(frames.sha256[crop.row]) or None,
+        "source_size_wh": [width, height],
+        "xyxy": list(about.xyxy or ()),
+        "cut": list(crop.cut),
+        "area_share": (x1 - x0) * (y1 - y0) / (width * height),
+        "people": list(about.keepers),
+        "people_asked": list(about.people),
+        "agreement": about.overlap,
+        "suggested": about.suggested,
+        "reasons": list(about.reasons),
+    }
