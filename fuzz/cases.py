@@ -139,7 +139,7 @@ def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path
         return ""
     old = {name: value for name, value in before.items() if ours(name)}
     new = {name: value for name, value in after.items() if ours(name)}
-    if done.code == 2 and old == new:
+    if old == new and (done.code == 2 or other_words):  # other words may name another folder to write
         return ""
     checked = watch(lambda: unreadable(place / dest), cwd=place)
     problem = checked.answer if checked.code == 0 else f"reading it: {checked.ended} {checked.stderr[-300:]}"

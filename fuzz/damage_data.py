@@ -193,6 +193,8 @@ def swell_table(path: Path, rng: random.Random) -> str:
         return "no row"
     plain = not any(pa.types.is_nested(column.type) for column in table.columns)
     n = rng.choice([100_000, 3_000_000, 20_000_000] if plain else [100_000])
+    row = sum(column.slice(0, 1).nbytes for column in table.columns if pa.types.is_nested(column.type))
+    n = min(n, (64 << 20) // max(row, 1)) if not plain else n  # these are written out, not as a dictionary
     where = pa.array(np.zeros(n, dtype=np.int8))
     columns = []
     for place in range(table.num_columns):

@@ -43,6 +43,37 @@ def test_damaged_inputs_and_kills(tmp_path: Path) -> None:
     assert "as promised" in said
 
 
+def test_a_table_of_wide_rows_is_swollen_within_bounds(tmp_path: Path) -> None:
+    """The harness itself is held to the same 2 GB: rows of a thousand numbers are not taken 100,000 times."""
+    import random
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from fuzz.damage_data import swell_table
+
+    path = tmp_path / "scores.parquet"
+    pq.write_table(pa.table({"frame": ["a"], "scores": [[0.5] * 1000]}), path)
+    swell_table(path, random.Random(0))
+    table = pq.read_table(path)
+    assert len(table) > 1000
+    assert table.nbytes < 100 << 20
+
+
+def test_a_folder_that_other_words_do_not_name_is_not_judged(tmp_path: Path) -> None:
+    """Case 1575: with a word more, the damaged folder was taken for a video and the dataset went elsewhere."""
+    from fuzz.cases import _judge_files, tree
+    from fuzz.process import Done
+    from fuzz.recipes import Recipe
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/dataset.json").write_text("{}")
+    recipe = Recipe(name="it", words=("build", "x", "data"), place=("data",), dest="data")
+    done = Done(code=0, ended="exit 0", stdout="", stderr="", seconds=0.0, grown=0)
+    before = tree(tmp_path)
+    assert not _judge_files(recipe, done, before, tmp_path, other_words=True)
+    assert "no schema number" in _judge_files(recipe, done, before, tmp_path, other_words=False)
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [

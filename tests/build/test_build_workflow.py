@@ -199,6 +199,16 @@ def test_damaged_media_are_made_again(clips: list[Path], tmp_path: Path) -> None
     assert contents(out) == before
 
 
+def test_a_pipe_where_notes_lie_is_not_waited_for(clips: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build(clips, out, DOG)
+    path = out / ".build" / "one.json"
+    path.unlink()
+    os.mkfifo(path)
+    assert build(clips, out, DOG).reused == len(clips) - 1
+    assert path.is_file()
+
+
 def test_more_videos_are_added_to_what_is_there(clips: list[Path], tmp_path: Path) -> None:
     build(clips[:2], tmp_path / "a" / "out", DOG)
     assert build(clips, tmp_path / "a" / "out", DOG).reused == 2

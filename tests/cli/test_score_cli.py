@@ -194,6 +194,7 @@ def test_minus_inf_alone_is_lawful(dataset: Dataset, tmp_path: Path) -> None:
         (("score", "data", "--nonsense"), "--nonsense"),
         (("score", "data", "-m", "preds:mine.json", "--k", "99", "-q"), "k: expected at most 3"),
         (("score", "data", "-m", "preds:mine.json", "--iou", "2"), "--iou"),
+        (("score", "data", "-m", "preds:mine.json", "--bootstrap", "9" * 20), "100 to 1,000,000 draws"),
     ],
 )
 def test_bad_words_are_one_line(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
@@ -128,6 +129,33 @@ def test_a_damaged_devkit_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"\0" * 200)
     with pytest.raises(StrobeError, match=r"meta\.mat: not the devkit's meta\.mat"):
         from_photos(source, tmp_path / "set", files=PhotoFiles())
+
+
+def test_a_damaged_devkit_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """scipy warns of some; the reader is another process, so that only the whole stream shows it."""
+    source = _validation(tmp_path / "ILSVRC")
+    _devkit(source)
+    (source / "devkit/data/meta.mat").write_bytes(bytes.fromhex("0000100000000900 0000") + b"n01443537" + b"\0" * 7)
+    with pytest.raises(SystemExit):
+        main(["import", "photos", str(source), str(tmp_path / "set"), "-q"])
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert "not the devkit's meta.mat" in said[0]
+
+
+@pytest.mark.parametrize("say", [_kaggle, _synset_list, _devkit])
+def test_a_pipe_among_the_lists_is_refused(tmp_path: Path, say) -> None:
+    """Opening it would wait for a writer who never comes."""
+    source = _validation(tmp_path / "ILSVRC")
+    say(source)
+    for path in [path for end in ("*.txt", "*.csv", "*.mat") for path in source.rglob(end)]:
+        whole = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        out = run("import", "photos", source, tmp_path / "set", "-q", code=2)
+        assert out.endswith(f"{path.name}: not a regular file\n")
+        path.unlink()
+        path.write_bytes(whole)
 
 
 def test_validation_images_that_nothing_names(tmp_path: Path) -> None:

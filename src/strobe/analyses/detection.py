@@ -25,7 +25,7 @@ from strobe.core.arrays import Bools, Floats
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.tables import Boxes
-from strobe.metrics.bootstrap import REPLICATES
+from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES
 from strobe.metrics.detection.average import Interpolation, frame_ap, frame_class_ap
 from strobe.metrics.detection.diagnose import KINDS, diagnose
 from strobe.metrics.detection.jackknife import few_per_class
@@ -66,6 +66,7 @@ class DetectionOptions:
         expect(self.interpolation in known, "interpolation", f"one of {', '.join(known)}", self.interpolation)
         expect(self.frame_ap in ("pooled", "mean"), "frame_ap", "pooled or mean", self.frame_ap)
         expect(self.max_dets >= 1, "max_dets", ">= 1", self.max_dets)
+        expect(1 <= self.replicates <= MOST_REPLICATES, "replicates", f"1 to {MOST_REPLICATES:,}", self.replicates)
 
     def settings(self, k: int) -> DetectionSettings:
         """What results.json says of them; `k` is the one scored with."""

@@ -10,7 +10,7 @@ from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import REPLICATES, Bootstrap
+from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES, Bootstrap
 from strobe.metrics.intervals import INTERVALS, Grouping, Interval
 
 __all__ = ["Headline", "Pairs", "Plan", "ScoreOptions", "Strips"]
@@ -39,7 +39,7 @@ class ScoreOptions:
     def __post_init__(self) -> None:
         expect(self.k is None or self.k >= 0, "k", ">= 0", self.k)
         expect(self.interval in INTERVALS, "interval", f"one of {', '.join(INTERVALS)}", self.interval)
-        expect(self.replicates >= 1, "replicates", ">= 1", self.replicates)
+        expect(1 <= self.replicates <= MOST_REPLICATES, "replicates", f"1 to {MOST_REPLICATES:,}", self.replicates)
         expect(self.control_seeds >= 1, "control_seeds", ">= 1", self.control_seeds)
         expect(all(w >= 0 for w in self.windows), "windows", "whole numbers >= 0", self.windows)
         expect(all(0 < a <= 1 for a in self.alphas), "alphas", "in (0, 1]", self.alphas)

@@ -30,7 +30,7 @@ __all__ = ["ClipJob", "ClipResult", "put_together", "simulate_clip"]
 WORK = ".simulate"
 """The folder in the dataset's where finished clips are noted, so that the same command goes on after a stop."""
 
-_NOTE_VERSION = 3
+_NOTE_VERSION = 4
 """Raised when notes hold something new, so that older ones are made again."""
 
 Decode = Callable[[bytes, Path], Image]
@@ -79,7 +79,7 @@ def simulate_clip(job: ClipJob) -> ClipResult:
         if done is not None:
             return ClipResult(job=job, note=done, resumed=True)
         note = _render(job, data, identity) | {"inputs": inputs}
-        write_json(note_path, note)
+        write_json(note_path, note | {"digest": _digest(note)})
         return ClipResult(job=job, note=note)
     except OSError as error:
         return ClipResult(job=job, problem=f"{printable(job.photo.path)}: {error.strerror or error}")
@@ -109,11 +109,16 @@ def _finished(note_path: Path, inputs: str, folder: Path) -> dict[str, Any] | No
         return None
     try:
         note = read_json(note_path)
-    except StrobeError:
-        return None
-    if not isinstance(note, dict) or note.get("inputs") != inputs:
+        if not isinstance(note, dict) or note.pop("digest", None) != _digest(note) or note["inputs"] != inputs:
+            return None
+    except (StrobeError, RecursionError):
         return None
     return note if all((folder / media).is_file() for media in note["media"]) else None
+
+
+def _digest(note: dict[str, Any]) -> str:
+    """Of a note's own content: one that was damaged is made again, whatever it says."""
+    return hashlib.sha256(json.dumps(note, sort_keys=True).encode()).hexdigest()
 
 
 def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from strobe.build.sample import Sampling, choose_anchors, window_of
 from strobe.build.store import FrameEncoder, Store
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
-from strobe.core.files import cannot_write, make_folder, sha256_of_file, write_json
+from strobe.core.files import cannot_write, make_folder, read_json, sha256_of_file, write_json
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
 
@@ -180,9 +180,9 @@ def _refuse_missing(path: Path) -> None:
 def fragment_of(path: Path) -> Fragment | None:
     """The fragment in a file, or None where there is none that can be read."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         return decode(Fragment, data) if data.get("schema") == _SCHEMA else None
-    except (OSError, ValueError, AttributeError, InvalidValue):
+    except (StrobeError, AttributeError):
         return None
 
 

@@ -101,11 +101,13 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
         *args: Any, scoring: dict[str, Any], files: dict[str, Any], detection: "DetectionOptions", **rest: Any
     ) -> None:
         from strobe.analyses.plan import ScoreOptions
+        from strobe.metrics.bootstrap import MOST_REPLICATES
         from strobe.workflows.score import ScoreRequest
 
         k, interval, seed, bootstrap = (scoring.pop(name) for name in ("k", "interval", "seed", "bootstrap"))
-        if 0 < bootstrap < LEAST_DRAWS:
-            raise click.BadParameter(f"--bootstrap: expected 0 or at least {LEAST_DRAWS} draws, got {bootstrap}")
+        if bootstrap and not LEAST_DRAWS <= bootstrap <= MOST_REPLICATES:
+            wanted = f"0, or {LEAST_DRAWS} to {MOST_REPLICATES:,} draws"
+            raise click.BadParameter(f"--bootstrap: expected {wanted}, got {bootstrap}")
         many = max(bootstrap, 1)
         score = ScoreOptions(k=k, interval=interval, seed=seed, bootstrap=bootstrap > 0, replicates=many)
         function(*args, request=ScoreRequest(options=score, detection=detection, **scoring, **files), **rest)

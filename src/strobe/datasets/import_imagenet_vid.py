@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
+from strobe.core.files import regular
 from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
 from strobe.datasets.bring_media import Bring
@@ -83,7 +84,7 @@ def read_annotation(path: Path, label_space: LabelSpace) -> Seen:
     etree = require("defusedxml.ElementTree", what="reading XML annotations", extra="video")
     common = require("defusedxml.common", what="reading XML annotations", extra="video")
     try:
-        tree = etree.fromstring(path.read_bytes(), forbid_dtd=True)
+        tree = etree.fromstring(regular(path).read_bytes(), forbid_dtd=True)
     except common.DefusedXmlException as error:
         raise InvalidFile(path, "XML with a DTD or entities is refused") from error
     except etree.ParseError as error:

@@ -5,6 +5,7 @@ Where classes come from is the caller's: folders, a CSV, or the files that ILSVR
 
 import csv
 import re
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import regular
 from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Box
 from strobe.datasets.bring_media import Bring
@@ -107,7 +109,7 @@ def ilsvrc_classes(source: Path, keys: Sequence[str]) -> dict[str, list[str]] | 
 def _classes_by_number(source: Path) -> tuple[Path, dict[str, str]] | None:
     """The file with the classes and the WordNet id by eight-digit number."""
     for path in sorted(source.rglob("LOC_val_solution.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
+        with regular(path).open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.reader(file) if len(row) > 1]
         found = ((_VALIDATION.match(row[0]), row[1].split()) for row in rows)
         return path, {number[1]: words[0] for number, words in found if number and words}
@@ -121,7 +123,7 @@ def _classes_by_number(source: Path) -> tuple[Path, dict[str, str]] | None:
 
 
 def _lines(path: Path) -> list[str]:
-    return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [line for line in regular(path).read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def _devkit_ids(path: Path) -> dict[str, str]:
@@ -131,7 +133,9 @@ def _devkit_ids(path: Path) -> dict[str, str]:
         raise InvalidFile(path, "its class numbers are the devkit's own", hint="put the devkit's meta.mat beside it")
     try:  # in a process of its own: scipy's reader dies of some damaged files
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            return pool.submit(_synsets, meta).result()
+            return pool.submit(_synsets, regular(meta)).result()
+    except InvalidFile:
+        raise
     except Exception as error:  # damaged in one of many ways
         raise InvalidFile(meta, f"not the devkit's meta.mat ({printable(error, limit=80)})") from error
 
@@ -139,5 +143,6 @@ def _devkit_ids(path: Path) -> dict[str, str]:
 def _synsets(meta: Path) -> dict[str, str]:
     from scipy.io import loadmat
 
-    table = loadmat(meta, squeeze_me=True)["synsets"]
+    with warnings.catch_warnings(action="ignore"):  # of a damaged file we say one line ourselves
+        table = loadmat(meta, squeeze_me=True)["synsets"]
     return {str(int(row["ILSVRC2012_ID"])): str(row["WNID"]) for row in table}

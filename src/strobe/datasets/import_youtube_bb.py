@@ -16,6 +16,7 @@ import numpy as np
 
 from strobe.core.builder import frame_list_digest
 from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import regular
 from strobe.core.labels import space
 
 __all__ = ["Moment", "YoutubeBb", "find_csv", "find_videos", "listed_anchors", "read_youtube_bb"]
@@ -105,7 +106,7 @@ def read_youtube_bb(table: Path, videos: Mapping[str, Path], *, anchors: Path | 
 
 def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     try:
-        content = path.read_bytes()
+        content = regular(path).read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig")), strict=True)

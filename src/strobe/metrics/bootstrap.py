@@ -10,9 +10,12 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, nothing
 
-__all__ = ["FEW_VIDEOS", "METHOD", "REPLICATES", "SWITCHED_OFF", "Bootstrap", "too_few"]
+__all__ = ["FEW_VIDEOS", "METHOD", "MOST_REPLICATES", "REPLICATES", "SWITCHED_OFF", "Bootstrap", "too_few"]
 
 REPLICATES = 2000
+MOST_REPLICATES = 1_000_000
+"""More would add nothing but time and memory: the error of a percentile is far below any digit that is shown."""
+
 FEW_VIDEOS = 10
 """Below this many videos a percentile bootstrap covers too little; estimates say so."""
 
@@ -44,7 +47,7 @@ class Bootstrap:
     __slots__ = ("_weights", "n_clusters", "place", "replicates", "seed", "videos")
 
     def __init__(self, cluster: Ints, *, replicates: int = REPLICATES, seed: int = 0) -> None:
-        expect(replicates >= 0, "replicates", ">= 0", replicates)
+        expect(0 <= replicates <= MOST_REPLICATES, "replicates", f"0 to {MOST_REPLICATES:,}", replicates)
         expect(cluster.ndim == 1 and cluster.size > 0, "cluster", "shape (N,), not empty", cluster.shape)
         self.videos, self.place = np.unique(cluster, return_inverse=True)
         self.n_clusters = len(self.videos)
