@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -74,15 +75,19 @@ def score(
     """Every figure of one model: attributes are Estimates, `to_json()` is its object in results.json.
 
     `space` says whose classes the scores or labels are, where they are not the dataset's: they are then projected. A
-    thousand scores are ilsvrc-2012's.
+    thousand scores are ilsvrc-2012's. `notes` says what to know beside the figures: intervals known to be too narrow,
+    and pairs that nobody has reviewed (which results.json says of the dataset).
     """
     from strobe.analyses.classification import ScoreOptions
     from strobe.analyses.classification import score as score_one
+    from strobe.analyses.results import dataset_facts
     from strobe.analyses.variants_contrasts import ByVariant
     from strobe.analyses.variants_view import overall
 
     options, predictions = ScoreOptions(k=k, interval=interval, seed=seed), _in_classes(dataset, predictions, space)
-    return ByVariant(dataset, options).add(score_one(overall(dataset), predictions, options=options), predictions)
+    found = ByVariant(dataset, options).add(score_one(overall(dataset), predictions, options=options), predictions)
+    unseen = dataset_facts(dataset).unreviewed() if dataset.unseen else None
+    return replace(found, notes=(unseen, *(found.notes or ()))) if unseen else found
 
 
 def results(

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.derivation import Unreviewed, derive, is_clean, latest_votes, review_views, reviewed
+from strobe.core.derivation import derive, is_clean, latest_votes, review_views, reviewed, unreviewed
 from strobe.core.errors import InvalidValue
 from strobe.core.labels import LabelSpace
-from strobe.core.records import Verdict
+from strobe.core.records import Unreviewed, Verdict
 from strobe.core.tables import Frames, Labels, Sets, Videos, texts
 
 _clock = count()
@@ -184,11 +184,14 @@ def test_no_neighbour_is_left_without_a_label():
 def test_pairs_nobody_looked_at_are_counted():
     anchors = [vote("ann", 0, number=number, stage="anchor") for number in (0, 1)]
     data = replace(tiny(), verdicts=tuple(anchors))
-    assert derive(data).unreviewed(data) == Unreviewed(pairs=8, sets=2)
+    assert unreviewed(reviewed(data)) == Unreviewed(pairs=8, sets=2)
     some = replace(data, verdicts=(*anchors, vote("ann", 1), vote("ann", -1, "dissimilar")))
-    assert derive(some).unreviewed(some) == Unreviewed(pairs=6, sets=1)
+    assert unreviewed(reviewed(some)) == Unreviewed(pairs=6, sets=1)
     dropped = replace(data, verdicts=(vote("ann", 0, "dissimilar", stage="anchor"), vote("ann", 1, number=1)))
-    assert derive(dropped).unreviewed(dropped) == Unreviewed(pairs=3, sets=0)
+    assert unreviewed(reviewed(dropped)) == Unreviewed(pairs=3, sets=0)
+    first = reviewed(some).only_videos([str(some.videos.name[some.video_of_set[0]])])
+    assert unreviewed(first) == Unreviewed(pairs=2, sets=0)
+    assert unreviewed(data) == Unreviewed(pairs=0, sets=0)  # of candidates nothing was left out
 
 
 def test_labels_need_a_strict_majority():

@@ -13,6 +13,7 @@ from strobe.analyses.trend import Trend
 from strobe.analyses.variants_records import Contrast, Search, VariantFacts
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
+from strobe.core.derivation import unreviewed
 from strobe.core.estimate import Missing
 
 __all__ = ["SCHEMA", "DatasetFacts", "Results", "Settings", "dataset_facts", "results_schema"]
@@ -56,6 +57,7 @@ class DatasetFacts:
 def dataset_facts(dataset: Dataset, *, k: int | None = None) -> DatasetFacts:
     """What results.json says of the dataset."""
     info, kinds = dataset.info, set(dataset.videos.kind[dataset.video_of_set])
+    unseen = unreviewed(dataset)
     return DatasetFacts(
         name=dataset.name,
         digest=dataset.digest(),
@@ -68,6 +70,8 @@ def dataset_facts(dataset: Dataset, *, k: int | None = None) -> DatasetFacts:
         reviewed=info.reviewed,
         combine=None if dataset.variants is None else info.combine,
         kinds=None if kinds == {"video"} else tuple(sorted(kinds)),
+        unreviewed_pairs=unseen.pairs or None,
+        unreviewed_sets=unseen.sets or None,
     )
 
 

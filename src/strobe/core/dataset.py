@@ -16,7 +16,7 @@ from strobe.core.arrays import Bools, Ints
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.people import BoxAnswer, NameAnswer
-from strobe.core.records import Frame, Member, PerturbationSet, PictType, Verdict, frame_id
+from strobe.core.records import Frame, Member, PerturbationSet, PictType, Unreviewed, Verdict, frame_id
 from strobe.core.tables import (
     NO_PTS,
     SET_COLUMNS,
@@ -73,7 +73,7 @@ class Dataset:
 
     `variants` is None where all sets are of one kind that needs no name, as those of a video are: their levels are the
     whole numbers up to k. `names` and `drawn` are what people said of single pictures; they change no figure of a model
-    and are no part of the digest.
+    and are no part of the digest. `unseen`: where only what votes keep is left, what nobody has voted on, by set.
     """
 
     info: DatasetInfo
@@ -88,6 +88,7 @@ class Dataset:
     drawn: tuple[BoxAnswer, ...] = ()
     variants: Variants | None = None
     root: Path | None = None
+    unseen: Mapping[str, Unreviewed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n_frames, n_classes = len(self.frames), len(self.info.label_space)

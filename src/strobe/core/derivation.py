@@ -23,13 +23,12 @@ import numpy as np
 from strobe.core.arrays import Bools
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
-from strobe.core.records import Verdict
+from strobe.core.records import Unreviewed, Verdict
 from strobe.core.tables import Labels
 
 __all__ = [
     "Derivation",
     "Tally",
-    "Unreviewed",
     "derive",
     "is_clean",
     "latest_votes",
@@ -37,6 +36,7 @@ __all__ = [
     "relabelled",
     "review_views",
     "reviewed",
+    "unreviewed",
 ]
 
 Pair = tuple[str, str]
@@ -129,14 +129,15 @@ class Derivation:
     undecided_labels: tuple[str, ...] = ()
     """Sets whose label votes left no label with a majority: they keep the labels they had."""
 
-    def unreviewed(self, dataset: Dataset) -> "Unreviewed":
-        """What of the kept sets nobody has looked at."""
-        sets = dataset.sets
-        pairs = self.pending & self.kept_set[sets.set]
-        looked_at = np.zeros(len(self.kept_set), dtype=bool)
-        looked_at[sets.set[self.voted]] = True
-        bare = np.unique(sets.set[pairs])
-        return Unreviewed(pairs=int(pairs.sum()), sets=int((~looked_at[bare]).sum()))
+    def unseen(self, dataset: Dataset) -> dict[str, Unreviewed]:
+        """What nobody has looked at, by kept set; sets of which all was are not in it."""
+        sets, n = dataset.sets, len(self.kept_set)
+        waiting = np.bincount(sets.set[self.pending & self.kept_set[sets.set]], minlength=n)
+        bare = np.bincount(sets.set[self.voted], minlength=n) == 0
+        return {
+            str(sets.set_id[place]): Unreviewed(pairs=int(waiting[place]), sets=int(bare[place]))
+            for place in np.flatnonzero(waiting).tolist()
+        }
 
     def counts(self, dataset: Dataset) -> dict[str, int]:
         """The papers' table: anchors and pairs reviewed and accepted, and what is still to do."""
@@ -150,14 +151,6 @@ class Derivation:
             "pairs_accepted": int((self.kept & members).sum()),
             "pairs_pending": int(self.pending.sum()),
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unreviewed:
-    """Pairs of kept sets without a vote, which count as rejected, and sets that are their anchor alone for it."""
-
-    pairs: int
-    sets: int
 
 
 def derive(dataset: Dataset) -> Derivation:
@@ -255,7 +248,14 @@ def reviewed(dataset: Dataset, derivation: Derivation | None = None) -> Dataset:
     derivation = derivation or derive(dataset)
     if not derivation.kept_set.any():
         raise InvalidValue(f"{dataset.name}: the votes keep no set at all; strobe review status says how they fell")
-    return replace(dataset, labels=derivation.labels).keep_rows(derivation.kept)
+    whole = replace(dataset, labels=derivation.labels, unseen=derivation.unseen(dataset))
+    return whole.keep_rows(derivation.kept)
+
+
+def unreviewed(dataset: Dataset) -> Unreviewed:
+    """What nobody has looked at of the sets a reviewed dataset still has."""
+    found = [dataset.unseen[name] for name in dataset.sets.set_id.tolist() if name in dataset.unseen]
+    return Unreviewed(pairs=sum(one.pairs for one in found), sets=sum(one.sets for one in found))
 
 
 def review_views(dataset: Dataset) -> tuple[Dataset, Dataset, Dataset]:

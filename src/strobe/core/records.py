@@ -21,6 +21,7 @@ __all__ = [
     "Member",
     "ModelSpec",
     "PerturbationSet",
+    "Unreviewed",
     "Verdict",
     "frame_id",
 ]
@@ -200,3 +201,11 @@ class ModelSpec:
     def __post_init__(self) -> None:
         expect(self.batch_size >= 1, "ModelSpec.batch_size", ">= 1", self.batch_size)
         expect(self.kind in ("logits", "probabilities"), "ModelSpec.kind", "logits or probabilities", self.kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreviewed:
+    """Pairs of kept sets without a vote, which count as rejected, and sets that are their anchor alone for it."""
+
+    pairs: int
+    sets: int

@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strobe.core.dataset import Dataset
-from strobe.core.derivation import Unreviewed, derive, reviewed
+from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.datasets import folder
 from strobe.runs.folder import Run
 
 __all__ = ["Opened"]
-
-_NOTHING_OPEN = Unreviewed(pairs=0, sets=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,24 +19,17 @@ class Opened:
     path: Path
     candidates: Dataset
     dataset: Dataset
-    unreviewed: Unreviewed = _NOTHING_OPEN
 
     @classmethod
     def of(cls, path: Path, *, subset: Path | None = None, reviewed_only: bool = True) -> "Opened":
         """Scored is what review kept where there are votes, and only the videos a subset file names."""
         candidates = dataset = folder.read(path)
         part = None if subset is None else _read_subset(subset)
-        unreviewed = _NOTHING_OPEN
         if reviewed_only and dataset.info.reviewed == "votes" and dataset.verdicts:
-            derivation = derive(dataset)
-            dataset = reviewed(dataset, derivation)
-            unreviewed = derivation.unreviewed(candidates)
-            if unreviewed.pairs and part is not None:
-                some = candidates.only_videos(part)
-                unreviewed = derive(some).unreviewed(some)
+            dataset = reviewed(dataset)
         if part is not None:
             dataset = dataset.only_videos(part)
-        return cls(path=path, candidates=candidates, dataset=dataset, unreviewed=unreviewed)
+        return cls(path=path, candidates=candidates, dataset=dataset)
 
     @classmethod
     def of_run(cls, run: Run, *, moved_to: Path | None = None, subset: Path | None = None) -> "Opened":

@@ -18,7 +18,7 @@ from strobe.analyses.variants_contrasts import ByVariant
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.codec import encode
-from strobe.core.derivation import review_views
+from strobe.core.derivation import review_views, unreviewed
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import write_json
 from strobe.core.late import installed_version
@@ -74,9 +74,10 @@ def check_request(request: ScoreRequest, opened: Opened) -> None:
     read_types(request.types)
     if request.compare_review and not candidates.verdicts:
         raise StrobeError(f"{candidates.name} has no votes, so there is no review to compare; see strobe review --help")
-    if request.compare_review and opened.unreviewed.sets == opened.dataset.n_sets:
+    unseen = unreviewed(opened.dataset)
+    if request.compare_review and unseen.sets == opened.dataset.n_sets:
         raise StrobeError(
-            f"{candidates.name}: no pair has a vote ({opened.unreviewed.pairs} to do), so every set is its anchor "
+            f"{candidates.name}: no pair has a vote ({unseen.pairs} to do), so every set is its anchor "
             "alone and there is no review of pairs to compare; strobe review serve collects votes"
         )
 
@@ -166,11 +167,6 @@ def score_staged(
         results = scorer(job, held, results) if held else results
     if not results.models:
         raise StrobeError(job.left_out[0])
-    if opened.unreviewed.pairs:
-        facts = replace(
-            results.dataset, unreviewed_pairs=opened.unreviewed.pairs, unreviewed_sets=opened.unreviewed.sets or None
-        )
-        results = replace(results, dataset=facts)
     write_json(stage / "results.json", encode(results))
     write_tables(stage, results)
     if brought_files(stage) or request.types is not None:
