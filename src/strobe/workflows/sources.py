@@ -1,4 +1,4 @@
-"""Where a dataset's frames come from: stored images, the videos they are kept in, or some of each."""
+"""Where a dataset's frames come from: stored images, the videos they are kept in, what is rendered from either."""
 
 import numpy as np
 
@@ -6,6 +6,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.ports import FrameSource, Image
 from strobe.datasets.media import MediaSource
+from strobe.vary.rendering import with_rendered_frames
 
 __all__ = ["frame_source"]
 
@@ -28,7 +29,7 @@ class _Mixed:
 
 
 def frame_source(dataset: Dataset) -> FrameSource:
-    """The source of the dataset's frames; one line where the dataset was imported without media."""
+    """The one door to the dataset's frames, rendered ones too; one line where it was imported without media."""
     used = np.unique(dataset.sets.frame)
     stored = dataset.frames.media[used] != ""
     in_video = dataset.videos.path[dataset.frames.video[used]] != ""
@@ -37,8 +38,15 @@ def frame_source(dataset: Dataset) -> FrameSource:
             f"{dataset.name} has no images (imported with --no-media?); "
             "bring them, or score predictions made elsewhere with -m preds:FILE"
         )
-    if stored.all():
+    return with_rendered_frames(
+        _pictures(dataset, all_stored=bool(stored.all()), any_stored=bool(stored.any())), dataset
+    )
+
+
+def _pictures(dataset: Dataset, *, all_stored: bool, any_stored: bool) -> FrameSource:
+    """What is stored, before anything is rendered."""
+    if all_stored:
         return MediaSource(dataset)
     from strobe.build.source import VideoSource
 
-    return _Mixed(dataset, MediaSource(dataset), VideoSource(dataset)) if stored.any() else VideoSource(dataset)
+    return _Mixed(dataset, MediaSource(dataset), VideoSource(dataset)) if any_stored else VideoSource(dataset)

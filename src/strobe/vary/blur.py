@@ -1,0 +1,79 @@
+"""Blur: out of focus, through frosted glass, moving, zooming. Lengths are pixels of a picture of 224."""
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PillowImage
+
+from strobe.vary.fields import Pixels, convolved, scale_of, streak, to_bytes
+
+__all__ = ["defocus_blur", "gaussian_blur", "glass_blur", "motion_blur", "zoom_blur"]
+
+
+def gaussian_blur(pixels: Pixels, sigma: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
+    """A bell curve of this width."""
+    return _softened(pixels, sigma * scale_of(pixels))
+
+
+def defocus_blur(pixels: Pixels, radius: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+    """Every point becomes a disc of this radius."""
+    return convolved(pixels, disc(radius * scale_of(pixels)))
+
+
+def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Generator) -> Pixels:
+    """Softened, its pixels shuffled within a reach some times, and softened again: (sigma, reach, times)."""
+    sigma, reach, times = how
+    scale = scale_of(pixels)
+    reach = max(1, round(reach * scale))
+    soft = _softened(pixels, sigma * scale)
+    height, width = soft.shape[:2]
+    rows, columns = np.mgrid[:height, :width]
+    # A pixel is swapped as it is passed and again by those that pass near it: two moves each time.
+    for _ in range(2 * times):
+        moved = rng.integers(-reach, reach + 1, (2, height, width))
+        down = np.clip(np.arange(height)[:, None] + moved[0], 0, height - 1)
+        across = np.clip(np.arange(width)[None, :] + moved[1], 0, width - 1)
+        rows, columns = rows[down, across], columns[down, across]
+    return _softened(soft[rows, columns], sigma * scale)
+
+
+def motion_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
+    """A moving camera: (reach, sigma), towards some angle within 45° of level."""
+    reach, sigma = how
+    scale, angle = scale_of(pixels), rng.uniform(-np.pi / 4, np.pi / 4)
+    return convolved(pixels, streak(2 * reach * scale, sigma * scale, angle))
+
+
+def zoom_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+    """The mean of the picture and of what a zoom in steps shows of it: (last factor, step)."""
+    last, step = how
+    height, width = pixels.shape[:2]
+    picture = PillowImage.fromarray(to_bytes(pixels))
+    factors = np.arange(1, last + step / 2, step)
+    total = pixels.copy()
+    for factor in factors.tolist():
+        left, top = width * (1 - 1 / factor) / 2, height * (1 - 1 / factor) / 2
+        seen = picture.resize(
+            (width, height), PillowImage.Resampling.BILINEAR, box=(left, top, width - left, height - top)
+        )
+        total += np.asarray(seen, dtype=np.float32) / 255
+    return np.asarray(total / (len(factors) + 1), dtype=np.float32)
+
+
+def disc(radius: float) -> NDArray[np.float64]:
+    """A disc as a kernel; pixels at its rim count by what lies inside.
+
+    >>> disc(1.0).round(2).tolist()
+    [[0.09, 0.5, 0.09], [0.5, 1.0, 0.5], [0.09, 0.5, 0.09]]
+    """
+    reach = max(1, int(np.ceil(radius)))
+    along = np.arange(-reach, reach + 1)
+    return np.clip(radius + 0.5 - np.hypot(along[:, None], along[None, :]), 0, 1)
+
+
+def _softened(pixels: Pixels, sigma: float) -> Pixels:
+    from scipy.ndimage import gaussian_filter1d
+
+    if sigma <= 0:
+        return pixels
+    down = gaussian_filter1d(pixels, sigma, axis=0, mode="nearest")
+    return np.asarray(gaussian_filter1d(down, sigma, axis=1, mode="nearest"), dtype=np.float32)

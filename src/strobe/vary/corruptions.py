@@ -1,0 +1,103 @@
+"""Corruptions by name and severity, with the published severities of ImageNet-C (Hendrycks and Dietterich, 2019).
+
+Those are for pictures of 224 pixels. Lengths grow and shrink with a picture's short side, and noise and JPEG with them,
+so that a severity looks the same to a model whatever size the picture has.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from strobe.core.errors import UnknownName, expect
+from strobe.core.ports import Image
+from strobe.vary import blur, digital, noise, weather
+from strobe.vary.fields import Pixels, to_bytes
+
+__all__ = ["CORRUPTIONS", "GROUPS", "SEVERITIES", "Corruption", "chosen", "corrupt"]
+
+SEVERITIES = (1, 2, 3, 4, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption:
+    """What one is, and its five settings from mild to severe."""
+
+    what: str
+    draw: Callable[[Pixels, Any, np.random.Generator], Pixels]
+    settings: tuple[Any, Any, Any, Any, Any]
+
+
+_SNOW = (
+    (0.1, 0.3, 3, 0.5, 10, 4, 0.8), (0.2, 0.3, 2, 0.5, 12, 4, 0.7), (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
+    (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65), (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
+)  # fmt: skip
+
+CORRUPTIONS: Mapping[str, Corruption] = {
+    "gaussian_noise": Corruption("noise of a bell curve", noise.gaussian_noise, (0.08, 0.12, 0.18, 0.26, 0.38)),
+    "shot_noise": Corruption("few photons", noise.shot_noise, (60, 25, 12, 5, 3)),
+    "impulse_noise": Corruption("black and white values", noise.impulse_noise, (0.03, 0.06, 0.09, 0.17, 0.27)),
+    "defocus_blur": Corruption("out of focus", blur.defocus_blur, (3, 4, 6, 8, 10)),
+    "glass_blur": Corruption(
+        "through frosted glass", blur.glass_blur, ((0.7, 1, 2), (0.9, 2, 1), (1, 2, 3), (1.1, 3, 2), (1.5, 4, 2))
+    ),
+    "motion_blur": Corruption("a moving camera", blur.motion_blur, ((10, 3), (15, 5), (15, 8), (15, 12), (20, 15))),
+    "zoom_blur": Corruption(
+        "a zooming camera", blur.zoom_blur, ((1.1, 0.01), (1.15, 0.01), (1.2, 0.02), (1.25, 0.02), (1.3, 0.03))
+    ),
+    "snow": Corruption("falling snow", weather.snow, _SNOW),
+    "frost": Corruption("ice on the pane", weather.frost, ((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75))),
+    "fog": Corruption("a bank of fog", weather.fog, ((1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4))),
+    "brightness": Corruption("a brighter picture", weather.brightness, (0.1, 0.2, 0.3, 0.4, 0.5)),
+    "contrast": Corruption("less contrast", digital.contrast, (0.4, 0.3, 0.2, 0.1, 0.05)),
+    "elastic_transform": Corruption(
+        "bent and sheared",
+        digital.elastic,
+        ((488, 170.8, 24.4), (488, 19.52, 48.8), (12.2, 2.44, 4.88), (17.08, 2.44, 4.88), (29.28, 2.44, 4.88)),
+    ),
+    "pixelate": Corruption("blocks", digital.pixelate, (0.6, 0.5, 0.4, 0.3, 0.25)),
+    "jpeg_compression": Corruption("a JPEG file of low quality", digital.jpeg, (25, 18, 15, 10, 7)),
+    "gaussian_blur": Corruption("blur of a bell curve", blur.gaussian_blur, (1, 2, 3, 4, 6)),
+    "saturate": Corruption(
+        "less, then more saturated", digital.saturate, ((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2))
+    ),
+}
+"""By name: the fifteen of ImageNet-C in its order, then two more. The names are the benchmark's own."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "imagenet-c": tuple(CORRUPTIONS)[:15],
+    "papers": ("gaussian_noise", "gaussian_blur", "shot_noise", "contrast", "impulse_noise", "jpeg_compression"),
+    "all": tuple(CORRUPTIONS),
+}
+"""Several at once: ImageNet-C's fifteen, the six the papers on video robustness trained with, every one."""
+
+
+def chosen(names: Sequence[str]) -> list[str]:
+    """The corruptions of these names and groups, each once, in the order of the table; UnknownName for another.
+
+    >>> chosen(["fog", "papers"])[:2], len(chosen(["imagenet-c"]))
+    (['gaussian_noise', 'shot_noise'], 15)
+    """
+    found: set[str] = set()
+    for name in names:
+        plain = name.strip().replace("-", "_")
+        if name.strip() not in GROUPS and plain not in CORRUPTIONS:
+            raise UnknownName("corruption", name, [*GROUPS, *CORRUPTIONS], hint=f"there are {', '.join(CORRUPTIONS)}")
+        found |= set(GROUPS.get(name.strip(), (plain,)))
+    return [name for name in CORRUPTIONS if name in found]
+
+
+def corrupt(image: Image, kind: str, severity: int, rng: np.random.Generator) -> Image:
+    """The image with one corruption; the same for the same generator. Pixels come in and out as 8-bit RGB.
+
+    >>> grey = np.full((64, 64, 3), 128, np.uint8)
+    >>> int(corrupt(grey, "brightness", 3, np.random.default_rng(0))[0, 0, 0])
+    205
+    """
+    if kind not in CORRUPTIONS:
+        raise UnknownName("corruption", kind, CORRUPTIONS)
+    expect(severity in SEVERITIES, "severity", "1–5", severity)
+    expect(image.ndim == 3 and image.shape[2] == 3 and image.size > 0, "image", "(height, width, 3)", image.shape)
+    how = CORRUPTIONS[kind]
+    return to_bytes(how.draw(image.astype(np.float32) / np.float32(255), how.settings[severity - 1], rng))

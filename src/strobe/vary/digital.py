@@ -1,0 +1,87 @@
+"""What is done to the pixels as such: contrast, saturation, bending, blocks, JPEG."""
+
+import io
+
+import numpy as np
+from PIL import Image as PillowImage
+
+from strobe.vary.fields import Pixels, nominal_hw, resized, scale_of, to_bytes
+
+__all__ = ["contrast", "elastic", "jpeg", "pixelate", "saturate"]
+
+
+def contrast(pixels: Pixels, left: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
+    """Every channel drawn towards its mean; so much of it is left."""
+    mean = pixels.mean(axis=(0, 1), keepdims=True, dtype=np.float64).astype(np.float32)
+    return np.asarray((pixels - mean) * np.float32(left) + mean, dtype=np.float32)
+
+
+def saturate(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+    """Saturation by a factor and an offset; what is grey stays grey."""
+    factor, more = how
+    value = pixels.max(axis=2, keepdims=True)
+    spread = value - pixels.min(axis=2, keepdims=True)
+    before = spread / np.maximum(value, 1e-6)
+    after = np.clip(before * factor + more, 0, 1)
+    return np.where(spread > 0, value - (value - pixels) * (after / np.maximum(before, 1e-6)), pixels)
+
+
+def elastic(pixels: Pixels, how: tuple[float, float, float], rng: np.random.Generator) -> Pixels:
+    """Bent and sheared: (strength and smoothness of the bending, how far corners may move)."""
+    from scipy.ndimage import gaussian_filter, map_coordinates
+
+    strength, smooth, corner = how
+    size_hw, scale = nominal_hw(pixels), scale_of(pixels)
+    bend = [
+        strength * gaussian_filter(rng.uniform(-1, 1, size_hw).astype(np.float32), smooth, mode="reflect", truncate=3)
+        for _ in range(2)
+    ]
+    down, across = (scale * resized(field, (pixels.shape[0], pixels.shape[1])) for field in bend)
+    height, width = pixels.shape[:2]
+    rows, columns = np.meshgrid(np.arange(height) + down, np.arange(width), indexing="ij")
+    columns = columns + across
+    # Three corners of a square in the middle move; what that does to a plane is affine.
+    middle, third = np.array([height / 2, width / 2]), min(height, width) / 3
+    before = middle + third * np.array([[1, 1], [1, -1], [-1, -1]])
+    after = before + scale * rng.uniform(-corner, corner, (3, 2))
+    affine = np.linalg.lstsq(np.column_stack([after, np.ones(3)]), before, rcond=None)[0]
+    place = [rows * affine[0, axis] + columns * affine[1, axis] + affine[2, axis] for axis in range(2)]
+    bent = [map_coordinates(pixels[..., channel], place, order=1, mode="mirror") for channel in range(3)]
+    return np.stack(bent, axis=2)
+
+
+def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+    """As few pixels as this share of a picture of 224 has along a side, each a block."""
+    scale = scale_of(pixels)
+    # A small picture is made of blocks already: from one pixel a block grows as in one of 224, times the scale.
+    block = scale / share if scale >= 1 else 1 + (1 / share - 1) * scale
+    height, width = pixels.shape[:2]
+    few = max(1, int(height / block)), max(1, int(width / block))
+    return resized(resized(pixels, few, way="box"), (height, width), way="box")
+
+
+def jpeg(pixels: Pixels, quality: int, rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+    """Written as a JPEG file of this quality and read again."""
+    scale = scale_of(pixels)
+    if scale <= 1:
+        return _through_jpeg(pixels, _finer(quality, scale))
+    # In a large picture the blocks grow with it: what they do to one of 224 is enlarged.
+    small = resized(pixels, nominal_hw(pixels), way="box")
+    return pixels + resized(_through_jpeg(small, quality) - small, (pixels.shape[0], pixels.shape[1]), way="nearest")
+
+
+def _through_jpeg(pixels: Pixels, quality: int) -> Pixels:
+    file = io.BytesIO()
+    PillowImage.fromarray(to_bytes(pixels)).save(file, "JPEG", quality=quality)
+    with PillowImage.open(file) as read:
+        return np.asarray(read, dtype=np.float32) / np.float32(255)
+
+
+def _finer(quality: int, scale: float) -> int:
+    """The quality whose steps are those of `quality` times the scale: a block of a small picture holds more of it.
+
+    >>> [_finer(quality, 64 / 224) for quality in (25, 18, 15, 10, 7)]
+    [71, 60, 52, 35, 24]
+    """
+    steps = (5000 / quality if quality < 50 else 200 - 2 * quality) * scale
+    return int(np.clip(round(5000 / steps if steps > 100 else (200 - steps) / 2), 1, 95))

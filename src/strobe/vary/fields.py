@@ -1,0 +1,106 @@
+"""What corruptions are drawn with: the picture's scale, blurring by any kernel, clouds, flakes and streaks."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PillowImage
+
+__all__ = ["Pixels", "cloud", "convolved", "nominal_hw", "resized", "scale_of", "streak", "to_bytes"]
+
+Pixels = NDArray[np.float32]
+"""Values of 0–1: a picture (height, width, 3) or a plane (height, width)."""
+
+_SIDE = 224
+"""The short side, in pixels, of the pictures the published severities are for."""
+
+
+def scale_of(pixels: Pixels) -> float:
+    """How many pixels of this picture one pixel of a picture with a short side of 224 is.
+
+    >>> scale_of(np.zeros((448, 600, 3), np.float32))
+    2.0
+    """
+    return float(min(pixels.shape[:2]) / _SIDE)
+
+
+def nominal_hw(pixels: Pixels) -> tuple[int, int]:
+    """The height and width this picture would have with a short side of 224.
+
+    >>> nominal_hw(np.zeros((64, 96, 3), np.float32))
+    (224, 336)
+    """
+    scale = scale_of(pixels)
+    return max(1, round(pixels.shape[0] / scale)), max(1, round(pixels.shape[1] / scale))
+
+
+def to_bytes(pixels: Pixels) -> NDArray[np.uint8]:
+    """0–1 as 8 bits, rounded."""
+    return np.asarray(np.clip(pixels, 0, 1) * 255 + 0.5, dtype=np.uint8)
+
+
+def resized(plane: Pixels, size_hw: tuple[int, int], *, way: str = "bilinear") -> Pixels:
+    """A picture or plane at another size, by one of Pillow's filters."""
+    if plane.shape[:2] == size_hw:
+        return plane
+    filter_ = PillowImage.Resampling[way.upper()]
+    planes = plane[..., None] if plane.ndim == 2 else plane
+    made = [
+        np.asarray(PillowImage.fromarray(planes[..., place]).resize(size_hw[::-1], filter_))
+        for place in range(planes.shape[2])
+    ]
+    return made[0] if plane.ndim == 2 else np.stack(made, axis=2)
+
+
+def convolved(pixels: Pixels, kernel: NDArray[np.float64]) -> Pixels:
+    """The picture or plane blurred by a kernel of odd sides; its borders are mirrored.
+
+    >>> convolved(np.ones((4, 5), np.float32), np.ones((3, 3))).round(6).max()
+    np.float32(1.0)
+    """
+    from scipy import fft
+
+    kernel = kernel / kernel.sum()
+    up, side = kernel.shape[0] // 2, kernel.shape[1] // 2
+    around: Any = [(up, up), (side, side)] + [(0, 0)] * (pixels.ndim - 2)
+    wide = np.pad(pixels, around, mode="symmetric")
+    size = [fft.next_fast_len(n, real=True) for n in wide.shape[:2]]
+    # A blur is a product of spectra: its price does not grow with the kernel, which grows with the picture.
+    spectrum = fft.rfft2(kernel.astype(np.float32), s=size)
+    spectrum = spectrum if pixels.ndim == 2 else spectrum[..., None]
+    blurred = fft.irfft2(fft.rfft2(wide, s=size, axes=(0, 1)) * spectrum, s=size, axes=(0, 1))
+    height, width = pixels.shape[:2]
+    return np.asarray(blurred[2 * up : 2 * up + height, 2 * side : 2 * side + width], dtype=np.float32)
+
+
+def streak(length: float, sigma: float, angle: float) -> NDArray[np.float64]:
+    """The kernel of a moving camera: from its middle `length` pixels towards `angle` (radians), fading like a bell."""
+    reach = max(1, int(np.ceil(length)))
+    along = np.arange(0, length + 1e-9, 0.25)
+    weight = np.exp(-(along**2) / (2 * sigma**2))
+    x, y = reach + along * np.cos(angle), reach + along * np.sin(angle)
+    left, top = np.floor(x).astype(int), np.floor(y).astype(int)
+    right, low = x - left, y - top
+    kernel = np.zeros((2 * reach + 2, 2 * reach + 2))
+    for row, column, part in (
+        (top, left, (1 - low) * (1 - right)),
+        (top, left + 1, (1 - low) * right),
+        (top + 1, left, low * (1 - right)),
+        (top + 1, left + 1, low * right),
+    ):
+        np.add.at(kernel, (row, column), weight * part)
+    return kernel[: 2 * reach + 1, : 2 * reach + 1]
+
+
+def cloud(size_hw: tuple[int, int], roughness: float, rng: np.random.Generator) -> Pixels:
+    """A fractal field of 0–1: waves of every length, weaker the shorter by `roughness` (3: soft, 2: ragged)."""
+    side = max(size_hw)
+    across, down = np.fft.rfftfreq(side), np.fft.fftfreq(side)
+    length = np.hypot(across[None, :], down[:, None]) * side
+    length[0, 0] = 1
+    white = rng.standard_normal((2, *length.shape), dtype=np.float32)
+    spectrum = (white[0] + 1j * white[1]) * (length**-roughness).astype(np.float32)
+    spectrum[0, 0] = 0
+    field = np.fft.irfft2(spectrum, s=(side, side))[: size_hw[0], : size_hw[1]]
+    low, high = float(field.min()), float(field.max())
+    return np.asarray((field - low) / max(high - low, 1e-12), dtype=np.float32)

@@ -1,0 +1,43 @@
+"""Noise: grain of the sensor, few photons, dead pixels. Drawn as a picture of 224 pixels would show it.
+
+In a larger picture the grain is larger, or a model that shrinks the picture would not see it. In a smaller one it is
+weaker, as in the benchmark's own versions for 64 and 32 pixels.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from strobe.vary.fields import Pixels, nominal_hw, resized, scale_of
+
+__all__ = ["gaussian_noise", "impulse_noise", "shot_noise"]
+
+
+def gaussian_noise(pixels: Pixels, deviation: float, rng: np.random.Generator) -> Pixels:
+    """A bell curve's noise of this standard deviation on every value."""
+    weak = np.float32(deviation * min(1.0, scale_of(pixels)) ** 0.5)
+    return _with_grain(pixels, lambda small: small + weak * rng.standard_normal(small.shape, dtype=np.float32))
+
+
+def shot_noise(pixels: Pixels, photons: float, rng: np.random.Generator) -> Pixels:
+    """So many photons on average make a white value."""
+    count = photons / min(1.0, scale_of(pixels))
+    return _with_grain(pixels, lambda small: (rng.poisson(np.maximum(small, 0) * count) / count).astype(np.float32))
+
+
+def impulse_noise(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:
+    """This share of all values is black or white, half of it each."""
+    size_hw = nominal_hw(pixels) if scale_of(pixels) > 1 else (pixels.shape[0], pixels.shape[1])
+    drawn = rng.random((*size_hw, 3), dtype=np.float32)
+    drawn = resized(drawn, (pixels.shape[0], pixels.shape[1]), way="nearest")
+    half = share * min(1.0, scale_of(pixels)) ** 0.5 / 2
+    out: Pixels = np.where(drawn < half, 0, np.where(drawn < 2 * half, 1, pixels)).astype(np.float32)
+    return out
+
+
+def _with_grain(pixels: Pixels, noisy: Callable[[Pixels], Pixels]) -> Pixels:
+    """The picture with the noise it would have at 224 pixels, enlarged where it is larger."""
+    if scale_of(pixels) <= 1:
+        return noisy(pixels)
+    small = resized(pixels, nominal_hw(pixels), way="box")
+    return pixels + resized(noisy(small) - small, (pixels.shape[0], pixels.shape[1]), way="nearest")
