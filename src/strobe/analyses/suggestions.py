@@ -1,0 +1,42 @@
+"""Which of a detector's boxes to suggest to who is asked where the object of a picture is."""
+
+import numpy as np
+
+from strobe.core.answers import BoxAnswers
+from strobe.core.dataset import Dataset
+from strobe.core.errors import expect
+
+__all__ = ["suggested_boxes"]
+
+Corners = tuple[int, int, int, int]
+
+
+def suggested_boxes(dataset: Dataset, answers: BoxAnswers) -> dict[str, Corners]:
+    """For each anchor the most confident box of one of its classes, else of any class, by frame, in whole pixels.
+
+    What sticks out of the picture is cut off; a box of which nothing is left is none.
+    """
+    expect(answers.n_frames == len(dataset.frames), "answers", f"on {len(dataset.frames)} frames", answers.n_frames)
+    ids, starts, labels = dataset.frame_ids(), answers.starts(), dataset.labels.by_frame()
+    found = {}
+    for row in dict.fromkeys(dataset.sets.anchor_frame.tolist()):
+        of_frame = range(int(starts[row]), int(starts[row + 1]))
+        # Rows stand by score, the highest first.
+        own = [place for place in of_frame if int(answers.label[place]) in labels.get(row, ())]
+        for place in (*own, *of_frame):
+            box = _whole(answers.xyxy[place].tolist(), int(dataset.frames.width[row]), int(dataset.frames.height[row]))
+            if box is not None:
+                found[ids[row]] = box
+                break
+    return found
+
+
+def _whole(xyxy: list[float], width: int, height: int) -> Corners | None:
+    """The sides on the nearest lines between pixels, inside the picture; a size of zero is not known.
+
+    >>> _whole([-3.2, 1.6, 7.4, 12.0], 10, 10), _whole([11.0, 0.0, 15.0, 4.0], 10, 10)
+    ((0, 2, 7, 10), None)
+    """
+    most = (width or np.inf, height or np.inf) * 2
+    x0, y0, x1, y1 = (int(min(max(round(side), 0), far)) for side, far in zip(xyxy, most, strict=True))
+    return (x0, y0, x1, y1) if x1 > x0 and y1 > y0 else None
