@@ -403,9 +403,9 @@ def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = N
         labels=stack("labels", Labels, frame=frame0),
         boxes=stack("boxes", Boxes, frame=frame0),
         hints=stack("hints", Hints),
-        **{
-            name: tuple(one for part in parts for one in getattr(part, name)) for name in ("verdicts", "names", "drawn")
-        },
+        verdicts=tuple(one for part in parts for one in part.verdicts),
+        names=tuple(one for part in parts for one in part.names),
+        drawn=tuple(one for part in parts for one in part.drawn),
         variants=variants,
         root=root,
     )

@@ -65,7 +65,7 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
         label=_label_places(folder, "labels", raw["label"], info.label_space),
     )
     boxes = _boxes(folder, tables["boxes"], ids, info.label_space) if "boxes" in tables else None
-    said = {name: _said(folder, name, tables[name]) for name in PEOPLE if name in tables}
+    said: dict[str, Any] = {name: _said(folder, name, tables[name]) for name in PEOPLE if name in tables}
     return Dataset(
         info=info, videos=videos, frames=frames, sets=sets, labels=labels, boxes=boxes, hints=hints, variants=variants,
         root=folder, **said,
