@@ -15,6 +15,7 @@ import io
 import json
 import os
 import random
+import resource
 import secrets
 import subprocess
 import sys
@@ -215,6 +216,8 @@ def main() -> int:
             server.terminate()
             server.wait(20)
             server.stdout.close()
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_s = used.ru_utime + used.ru_stime
         from strobe.review.store import Store
 
         store = Store(options.db or f"sqlite:///{root / 'review.sqlite'}")
@@ -227,6 +230,7 @@ def main() -> int:
         "database": "PostgreSQL" if options.db else "SQLite, WAL, synchronous=FULL",
         "annotators": options.annotators, "seconds": round(took, 1), "think_s": options.think, "pairs": options.pairs,
         "decisions_per_s": round(len(tally.acknowledged) / took, 1),
+        "server_cpu_ms_per_decision": round(1000 * cpu_s / max(len(tally.acknowledged), 1), 2),
         "decision_ms": milliseconds(tally.decisions), "claim_ms": milliseconds(tally.claims),
         "picture_ms": milliseconds(tally.pictures), "replays_sent": tally.replays,
         "acknowledged": len(tally.acknowledged), "stored": len(stored),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Engine, TextClause, bindparam, create_engine, event, text
@@ -31,12 +32,16 @@ class Database:
         """The address without its password, for messages."""
         self._file: Path | None = None
         self._store: str | None = None
+        self._quick: sqlite3.Connection | None = None
+        self._quick_lock = Lock()
         if self._url.get_backend_name() == "sqlite":
             self._file = Path(str(self._url.database)).absolute()
             self._place = _made(self._file, self.shown)
             self._writer = _sqlite(self._file, "BEGIN IMMEDIATE", "FULL")
             self._passing = _sqlite(self._file, "BEGIN IMMEDIATE", "NORMAL")
             self._reader = _sqlite(self._file, "BEGIN", "FULL")
+            self._quick = _opened(self._file)
+            self._quick.row_factory = sqlite3.Row
         else:
             require("psycopg", what="a PostgreSQL store", extra="postgres")
             self._writer = create_engine(self._url, pool_pre_ping=True, pool_size=2)
@@ -91,8 +96,27 @@ class Database:
         with _worded(self.shown), self._reader.begin() as connection:
             yield connection
 
+    def row(self, statement: str, values: Mapping[str, str]) -> Mapping[str, Any] | None:
+        """The one row a statement finds, as it is now: what every request asks first.
+
+        SQLite is asked on a connection of its own, without pool and transaction, which take four fifths of the time.
+        """
+        found: Any
+        if self._quick is None:
+            with self.read() as connection:
+                found = execute(connection, statement, values).mappings().first()
+        else:
+            try:
+                with self._quick_lock:
+                    found = self._quick.execute(statement, values).fetchone()
+            except sqlite3.Error as error:
+                raise _unusable(self.shown, error) from error
+        return None if found is None else dict(found)
+
     def close(self) -> None:
         """Give the connections back."""
+        if self._quick is not None:
+            self._quick.close()
         for engine in (self._writer, self._passing, self._reader):
             engine.dispose()
 
@@ -148,12 +172,13 @@ def _refuse_code(connection: Connection) -> None:
             )
 
 
-def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
-    def opened() -> sqlite3.Connection:
-        # rw: a connection opened after the file was removed must not make an empty one in its place.
-        return sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, timeout=20.0, check_same_thread=False)
+def _opened(file: Path) -> sqlite3.Connection:
+    # rw: a connection opened after the file was removed must not make an empty one in its place.
+    return sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, timeout=20.0, check_same_thread=False)
 
-    engine = create_engine("sqlite://", creator=opened, poolclass=QueuePool)
+
+def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
+    engine = create_engine("sqlite://", creator=lambda: _opened(file), poolclass=QueuePool)
 
     @event.listens_for(engine, "connect")
     def _connected(connection: object, _record: object) -> None:
@@ -183,8 +208,12 @@ def _worded(shown: str) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise StrobeError(f"the review database {printable(shown)} cannot be used: {printable(cause)}") from error
+        raise _unusable(shown, getattr(error, "orig", None) or error) from error
+
+
+def _unusable(shown: str, error: BaseException) -> StrobeError:
+    cause = str(error).strip().splitlines()[0]
+    return StrobeError(f"the review database {printable(shown)} cannot be used: {printable(cause)}")
 
 
 def execute(

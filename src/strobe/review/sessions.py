@@ -7,10 +7,11 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
-from sqlalchemy import Connection, RowMapping
+from sqlalchemy import Connection
 
 from strobe.review.database import execute, meta
 from strobe.review.moments import timestamp
@@ -104,16 +105,16 @@ class Sessions:
         columns = ", ".join(row)
         execute(connection, f"INSERT INTO {table} ({columns}) VALUES (:{', :'.join(row)})", row)  # noqa: S608
 
-    def _find(self, table: str, secret: str, *, role: str) -> RowMapping | None:
+    def _find(self, table: str, secret: str, *, role: str) -> Mapping[str, Any] | None:
         """The row of a session or key and its person, if name, role and time are those it was made with.
 
         A row can be edited by who has the file; its seal cannot be made without the server's secret.
         """
         hashes = self._hashes(secret)
+        names = {f"h{place}": one for place, one in enumerate(hashes)}
         joined = f"{table} t JOIN annotators a ON a.name = t.name"
-        statement = f"SELECT t.*, {role} AS as_role, a.paused FROM {joined} WHERE t.hash IN :hashes"  # noqa: S608
-        with self._database.read() as connection:
-            row = execute(connection, statement, {"hashes": list(hashes)}).mappings().first()
+        among = f"t.hash IN (:{', :'.join(names)})"
+        row = self._database.row(f"SELECT t.*, {role} AS as_role, a.paused FROM {joined} WHERE {among}", names)  # noqa: S608
         if row is None:
             return None
         seal = self._mac("seal", hashes[row["hash"]], secret, row["name"], row["as_role"], row["created_at"])
@@ -129,5 +130,5 @@ class Sessions:
         return timestamp(self._clock() - span.total_seconds())
 
 
-def _person(row: RowMapping) -> Person:
+def _person(row: Mapping[str, Any]) -> Person:
     return Person(name=row["name"], role=row["as_role"], paused=bool(row["paused"]))
