@@ -3,6 +3,7 @@
     python benchmarks/coverage.py [--draws 4000]
     python benchmarks/coverage.py --detection [--draws 150] [--full]
     python benchmarks/coverage.py --comparison [--draws 500]
+    python benchmarks/coverage.py --alternatives [--draws 4000]
 
 Videos differ: each has its own chance of being right (beta-distributed around the truth, half of the variance between
 videos), and its sets share it. The intervals are those the score uses: Clopper–Pearson with one set per video,
@@ -14,6 +15,7 @@ and more, or five videos; it is printed and not asked for.
 With --detection: the intervals of mAP and of its drop (coverage_detection.py), at least 93 % from 50 videos on; --full
 takes every combination (half an hour and more).
 With --comparison: the intervals of a difference between two models, at least 94 %; both feel a video's difficulty.
+With --alternatives: what else was tried for shares, beside Korn–Graubard (coverage_alternatives.py).
 """
 
 import argparse
@@ -25,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+import coverage_alternatives
 import coverage_detection
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.contrasts import paired_test
@@ -150,7 +153,12 @@ def main() -> int:
     parser.add_argument(
         "--comparison", action="store_true", help="the intervals of a difference between models instead"
     )
+    parser.add_argument("--alternatives", action="store_true", help="what else was tried for shares")
     arguments = parser.parse_args()
+    if arguments.alternatives:
+        tried = coverage_alternatives.table(draws=arguments.draws or 4000, seed=arguments.seed)
+        print("\n".join(coverage_alternatives.summary(tried)))
+        return 0
     if arguments.comparison:
         return comparison(arguments.draws or 500, arguments.seed)
     if arguments.detection:

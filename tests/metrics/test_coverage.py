@@ -8,6 +8,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from strobe.metrics.intervals import proportion
+
 
 @pytest.fixture(scope="module")
 def simulation() -> ModuleType:
@@ -17,7 +19,9 @@ def simulation() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(path.parent))  # its neighbours
+        spec.loader.exec_module(module)
     return module
 
 
@@ -40,3 +44,16 @@ def test_plain_clopper_pearson_would_not_do(simulation: ModuleType) -> None:
     rng = np.random.default_rng(0)
     right = simulation.outcomes(rng, truth=0.7, videos=30, sets=10, draws=500)
     assert simulation.covered(right, np.repeat(np.arange(30), 10), 0.7, "clopper-pearson") < 0.8
+
+
+def test_the_alternatives_are_held_against_the_interval_in_use(simulation: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    right = rng.random((20, 12, 4)) < rng.random((20, 12, 1))
+    sample = simulation.coverage_alternatives.Sample(right.sum(axis=2).astype(np.float64), 4)
+    low, high = sample.bounds()
+    for place in range(20):
+        found = proportion(right[place].ravel(), np.repeat(np.arange(12), 4))
+        assert (low[place], high[place]) == pytest.approx((found.low, found.high))
+    wider = sample.half_video(1.0)
+    assert (wider[0] <= low + 1e-12).all()
+    assert (wider[1] >= high - 1e-12).all()
