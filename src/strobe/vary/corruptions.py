@@ -51,11 +51,7 @@ CORRUPTIONS: Mapping[str, Corruption] = {
     "fog": Corruption("a bank of fog", weather.fog, ((1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4))),
     "brightness": Corruption("a brighter picture", weather.brightness, (0.1, 0.2, 0.3, 0.4, 0.5)),
     "contrast": Corruption("less contrast", digital.contrast, (0.4, 0.3, 0.2, 0.1, 0.05)),
-    "elastic_transform": Corruption(
-        "bent and sheared",
-        digital.elastic,
-        ((488, 170.8, 24.4), (488, 19.52, 48.8), (12.2, 2.44, 4.88), (17.08, 2.44, 4.88), (29.28, 2.44, 4.88)),
-    ),
+    "elastic_transform": Corruption("bent in waves", digital.elastic, (14.0, 18.2, 23.8, 28.0, 33.6)),
     "pixelate": Corruption("blocks", digital.pixelate, (0.6, 0.5, 0.4, 0.3, 0.25)),
     "jpeg_compression": Corruption("a JPEG file of low quality", digital.jpeg, (25, 18, 15, 10, 7)),
     "gaussian_blur": Corruption("blur of a bell curve", blur.gaussian_blur, (1, 2, 3, 4, 6)),

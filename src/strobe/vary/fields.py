@@ -94,13 +94,13 @@ def streak(length: float, sigma: float, angle: float) -> NDArray[np.float64]:
 
 def cloud(size_hw: tuple[int, int], roughness: float, rng: np.random.Generator) -> Pixels:
     """A fractal field of 0–1: waves of every length, weaker the shorter by `roughness` (3: soft, 2: ragged)."""
-    side = max(size_hw)
+    side = round(max(size_hw) * 8 / 7)  # its extremes may lie outside the picture
     across, down = np.fft.rfftfreq(side), np.fft.fftfreq(side)
     length = np.hypot(across[None, :], down[:, None]) * side
     length[0, 0] = 1
     white = rng.standard_normal((2, *length.shape), dtype=np.float32)
     spectrum = (white[0] + 1j * white[1]) * (length**-roughness).astype(np.float32)
     spectrum[0, 0] = 0
-    field = np.fft.irfft2(spectrum, s=(side, side))[: size_hw[0], : size_hw[1]]
+    field = np.fft.irfft2(spectrum, s=(side, side))
     low, high = float(field.min()), float(field.max())
-    return np.asarray((field - low) / max(high - low, 1e-12), dtype=np.float32)
+    return np.asarray((field - low) / max(high - low, 1e-12), dtype=np.float32)[: size_hw[0], : size_hw[1]]

@@ -7,8 +7,8 @@ from strobe.vary.fields import Pixels, cloud, convolved, nominal_hw, resized, st
 __all__ = ["brightness", "fog", "frost", "snow"]
 
 _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
-_ICE = np.array([0.87, 1.02, 1.11], dtype=np.float32)
-"""Frost is a little blue."""
+_ICE = np.array([-0.13, 0.02, 0.11], dtype=np.float32)
+"""What blue ice has less or more than grey."""
 
 
 def brightness(pixels: Pixels, more: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
@@ -53,16 +53,28 @@ def _fitted(layer: Pixels, pixels: Pixels) -> Pixels:
 
 
 def _pane(size_hw: tuple[int, int], rng: np.random.Generator) -> Pixels:
-    """A frosted pane, (height, width, 3): needles in a few directions on a milky ground."""
-    ground = cloud(size_hw, 2.2, rng)
-    needles = np.zeros(size_hw, dtype=np.float32)
-    first = rng.uniform(0, np.pi)
-    for turn in range(6):  # crystals branch by sixty degrees
-        seeds = (rng.random(size_hw, dtype=np.float32) > 0.985).astype(np.float32)
-        angle = first + turn * np.pi / 3 + rng.normal(0, 0.15)
-        length = rng.uniform(14, 40)
-        drawn = convolved(seeds, streak(length, length / 1.5, angle))
-        needles = np.maximum(needles, drawn / max(float(drawn.max()), 1e-6))
-    level = rng.uniform(0.3, 0.7)
-    pane = level + 0.35 * (ground - 0.5) + 0.45 * needles * (0.4 + 0.6 * ground)
-    return np.asarray(np.clip(pane[..., None] * _ICE, 0, 1), dtype=np.float32)
+    """A frosted pane, (height, width, 3): feathers of ice that grew till they met, on a milky ground."""
+    height, width = size_hw
+    ground = cloud(size_hw, 2.0, rng)
+    ice, nearest = 0.9 * ground, np.full(size_hw, 1.0, dtype=np.float32)
+    for _ in range(max(12, height * width // 350)):
+        length, angle = rng.uniform(18, 48), rng.uniform(0, 2 * np.pi)
+        y, x = rng.uniform(0, 1, 2) * (height, width)
+        top, left = max(0, int(y - length)), max(0, int(x - length))
+        there = slice(top, min(height, int(y + length))), slice(left, min(width, int(x + length)))
+        rows, columns = np.ogrid[there]
+        down, across = np.float32(rows - y), np.float32(columns - x)
+        along = across * np.float32(np.cos(angle)) + down * np.float32(np.sin(angle))
+        beside = np.abs(down * np.float32(np.cos(angle)) - across * np.float32(np.sin(angle)))
+        far = np.hypot(along / length, beside / (length * rng.uniform(0.2, 0.34)))
+        won = far < nearest[there]
+        # Barbs lean forward from a bright spine and thin out towards the rim.
+        phase = (beside * 0.87 + along * 0.5) * rng.uniform(1.3, 2.1) + 3 * ground[there]
+        barbs = (0.5 + 0.5 * np.sin(phase)) ** 2 * (1 - 0.7 * far) + 0.8 * np.exp(-(beside**2) / 0.8)
+        shade = rng.uniform(0.25, 0.55)
+        ice[there] = np.where(won, shade + 0.55 * barbs * rng.uniform(0.5, 1) - 0.25 * far, ice[there])
+        nearest[there] = np.where(won, far, nearest[there])
+    contrast, level = rng.uniform(0.25, 0.6), rng.uniform(0.5, 0.8)
+    tint = 1 + rng.uniform(0.2, 1.5) * _ICE
+    pane = (level + contrast * (ice - 0.5) * (0.5 + ground) + 0.2 * (ground - 0.5))[..., None] * tint
+    return np.asarray(np.clip(pane, 0, 1), dtype=np.float32)
