@@ -16,7 +16,8 @@ def choose(dataset, predictions, *, limit):
 
 
 def view(dataset, predictions, row):
-    return gallery.view(dataset, [Classified(dataset, one) for one in predictions.values()], row)
+    (one,) = gallery.views(dataset, [Classified(dataset, one) for one in predictions.values()], [row])
+    return one
 
 
 def plain_status(dataset, prediction, set_row):

@@ -86,6 +86,41 @@ def test_which_model_is_right_where_another_is_wrong(opened):
     assert cards(opened).count() == any_break
 
 
+def test_what_changed_between_two_models_is_a_filter_with_pictures(painted, browser_page, tmp_path):
+    dataset, predictions, results, source = painted
+    before, after = "jitter-net</script>", "steady-net"
+    page, log = browser_page
+    page.goto(
+        write_report(tmp_path, results, dataset, predictions, source, ReportOptions(change=(before, after))).as_uri()
+    )
+    data = gallery_of(page)
+    i, j = data["change"]
+    assert [data["models"][i], data["models"][j]] == [before, after]
+    counts = {}
+    for word, holds, fails in (("broken", i, j), ("held", j, i)):
+        page.select_option("#f-change", word)
+        expected = [
+            one["id"] for one in data["sets"] if one["m"][holds]["s"] == "holds" != one["m"][fails]["s"]
+            and one["m"][fails]["s"] != "unscored"
+        ]  # fmt: skip
+        assert cards(page).count() == len(expected)
+        counts[word] = len(expected)
+        assert page.locator("#f-status").input_value() == ""
+    whole = next(one for one in results.comparison if {one.a, one.b} == {before, after} and one.metric == "acc_pmk")
+    names = {"broken": whole.sets_only_b, "held": whole.sets_only_a}
+    if whole.a == before:
+        names = {"broken": whole.sets_only_a, "held": whole.sets_only_b}
+    assert counts["held"] > 0
+    link = page.locator("a[data-change=held]").first
+    assert link.text_content() in (names["held"] or ())
+    page.select_option("#f-change", "")
+    link.click()
+    assert page.locator("#f-change").input_value() == "held"
+    assert link.text_content() in page.locator("#v-where").text_content()
+    assert "newly held" in page.locator("#fig-before_after .finding").text_content()
+    assert log.errors == []
+
+
 def test_a_card_names_the_class_that_was_judged_and_not_the_models_own(painted, browser_page, tmp_path):
     dataset, predictions, results, source = painted
     own = {name: ["its own word"] * len(dataset.frames) for name in predictions}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -16,6 +17,7 @@ from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import Unscored
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import results_schema
+from strobe.cli.main import main
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
@@ -138,7 +140,9 @@ def test_unscored_sets_stand_in_every_table(example: Dataset, tmp_path: Path) ->
     assert any("part: 2 sets unscored" in note for note in notes)
     for path in (tmp_path / "run/tables").glob("*.csv"):
         found = table(path)
-        if "model" in found[0] and path.stem != "trend":
+        if path.stem == "sets":  # a set that was not scored has no row
+            assert [sum(row["model"] == name for row in found) for name in ("part", "whole")] == [10, 12]
+        elif "model" in found[0] and path.stem != "trend":
             said = {row["model"]: (row["unscored_frames"], row["unscored_sets"]) for row in found}
             assert said["part"] == ("9", "2"), path.name
             assert said["whole"] == ("0", "0"), path.name
@@ -250,8 +254,7 @@ def test_runs_are_compared_and_models_of_one_name_told_apart(example: Dataset, t
         spec = save(example, tmp_path / "m.json", seed=seed)
         score_dataset(tmp_path / "data", [spec], run, QUICK, Silent())
     pairs = [(part.a, part.b) for part in compared(*runs) if part.metric == "drop"]
-    first, second = f"{tmp_path.resolve()}/x/run/m", f"{tmp_path.resolve()}/y/run/m"
-    assert pairs == [(first, second), (first, "third/m"), (second, "third/m")]
+    assert pairs == [("x·run/m", "y·run/m"), ("x·run/m", "third/m"), ("y·run/m", "third/m")]
     # The same figures as from one run that holds both.
     both = [f"a=preds:{save_again(tmp_path, example, 0)}", f"b=preds:{save_again(tmp_path, example, 1)}"]
     results = score_dataset(tmp_path / "data", both, tmp_path / "both", QUICK, Silent())
@@ -263,6 +266,44 @@ def test_runs_are_compared_and_models_of_one_name_told_apart(example: Dataset, t
         compared(runs[0])
     with pytest.raises(StrobeError, match="no predictions of nobody in the runs; they have m"):
         compared(*runs, models=("nobody",))
+
+
+def test_every_model_on_every_set_is_a_table(example: Dataset, tmp_path: Path) -> None:
+    specs = [f"{name}=preds:{save_again(tmp_path, example, seed)}" for seed, name in enumerate("ab")]
+    results = score_dataset(tmp_path / "data", specs, tmp_path / "run", QUICK, Silent())
+    table = pq.read_table(tmp_path / "run/tables/sets.parquet").to_pylist()
+    with (tmp_path / "run/tables/sets.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(table) == len(rows) == 2 * example.n_sets
+    assert list(rows[0]) == [
+        "set", "source", "label", "model", "anchor_right", "holds", "first_wrong_distance", "worst_member",
+        "worst_right", "worst_answer", "worst_confidence", "worst_probability_of_right",
+    ]  # fmt: skip
+    for name in "ab":
+        mine = [row for row in table if row["model"] == name]
+        assert sum(row["anchor_right"] for row in mine) == results.models[name].acc_orig.count
+        assert sum(row["holds"] for row in mine) == results.models[name].acc_pmk.count
+        assert all((row["first_wrong_distance"] is None) == row["holds"] for row in mine)
+    assert [row["holds"] for row in rows] == [str(row["holds"]) for row in table]
+    # Scored again with a smaller k there are other figures, and no row of before is left.
+    score_run(tmp_path / "run", replace(QUICK, options=replace(QUICK.options, k=0), models=("b",)), Silent())
+    again = pq.read_table(tmp_path / "run/tables/sets.parquet").to_pylist()
+    assert {row["model"] for row in again} == {"b"}
+    assert all(row["holds"] == row["anchor_right"] for row in again)
+
+
+def test_a_pair_is_told_in_the_order_asked_for(example: Dataset, tmp_path: Path, capsys) -> None:
+    specs = [f"{name}=preds:{save_again(tmp_path, example, seed)}" for seed, name in enumerate("ab")]
+    score_dataset(tmp_path / "data", specs, tmp_path / "run", QUICK, Silent())
+    pairs = [compared(tmp_path / "run", models=order) for order in (("a", "b"), ("b", "a"))]
+    assert [(one[0].a, one[0].b) for one in pairs] == [("a", "b"), ("b", "a")]
+    assert (pairs[0][1].only_a, pairs[0][1].only_b) == (pairs[1][1].only_b, pairs[1][1].only_a)
+    with pytest.raises(SystemExit) as left:
+        main(["compare", str(tmp_path / "run"), "-m", "b", "-m", "a"])
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    assert f"From b to a: {pairs[1][1].only_b} set" in said
+    assert f"newly held: {(pairs[1][1].sets_only_b or ('nothing',))[0]}" in said
 
 
 def save_again(folder: Path, dataset: Dataset, seed: int) -> Path:

@@ -1,7 +1,7 @@
 """Which of two models is better on the same sets, and how sure one can be."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Literal
 
@@ -9,32 +9,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.classification import ClassificationScore
-from strobe.core.arrays import Ints
-from strobe.core.codec import Count, Share
+from strobe.core.arrays import Bools, Ints
+from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.estimate import Estimate
+from strobe.core.names import short_names
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference, sign_flip
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["WHOLE_SETS", "Change", "Comparison", "change", "compare", "named", "names_each", "said"]
 
-Metric = Literal["acc_orig", "acc_pmk", "drop"]
+Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop"]
 _WORDS = {
     "acc_orig": "accuracy on the anchors",
     "acc_pmk": "accuracy on whole sets (pm-k)",
     "drop": "drop from anchors to whole sets",
+    "map_orig": "mAP on the anchors",
+    "map_pmk": "mAP on the worst frames (pm-k)",
+    "map_drop": "drop of mAP from anchors to worst frames",
 }
+WHOLE_SETS = ("acc_pmk", "map_pmk")
+"""The metrics about whole sets: their comparisons name the sets that one model holds and the other does not."""
+MOST_NAMED = 20
+MOST_NAMES = 4000
+"""Sets named at most in one list of a comparison, and in all of them together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One pair of models on one metric, on the sets both were scored on.
 
-    `only_a` sets are right for a alone (for the drop: lost by a alone). `p` is the test's to be read (`test` names it:
-    exact McNemar where every video has one set, else the video-level sign-flip test), `p_mcnemar` McNemar's in any
-    case, `p_holm` corrected over all pairs of this metric. `difference` is a − b with the interval of that corrected
-    test: it holds 0 exactly where `p_holm` is not below 0.05.
+    `only_a` sets are right for a alone (for the drop: lost by a alone); of detectors they are counted where whole sets
+    are compared, and are those whose AP never falls below the anchor's for a alone. From a to b they are newly broken,
+    `only_b` newly held. `sets_only_a` and `sets_only_b` name some of them (short names, as in tables/sets; at most 20
+    each), the nearest flicker first, then those lost on the anchor; tables/sets has them all.
+
+    `p` is the test's to be read (`test` names it: exact McNemar where every video has one set, else the video-level
+    sign-flip test; for detectors a paired jackknife over videos), `p_mcnemar` McNemar's in any case, `p_holm` corrected
+    over all pairs of this metric. `difference` is a − b with the interval of that corrected test: it holds 0 exactly
+    where `p_holm` is not below 0.05.
     """
 
     a: str
@@ -49,6 +63,8 @@ class Comparison:
     p_holm: Share | None = None
     difference: Estimate
     sentence: str = ""
+    sets_only_a: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    sets_only_b: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def compare(dataset: Dataset, scores: Sequence[ClassificationScore]) -> tuple[Comparison, ...]:
@@ -67,13 +83,36 @@ def compare(dataset: Dataset, scores: Sequence[ClassificationScore]) -> tuple[Co
                 f"{printable(dataset.name)} has {dataset.n_sets}; score all models on the same dataset"
             )
     out: list[Comparison] = []
+    names, most = short_names(dataset.sets.set_id.tolist()), names_each(len(scores))
     metrics: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
     for metric in metrics:
         pairs = [_Pair(metric, a, b, dataset.video_of_set) for a, b in combinations(scores, 2)]
         tested = [pair for pair in pairs if pair.n]
         corrected = iter(holm([pair.p for pair in tested]))
-        out += [pair.found(next(corrected), len(tested)) if pair.n else pair.nothing() for pair in pairs]
-    return tuple(replace(c, sentence=_sentence(c)) for c in out)
+        found = [pair.found(next(corrected), len(tested)) if pair.n else pair.nothing() for pair in pairs]
+        if metric in WHOLE_SETS:
+            found = [pair.naming(one, names, most) for pair, one in zip(pairs, found, strict=True)]
+        out += found
+    return tuple(replace(c, sentence=said(c)) for c in out)
+
+
+def names_each(n_models: int) -> int:
+    """How many sets each list of a comparison may name: fewer where many models make many pairs.
+
+    >>> names_each(2), names_each(50), names_each(335)
+    (20, 1, 0)
+    """
+    return min(MOST_NAMED, MOST_NAMES // max(n_models * (n_models - 1), 1))
+
+
+def named(names: Sequence[str], where: Bools, first: Ints, most: int) -> tuple[str, ...] | None:
+    """Some of the sets where one model alone holds, by name; `first` is where the other is wrong first, 0 the anchor.
+
+    Sets that flicker come before those lost on the anchor, the nearest first. None where there is nothing to name.
+    """
+    rows = np.flatnonzero(where)
+    order = np.lexsort((rows, first[rows], first[rows] == 0))
+    return tuple(names[row] for row in rows[order[:most]].tolist()) or None
 
 
 class _Pair:
@@ -81,6 +120,7 @@ class _Pair:
 
     def __init__(self, metric: Metric, a: ClassificationScore, b: ClassificationScore, video: Ints) -> None:
         cohort = a.scored & b.scored
+        self._both, self._cohort = (a, b), cohort
         self.metric, self.a, self.b, self.n = metric, a.model, b.model, int(cohort.sum())
         self.gap, self.video = (_value(a, metric) - _value(b, metric))[cohort], video[cohort]
         self.only_a, self.only_b = int((self.gap > 0).sum()), int((self.gap < 0).sum())
@@ -98,6 +138,16 @@ class _Pair:
             p_holm=p_holm, difference=paired_difference(self.gap, self.video, p=self.p, p_holm=p_holm, pairs=pairs),
         )  # fmt: skip
 
+    def naming(self, found: Comparison, names: Sequence[str], most: int) -> Comparison:
+        """The comparison with the sets that one of the two holds and the other does not."""
+        a, b = self._both
+        held_a, held_b = (one.right_at(one.k) & self._cohort for one in self._both)
+        return replace(
+            found,
+            sets_only_a=named(names, held_a & ~held_b & self._cohort, b.first_wrong, most),
+            sets_only_b=named(names, held_b & ~held_a & self._cohort, a.first_wrong, most),
+        )
+
     def nothing(self) -> Comparison:
         """Where no set was scored for both."""
         return Comparison(
@@ -113,7 +163,7 @@ def _value(score: ClassificationScore, metric: Metric) -> NDArray[np.int64]:
     return perturbed if metric == "acc_pmk" else orig - perturbed
 
 
-def _sentence(c: Comparison) -> str:
+def said(c: Comparison) -> str:
     """The verdict in plain words: what differs, by how much, how sure."""
     a, b = printable(c.a), printable(c.b)
     if c.difference.value is None or c.p_holm is None:
@@ -128,12 +178,51 @@ def _sentence(c: Comparison) -> str:
         interval = f", 95 % interval {_points(ends[0])} to {_points(ends[1])}"
     how = f"p = {_p(c.p_holm)} after Holm, {c.test}"
     figures = f"({_points(sign * 100 * c.difference.value)} points{interval}; {how}; n = {c.n_sets})"
-    if sure and c.metric == "drop":
+    if sure and c.metric in ("drop", "map_drop"):
         return f"{first} flickers more than {second}: its {what} is larger {figures}."
     if sure:
         return f"{first} is better than {second} in {what} {figures}."
     why = "" if difference.reason is None else f" {difference.reason[0].upper()}{difference.reason[1:]}."
     return f"No difference shown between {a} and {b} in {what} {figures}.{why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What became of the sets from one model to another: counts, and some of them by name."""
+
+    before: str
+    after: str
+    detection: bool
+    n_sets: int
+    newly_held: int
+    newly_broken: int
+    held: tuple[str, ...]
+    broken: tuple[str, ...]
+
+    def sentence(self) -> str:
+        """The counts in words."""
+        if not self.newly_held and not self.newly_broken:
+            kept = f"the same of the {self.n_sets} sets hold"
+        else:
+            kept = f"{_sets(self.newly_held)} newly held, {_sets(self.newly_broken)} newly broken, of {self.n_sets}"
+        means = " (held: AP nowhere below the anchor's)" if self.detection else ""
+        return f"From {printable(self.before)} to {printable(self.after)}: {kept}{means}."
+
+
+def change(c: Comparison, *, before: str | None = None) -> Change | None:
+    """The comparison read as a change from `before` (a where nothing is said) to the other; None of another metric."""
+    if c.metric not in WHOLE_SETS or c.only_a is None or c.only_b is None:
+        return None
+    only = {c.a: (c.only_a, c.sets_only_a or ()), c.b: (c.only_b, c.sets_only_b or ())}
+    first, second = (c.b, c.a) if before == c.b else (c.a, c.b)
+    return Change(
+        before=first, after=second, detection=c.metric == "map_pmk", n_sets=c.n_sets, newly_held=only[second][0],
+        newly_broken=only[first][0], held=only[second][1], broken=only[first][1],
+    )  # fmt: skip
+
+
+def _sets(n: int) -> str:
+    return f"{n} set{'' if n == 1 else 's'}"
 
 
 def _p(p: float) -> str:

@@ -4,7 +4,7 @@ Definitions are those of docs/detection.md (methods §6): pm-k mAP replaces each
 lowest AP and computes mAP once over the chosen frames.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -22,11 +22,12 @@ from strobe.analyses.model_results import (
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Bools, Floats
+from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.tables import Boxes
 from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES
-from strobe.metrics.detection.average import Interpolation, frame_ap, frame_class_ap
+from strobe.metrics.detection.average import Interpolation, frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.diagnose import KINDS, diagnose
 from strobe.metrics.detection.jackknife import few_per_class
 from strobe.metrics.detection.match import Matches, Overlap, ilsvrc_vid_iou, match
@@ -34,7 +35,7 @@ from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import Worst, worst_frames
 from strobe.metrics.intervals import Interval
 
-__all__ = ["DetectionOptions", "score"]
+__all__ = ["DetectionOptions", "DetectionScore", "has_boxes", "score"]
 
 SMALL_CLASS = 10
 
@@ -83,6 +84,17 @@ class DetectionOptions:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionScore(DetectionResult):
+    """A detector's result and what its comparison with others needs, small enough to keep for many.
+
+    `without` (2, G) is mAP on the anchors and on the worst frames at k with each video left out.
+    """
+
+    model: str = field(metadata=UNWRITTEN)
+    without: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
+
+
 def _number(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
@@ -94,7 +106,7 @@ def score(
     model: str,
     options: DetectionOptions | None = None,
     model_type: str | None = None,
-) -> DetectionResult:
+) -> DetectionScore:
     """Score one detector's boxes, which are in the dataset's classes and in the order of its frames.
 
     A set is scored if its anchor and all members within k were looked at; the rest are counted apart. Raises
@@ -124,7 +136,9 @@ def score(
     located = _worst(plan, frame_ap(*merged, merged_matches, interpolation=options.interpolation))
     localization = curves(plan, *merged, merged_matches, located, options.interpolation)
 
-    return DetectionResult(
+    return DetectionScore(
+        model=model,
+        without=mean_over_classes(by_class.without[[0, -1]]),
         model_type=model_type,
         map_orig=detection.map_orig,
         map_pmk=detection.map_pmk,
@@ -169,6 +183,15 @@ def _chosen(
         )
         for name, frame, distance, before, after, cause in zip(*(part.tolist() for part in columns), strict=True)
     )
+
+
+def has_boxes(dataset: Dataset) -> bool:
+    """Whether detectors can be scored on the dataset."""
+    try:
+        _boxes_of_members(dataset)
+    except StrobeError:
+        return False
+    return True
 
 
 def _boxes_of_members(dataset: Dataset) -> Boxes:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal, Protocol
 
 import numpy as np
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
+from strobe.core.names import short_names
 
-__all__ = ["STATUSES", "Choice", "Classified", "Judge", "ModelView", "SetView", "Status", "choose", "view"]
+__all__ = ["STATUSES", "Choice", "Classified", "Judge", "ModelView", "SetView", "Status", "changes", "choose", "views"]
 
 Status = Literal["holds", "breaks", "wrong", "unscored"]
 
@@ -69,11 +71,14 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetView:
-    """One set with every model's word on it. `rows` are places in the frame table, `anchor` a place in `rows`."""
+    """One set with every model's word on it. `rows` are places in the frame table, `anchor` a place in `rows`.
+
+    `name` and `source` are short and unique, as tables/sets has them.
+    """
 
     set_row: int
-    set_id: str
-    video: str
+    name: str
+    source: str
     labels: tuple[int, ...]
     rows: NDArray[np.int64]
     distance: NDArray[np.float64]
@@ -83,12 +88,16 @@ class SetView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The chosen sets, best first, and out of how many: `counts[model][status]` over the whole dataset."""
+    """The chosen sets, best first, and out of how many: `counts[model][status]` over the whole dataset.
+
+    `change` are the models whose changed sets were chosen first, where both are here.
+    """
 
     sets: tuple[SetView, ...]
     counts: Mapping[str, Mapping[Status, int]]
     n_flickers: int
     n_sets: int
+    change: tuple[str, str] | None = None
 
 
 class Classified:
@@ -167,7 +176,7 @@ def rows_of(dataset: Dataset, set_row: int) -> slice:
     return slice(int(start), int(stop))
 
 
-def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int) -> Choice:
+def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tuple[str, str] | None = None) -> Choice:
     """At most `limit` sets to look at, the same for the same input.
 
     Flickers come first, taken in turn from every (model, class) so that none crowds out the others, the most
@@ -176,6 +185,9 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int) -> Choice:
 
     Where there are variants, turns go over (variant, model). Where every picture stands alone, wrong answers take the
     place of flickers, and a third are pictures that every model gets right.
+
+    With `change`, two models as before and after, up to half are sets newly broken and newly held between them, in
+    turn, the most striking first.
     """
     expect(limit >= 0, "limit", ">= 0", limit)
     counts = {one.model: {status: int((one.status == status).sum()) for status in STATUSES} for one in judges}
@@ -184,20 +196,24 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int) -> Choice:
     status = np.stack([one.status for one in judges])
     if dataset.info.k == 0:
         return _stills(dataset, judges, status, counts, limit)
+    changed = _changed(judges, change, limit // 2)
     flickers = (status == "breaks").any(axis=0)
     parted = flickers & (status == "holds").any(axis=0)
     held = np.flatnonzero((status == "holds").all(axis=0))
     lost = np.flatnonzero((status == "wrong").any(axis=0) & ~flickers)
-    share = limit // _SHARE if flickers.any() else min(limit, _SHARE)
+    lost = lost[~np.isin(lost, changed)]
+    rest = limit - len(changed)
+    share = rest // _SHARE if flickers.any() else min(rest, _SHARE)
     n_lost = min(len(lost), share)
-    n_held = min(len(held), share, limit - n_lost)
-    chosen = _in_turn(dataset, judges, parted, limit - n_lost - n_held)
+    n_held = min(len(held), share, rest - n_lost)
+    chosen = changed + _in_turn(dataset, judges, parted, rest - n_lost - n_held, seen=changed)
     chosen += _spread(lost, n_lost) + _spread(held, n_held)
     return Choice(
-        sets=tuple(view(dataset, judges, row) for row in chosen),
+        sets=views(dataset, judges, chosen),
         counts=counts,
         n_flickers=int(flickers.sum()),
         n_sets=dataset.n_sets,
+        change=change if change and set(change) <= counts.keys() else None,
     )
 
 
@@ -212,25 +228,53 @@ def _stills(
     held = np.flatnonzero((status == "holds").all(axis=0))
     n_held = min(len(held), max(limit // 3, limit - int(wrong.sum())))
     chosen = _in_turn(dataset, judges, wrong & right, limit - n_held, kind="wrong") + _spread(held, n_held)
-    sets = tuple(view(dataset, judges, row) for row in chosen)
-    return Choice(sets=sets, counts=counts, n_flickers=0, n_sets=dataset.n_sets)
+    return Choice(sets=views(dataset, judges, chosen), counts=counts, n_flickers=0, n_sets=dataset.n_sets)
 
 
-def view(dataset: Dataset, judges: Sequence[Judge], set_row: int) -> SetView:
-    """One set with every model's word on it."""
+def views(dataset: Dataset, judges: Sequence[Judge], set_rows: Sequence[int]) -> tuple[SetView, ...]:
+    """Sets with every model's word on them."""
+    names = short_names(dataset.sets.set_id.tolist()), short_names(dataset.videos.name.tolist())
+    return tuple(_view(dataset, judges, row, *names) for row in set_rows)
+
+
+def _view(
+    dataset: Dataset, judges: Sequence[Judge], set_row: int, names: Sequence[str], sources: Sequence[str]
+) -> SetView:
     place = rows_of(dataset, set_row)
     rows = dataset.sets.frame[place].astype(np.int64)
     anchor = int(np.flatnonzero(dataset.sets.is_anchor[place])[0])
     return SetView(
         set_row=set_row,
-        set_id=str(dataset.sets.set_id[set_row]),
-        video=str(dataset.videos.name[dataset.video_of_set[set_row]]),
+        name=names[set_row],
+        source=sources[int(dataset.video_of_set[set_row])],
         labels=dataset.labels_of(int(rows[anchor])),
         rows=rows,
         distance=dataset.sets.distance[place],
         anchor=anchor,
         models=tuple(judge.view(set_row) for judge in judges),
     )
+
+
+def changes(before: Judge, after: Judge) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which sets are newly held and which newly broken from one model to the other, (S,) each."""
+    held = [one.status == "holds" for one in (before, after)]
+    both = (before.status != "unscored") & (after.status != "unscored")
+    return np.asarray(held[1] & ~held[0] & both), np.asarray(held[0] & ~held[1] & both)
+
+
+def _changed(judges: Sequence[Judge], change: tuple[str, str] | None, limit: int) -> list[int]:
+    """Set rows newly broken and newly held, in turn."""
+    by_name = {one.model: one for one in judges}
+    if change is None or not all(name in by_name for name in change):
+        return []
+    before, after = (by_name[name] for name in change)
+    held, broken = changes(before, after)
+    queues = []
+    for where, fails in ((broken, after), (held, before)):
+        rows = np.flatnonzero(where)
+        queues.append(rows[np.argsort(-fails.score[rows], kind="stable")].tolist())
+    turns = [row for pair in zip_longest(*queues) for row in pair if row is not None]
+    return turns[:limit]
 
 
 def _spread(rows: NDArray[np.int64], n: int) -> list[int]:
@@ -240,9 +284,18 @@ def _spread(rows: NDArray[np.int64], n: int) -> list[int]:
 
 
 def _in_turn(
-    dataset: Dataset, judges: Sequence[Judge], parted: NDArray[np.bool_], limit: int, *, kind: Status = "breaks"
+    dataset: Dataset,
+    judges: Sequence[Judge],
+    parted: NDArray[np.bool_],
+    limit: int,
+    *,
+    kind: Status = "breaks",
+    seen: Sequence[int] = (),
 ) -> list[int]:
-    """Set rows of flickers, one from each (model, class) queue in turn; of (model, variant) where there are any."""
+    """Set rows of flickers, one from each (model, class) queue in turn; of (model, variant) where there are any.
+
+    Those already `seen` are passed over.
+    """
     queue_of = _first_labels(dataset) if dataset.variants is None else dataset.sets.variant
     queues: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
     for place, one in enumerate(judges):
@@ -253,17 +306,17 @@ def _in_turn(
         queue.sort(reverse=True)  # popped from the end
     order = sorted(queues, key=lambda key: (queues[key][-1], key))
     chosen: list[int] = []
-    seen: set[int] = set()
+    gone = set(seen)
     while len(chosen) < limit and order:
         for key in list(order):
             queue = queues[key]
-            while queue and queue[-1][1] in seen:
+            while queue and queue[-1][1] in gone:
                 queue.pop()
             if not queue:
                 order.remove(key)
                 continue
             row = queue.pop()[1]
-            seen.add(row)
+            gone.add(row)
             chosen.append(row)
             if len(chosen) == limit:
                 break

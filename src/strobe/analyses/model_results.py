@@ -365,6 +365,12 @@ class ChosenFrame:
     ap_worst: float | None
     cause: str | None
 
+    @property
+    def status(self) -> Literal["holds", "breaks", "wrong"]:
+        """Whether AP is nowhere below the anchor's, falls somewhere, or nothing was right on the anchor already."""
+        before, after = (1.0 if value is None else round(value, 9) for value in (self.ap_orig, self.ap_worst))
+        return "breaks" if after < before else "wrong" if before == 0 else "holds"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionUnscored(Unscored):

@@ -12,7 +12,9 @@ __all__ = ["command"]
 
 @click.command(epilog="Example: strobe compare run/ -m resnet50 -m vit   ·   strobe compare run/ other-run/")
 @click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
-@click.option("-m", "--model", "models", multiple=True, help="Compare only these models of the runs.")
+@click.option(
+    "-m", "--model", "models", multiple=True, help="Compare only these models of the runs: before first, then after."
+)
 @click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
 @click.option(
     "--subset", type=click.Path(path_type=Path), help="Compare only on the videos named in this text file, one a line."
@@ -33,8 +35,13 @@ def command(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compare models on the same sets: exact paired tests, corrected for their number, with a sentence for each."""
+    """Compare models on the same sets: exact paired tests, corrected for their number, with a sentence for each.
+
+    Then which sets are newly held and newly broken from the first model to the second, in the order of -m.
+    """
+    from strobe.analyses.comparison import change
     from strobe.analyses.plan import ScoreOptions
+    from strobe.report.terminal import change_lines
     from strobe.workflows.compare import compare_runs
 
     found = compare_runs(
@@ -46,3 +53,5 @@ def command(
         return
     for part in found:
         click.echo(printable(part.sentence, limit=2000))
+    for line in change_lines([one for part in found if (one := change(part))]):
+        click.echo(line)

@@ -15,6 +15,8 @@ __all__ = ["command"]
 @click.option("--picture-px", type=click.IntRange(32, 2000), default=400, show_default=True, help="Longest side.")
 @click.option("--max-mb", type=click.FloatRange(0.1), default=11.0, show_default=True, help="Pictures in all, MB.")
 @show_option
+@click.option("--before", help="A model to tell the change from, with --after: which sets it lost and won.")
+@click.option("--after", help="The model to tell the change to; with two models in the run both are known.")
 @click.option("--dataset", type=folder(), help="Where the dataset lies now, if it was moved.")
 @click.option("--subset", type=click.Path(path_type=Path), help="The subset file the run was scored with.")
 @quiet_option
@@ -24,6 +26,8 @@ def command(
     picture_px: int,
     max_mb: float,
     show: tuple[str, ...],
+    before: str | None,
+    after: str | None,
     dataset: Path | None,
     subset: Path | None,
     quiet: bool,
@@ -36,6 +40,9 @@ def command(
     from strobe.workflows.report import ReportRequest, report_run
 
     options = ReportOptions(gallery_sets=gallery, picture_px=picture_px, max_megabytes=max_mb)
-    request = ReportRequest(options=options, dataset=dataset, subset=subset, show=show)
+    if (before is None) != (after is None):
+        raise click.UsageError("--before and --after go together: name both models")
+    change = None if before is None or after is None else (before, after)
+    request = ReportRequest(options=options, dataset=dataset, subset=subset, show=show, change=change)
     path = report_run(run, request, progress(quiet=quiet))
     click.echo(str(path))

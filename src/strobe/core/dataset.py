@@ -219,7 +219,7 @@ class Dataset:
         return level
 
     @cached_property
-    def _truth(self) -> NDArray[np.int64]:
+    def right_labels(self) -> NDArray[np.int64]:
         """The labels each set row is judged by, (most labels of a frame, R), padded with −2 (no prediction is −2)."""
         order = np.lexsort((self.labels.label, self.labels.frame))
         frame, label = self.labels.frame[order], self.labels.label[order]
@@ -231,8 +231,8 @@ class Dataset:
 
     def right(self, label_of_row: Ints) -> Bools:
         """Whether a class per set row (R,) is right by the dataset's label rule; −1, no class, never is."""
-        right = self._truth[0] == label_of_row
-        for labels in self._truth[1:]:
+        right = self.right_labels[0] == label_of_row
+        for labels in self.right_labels[1:]:
             right |= labels == label_of_row
         return np.asarray(right)
 

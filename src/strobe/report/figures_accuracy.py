@@ -254,7 +254,7 @@ def _from_one(series: Series) -> Series:
 @question("comparison", "Which differences between models are real?")
 def comparison(view: View) -> Answer:
     """Differences between models with their intervals."""
-    rows = [row for row in view.results.comparison if is_known(row.difference)]
+    rows = [row for row in view.results.comparison if is_known(row.difference) and not row.metric.startswith("map")]
     if not rows:
         few = len(view.classifiers) < 2
         return Missing("one model alone cannot be compared." if few else "nothing was compared.")

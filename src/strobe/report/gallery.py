@@ -99,6 +99,7 @@ def build(
     data = {
         "models": list(choice.counts),
         "counts": list(choice.counts.values()),
+        **({"change": [list(choice.counts).index(name) for name in choice.change]} if choice.change else {}),
         "n_sets": choice.n_sets,
         "axis": dataset.info.axis,
         **({"still": True} if dataset.info.k == 0 else {}),
@@ -176,8 +177,8 @@ def _set(
             frame["wh"] = sizes.get(row, (width or 1, height or 1))
             frame["g"] = [_box(box) for box in truth_boxes(dataset.boxes, row)]
     return {
-        "id": one.set_id,
-        "v": one.video,
+        "id": one.name,
+        "v": one.source,
         "y": list(one.labels),
         "a": one.anchor,
         "fps": _number(fps, 3),

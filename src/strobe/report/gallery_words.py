@@ -55,6 +55,7 @@ def gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset, view: View
         "pictures": has_pictures,
         "why": why,
         "models": list(choice.counts),
+        "change": choice.change,
         # Only what can be found in it is offered, and the first of these is what the page opens with.
         "statuses": [status for status in ("breaks", "wrong", "holds") if status in said],
         "classes": [(place, names[place]) for place in sorted(present, key=lambda place: names[place])],
@@ -133,6 +134,9 @@ def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
             f"are {shown} sets, {turn} in turn, the most striking first. Pick a model to see what it said; "
             f"{then}."
         )
+        if choice.change:
+            before, after = map(printable, choice.change)
+            text += f" Sets newly broken and newly held from {before} to {after} come first."
     if n_models < every:
         robust = list(choice.counts) == view.ranked[:n_models]
         how = "the most robust" if robust else "those asked for or your own, then the most robust"

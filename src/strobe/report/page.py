@@ -20,6 +20,7 @@ from strobe.core.late import installed_version, require
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.tasks import Task
 from strobe.report import (
+    change,
     figures_accuracy,
     figures_classes,
     figures_detection,
@@ -51,7 +52,7 @@ class ReportOptions:
 
     `show` names models that figures and gallery show before the most robust. `gallery_sets` sets at most, pictures
     `picture_px` on their longest side, and no more than `max_megabytes` of pictures in all. `raw_names` may name the
-    model's own best class for every frame (before projection).
+    model's own best class for every frame (before projection). `change` names two models as before and after.
     """
 
     gallery_sets: int = 36
@@ -60,6 +61,7 @@ class ReportOptions:
     max_megabytes: float = 11.0
     raw_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     show: Sequence[str] = ()
+    change: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         expect(self.gallery_sets >= 0, "gallery_sets", ">= 0", self.gallery_sets)
@@ -84,7 +86,7 @@ def write_report(
     """
     options, progress = options or ReportOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
-    view = View(results=results, show=options.show, by_kind=count_sources(dataset))
+    view = View(results=results, show=options.show, by_kind=count_sources(dataset), change=options.change)
     with progress.task("figures", None) as advance:
         chapters = _chapters(view)
         drawn = set()
@@ -98,7 +100,7 @@ def write_report(
     k = results.dataset.k
     if k < overall(dataset).info.k:  # scored with a smaller k than the data has: what lies beyond is in no set
         dataset = dataset.keep_rows(dataset.row_levels() <= k)
-    choice = choose(dataset, _judges(view, dataset, answers), limit=options.gallery_sets)
+    choice = choose(dataset, _judges(view, dataset, answers), limit=options.gallery_sets, change=options.change)
     gallery = build(
         dataset,
         choice,
@@ -197,17 +199,19 @@ CONTRASTS = {
 """The figures of data with variants, whatever the task; those of contrasts by their kind."""
 
 QUESTIONS = [one for part in TASKS.values() for one in (*part.main, *part.compare, *part.slices)]
-QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values()]
+CHANGE = (change.before_after, change.before_after_curve)
+QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values(), *CHANGE]
 """Every figure there is; what other pages ask of the same figure is the same question in other words."""
 
 
 def _chapters(view: View) -> dict[str, list[list[Figure]]]:
     """Figures by section; each entry is a list of alternatives (one per model) or of one."""
     parts = [TASKS[task] for task in Task if view.of(task)] or [TASKS[Task.CLASSIFICATION]]
+    found: dict[str, list[Question]] = {"change": [] if view.words.is_still else list(CHANGE)}
     if view.words.is_still or view.variants:
         asked = [one for part in parts for one in (part.still if view.words.is_still else part.varied)]
         compare = [one for part in parts for one in part.compare] if len(view.classifiers) > 1 else []
-        found = {
+        found |= {
             "main": list(dict.fromkeys(asked)),
             "compare": compare,
             "slices": [],
@@ -218,6 +222,7 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
         # What cannot be asked of such data is no want of it.
         return {name: [one for one in groups if one[0].drawing is not None] for name, groups in drawn.items()}
     return {
+        "change": [one.figures(view) for one in found["change"] if view.change],
         "main": [one.figures(view) for part in parts for one in part.main],
         "compare": [one.figures(view) for part in parts for one in part.compare],
         "slices": [one.figures(view) for part in parts for one in part.slices],
@@ -280,6 +285,8 @@ def _context(
         "gallery_json": as_script(gallery.data),
         "chapters": chapters,
         "comparison": pairs,
+        "change": change.change_table(view),
+        "in_gallery": {one["id"] for one in gallery.data["sets"]} if choice.change else (),
         "pairs_left_out": left_out,
         "off_the_line": story.off_the_line(view),
         "facts": story.facts(view, about),

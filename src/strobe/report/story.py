@@ -298,10 +298,10 @@ def _ceiling(top: Ceiling, view: View) -> str:
 
 def comparisons(view: View) -> tuple[list[Comparison], int]:
     """The rows of the comparison table, whole sets first, what is beyond chance before the rest; how many are not."""
-    order = {"acc_pmk": 0, "drop": 1, "acc_orig": 2}
+    order = {"acc_pmk": 0, "drop": 1, "acc_orig": 2, "map_pmk": 3, "map_drop": 4, "map_orig": 5}
     rows = sorted(view.results.comparison, key=lambda row: (order[row.metric], not is_sure(row)))
     if view.words.is_still:
-        rows = [row for row in rows if row.metric == "acc_orig"]
+        rows = [row for row in rows if row.metric in ("acc_orig", "map_orig")]
     rows = [replace(row, sentence=view.words.say(row.sentence)) for row in rows]
     return rows[:MOST_PAIRS], max(len(rows) - MOST_PAIRS, 0)
 

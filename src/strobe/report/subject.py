@@ -13,6 +13,7 @@ __all__ = ["Subject", "count_sources", "sources"]
 _NOUNS = {"video": "video", "photo": "photo", "image": "image", "generated": "generated picture"}
 """What one source of each kind is called, in the order in which they are named."""
 
+_MAP = {"map_orig": "mAP", "map_pmk": "mAP pm-k", "map_drop": "drop of mAP"}
 _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 
 
@@ -36,6 +37,8 @@ class Subject:
 
     def metric(self, name: str) -> str:
         """What a figure of the comparison is called: worst instead of pm-k where pictures were changed."""
+        if name in _MAP:
+            return _MAP[name].replace("pm-k", f"pm-{self.k}")
         if self.varied:
             return {"acc_orig": "accuracy", "acc_pmk": "worst"}.get(name, name)
         return "accuracy" if self.is_still else name

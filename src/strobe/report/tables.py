@@ -18,7 +18,7 @@ from strobe.report.view import View
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["TABLES", "Table", "as_csv", "write_tables"]
+__all__ = ["TABLES", "Cell", "Table", "as_csv", "cell", "write_tables"]
 
 M = TypeVar("M", bound=ModelResult)
 Cell = str | float | bool | None
@@ -167,7 +167,8 @@ TABLES: dict[str, Callable[[View], Table]] = {
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def _cell(value: Cell) -> Cell:
+def cell(value: Cell) -> Cell:
+    """A cell as it stands in a CSV file."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -188,7 +189,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+    writer.writerows([cell(row.get(column)) for column in columns] for row in rows)
     return out.getvalue()
 
 

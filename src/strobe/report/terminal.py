@@ -1,7 +1,9 @@
 """The headline on a terminal: a rich table, plain when piped."""
 
+from collections.abc import Iterator, Sequence
 from typing import IO
 
+from strobe.analyses.comparison import Change
 from strobe.analyses.model_results import Bounds, Ceiling, ClassificationResult, Impact, ModelResult
 from strobe.analyses.results import Results
 from strobe.core.errors import printable
@@ -11,7 +13,10 @@ from strobe.report.story_variants import level_text, plain_scores, survives, top
 from strobe.report.view import View
 from strobe.report.wording import counted, some, with_interval
 
-__all__ = ["headline_lines", "print_headline"]
+__all__ = ["change_lines", "headline_lines", "print_headline"]
+
+MOST_NAMED_PAIRS, MOST_PAIRS, MOST_NAMES = 6, 30, 10
+"""Pairs of models whose changed sets are named, pairs of which they are counted, and names in one line."""
 
 
 def print_headline(results: Results, file: IO[str]) -> None:
@@ -42,6 +47,22 @@ def print_headline(results: Results, file: IO[str]) -> None:
                 console.print(Text("  ".join(cells).rstrip()))
         for note in notes:
             console.print(Text(note, style="dim" if terminal else ""))
+
+
+def change_lines(changes: Sequence[Change]) -> Iterator[str]:
+    """What became of the sets between models, by name where there are few pairs; the rest is in tables/sets."""
+    for one in changes[:MOST_PAIRS]:
+        yield one.sentence()
+        if len(changes) <= MOST_NAMED_PAIRS:
+            for what, n, names in (
+                ("newly held", one.newly_held, one.held), ("newly broken", one.newly_broken, one.broken)
+            ):  # fmt: skip
+                shown = [printable(name) for name in names[:MOST_NAMES]]
+                rest = [f"{n - len(shown)} more"] if n > len(shown) else []
+                if n:
+                    yield f"  {what}: {', '.join([*shown, *rest])}"
+    if len(changes) > MOST_PAIRS:
+        yield f"{len(changes) - MOST_PAIRS} more pairs; tables/sets of a scored run has every model on every set."
 
 
 _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pm"), Task.DETECTION: ("mAP_orig", "mAP_pm")}

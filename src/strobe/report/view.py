@@ -22,11 +22,15 @@ MOST_SHOWN = 8
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """Results as a reader asked for them: `show` names models that come first; `by_kind` counts the sources."""
+    """Results as a reader asked for them: `show` names models that come first; `by_kind` counts the sources.
+
+    `change` names two models as what was before and what came after.
+    """
 
     results: Results
     show: Sequence[str] = ()
     by_kind: Mapping[str, int] = field(default_factory=dict)
+    change: tuple[str, str] | None = None
 
     @cached_property
     def classifiers(self) -> dict[str, ClassificationResult]:

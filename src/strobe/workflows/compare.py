@@ -7,9 +7,14 @@ from pathlib import Path
 
 from strobe.analyses.classification import ClassificationScore, Prepared, score
 from strobe.analyses.comparison import Comparison, compare
+from strobe.analyses.comparison_detection import compare_detectors
+from strobe.analyses.detection import DetectionOptions, DetectionScore, has_boxes
+from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
+from strobe.core.answers import BoxAnswers
 from strobe.core.errors import StrobeError, printable
+from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.runs.folder import Held, Run
@@ -30,8 +35,9 @@ def compare_runs(
 ) -> tuple[Comparison, ...]:
     """Every pair of models of the runs on the sets both were scored on: exact tests, Holm, differences, a sentence.
 
-    Models of the same name in two runs are told apart by the run's folder. `dataset_path` says where the dataset lies
-    if it was moved.
+    Where `models` are named, a pair stands in that order: the first is what was before, the second what came after.
+    Detectors are compared by mAP too, where there are several. Models of the same name in two runs are told apart by
+    the run's folder. `dataset_path` says where the dataset lies if it was moved.
     """
     frames = [Run(run).about()["dataset"]["frames_digest"] for run in runs]
     other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
@@ -44,16 +50,22 @@ def compare_runs(
         raise StrobeError(f"the run {printable(twice)} is given twice; give each run once")
     dataset = overall(Opened.of_run(Run(runs[0]), moved_to=dataset_path, subset=subset).dataset)
     wanted = _wanted(runs, models, [Run(run).models(dataset, allow_missing=allow_missing) for run in runs])
-    if any(model.task is not Task.CLASSIFICATION for _, model in wanted):
+    detectors = [name for name, model in wanted if model.task is not Task.CLASSIFICATION]
+    if detectors:
         progress.note("detectors are compared as classifiers, by the class of their most confident box")
     prepared = Prepared(dataset, options)
     scores: list[ClassificationScore] = []
+    boxes: list[DetectionScore] = []
+    by_map = len(detectors) > 1 and has_boxes(dataset)
     with progress.task("scoring", len(wanted)) as advance:
         for name, model in wanted:
-            answers = model.load().as_classes()
-            scores.append(replace(score(dataset, answers, prepared=prepared), model=name))
+            answers = model.load()
+            scores.append(replace(score(dataset, answers.as_classes(), prepared=prepared), model=name))
+            if by_map and isinstance(answers, BoxAnswers):
+                detection = DetectionOptions(k=options.k, interval=options.interval, bootstrap=False)
+                boxes.append(score_boxes(dataset, answers, model=name, options=detection))
             advance(1)
-    return compare(dataset, scores)
+    return compare(dataset, scores) + compare_detectors(dataset, boxes)
 
 
 def _wanted(runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[Held]]) -> list[tuple[str, Held]]:
@@ -65,16 +77,9 @@ def _wanted(runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequenc
         names = ", ".join(printable(name) for name in sorted(known)) or "none"
         raise StrobeError(f"no predictions of {printable(missing)} in the runs; they have {names}")
     wanted = [(run, model) for run, model in here if not models or model.name in models]
+    wanted.sort(key=lambda one: models.index(one[1].name) if models else 0)
     if len(wanted) < 2:
         raise StrobeError(f"comparing needs two models, here {len(wanted)}: give another run or model")
-    folders = Counter(run.resolve().name for run in runs)
-    return [
-        (model.name if known[model.name] == 1 else f"{_short(run, folders)}/{model.name}", model)
-        for run, model in wanted
-    ]
-
-
-def _short(run: Path, folders: Counter[str]) -> str:
-    """The run's folder name where it tells it from the others, else its whole path."""
-    whole = run.resolve()
-    return whole.name if folders[whole.name] == 1 else str(whole)
+    folders = short_names([str(run.resolve()) for run in runs])
+    of_run = dict(zip(runs, folders, strict=True))
+    return [(model.name if known[model.name] == 1 else f"{of_run[run]}/{model.name}", model) for run, model in wanted]

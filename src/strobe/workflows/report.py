@@ -27,13 +27,15 @@ __all__ = ["ReportRequest", "report_run"]
 class ReportRequest:
     """How to report: the page's options, and where the data lies if not where it was predicted.
 
-    `show` names models of the run that figures and gallery show first.
+    `show` names models of the run that figures and gallery show first, `change` two as before and after; with two
+    models of a task in all, they are that, in the order in which they were asked for.
     """
 
     options: ReportOptions = field(default_factory=ReportOptions)
     dataset: Path | None = None
     subset: Path | None = None
     show: tuple[str, ...] = ()
+    change: tuple[str, str] | None = None
 
 
 def report_run(
@@ -51,6 +53,7 @@ def report_run(
     about = place.about()
     results = _read_results(run)
     _check_show(run, results, request.show)
+    change = _change(run, results, request.change, about)
     if opened is None:
         opened = Opened.of_run(place, moved_to=request.dataset, subset=request.subset)
         write_tables(run, results)
@@ -63,23 +66,45 @@ def report_run(
         )
     here = {model.name: model for model in place.models(dataset, allow_missing=True)}
     ranked = View(results=results).ranked
-    show = [*request.show, *request.options.show, *(name for name in ranked if _is_own(name, here, about))]
+    show = [
+        *request.show,
+        *(request.change or ()),
+        *request.options.show,
+        *(name for name in ranked if _is_own(name, here, about)),
+    ]
     chosen = [here[name] for name in gallery_models(View(results=results, show=show), here)]
     answers = {model.name: model.load() for model in chosen}
     raw = {name: names for name, one in answers.items() if (names := _own_classes(here[name], one)) is not None}
-    options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show)
+    options = replace(request.options, raw_names={**raw, **request.options.raw_names}, show=show, change=change)
     source = _source(dataset, progress)
     return write_report(run, results, dataset, answers, source, options, progress)
 
 
-def _check_show(run: Path, results: Results, show: Sequence[str]) -> None:
+def _check_show(run: Path, results: Results, show: Sequence[str], *, option: str = "--show") -> None:
     known = View(results=results).ranked
     strange = next((name for name in show if name not in known), None)
     if strange is not None:
         names = ", ".join(printable(name) for name in known) or "none"
-        raise StrobeError(f"--show: {printable(run)} has no results of {printable(strange)}; it has {names}")
+        raise StrobeError(f"{option}: {printable(run)} has no results of {printable(strange)}; it has {names}")
     if len(set(show)) > MOST_SHOWN:
         raise StrobeError(f"--show: {len(set(show))} models; at most {MOST_SHOWN} can be told apart in a figure")
+
+
+def _change(
+    run: Path, results: Results, asked: tuple[str, str] | None, about: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    """The two models to set beside each other; None where nothing was asked and there are more than two."""
+    if asked is not None:
+        _check_show(run, results, asked, option="--before and --after")
+        if asked[0] == asked[1]:
+            raise StrobeError(f"--before and --after: {printable(asked[0])} twice; give two models of the run")
+        if results.models[asked[0]].task is not results.models[asked[1]].task:
+            raise StrobeError("--before and --after: a classifier and a detector cannot be set beside each other")
+        return asked
+    names = sorted(results.models, key=lambda name: [*about.get("models", {}), name].index(name))
+    if len(names) != 2 or len({one.task for one in results.models.values()}) > 1:
+        return None
+    return names[0], names[1]
 
 
 def _is_own(name: str, here: Mapping[str, Held], about: Mapping[str, Any]) -> bool:

@@ -8,9 +8,11 @@ from typing import cast
 
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
+from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.offsets import OffsetPool
+from strobe.analyses.per_set import ModelSets, box_sets, class_sets, set_facts
 from strobe.analyses.results import Results, Settings, dataset_facts
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.trend import fit
@@ -27,6 +29,7 @@ from strobe.core.tasks import Task
 from strobe.datasets import folder as dataset_folder
 from strobe.models.asked import asked, split_name
 from strobe.report.tables import TABLES, write_tables
+from strobe.report.tables_sets import write_sets
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Held, Incomplete, Run
 from strobe.workflows.bring import FileOptions, bring
@@ -169,6 +172,7 @@ def score_staged(
         raise StrobeError(job.left_out[0])
     write_json(stage / "results.json", encode(results))
     write_tables(stage, results)
+    write_sets(stage, job.sets)
     if brought_files(stage) or request.types is not None:
         changes = {"model_types": remembered} if remembered else {}
         run.record(opened.candidates, path=opened.path, changes=changes, stage=stage)
@@ -180,7 +184,8 @@ def score_staged(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """What every scorer needs to know. `left_out` grows by why models are not in the results."""
+    """What every scorer needs to know. `left_out` grows by why models are not in the results, `sets` by each model's
+    word on every set."""
 
     opened: Opened
     types: Types
@@ -188,6 +193,7 @@ class _Job:
     progress: Progress
     skip_incomplete: bool
     left_out: list[str] = field(default_factory=list)
+    sets: list[ModelSets] = field(default_factory=list)
 
     def each(self, models: Sequence[Held]) -> Iterator[tuple[Held, Answers]]:
         """Every model with its predictions, one after the other: memory does not grow with their number."""
@@ -207,7 +213,7 @@ def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> R
     scores: list[ClassificationScore] = []
     dataset, options, whole = job.opened.dataset, job.request.options, overall(job.opened.dataset)
     ceilings, variants = Ceilings(whole), ByVariant(dataset, options)
-    prepared = Prepared(whole, options)
+    prepared, facts = Prepared(whole, options), set_facts(dataset)
     pool = OffsetPool(prepared.plan)
     stages = None
     if job.request.compare_review:
@@ -223,6 +229,7 @@ def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> R
                 found = impact(stages, predictions, seed=options.seed, replicates=options.draws)
                 one = replace(one, review_impact=found)
             scores.append(one)
+            job.sets.append(class_sets(dataset, facts, predictions, k=options.k))
             advance(1)
     if not scores:
         return results
@@ -245,12 +252,15 @@ def _score_detectors(job: _Job, models: Sequence[Held], results: Results) -> Res
         job.request.detection, k=whole.k, interval=whole.interval, seed=whole.seed, bootstrap=whole.bootstrap,
         replicates=whole.replicates,
     )  # fmt: skip
-    found = dict(results.models)
+    found, facts, scores = dict(results.models), set_facts(dataset), []
     with job.progress.task("scoring detectors", None) as advance:
         for model, boxes in job.each(models):
-            found[model.name] = score_boxes(dataset, cast(BoxAnswers, boxes), model=model.name, options=options)
+            one = score_boxes(dataset, cast(BoxAnswers, boxes), model=model.name, options=options)
+            found[model.name] = one
+            scores.append(one)
+            job.sets.append(box_sets(dataset, facts, model.name, one))
             advance(1)
-    return replace(results, models=found)
+    return replace(results, models=found, comparison=(*results.comparison, *compare_detectors(dataset, scores)))
 
 
 SCORERS: Mapping[Task, Callable[[_Job, Sequence[Held], Results], Results]] = {

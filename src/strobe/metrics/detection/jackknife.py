@@ -12,7 +12,10 @@ from strobe.core.arrays import Floats, Ints
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ALPHA, nothing
 
-__all__ = ["FEW_VIDEOS", "LEAST_OF_CLASS", "LEAST_VIDEOS", "ap_of_class", "drop_between", "few_per_class", "mean_ap"]
+__all__ = [
+    "FEW_VIDEOS", "LEAST_OF_CLASS", "LEAST_VIDEOS", "METHOD", "NO_SPREAD", "ONE_DECIDES", "ap_of_class", "drop_between",
+    "few_per_class", "mean_ap", "standard_error",
+]  # fmt: skip
 
 METHOD = "video jackknife"
 LEAST_VIDEOS = 10
@@ -64,7 +67,7 @@ def _estimate(
         return nothing(NOTHING_THERE)
     if refused is None and not np.isfinite(without).all():
         refused = ONE_DECIDES
-    spread = 0.0 if refused else _standard_error(without)
+    spread = 0.0 if refused else standard_error(without)
     # Values that differ by rounding alone have no spread.
     if spread < 1e-12:
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=refused or NO_SPREAD)
@@ -103,7 +106,12 @@ def _joined(a: float, b: float, correlation: float) -> float:
     return float(np.sqrt(max(a * a + b * b - 2 * correlation * a * b, 0.0)))
 
 
-def _standard_error(without: Floats) -> float:
+def standard_error(without: Floats) -> float:
+    """The jackknife's standard error of a value from its values with each video left out, (G,).
+
+    >>> round(standard_error(np.array([0.4, 0.5, 0.6])), 4)
+    0.1155
+    """
     n = len(without)
     return float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum()))
 

@@ -65,7 +65,7 @@
   if (varied) WORDS.wrong = "wrong as it is";
   const SIGNS = { holds: "✓", breaks: "✕", wrong: "✕", unscored: "?" };
   const shown = { list: [], place: 0, model: 0, frame: 0, timer: 0 };
-  const filters = { model: $("f-model"), status: $("f-status"), while: $("f-while"), class: $("f-class"), ...($("f-variant") ? { variant: $("f-variant") } : {}) };
+  const filters = { model: $("f-model"), status: $("f-status"), while: $("f-while"), class: $("f-class"), ...($("f-variant") ? { variant: $("f-variant") } : {}), ...($("f-change") ? { change: $("f-change") } : {}) };
 
   const setPicture = (image, frame) => {
     if (frame.i >= 0) image.src = data.pictures[frame.i];
@@ -87,7 +87,16 @@
     if (other === "*") return set.m.some((view, place) => place !== model && view.s === "holds");
     return other === "" || (Number(other) !== model && set.m[Number(other)].s === "holds");
   };
+  // Newly broken: before holds, after does not. Shown is the model that fails.
+  const changed = () => (filters.change ? filters.change.value : "");
+  const failing = () => data.change[changed() === "broken" ? 1 : 0];
+  const suitsChange = (set) => {
+    if (!changed()) return true;
+    const holding = data.change[changed() === "broken" ? 0 : 1];
+    return set.m[holding].s === "holds" && ["breaks", "wrong"].includes(set.m[failing()].s);
+  };
   const modelFor = (set) => {
+    if (changed() && filters.model.value === "" && suits(set, failing())) return failing();
     if (filters.model.value !== "") return suits(set, Number(filters.model.value)) ? Number(filters.model.value) : -1;
     return data.models.findIndex((_, model) => suits(set, model));
   };
@@ -98,7 +107,7 @@
     const variant = filters.variant ? filters.variant.value : "";
     const [one, many] = data.still ? ["picture", "pictures"] : ["set", "sets"];
     shown.list = data.sets
-      .filter((set) => (label === "" || set.y.includes(Number(label))) && (variant === "" || set.k === variant))
+      .filter((set) => (label === "" || set.y.includes(Number(label))) && (variant === "" || set.k === variant) && suitsChange(set))
       .map((set) => ({ set, model: modelFor(set) }))
       .filter((entry) => entry.model >= 0);
     const n = shown.list.length;
@@ -354,6 +363,14 @@
     if (!event.target.matches("button")) acts[" "] = play;
     const act = acts[event.key];
     if (act) { event.preventDefault(); act(); }
+  });
+  // A change is a question of its own: what the other lists ask would hide half of the answer.
+  const askChange = (value) => { for (const name of ["model", "status", "while"]) filters[name].value = ""; filters.change.value = value; filter(); };
+  if (filters.change) filters.change.addEventListener("change", () => { if (changed()) askChange(changed()); });
+  for (const link of document.querySelectorAll("a[data-change]")) link.addEventListener("click", () => {
+    askChange(link.dataset.change);
+    const place = shown.list.findIndex(({ set }) => set.id === link.dataset.set);
+    if (place >= 0) open(place);
   });
   for (const select of Object.values(filters)) select.addEventListener("change", filter);
   document.querySelector(".filters").addEventListener("reset", () => setTimeout(filter, 0));

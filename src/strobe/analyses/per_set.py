@@ -1,0 +1,149 @@
+"""What each model does on each set, a row for each: what a table of sets holds. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.model_results import DetectionResult
+from strobe.core.answers import ClassAnswers
+from strobe.core.arrays import Bools, Texts
+from strobe.core.dataset import Dataset
+from strobe.core.names import short_names
+from strobe.core.tables import texts
+
+__all__ = ["ModelSets", "SetFacts", "box_sets", "class_sets", "set_facts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFacts:
+    """What is known of every set whatever a model says; columns are (S,), names short and unique."""
+
+    columns: Mapping[str, Texts]
+    answers: Texts
+    """What a model can say: the classes, and that it is none of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSets:
+    """One model on every set it was scored on, small enough to keep for many models.
+
+    `row` are places in `facts`, the other columns as long; those under `names` hold places among the names. NaN:
+    unknown.
+    """
+
+    model: str
+    facts: SetFacts
+    row: NDArray[np.int32]
+    columns: Mapping[str, NDArray[Any]]
+    names: Mapping[str, Texts] = field(default_factory=dict)
+
+
+def set_facts(dataset: Dataset) -> SetFacts:
+    """The sets by name, with their source and label; the variant where there are any, the id where it is no name."""
+    sets, names = dataset.sets, dataset.info.label_space.names
+    found = {
+        "set": texts(short_names(sets.set_id.tolist())),
+        "source": texts(short_names(dataset.videos.name.tolist()))[dataset.video_of_set],
+        "label": texts(_labels(dataset, names)),
+    }
+    if dataset.variants is not None:
+        found["variant"] = dataset.variants.variant[sets.variant]
+    if (found["set"] != sets.set_id).any():
+        found["set_id"] = sets.set_id
+    return SetFacts(columns=found, answers=texts([*names, "none of the classes"]))
+
+
+def _labels(dataset: Dataset, names: tuple[str, ...]) -> list[str]:
+    """The classes of each set's anchor, in words."""
+    labels = dataset.labels
+    order = np.lexsort((labels.label, labels.frame))
+    frame, label = labels.frame[order], labels.label[order].tolist()
+    starts = np.searchsorted(frame, dataset.sets.anchor_frame)
+    ends = np.searchsorted(frame, dataset.sets.anchor_frame, side="right")
+    return [
+        " / ".join(names[place] for place in label[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
+
+
+def class_sets(dataset: Dataset, facts: SetFacts, answers: ClassAnswers, *, k: int | None = None) -> ModelSets:
+    """A classifier on every set it answered whole, up to level k; `facts` are the dataset's.
+
+    `first_wrong_distance` is the smallest |distance| of a wrong frame, 0 where the anchor is wrong, NaN where the set
+    holds. `worst_member` is the distance of the worst member: wrong before right, then the one with the least
+    probability for the right answer, then the nearest, then the earlier; NaN where the set is its anchor alone.
+    """
+    within = np.ones(len(dataset.sets.set), dtype=bool) if k is None else dataset.row_levels() <= k
+    set_row, frame = dataset.sets.set[within], dataset.sets.frame[within]
+    distance, anchor = dataset.sets.distance[within], dataset.sets.is_anchor[within]
+    right = dataset.right_rows(answers.label)[within]
+    start = np.searchsorted(set_row, np.arange(dataset.n_sets))
+    whole = np.logical_and.reduceat(answers.scored[frame], start)
+    away = np.abs(distance)
+    first = np.full(dataset.n_sets, np.inf)
+    np.minimum.at(first, set_row[~right], away[~right])
+    truth = _probability_of_right(dataset, answers, within)
+    # The anchor of a set comes last, so that it is taken only where there is nothing else.
+    order = np.lexsort((distance, away, np.where(np.isfinite(truth), truth, 0.0), right, anchor, set_row))
+    worst = order[start]
+    alone = anchor[worst]
+    chosen = frame[worst]
+    holds = np.isinf(first)
+    columns: dict[str, NDArray[Any]] = {
+        "anchor_right": right[anchor],
+        "holds": holds,
+        "first_wrong_distance": np.where(holds, np.nan, first).astype(np.float32),
+        "worst_member": np.where(alone, np.nan, distance[worst]).astype(np.float32),
+        "worst_right": right[worst],
+        "worst_answer": answers.label[chosen].astype(np.int32),  # −1, no class of the dataset's, is the last name
+        "worst_confidence": answers.confidence[chosen].astype(np.float32),
+        "worst_probability_of_right": truth[worst].astype(np.float32),
+    }
+    return ModelSets(
+        model=answers.model,
+        facts=facts,
+        row=np.flatnonzero(whole).astype(np.int32),
+        columns={name: column[whole] for name, column in columns.items()},
+        names={"worst_answer": facts.answers},
+    )
+
+
+def _probability_of_right(dataset: Dataset, answers: ClassAnswers, within: Bools) -> NDArray[np.float64]:
+    """The probability of the right answer on each set row by the dataset's label rule; NaN where unknown."""
+    probability, frame = answers.probability, dataset.sets.frame[within]
+    out = np.full(len(frame), np.nan)
+    if probability is None:
+        return out
+    for labels in dataset.right_labels[:, within]:
+        known = labels >= 0
+        out[known] = np.fmax(out[known], probability[frame[known], labels[known]])
+    return out
+
+
+def box_sets(dataset: Dataset, facts: SetFacts, model: str, found: DetectionResult) -> ModelSets:
+    """A detector on every set it was scored on: the frame that stands for the set, its AP beside the anchor's.
+
+    `holds` says that AP is nowhere below the anchor's, and that something was right there.
+    """
+    place = {str(name): row for row, name in enumerate(dataset.sets.set_id)}
+    rows = found.chosen_frames
+    frames = texts(short_names(dataset.frames.key.tolist()))
+    return ModelSets(
+        model=model,
+        facts=facts,
+        row=np.array([place[one.set] for one in rows], dtype=np.int32),
+        columns={
+            "holds": np.array([one.status == "holds" for one in rows], dtype=bool),
+            "ap_anchor": _floats([one.ap_orig for one in rows]),
+            "chosen_frame": frames[[one.frame for one in rows]],
+            "chosen_distance": _floats([one.distance for one in rows]),
+            "ap_chosen": _floats([one.ap_worst for one in rows]),
+            "cause": texts([one.cause or "" for one in rows]),
+        },
+    )
+
+
+def _floats(values: list[float | None]) -> NDArray[np.float64]:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)

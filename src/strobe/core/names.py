@@ -1,0 +1,45 @@
+"""Names as people read them: short, no two alike, and never a path."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+__all__ = ["short_names"]
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Each name without the folders and the picture's suffix it can do without; equal names stay equal.
+
+    A name keeps as many of its last parts as tell it from every other, joined by a middle dot.
+
+    >>> short_names(["val/clip1/000010.JPEG", "val/clip1/000020.JPEG", "dog@7"])
+    ['000010', '000020', 'dog@7']
+    >>> short_names(["val/clip1/000010.JPEG", "val/clip2/000010.JPEG"])
+    ['clip1·000010', 'clip2·000010']
+    """
+    whole = list(dict.fromkeys(names))
+    parts = {name: _parts(name) for name in whole}
+    taken = dict.fromkeys(whole, 1)
+    while True:
+        shown = {name: "·".join(parts[name][-taken[name] :]) for name in whole}
+        many = Counter(shown.values())
+        unclear = [name for name in whole if many[shown[name]] > 1 and taken[name] < len(parts[name])]
+        if not unclear:
+            break
+        for name in unclear:
+            taken[name] += 1
+    # What no folder tells apart (`a.png` and `a.jpg`) keeps its suffix.
+    return [shown[name] if many[shown[name]] == 1 else "·".join(_split(name)[-taken[name] :]) for name in names]
+
+
+def _split(name: str) -> list[str]:
+    return [part for part in name.replace("\\", "/").split("/") if part] or [name]
+
+
+def _parts(name: str) -> list[str]:
+    *folders, last = _split(name)
+    path = PurePosixPath(last)
+    return [*folders, path.stem if path.suffix.lower() in _PICTURES and path.stem else last]
+
+
+_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")

@@ -1,0 +1,161 @@
+"""Before and after: what became of the sets from one model to another, in words, a table and a figure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from strobe.analyses.comparison import WHOLE_SETS, Change, Comparison, change
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate, Missing
+from strobe.report.drawing import Answer, Finding, Paint, line_chart, lines_of, question
+from strobe.report.style import GREY, INK, RIGHT, WRONG
+from strobe.report.view import View
+from strobe.report.wording import counted, is_known, plain_number, points, value_of
+
+__all__ = ["ChangeRow", "ChangeTable", "before_after", "before_after_curve", "change_table", "find_change"]
+
+
+def find_change(view: View) -> Change | None:
+    """The change the page is asked to tell of; None where no pair was chosen or nothing compares it."""
+    rows = _rows(view)
+    whole = next((row for row in rows if row.metric in WHOLE_SETS), None)
+    return change(whole, before=view.change[0]) if whole and view.change else None
+
+
+def _rows(view: View) -> list[Comparison]:
+    return [row for row in view.results.comparison if view.change and {row.a, row.b} == set(view.change)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRow:
+    """One measure of both models, and after − before with the interval of its paired test."""
+
+    measure: str
+    before: Estimate
+    after: Estimate
+    difference: Estimate
+    p: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTable:
+    """What the page's part about before and after holds, beside its figure."""
+
+    change: Change
+    rows: Sequence[ChangeRow]
+    sentence: str
+    verdicts: Sequence[str]
+
+
+def change_table(view: View) -> ChangeTable | None:
+    """The table of the chosen pair; None where there is none, or where every picture stands alone."""
+    found = find_change(view)
+    if found is None or view.words.is_still:
+        return None
+    models = view.results.models
+    before, after = models[found.before].headline, models[found.after].headline
+    rows = []
+    for place, row in enumerate(_rows(view)):
+        turned = row.difference if row.a == found.after else _turned(row.difference)
+        measure = view.words.metric(row.metric).replace("pmk", view.k)
+        rows.append(
+            ChangeRow(measure=measure, before=before[place], after=after[place], difference=turned, p=row.p_holm)
+        )
+    return ChangeTable(
+        change=found,
+        rows=rows,
+        sentence=found.sentence(),
+        verdicts=[view.words.say(printable(row.sentence, limit=600)) for row in _rows(view)],
+    )
+
+
+def _turned(found: Estimate) -> Estimate:
+    """The difference the other way round."""
+    if found.value is None:
+        return found
+    low, high = (None if end is None else -end for end in (found.high, found.low))
+    return replace(found, value=-found.value, low=low, high=high)
+
+
+@question("before_after", "What became of the sets?")
+def before_after(view: View) -> Answer:
+    """Every set once: held by both, newly held, newly broken, held by neither."""
+    found = find_change(view)
+    if found is None:
+        return Missing("no two models were set beside each other as before and after.")
+    held = _held(view, found)
+    parts = [
+        ("held by both", held - found.newly_broken, RIGHT, 1.0),
+        ("newly held", found.newly_held, RIGHT, 0.45),
+        ("newly broken", found.newly_broken, WRONG, 1.0),
+        ("held by neither", max(found.n_sets - held - found.newly_held, 0), GREY, 0.55),
+    ]
+    net = found.newly_held - found.newly_broken
+    gain = "as many as before" if not net else f"{counted(abs(net), 'set')} {'more' if net > 0 else 'fewer'}"
+    return Finding(
+        sentence=f"{found.sentence()} {printable(found.after)} holds {gain}.",
+        how="Every set once. Newly held: the first model does not hold it and the second does; newly broken: the other "
+        "way round. Held means right on the anchor and on every frame of the set"
+        + (", for a detector: AP nowhere below the anchor’s." if found.detection else "."),
+        paint=_bars(parts, found.n_sets),
+        inches=(1.75, 2.5),
+    )
+
+
+@question("before_after_curve", "How far from the anchor does it help?")
+def before_after_curve(view: View) -> Answer:
+    """The curves of the two models alone, where the page's other curves hold more."""
+    found = find_change(view)
+    if found is None or len(view.detectors if found.detection else view.classifiers) < 3:
+        return Missing("the two models are in the page's other curves.")
+    pair = (found.before, found.after)
+    if found.detection:
+        boxes = {name: view.detectors[name] for name in pair}
+        series = lines_of(boxes, lambda one: ((row.k, row.map) for row in one.curve))
+    else:
+        classes = {name: view.classifiers[name] for name in pair}
+        series = lines_of(classes, lambda one: ((row.k, row.acc) for row in one.curve))
+    if len(series) < 2:
+        return Missing("one of the two has no curve.")
+    near, far = (value_of(series[1].y[place]) - value_of(series[0].y[place]) for place in (0, -1))
+    who = printable(found.after)
+    return Finding(
+        sentence=f"On the anchors {who} {_gains(near)}, {view.words.within} it {_gains(far)}.",
+        how="Both as k grows. What is gained far out and not on the anchors is robustness; what is gained everywhere "
+        "alike is accuracy.",
+        paint=line_chart(series, view.words.k_label, "mAP" if found.detection else "accuracy"),
+        inches=(3.8, 3.9),
+    )
+
+
+def _gains(gain: float) -> str:
+    """A gain in words: what is less than a twentieth of a point is none."""
+    if abs(gain) < 0.0005:
+        return "gains nothing"
+    return f"{'gains' if gain > 0 else 'loses'} {points(abs(gain))}"
+
+
+def _held(view: View, found: Change) -> int:
+    """How many of the sets the model before holds."""
+    model = view.results.models[found.before]
+    if found.detection:
+        return sum(row.status == "holds" for row in getattr(model, "chosen_frames", ()))
+    pmk = model.headline.pmk
+    return round(value_of(pmk) * pmk.n) if is_known(pmk) else found.newly_broken
+
+
+def _bars(parts: Sequence[tuple[str, int, str, float]], n: int) -> Paint:
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        left = 0
+        for name, many, colour, alpha in parts:
+            label = f"{name}: {plain_number(many)}"
+            axes.barh(0, many, left=left, color=colour, alpha=alpha, height=0.6, label=label, edgecolor="none")
+            left += many
+        axes.set(xlim=(0, n), ylim=(-0.45, 0.45), yticks=[], xlabel="sets")
+        axes.grid(visible=False)
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="x", labelcolor=INK)
+        figure.legend(loc="outside lower left", ncols=2 if is_narrow else 4, borderaxespad=0.2, handlelength=1.1)
+
+    return paint

@@ -1,0 +1,62 @@
+"""tables/sets: every model on every set, one row each, as CSV and as Parquet."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.per_set import ModelSets
+from strobe.core.files import replacing
+from strobe.core.tables import texts
+from strobe.report.tables import Cell, cell
+
+__all__ = ["write_sets"]
+
+_LAST = "set_id"
+"""The set's name in the dataset, where it is a path: for joining, not for reading."""
+
+
+def write_sets(run: Path, models: Sequence[ModelSets]) -> None:
+    """Write `run/tables/sets.csv` and `sets.parquet`: model after model, sets in the dataset's order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = list(dict.fromkeys(name for one in models for name in (*one.facts.columns, "model", *one.columns)))
+    names = [name for name in names if name != _LAST] + [name for name in names if name == _LAST]
+    with replacing(run / "tables" / "sets.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(names)
+        for one in models:
+            table, empty = _columns(one), [""] * len(one.row)
+            rows.writerows(zip(*(_cells(table[name]) if name in table else empty for name in names), strict=True))
+    parts = [pa.table({name: _arrow(column) for name, column in _columns(one).items()}) for one in models]
+    whole = pa.concat_tables(parts, promote_options="default").select(names).unify_dictionaries()
+    with replacing(run / "tables" / "sets.parquet") as path:
+        pq.write_table(whole, path)
+
+
+def _columns(one: ModelSets) -> dict[str, NDArray[Any]]:
+    facts = {name: column[one.row] for name, column in one.facts.columns.items()}
+    said = {name: one.names[name][column] if name in one.names else column for name, column in one.columns.items()}
+    return {**facts, "model": texts([one.model] * len(one.row)), **said}
+
+
+def _cells(column: NDArray[Any]) -> list[Cell]:
+    if column.dtype == object:
+        known = {value: cell(value) for value in set(column.tolist())}
+        return [known[value] for value in column.tolist()]
+    # In the fewest digits that mean the same number: 0.1 was kept as a float of 32 bits.
+    digits = 6 if column.dtype == np.float32 else None
+    values = [float(f"{value:.{digits}g}") for value in column.tolist()] if digits else column.tolist()
+    return [cell(None if value != value else value) for value in values]
+
+
+def _arrow(column: NDArray[Any]) -> Any:
+    import pyarrow as pa
+
+    if column.dtype == object:
+        return pa.array(column, pa.string()).dictionary_encode()
+    return pa.array(column, mask=np.isnan(column) if column.dtype.kind == "f" else None)

@@ -1,0 +1,25 @@
+"""Short names: unique where the names are, no folder that is not needed, never a path."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strobe.core.names import short_names
+
+PARTS = st.sampled_from(["val", "clip1", "clip2", "000010", "000010.JPEG", "000010.png", "a b", "dog@7"])
+NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=4).map("/".join), min_size=1, max_size=8)
+
+
+@given(NAMES)
+def test_names_are_told_apart_and_are_no_paths(names):
+    found = short_names(names)
+    assert all("/" not in name and name for name in found)
+    for a, short_a in zip(names, found, strict=True):
+        for b, short_b in zip(names, found, strict=True):
+            assert (short_a == short_b) == (a == b), (a, b)
+
+
+def test_a_name_keeps_only_what_tells_it_apart():
+    assert short_names(["/data/x/run", "/data/y/run", "/data/third"]) == ["x·run", "y·run", "third"]
+    assert short_names(["a/b.png", "a/b.jpg"]) == ["a·b.png", "a·b.jpg"]
+    assert short_names(["photos\\dog.png", "/"]) == ["dog", "/"]
+    assert short_names([]) == []
