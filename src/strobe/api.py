@@ -115,6 +115,7 @@ def results(
     from strobe.analyses.classification import score as score_one
     from strobe.analyses.comparison import compare
     from strobe.analyses.offsets import OffsetPool
+    from strobe.analyses.people import BesidePeople
     from strobe.analyses.results import Results, Settings, dataset_facts
     from strobe.analyses.trend import fit
     from strobe.analyses.variants_contrasts import ByVariant
@@ -126,10 +127,14 @@ def results(
     options, whole = ScoreOptions(k=k, interval=interval, seed=seed), overall(dataset)
     prepared, variants = Prepared(whole, options), ByVariant(dataset, options)
     pool = OffsetPool(prepared.plan)
+    known = [_in_classes(dataset, given, space) for given in predictions]
     scores = [
         variants.add(score_one(whole, one, prepared=prepared, pool=pool, standard=one.model in standard), one)
-        for one in (_in_classes(dataset, given, space) for given in predictions)
+        for one in known
     ]
+    people = BesidePeople(dataset, options)
+    for one in known:
+        people.add(one.model, one)
     missing = any(one.unscored.sets for one in scores)
     found = Results(
         strobe=installed_version(),
@@ -140,7 +145,7 @@ def results(
         comparison=compare(whole, scores),
         trend=fit(whole, scores, seed=seed),
     )
-    written: dict[str, Any] = encode(variants.into(found))
+    written: dict[str, Any] = encode(people.into(variants.into(found)))
     return written
 
 

@@ -14,6 +14,7 @@ from strobe.core.errors import InvalidValue
 from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, rating_counts
 from strobe.metrics.bootstrap import SWITCHED_OFF, Bootstrap
 from strobe.metrics.consistency import NEVER_DIFFER, error_consistency, majority, quartiles, weighted_quantile
+from strobe.metrics.intervals import ONE_VIDEO
 
 
 def plain_kappa(a: list[int], b: list[int]) -> float | None:
@@ -57,7 +58,7 @@ def test_consistency_is_kappa_of_being_right_and_its_draws_are_those_of_the_pict
     mean = found.mean(np.arange(len(pairs)))
     whole = [one for one in found.value.tolist() if one == one]
     assert mean.value == (pytest.approx(sum(whole) / len(whole)) if whole else None)
-    if mean.low is not None:
+    if mean.low is not None:  # else all rests on one source, or no draw could be measured
         assert (mean.low, mean.high) == pytest.approx(tuple(np.percentile(drawn_means, [2.5, 97.5])))
 
 
@@ -120,18 +121,30 @@ def test_quantiles_with_weights_are_those_of_the_values_said_so_often(pairs, sha
 
 
 def test_quartiles_have_the_interval_of_resampled_pictures():
-    values, use = np.array([1.0, 2.0, 3.0, 4.0, 100.0]), np.array([True, True, True, True, False])
-    draws = Bootstrap(np.array([0, 0, 1, 2, 2]), replicates=60, seed=4)
+    values = np.array([[1.0, 2.0], [3.0, 100.0], [4.0, np.nan]])
+    use = np.array([[True, True], [True, False], [True, False]])
+    draws = Bootstrap(np.array([0, 1, 2]), replicates=60, seed=4)
     found, low, high = quartiles(values, use, draws)
     medians = []
     for weights in draws.weights.astype(int).tolist():
-        said = [value for value, one, place in zip(values, use, draws.place, strict=True) if one
-                for _ in range(weights[place])]  # fmt: skip
-        medians += [median(said)] if said else []
+        said = [
+            value for row, weight in enumerate(weights) for value, one in zip(values[row], use[row], strict=True) if one
+            for _ in range(weight)
+        ]  # fmt: skip
+        medians.append(median(said))
     assert (found.value, found.n, low, high) == (2.5, 4, 1.5, 3.5)
     assert (found.low, found.high) == pytest.approx(tuple(np.percentile(medians, [2.5, 97.5])))
-    none, low, high = quartiles(values, np.zeros(5, dtype=bool), draws)
+    none, low, high = quartiles(values, np.zeros((3, 2), dtype=bool), draws)
     assert (none.value, low, high) == (None, None, None)
+    alone, _, _ = quartiles(values, np.array([[True, True], [False] * 2, [False] * 2]), draws)
+    assert (alone.value, alone.low, alone.reason) == (1.5, None, ONE_VIDEO)
+
+
+def test_a_pair_that_shares_one_source_has_no_interval():
+    right = np.array([[1, 1], [1, 0], [0, 0], [1, -1], [0, -1]])
+    draws = Bootstrap(np.array([0, 0, 0, 1, 2]), replicates=60)
+    found = error_consistency(right, [(0, 1)], draws).estimates()[0]
+    assert (found.value, found.low, found.reason) == (pytest.approx(plain_kappa([1, 1, 0], [1, 0, 0])), None, ONE_VIDEO)
 
 
 def test_without_draws_agreement_says_that_they_were_switched_off():

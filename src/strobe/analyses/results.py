@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import ModelResult, OffsetError
+from strobe.analyses.people_records import PeopleResults
 from strobe.analyses.trend import Trend
 from strobe.analyses.variants_records import Contrast, Search, VariantFacts
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
@@ -90,8 +91,9 @@ class Settings:
 class Results:
     """strobe results.json: one dataset, every model scored on it, and what sets them apart.
 
-    What is said of variants, searches and contrasts is there where the dataset has variants. `strobe` is the version
-    that wrote it, where it was installed.
+    What is said of variants, searches and contrasts is there where the dataset has variants, what is said of people
+    where they named pictures (there may then be no model). `strobe` is the version that wrote it, where it was
+    installed.
     """
 
     schema: Literal[1] = SCHEMA
@@ -105,6 +107,7 @@ class Results:
     variants: tuple[VariantFacts, ...] | None = field(default=None, metadata=LEFT_OUT)
     searches: tuple[Search, ...] | None = field(default=None, metadata=LEFT_OUT)
     contrasts: tuple[Contrast, ...] | None = field(default=None, metadata=LEFT_OUT)
+    people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
 
 
 def results_schema() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from strobe.core.errors import printable
 
 if TYPE_CHECKING:
     from strobe.core.ports import Progress
-    from strobe.workflows.import_dataset import Bring, Draw, FrameFiles, Imported, PhotoFiles, YtbbFiles
+    from strobe.workflows.import_dataset import Bring, Draw, FrameFiles, Imported, PhotoFiles, TrialFiles, YtbbFiles
 
 __all__ = ["command"]
 
@@ -211,6 +211,34 @@ def photos(src: Path, dst: Path, files: "PhotoFiles", how: "Bring") -> "Imported
     from strobe.workflows.import_dataset import from_photos
 
     return from_photos(src, dst, files=files, how=how)
+
+
+@command.command(
+    "trials",
+    short_help="People who named pictures elsewhere: CSV of trials (model-vs-human).",
+    epilog="Example: strobe import trials human-trials/ data/edge --images stimuli/",
+)
+@options(
+    "files", "Files", "strobe.workflows.import_dataset:TrialFiles",
+    click.option("--images", type=_FILE, help="Folder of the pictures; without it people are scored, and predictions."),
+    click.option("--classes", callback=lambda _context, _option, text: _names(text),
+                 help="All classes people could choose, comma-separated; default: those of the category column."),
+    _space,
+)  # fmt: skip
+@_format()
+def trials(src: Path, dst: Path, files: "TrialFiles", how: "Bring") -> "Imported":
+    """Answers to "What is this?" given elsewhere: SRC is a CSV, or a folder of them, one row an answer.
+
+    Columns as in model-vs-human: subj, object_response, category, imagename, and where there rt (seconds), condition,
+    session, trial. na is an answer that did not come in time. Answers added to the CSV later are added to DST.
+    """
+    from strobe.workflows.import_dataset import from_trials
+
+    return from_trials(src, dst, files=files, how=how)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
 
 
 def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001

@@ -91,9 +91,13 @@ class Bootstrap:
         filled = np.where(used, values, 0.0)
         return self.estimate(float(filled.sum() / n), self.ratio(filled, used), n=n)
 
-    def estimate(self, value: float, draws: Floats, *, n: int) -> Estimate:
-        """The value with the 2.5 and 97.5 percentiles of its draws; null with one video, marked with fewer than ten."""
-        if self.n_clusters == 1:
+    def estimate(self, value: float, draws: Floats, *, n: int, n_clusters: int | None = None) -> Estimate:
+        """The value with the 2.5 and 97.5 percentiles of its draws; null with one video, marked with fewer than ten.
+
+        `n_clusters` says how many videos the value rests on, where not all do.
+        """
+        videos = self.n_clusters if n_clusters is None else n_clusters
+        if videos == 1:
             return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)
         if self.replicates == 0:
             return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=SWITCHED_OFF)
@@ -101,5 +105,5 @@ class Bootstrap:
         if not kept.size:
             return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason="no draw could be measured")
         low, high = np.percentile(kept, [2.5, 97.5])
-        reason = too_few(self.n_clusters)
+        reason = too_few(videos)
         return Estimate(value=value, low=float(low), high=float(high), n=n, method=METHOD, reason=reason)

@@ -26,10 +26,12 @@ _CHUNK = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistency:
-    """Error consistency of pairs of raters: the value of each (NaN: none), its pictures, and its draws (B, pairs)."""
+    """Error consistency of pairs of raters: the value of each (NaN: none), its pictures, their sources, and its draws
+    (B, pairs)."""
 
     value: Floats
     n: Ints
+    sources: Ints
     drawn: Floats
     bootstrap: Bootstrap
 
@@ -41,7 +43,8 @@ class Consistency:
                 reason = NEVER_DIFFER if n else NOTHING_SHARED
                 out.append(Estimate(value=None, low=None, high=None, n=n, method=METHOD, reason=reason))
             else:
-                out.append(self.bootstrap.estimate(value, self.drawn[:, place], n=n))
+                drawn, sources = self.drawn[:, place], int(self.sources[place])
+                out.append(self.bootstrap.estimate(value, drawn, n=n, n_clusters=sources))
         return out
 
     def mean(self, which: Ints) -> Estimate:
@@ -52,7 +55,8 @@ class Consistency:
         drawn = self.drawn[:, known]
         some = drawn[np.isfinite(drawn).any(axis=1)]
         means = np.nanmean(some, axis=1) if some.size else np.empty(0)
-        return self.bootstrap.estimate(float(self.value[known].mean()), means, n=int(known.size))
+        sources = int(self.sources[known].max())
+        return self.bootstrap.estimate(float(self.value[known].mean()), means, n=int(known.size), n_clusters=sources)
 
 
 def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> Consistency:
@@ -68,22 +72,22 @@ def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Boot
     expect(right.ndim == 2, "right", "shape (pictures, raters)", right.shape)
     expect(bool(np.isin(right, (-1, 0, 1)).all()), "right", "1, 0, or −1 where there is no answer", None)
     expect(len(draws.place) == len(right), "draws", f"one source per picture ({len(right)})", len(draws.place))
-    values, many, drawn = [], [], []
-    for start in range(0, len(pairs), _CHUNK):
-        a, b = (np.array(side, dtype=np.int64) for side in zip(*pairs[start : start + _CHUNK], strict=True))
-        both = (right[:, a] >= 0) & (right[:, b] >= 0)
-        sums = [both, both & (right[:, a] == 1), both & (right[:, b] == 1), both & (right[:, a] + right[:, b] == 2)]
-        totals = [part.sum(axis=0).astype(np.float64) for part in sums]
-        values.append(_kappa(*totals))
-        many.append(totals[0].astype(np.int64))
-        drawn.append(_kappa(*(draws.sums(part) for part in sums)))
-    if not values:
-        return Consistency(
-            value=np.empty(0), n=np.empty(0, dtype=np.int64), drawn=np.empty((draws.replicates, 0)), bootstrap=draws
-        )
+    found = [_part(right, pairs[start : start + _CHUNK], draws) for start in range(0, len(pairs), _CHUNK)]
+    values, many, sources, drawn = zip(*(found or [_part(right, [], draws)]), strict=True)
     return Consistency(
-        value=np.concatenate(values), n=np.concatenate(many), drawn=np.concatenate(drawn, axis=1), bootstrap=draws
-    )
+        value=np.concatenate(values), n=np.concatenate(many), sources=np.concatenate(sources),
+        drawn=np.concatenate(drawn, axis=1), bootstrap=draws,
+    )  # fmt: skip
+
+
+def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tuple[Floats, Ints, Ints, Floats]:
+    """Values, pictures, sources and draws of some pairs."""
+    a, b = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    both = (right[:, a] >= 0) & (right[:, b] >= 0)
+    parts = [both, both & (right[:, a] == 1), both & (right[:, b] == 1), both & (right[:, a] + right[:, b] == 2)]
+    totals = [part.sum(axis=0).astype(np.float64) for part in parts]
+    sources = (draws.per_video(both) > 0).sum(axis=0)
+    return _kappa(*totals), totals[0].astype(np.int64), sources, _kappa(*(draws.sums(part) for part in parts))
 
 
 def _kappa(n: Floats, a: Floats, b: Floats, both: Floats) -> Floats:
@@ -132,17 +136,23 @@ def weighted_quantile(values: Floats, weights: Floats, share: float) -> Floats:
 
 
 def quartiles(values: Floats, use: Bools, draws: Bootstrap) -> tuple[Estimate, float | None, float | None]:
-    """The median of `values` (N,) where `use`, with its interval from resampled sources, and the two quartiles."""
-    expect(values.shape == use.shape == draws.place.shape, "values", "one per source entry", values.shape)
+    """The median of `values` (N, raters) where `use`, with its interval from resampled sources, and the two quartiles.
+
+    `draws` resample the N pictures by their source.
+    """
+    expect(values.ndim == 2 and values.shape == use.shape, "values", "shape (pictures, raters), like use", values.shape)
+    expect(len(draws.place) == len(values), "draws", f"one source per picture ({len(values)})", len(draws.place))
     kept = values[use]
     if not kept.size:
         return nothing("nobody was timed", method=METHOD), None, None
     even = np.ones((1, kept.size))
     low, median, high = (float(weighted_quantile(kept, even, share)[0]) for share in (0.25, 0.5, 0.75))
-    place = draws.place[use]
+    place = np.broadcast_to(draws.place[:, None], use.shape)[use]
     step = max(1, 4_000_000 // kept.size)  # draws at once: memory stays flat
     drawn = [
         weighted_quantile(kept, draws.weights[start : start + step, place], 0.5)
         for start in range(0, draws.replicates, step)
     ]
-    return draws.estimate(median, np.concatenate([np.empty(0), *drawn]), n=int(kept.size)), low, high
+    sources = len(np.unique(place))
+    found = draws.estimate(median, np.concatenate([np.empty(0), *drawn]), n=int(kept.size), n_clusters=sources)
+    return found, low, high

@@ -48,13 +48,14 @@ def evaluate(
 
     `show` names models that the report's figures and gallery show first.
     The run's models of earlier commands are scored too; one that an interrupted command left half-way is left out.
+    Where people named the pictures there need be no model: they are reported alone.
     """
-    if not models:
+    opened, place = Opened.of(path, subset=request.subset), Run(run)
+    if not models and not opened.dataset.names:
         raise StrobeError(
             "no model given: -m efficientnet-lite0, -m timm:resnet50.a1_in1k, -m preds:FILE; see strobe models"
         )
-    opened, place = Opened.of(path, subset=request.subset), Run(run)
-    wanted = asked(models, trust=prediction.load.trust)
+    wanted = asked(models, trust=prediction.load.trust) if models else []
     check_request(request, opened)
     place.check(opened.candidates)
     if not place.exists:  # what lies in the run already is checked when the report is drawn

@@ -19,6 +19,7 @@ from strobe.datasets.import_frames import NamesAt, find_frames, import_frames
 from strobe.datasets.import_imagenet_c import CIFAR_10, Wanted, import_arrays, import_corrupted
 from strobe.datasets.import_imagenet_vid import import_imagenet_vid
 from strobe.datasets.import_photos import Still, ilsvrc_classes, import_photos
+from strobe.datasets.import_trials import Signed, TrialFiles, read_trials
 from strobe.datasets.import_vid_robust import import_vid_robust
 from strobe.datasets.import_youtube_bb import Moment, find_csv, find_videos, read_youtube_bb
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
@@ -35,6 +36,7 @@ __all__ = [
     "FrameFiles",
     "Imported",
     "PhotoFiles",
+    "TrialFiles",
     "Wanted",
     "YtbbFiles",
     "from_coco_vid",
@@ -42,6 +44,7 @@ __all__ = [
     "from_imagenet_c",
     "from_imagenet_vid",
     "from_photos",
+    "from_trials",
     "from_vid_robust",
     "from_youtube_bb",
     "from_ytbb_robust",
@@ -193,6 +196,32 @@ def _of_wordnet(names: Sequence[str]) -> LabelSpace | None:
     """ILSVRC-2012 where every class is one of its WordNet ids: then a model chooses among all 1,000."""
     known = space("ilsvrc-2012")
     return known if set(names) <= set(known.ids) else None
+
+
+def from_trials(source: Path, target: Path, *, files: TrialFiles, how: Bring = _AS_USUAL) -> Imported:
+    """Pictures that people named elsewhere, by the CSV of their trials. Answers that came since are added."""
+    from strobe.review.moments import NO_TIME
+    from strobe.review.names import Spellings
+
+    signed = Signed(person=Spellings([]).checked, at=NO_TIME)
+    trials, made = read_trials(source, signed), list[Imported]()
+
+    def make(how: Bring) -> Imported:
+        made.append(trials.imported(target, files=files, signed=signed, how=how))
+        return made[-1]
+
+    done = _into(target, how if files.images is not None else replace(how, media="none", hints=False), make)
+    names, there = made[-1].dataset.names, {(one.annotator, one.frame_id): one for one in done.dataset.names}
+    for one in names:
+        before = there.get((one.annotator, one.frame_id), one)
+        if before.answer_id != one.answer_id:
+            raise StrobeError(
+                f"{printable(target)} holds another answer of {printable(one.annotator)} to a picture of "
+                f"{printable(source)}; choose another folder, or remove it first"
+            )
+    grown = folder.append_answers(target, names=names)
+    more = len(grown.names) - len(done.dataset.names)
+    return Imported(dataset=grown, notes=(f"{more:,} answers were added", *made[-1].notes)) if more else done
 
 
 def from_imagenet_c(

@@ -12,6 +12,7 @@ from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.offsets import OffsetPool
+from strobe.analyses.people import BesidePeople
 from strobe.analyses.per_set import ModelSets, box_sets, class_sets, set_facts
 from strobe.analyses.results import Results, Settings, dataset_facts
 from strobe.analyses.review_impact import ReviewStages, impact
@@ -91,14 +92,10 @@ def score_dataset(
     """Score prediction files on a dataset; with `run` the results, tables and predictions are kept there.
 
     A run that already holds models keeps them, and all of them are scored. A file that is refused, or that cannot be
-    scored, leaves nothing behind.
+    scored, leaves nothing behind. Where people named the pictures there need be no file: they are scored alone.
     """
     if not path.is_dir():
         raise StrobeError(f"no such folder: {printable(path)}; give a dataset folder, or a run folder to score again")
-    if not specs:
-        raise StrobeError(
-            "nothing to score: give predictions with -m preds:FILE; a run is scored again by strobe score RUN"
-        )
     wrong = next((text for text in specs if not split_name(text)[1].startswith("preds:")), None)
     if wrong is not None:
         raise StrobeError(f"{printable(wrong)}: score takes preds:FILE; strobe eval runs models")
@@ -106,10 +103,14 @@ def score_dataset(
         with tempfile.TemporaryDirectory() as temporary:
             return score_dataset(path, specs, Path(temporary), request, progress)
     opened, place = Opened.of(path, subset=request.subset), Run(run)
+    if not specs and not opened.dataset.names:
+        raise StrobeError(
+            "nothing to score: give predictions with -m preds:FILE; a run is scored again by strobe score RUN"
+        )
     check_request(request, opened)
     place.check(opened.candidates)
     with place.stage() as stage:
-        bring(opened.dataset, place, asked(specs), request, progress, stage=stage)
+        bring(opened.dataset, place, asked(specs) if specs else [], request, progress, stage=stage)
         return score_staged(place, stage, opened, request, progress).results
 
 
@@ -155,10 +156,13 @@ def score_staged(
     """
     models = run.models(opened.dataset, only=request.models, allow_missing=request.allow_missing, stage=stage)
     models = [model for model in models if model.name not in leave_out]
-    if not models:
+    if not models and not opened.dataset.names:
         raise StrobeError(f"{printable(run.path)} holds no predictions yet; run strobe predict or eval first")
     types, remembered = known_types(run, request.types)
-    job = _Job(opened=opened, types=types, request=request, progress=progress, skip_incomplete=skip_incomplete)
+    people = BesidePeople(opened.dataset, request.options)
+    job = _Job(
+        opened=opened, types=types, request=request, progress=progress, skip_incomplete=skip_incomplete, people=people
+    )
     results = Results(
         strobe=installed_version(),
         dataset=dataset_facts(opened.dataset, k=None),
@@ -168,12 +172,13 @@ def score_staged(
     for task, scorer in SCORERS.items():
         held = [model for model in models if model.task is task]
         results = scorer(job, held, results) if held else results
-    if not results.models:
+    if not results.models and job.left_out:
         raise StrobeError(job.left_out[0])
+    results = people.into(results)
     write_json(stage / "results.json", encode(results))
     write_tables(stage, results)
     write_sets(stage, job.sets)
-    if brought_files(stage) or request.types is not None:
+    if brought_files(stage) or request.types is not None or not run.exists:
         changes = {"model_types": remembered} if remembered else {}
         run.record(opened.candidates, path=opened.path, changes=changes, stage=stage)
     for name in TABLES:
@@ -192,11 +197,15 @@ class _Job:
     request: ScoreRequest
     progress: Progress
     skip_incomplete: bool
+    people: BesidePeople
     left_out: list[str] = field(default_factory=list)
     sets: list[ModelSets] = field(default_factory=list)
 
     def each(self, models: Sequence[Held]) -> Iterator[tuple[Held, Answers]]:
-        """Every model with its predictions, one after the other: memory does not grow with their number."""
+        """Every model with its predictions, one after the other: memory does not grow with their number.
+
+        Each is judged on the pictures people named, too.
+        """
         for model in models:
             try:
                 loaded = model.load()
@@ -205,6 +214,7 @@ class _Job:
                     raise
                 self.left_out.append(str(error))
                 continue
+            self.people.add(model.name, loaded.as_classes())
             yield model, loaded
 
 

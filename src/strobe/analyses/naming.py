@@ -1,0 +1,144 @@
+"""People's answers to "What is this?" as a table: a row per picture, a column per person.
+
+The rules, one each:
+
+- The latest word of a person on a picture counts.
+- A class is right where the dataset's label rule says so. None of these, cannot tell and too late are answers, each a
+  category of its own, and wrong.
+- A picture is what it is in its sets: an anchor, or a member of a variant. One shown as a control counts as a control,
+  and nowhere else.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.arrays import Floats, Ints, Texts
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, printable
+from strobe.core.people import SAID, NameAnswer, latest_answers
+from strobe.core.variants import ANCHOR
+
+__all__ = ["CONTROL", "MEMBER", "Naming", "Said"]
+
+Said = Literal["class", "none", "unsure", "late"]
+
+CONTROL = "control"
+"""The condition of a picture that is shown to see who looks."""
+
+MEMBER = "member"
+"""What the pictures beside anchors are called where variants have no names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Naming:
+    """Who called what what: N pictures that have an answer and stand in a set, P people.
+
+    `row` (N,) is the set row a picture is judged by, its anchor's where it is one. `said` (N, P) is a class, or beyond
+    the classes none, unsure or late in this order, −1 where nothing was said. `right` (N, P) is 1, 0, or −1. `seconds`
+    is NaN where unknown, `shown` the condition. `elsewhere` counts answers about pictures in no set.
+    """
+
+    dataset: Dataset
+    people: tuple[str, ...]
+    row: Ints
+    said: NDArray[np.int64]
+    right: NDArray[np.int8]
+    seconds: Floats
+    shown: Texts
+    elsewhere: int
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "Naming":
+        """The answers in the dataset that count."""
+        row_of, latest = _judged_by(dataset), latest_answers(dataset.names)
+        asked = sorted((name for name in latest if name in row_of), key=row_of.__getitem__)
+        people = sorted({person for name in asked for person in latest[name]})
+        column = {person: place for place, person in enumerate(people)}
+        shape = len(asked), len(people)
+        said, seconds = np.full(shape, -1, dtype=np.int64), np.full(shape, np.nan)
+        shown = np.full(shape, "", dtype=object)
+        classes = {label: place for place, label in enumerate(dataset.info.label_space.ids)}
+        for line, name in enumerate(asked):
+            for person, answer in latest[name].items():
+                at = line, column[person]
+                said[at], shown[at] = _category(answer, classes), answer.condition
+                seconds[at] = np.nan if answer.seconds is None else answer.seconds
+        return cls(
+            dataset=dataset,
+            people=tuple(people),
+            row=np.array([row_of[name] for name in asked], dtype=np.int64),
+            said=said,
+            right=_right(dataset, [row_of[name] for name in asked], said),
+            seconds=seconds,
+            shown=shown,
+            elsewhere=sum(map(len, latest.values())) - int((said >= 0).sum()),
+        )
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are; what is said beyond them is none of them."""
+        return len(self.dataset.info.label_space)
+
+    @property
+    def frame(self) -> Ints:
+        """The frame of each picture, (N,)."""
+        return self.dataset.sets.frame[self.row]
+
+    @property
+    def source(self) -> Ints:
+        """The source of each picture, (N,): what intervals resample."""
+        return self.dataset.video_of_set[self.dataset.sets.set[self.row]]
+
+    @property
+    def variant(self) -> Texts:
+        """What each picture is, (N,): `anchor`, its variant, or `member` where variants have no names."""
+        sets, variants = self.dataset.sets, self.dataset.variants
+        place = sets.variant[sets.set[self.row]]
+        named = np.full(len(place), MEMBER, dtype=object) if variants is None else variants.variant[place]
+        return np.where(sets.is_anchor[self.row], ANCHOR, named).astype(object)
+
+    @property
+    def is_control(self) -> NDArray[np.bool_]:
+        """Which answers were given to a control, (N, P)."""
+        return np.asarray((self.shown == CONTROL) & (self.said >= 0), dtype=bool)
+
+    def word(self, category: int) -> Said:
+        """What a category of `said` is: a class, none, unsure or late."""
+        return cast(Said, SAID[max(category - self.n_classes + 1, 0)])
+
+    def judge(self, label: Ints, scored: NDArray[np.bool_]) -> NDArray[np.int8]:
+        """Whether a model with a class per frame is right on each picture, (N,): 1, 0, or −1 where it is not scored."""
+        right = self.dataset.right_rows(label)[self.row]
+        return np.where(scored[self.frame], right, -1).astype(np.int8)
+
+
+def _judged_by(dataset: Dataset) -> dict[str, int]:
+    """The set row of every frame in a set: where it is an anchor, else the first it stands in."""
+    sets, ids = dataset.sets, dataset.frame_ids()
+    order = np.lexsort((np.arange(len(sets.set)), ~sets.is_anchor))
+    frames, first = np.unique(sets.frame[order], return_index=True)
+    return {ids[frame]: int(order[place]) for frame, place in zip(frames.tolist(), first.tolist(), strict=True)}
+
+
+def _category(answer: NameAnswer, classes: dict[str, int]) -> int:
+    if answer.said != "class":
+        return len(classes) + SAID.index(answer.said) - 1
+    if answer.label not in classes:
+        raise InvalidValue(
+            f"names: {printable(answer.annotator)} named the class {printable(answer.label)!r}, which the dataset does "
+            f"not have (answer {printable(answer.answer_id)}); remove that row of names.parquet"
+        )
+    return classes[answer.label]
+
+
+def _right(dataset: Dataset, rows: list[int], said: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Whether each answer (N, P) is right by the dataset's label rule."""
+    n_classes, out = len(dataset.info.label_space), np.full(said.shape, -1, dtype=np.int8)
+    label = np.full(len(dataset.sets.set), -1, dtype=np.int64)
+    for place, column in enumerate(said.T):
+        label[rows] = np.where(column < n_classes, column, -1)
+        out[:, place] = np.where(column >= 0, dataset.right(label)[rows], -1)
+    return out

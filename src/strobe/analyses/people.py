@@ -1,0 +1,237 @@
+"""People who named pictures, alone and beside the models: how often right, how much alike, how quick.
+
+Intervals are of other pictures, not of other people: as a model is taken as it is, so are the people who were asked.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.naming import CONTROL, Naming
+from strobe.analyses.people_records import (
+    BesideModel,
+    Confused,
+    PairConsistency,
+    PeopleResults,
+    PeopleScore,
+    PersonScore,
+    SaidCounts,
+    Times,
+)
+from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.preservation import preservation
+from strobe.analyses.results import Results
+from strobe.core.answers import ClassAnswers
+from strobe.core.arrays import Bools, Ints
+from strobe.core.dataset import Dataset
+from strobe.core.estimate import Estimate
+from strobe.core.people import SAID
+from strobe.core.variants import ANCHOR
+from strobe.metrics.agreement import fleiss_kappa, rating_counts
+from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.consistency import error_consistency, majority, quartiles
+from strobe.metrics.intervals import nothing, proportion
+
+__all__ = ["BesidePeople"]
+
+
+class BesidePeople:
+    """What people's answers add to the results, and the models beside them, gathered while those are scored one by one.
+
+    Where nobody named a picture nothing is added.
+    """
+
+    def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
+        self._naming = Naming.of(dataset) if dataset.names else None
+        self._options = options
+        self._models: dict[str, NDArray[np.int8]] = {}
+
+    def add(self, model: str, answers: ClassAnswers) -> None:
+        """Judge a model on the pictures people named."""
+        if self._naming is not None:
+            self._models[model] = self._naming.judge(answers.label, answers.scored)
+
+    def into(self, results: Results) -> Results:
+        """The results with what people said."""
+        if self._naming is None:
+            return results
+        return replace(results, people=people_results(self._naming, self._models, self._options))
+
+
+def people_results(naming: Naming, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleResults:
+    """Everything that follows from the answers; `models` are those judged on the same pictures (`Naming.judge`)."""
+    given, controls = (naming.said >= 0) & ~naming.is_control, naming.is_control
+    return PeopleResults(
+        n_people=len(naming.people),
+        n_pictures=int(given.any(axis=1).sum()),
+        n_answers=int(given.sum()),
+        elsewhere=naming.elsewhere,
+        controls=_share(naming.right, controls, naming.source, options, "no control was shown"),
+        scores=tuple(_score(part, models, options) for part in _parts(naming, given)),
+        preservation=preservation(naming, options),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """The pictures of one kind (`lines` of the naming), and which answers to them count, (lines, P)."""
+
+    naming: Naming
+    variant: str
+    condition: str
+    lines: Ints
+    given: Bools
+
+    @property
+    def source(self) -> Ints:
+        return self.naming.source[self.lines]
+
+    def of(self, table: NDArray[np.generic]) -> Ints:
+        """Lines of a table of whole numbers, −1 where the answer does not count."""
+        return np.where(self.given, table[self.lines], -1).astype(np.int64)
+
+
+def _parts(naming: Naming, given: Bools) -> Iterator[_Part]:
+    """Anchors, then variants as the dataset has them, controls last; each by condition where it says more than that."""
+    sets, variants = naming.dataset.sets, naming.dataset.variants
+    said = np.where(np.isin(naming.shown, ["", ANCHOR, CONTROL]) | (naming.shown == naming.variant[:, None]), "",
+                    naming.shown)  # fmt: skip
+    rank = np.where(sets.is_anchor[naming.row], -1, sets.variant[sets.set[naming.row]])
+    if variants is not None:
+        rank = rank + np.where((rank >= 0) & ~variants.is_same[rank], len(variants), 0)
+    for place in np.unique(rank):
+        mine = rank == place
+        for condition in sorted(set(said[mine[:, None] & given])):
+            use = mine[:, None] & given & (said == condition)
+            lines = np.flatnonzero(use.any(axis=1))
+            yield _Part(
+                naming=naming, variant=str(naming.variant[lines[0]]), condition=str(condition), lines=lines,
+                given=use[lines],
+            )  # fmt: skip
+
+
+def _share(right: NDArray[np.int8], use: Bools, source: Ints, options: ScoreOptions, empty: str) -> Estimate:
+    """The share of answers (N, P) that are right, where `use`; pictures of one source belong together."""
+    if not use.any():
+        return nothing(empty)
+    return proportion(right[use] == 1, np.broadcast_to(source[:, None], use.shape)[use], interval=options.interval)
+
+
+def _score(part: _Part, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleScore:
+    naming, source = part.naming, part.source
+    said, right, n_classes = part.of(naming.said), part.of(naming.right), naming.n_classes
+    draws = Bootstrap(source, replicates=options.draws, seed=options.seed)
+    asked = np.flatnonzero(part.given.any(axis=0))
+    most = majority(said, n_classes=n_classes + len(SAID) - 1)
+    # Who gave the answer most gave was judged already.
+    agreed = ((said == most[:, None]) & (most >= 0)[:, None] & (right == 1)).any(axis=1)
+    counts = np.bincount(np.maximum(said[part.given] - n_classes + 1, 0), minlength=len(SAID)).tolist()
+    pairs, means = _consistency(part, right, asked, models, draws)
+    return PeopleScore(
+        variant=part.variant,
+        condition=part.condition,
+        role="control" if _is_control(naming, part.variant) else "same",
+        n_pictures=len(part.lines),
+        n_people=len(asked),
+        n_answers=int(part.given.sum()),
+        said=SaidCounts(named=counts[0], none=counts[1], unsure=counts[2], late=counts[3]),
+        accuracy=_share(right.astype(np.int8), part.given, source, options, "nobody answered"),
+        majority=proportion(agreed, source, interval=options.interval),
+        no_majority=int((most < 0).sum()),
+        fleiss_kappa=fleiss_kappa(
+            rating_counts(said, n_classes=n_classes + len(SAID) - 1), cluster=source, seed=options.seed,
+            draws=options.draws,
+        ),
+        consistency=means[""],
+        seconds=_times(naming.seconds[part.lines], part.given, draws),
+        people=tuple(
+            PersonScore(
+                person=naming.people[column],
+                accuracy=_share(right[:, [column]].astype(np.int8), part.given[:, [column]], source, options, ""),
+                seconds=_times(naming.seconds[part.lines][:, [column]], part.given[:, [column]], draws),
+            )
+            for column in asked.tolist()
+        ),
+        models=tuple(
+            _beside(part, right, name, judged[part.lines], means[name], draws, options)
+            for name, judged in models.items()
+        ),
+        pairs=pairs,
+        confusion=_confusion(part, said, right),
+    )  # fmt: skip
+
+
+def _is_control(naming: Naming, variant: str) -> bool:
+    variants = naming.dataset.variants
+    return variants is not None and any(one.variant == variant and one.role == "control" for one in variants)
+
+
+def _consistency(
+    part: _Part, right: Ints, asked: Ints, models: dict[str, NDArray[np.int8]], draws: Bootstrap
+) -> tuple[tuple[PairConsistency, ...], dict[str, Estimate]]:
+    """Every pair of people and every person with every model; the mean over people ("") and with each model."""
+    names = part.naming.people
+    raters = np.concatenate([right, *(judged[part.lines][:, None] for judged in models.values())], axis=1)
+    first = [(a, b) for a, b in combinations(asked.tolist(), 2)]
+    beside = [(a, len(names) + place) for place in range(len(models)) for a in asked.tolist()]
+    found = error_consistency(raters, [*first, *beside], draws)
+    other = [*names, *models]
+    pairs = tuple(
+        PairConsistency(person=names[a], other=other[b], other_is="person" if b < len(names) else "model", kappa=kappa)
+        for (a, b), kappa in zip([*first, *beside], found.estimates(), strict=True)
+    )
+    means = {"": found.mean(np.arange(len(first)))}
+    for place, name in enumerate(models):
+        start = len(first) + place * len(asked)
+        means[name] = found.mean(np.arange(start, start + len(asked)))
+    return pairs, means
+
+
+def _beside(
+    part: _Part, right: Ints, name: str, judged: NDArray[np.int8], consistency: Estimate, draws: Bootstrap,
+    options: ScoreOptions,
+) -> BesideModel:  # fmt: skip
+    """A model on the pictures it answered, and people on those: each picture counts once for it, once an answer for
+    them."""
+    there = judged >= 0
+    if not there.any():
+        none = nothing("it has no prediction for these pictures")
+        return BesideModel(model=name, accuracy=none, difference=none, consistency=consistency)
+    sums = [
+        (((right == 1) & there[:, None]).sum(axis=1), (part.given & there[:, None]).sum(axis=1)),
+        ((judged == 1).astype(np.int64), there.astype(np.int64)),
+    ]
+    people, model = (float(top.sum() / bottom.sum()) for top, bottom in sums)
+    drawn = [draws.ratio(top, bottom) for top, bottom in sums]
+    return BesideModel(
+        model=name,
+        accuracy=proportion(judged[there] == 1, part.source[there], interval=options.interval),
+        difference=draws.estimate(people - model, drawn[0] - drawn[1], n=int(there.sum())),
+        consistency=consistency,
+    )
+
+
+def _times(seconds: NDArray[np.float64], given: Bools, draws: Bootstrap) -> Times:
+    median, low, high = quartiles(seconds, given & np.isfinite(seconds), draws)
+    return Times(median=median, quartile_low=low, quartile_high=high)
+
+
+def _confusion(part: _Part, said: Ints, right: Ints) -> tuple[Confused, ...]:
+    """How often each class was called what; of several right classes the one that was named, else the first."""
+    naming = part.naming
+    ids = naming.dataset.info.label_space.ids
+    judged = naming.dataset.judged_frame[naming.row[part.lines]].tolist()
+    labels = naming.dataset.labels.by_frame()
+    counts: dict[tuple[int, int], int] = {}
+    for line, column in zip(*np.nonzero(part.given), strict=True):
+        answer, own = int(said[line, column]), labels.get(judged[line])
+        if own:
+            truth = answer if right[line, column] == 1 else min(own)
+            counts[truth, answer] = counts.get((truth, answer), 0) + 1
+    return tuple(
+        Confused(label=ids[truth], said=naming.word(answer), answer=ids[answer] if answer < len(ids) else "", n=n)
+        for (truth, answer), n in sorted(counts.items())
+    )

@@ -1,0 +1,134 @@
+"""Is it still what it was? Whether people give a changed picture the class of its anchor, and which sets pass."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.naming import MEMBER, Naming
+from strobe.analyses.people_records import Preservation
+from strobe.analyses.plan import ScoreOptions
+from strobe.core.arrays import Bools, Ints
+from strobe.core.dataset import Dataset
+from strobe.core.estimate import Estimate
+from strobe.core.variants import ANCHOR, Variant
+from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.consistency import majority
+from strobe.metrics.intervals import nothing, proportion
+
+__all__ = ["Preserved", "preservation", "preserved_sets"]
+
+_NOBODY = "nobody named such a picture"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preserved:
+    """Which sets people were asked about, and which of those are still what they were; both (S,)."""
+
+    asked: Bools
+    kept: Bools
+
+
+def preserved_sets(dataset: Dataset) -> Preserved:
+    """The sets whose members are still what their anchor is, by people: the rule for "preserved items only".
+
+    A set is asked about where somebody named one of its members; it is kept where of each of those more than half of
+    the answers give a class of the anchor (none of these, cannot tell and too late do not). Controls do not count.
+    `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of what was kept.
+    """
+    rows = _Rows.of(Naming.of(dataset))
+    member = ~dataset.sets.is_anchor[rows.row]
+    asked, lost = np.zeros(dataset.n_sets, dtype=bool), np.zeros(dataset.n_sets, dtype=bool)
+    asked[rows.set[member]] = True
+    lost[rows.set[member & ~rows.kept]] = True
+    return Preserved(asked=asked, kept=asked & ~lost)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Every set row whose picture was named: its set, its source, its answers, those that give the anchor's class."""
+
+    row: Ints
+    set: Ints
+    source: Ints
+    answers: NDArray[np.int64]
+    same: NDArray[np.int64]
+    kept: Bools
+
+    @classmethod
+    def of(cls, naming: Naming) -> "_Rows":
+        dataset, n_classes = naming.dataset, naming.n_classes
+        sets, said = dataset.sets, np.where(naming.is_control, -1, naming.said)
+        line = np.full(len(dataset.frames), -1, dtype=np.int64)
+        line[naming.frame] = np.arange(len(said))
+        line[naming.frame[(said < 0).all(axis=1)]] = -1
+        row = np.flatnonzero(line[sets.frame] >= 0)
+        given = said[line[sets.frame[row]]]
+        anchor = sets.anchor_frame[sets.set[row]].astype(np.int64)
+        known = dataset.labels.frame.astype(np.int64) * n_classes + dataset.labels.label
+        same = (given >= 0) & (given < n_classes) & np.isin(anchor[:, None] * n_classes + given, known)
+        most = majority(given, n_classes=n_classes + 3)
+        kept = (most >= 0) & (most < n_classes) & np.isin(anchor * n_classes + most, known)
+        return cls(
+            row=row,
+            set=sets.set[row].astype(np.int64),
+            source=dataset.video_of_set[sets.set[row]],
+            answers=(given >= 0).sum(axis=1),
+            same=same.sum(axis=1),
+            kept=np.asarray(kept, dtype=bool),
+        )
+
+
+def preservation(naming: Naming, options: ScoreOptions) -> tuple[Preservation, ...]:
+    """For the pictures as they were, then for every variant, how many are still named as their anchor's class.
+
+    Of a search only what was found counts. Nothing where nobody named a changed picture.
+    """
+    dataset = naming.dataset
+    sets, rows = dataset.sets, _Rows.of(naming)
+    is_anchor = sets.is_anchor[rows.row]
+    if is_anchor.all():
+        return ()
+    # An anchor stands in every set of its picture, and is one picture.
+    first = np.zeros(len(rows.row), dtype=bool)
+    first[np.unique(sets.frame[rows.row], return_index=True)[1]] = True
+    searched = np.isin(sets.variant, sets.variant[sets.status != "complete"])
+    counts = ~is_anchor & (~searched | (sets.status == "found"))[rows.set]
+    found = [_about(rows, is_anchor & first, options, variant=ANCHOR)]
+    draws = Bootstrap(rows.source, replicates=options.draws, seed=options.seed)
+    variants = [None] if dataset.variants is None else list(dataset.variants)
+    for place, variant in sorted(enumerate(variants), key=lambda one: one[1] is not None and one[1].role == "control"):
+        mine = counts & (sets.variant[rows.set] == place)
+        if mine.any():
+            one = _about(rows, mine, options, variant=MEMBER if variant is None else variant.variant, facts=variant)
+            found.append(replace(one, lost=_lost(rows, is_anchor & first, mine, draws)))
+    return tuple(found)
+
+
+def _about(
+    rows: _Rows, mine: Bools, options: ScoreOptions, *, variant: str, facts: Variant | None = None
+) -> Preservation:
+    many, same = rows.answers[mine], rows.same[mine]
+    # One entry for each answer: those that give the class, then those that do not.
+    source = np.concatenate([np.repeat(rows.source[mine], same), np.repeat(rows.source[mine], many - same)])
+    right = np.arange(int(many.sum())) < int(same.sum())
+    return Preservation(
+        variant=variant,
+        role="anchor" if variant == ANCHOR else "same" if facts is None else facts.role,
+        target=facts.target.name if facts is not None and facts.target is not None else None,
+        n_pictures=int(mine.sum()),
+        named=proportion(right, source, interval=options.interval) if mine.any() else nothing(_NOBODY),
+        kept=proportion(rows.kept[mine], rows.source[mine], interval=options.interval)
+        if mine.any()
+        else nothing(_NOBODY),
+    )
+
+
+def _lost(rows: _Rows, before: Bools, after: Bools, draws: Bootstrap) -> Estimate:
+    """The share of answers that give the class, of the pictures as they were minus of the changed ones."""
+    if not before.any():
+        return nothing("nobody named a picture as it was")
+    sums = [(np.where(mine, rows.same, 0), np.where(mine, rows.answers, 0)) for mine in (before, after)]
+    a, b = (float(top.sum() / bottom.sum()) for top, bottom in sums)
+    drawn = [draws.ratio(top, bottom) for top, bottom in sums]
+    return draws.estimate(a - b, drawn[0] - drawn[1], n=int(after.sum()))

@@ -1,0 +1,302 @@
+"""Trials of people who named pictures elsewhere: CSV in the columns of model-vs-human, one row an answer.
+
+`subj, object_response, category, imagename` are needed; `rt` (seconds), `condition`, `session` and `trial` are taken
+where they are there.
+"""
+
+import csv
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+from strobe.core.builder import DatasetBuilder, frame_list_digest
+from strobe.core.dataset import DatasetInfo
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, in_file, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.people import NameAnswer
+from strobe.core.records import frame_id
+from strobe.datasets.bring_media import Bring
+from strobe.datasets.import_photos import NO_AXIS
+from strobe.datasets.sampled import Imported, label_space_for
+
+__all__ = ["Signed", "TrialFiles", "Trials", "read_trials"]
+
+_NEEDED = ("subj", "object_response", "category", "imagename")
+_SAID: Mapping[str, Literal["none", "unsure", "late"]] = {
+    "na": "late", "late": "late", "none": "none", "none of these": "none", "unsure": "unsure", "dont know": "unsure",
+    "don't know": "unsure", "cannot tell": "unsure",
+}  # fmt: skip
+"""What a response may be that is no class."""
+
+_PREFIX = re.compile(r"\d+_([A-Za-z0-9-]+)_(s\d+|dnn)_")
+"""The trial, the experiment and the person in front of a picture's own name: 0001_edg_s01_0_oven_00_oven10.png."""
+
+_LONGEST = 86_400
+_SLOW = 100
+"""Seconds; who takes longer over every other picture was probably timed in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFiles:
+    """What goes with the CSV: the folder of the pictures, and all classes people could choose from."""
+
+    images: Path | None = None
+    classes: tuple[str, ...] = ()
+    label_space: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """How answers are signed: the check of a person's name, and the time of an answer that says none."""
+
+    person: Callable[[str], str]
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One row: who called which picture what, and where the row stands."""
+
+    path: Path
+    line: int
+    person: str
+    picture: str
+    category: str
+    response: str
+    seconds: float | None
+    condition: str
+
+    @property
+    def where(self) -> str:
+        """The row in words."""
+        return f"{printable(self.path.name)} line {self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trials:
+    """The rows of one CSV file, or of all in a folder, checked against each other."""
+
+    source: Path
+    rows: tuple[Trial, ...]
+
+    def imported(self, target: Path, *, files: TrialFiles, signed: Signed, how: Bring) -> Imported:
+        """One set per picture, its anchor alone, with what people called it. Tables are the caller's to write."""
+        classes = self._classes(files, target)
+        first = {trial.picture: trial for trial in reversed(self.rows)}
+        paths = {} if files.images is None else _find(files.images, sorted(first))
+        brought = {} if files.images is None else how.files(files.images, target, sorted(paths.values()))
+        grown = DatasetBuilder()
+        for picture, trial in sorted(first.items()):
+            photo = grown.video(video_id=frame_list_digest([picture]), name=picture, n_frames=1, kind="photo")
+            path = paths.get(picture, "")
+            digest, size = brought.get(path, ("", (0, 0)))
+            label = self._label(trial, "category", trial.category, classes)
+            row = grown.frame(
+                video=photo, index=0, key=picture, sha256=digest, size_wh=size, labels=[label],
+                media=f"media/{path}" if digest else "",
+            )  # fmt: skip
+            grown.set(set_id=picture, anchor=row, members=())
+        names = tuple(self._answer(trial, classes, signed.at) for trial in self.rows)
+        info = DatasetInfo(
+            name=printable(target.resolve().name) or "trials", label_space=classes, k=0, axis=NO_AXIS,
+            provenance={"format": "trials", "media": bool(brought)},
+        )  # fmt: skip
+        return Imported(dataset=replace(grown.build(info, root=target), names=names), notes=self._notes(brought))
+
+    def _notes(self, brought: Mapping[str, object]) -> tuple[str, ...]:
+        people = len({trial.person for trial in self.rows})
+        notes = [f"{len(self.rows):,} answers of {people} {'person' if people == 1 else 'people'}"]
+        seconds = [trial.seconds for trial in self.rows if trial.seconds is not None]
+        if seconds and median(seconds) > _SLOW:
+            notes.append(f"half of the answers took {median(seconds):.0f} s or longer: rt is to be in seconds")
+        if not brought:
+            notes.append("without pictures: people are scored alone, or beside predictions made elsewhere (--images)")
+        return tuple(notes)
+
+    def _classes(self, files: TrialFiles, target: Path) -> LabelSpace:
+        shown = sorted({trial.category for trial in self.rows})
+        if files.classes:
+            twice = next((name for name in files.classes if files.classes.count(name) > 1), None)
+            if twice is not None:
+                raise InvalidValue(f"--classes: {printable(twice)!r} stands twice")
+            return LabelSpace.of_names(target.resolve().name, files.classes)
+        with in_file(self.source):
+            return label_space_for(shown, requested=files.label_space, own_name=target.resolve().name)
+
+    @staticmethod
+    def _label(trial: Trial, column: str, name: str, classes: LabelSpace) -> int:
+        try:
+            return classes.index(name)
+        except UnknownName as error:
+            near = f"; did you mean {' or '.join(map(printable, error.near))}?" if error.near else ""
+            raise InvalidFile(
+                trial.path, f"{column}: {printable(name)!r} is none of the {len(classes)} classes{near}",
+                where=f"line {trial.line}", hint="mend it, or name all classes with --classes or --label-space",
+            ) from error  # fmt: skip
+
+    def _answer(self, trial: Trial, classes: LabelSpace, at: str) -> NameAnswer:
+        is_class = trial.response in classes.ids or trial.response in classes.names
+        said = None if is_class else _SAID.get(trial.response.lower())
+        label = "" if said else classes.ids[self._label(trial, "object_response", trial.response, classes)]
+        fields = (trial.person, trial.picture, said, label, trial.condition, trial.seconds)
+        return NameAnswer(
+            # Made of the content, so that reading the same file again adds nothing.
+            answer_id=hashlib.sha256(repr(fields).encode()).hexdigest()[:32],
+            annotator=trial.person,
+            at=at,
+            frame_id=frame_id(frame_list_digest([trial.picture]), 0),
+            said=said or "class",
+            label=label,
+            condition=trial.condition,
+            seconds=trial.seconds,
+        )
+
+
+def read_trials(source: Path, signed: Signed) -> Trials:
+    """The rows of a CSV file, or of all in a folder; an error names file and line."""
+    paths = sorted(source.rglob("*.csv")) if source.is_dir() else [source]
+    if not source.exists():
+        raise StrobeError(f"no such file or folder: {printable(source)}; give a CSV of trials, or a folder of them")
+    if not paths:
+        raise StrobeError(f"{printable(source)}: no .csv file in it; give a CSV of trials, or a folder of them")
+    raw = [(path, line, row) for path in paths for line, row in _rows(path)]
+    if not raw:
+        raise InvalidFile(source, "no trials in it", hint="one row an answer, below the names of the columns")
+    prefixed = all(_PREFIX.match(row["imagename"]) for _, _, row in raw)
+    return Trials(source=source, rows=tuple(_checked(raw, signed, prefixed=prefixed)))
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a file by the names of its columns, with the line each ends on."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            names = [name.strip().lower() for name in next(reader, [])]
+            missing = [name for name in _NEEDED if name not in names]
+            if missing:
+                there = ", ".join(printable(name) for name in names if name) or "none"
+                raise InvalidFile(path, f"no column {missing[0]}; it has {there}", hint=f"needed: {', '.join(_NEEDED)}")
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise InvalidFile(path, f"the column {printable(twice)} stands twice")
+            for cells in reader:
+                if not any(cell.strip() for cell in cells):
+                    continue
+                if len(cells) != len(names):
+                    raise InvalidFile(
+                        path, f"{len(cells)} cells, and there are {len(names)} columns", where=f"line {reader.line_num}"
+                    )
+                yield reader.line_num, dict(zip(names, (cell.strip() for cell in cells), strict=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFile(path, f"not a readable CSV ({printable(error, limit=80)})") from error
+
+
+def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *, prefixed: bool) -> Iterator[Trial]:
+    """The rows as trials; nobody answers twice, has two names or shares one, and a picture has one class."""
+    answered: dict[tuple[str, str], Trial] = {}
+    numbered: dict[tuple[str, str, str], Trial] = {}
+    shown: dict[str, Trial] = {}
+    tokens = _Tokens()
+    for path, line, row in raw:
+        with in_file(path, where=f"line {line}"):
+            for name in _NEEDED:
+                if not row[name]:
+                    raise InvalidValue(f"{name}: empty" + ("; write na where no answer came" * (name == _NEEDED[1])))
+            person = signed.person(row["subj"])
+            found = _PREFIX.match(row["imagename"]) if prefixed else None
+            trial = Trial(
+                path=path, line=line, person=person, picture=row["imagename"][found.end() if found else 0 :],
+                category=row["category"], response=row["object_response"], seconds=_seconds(row.get("rt", "")),
+                condition=_condition(row.get("condition", "")),
+            )  # fmt: skip
+            if not trial.picture:
+                raise InvalidValue(f"imagename: {printable(row['imagename'])!r} names no picture")
+            number = (person, row.get("session", ""), row.get("trial", ""))
+            if number[2]:
+                before = numbered.setdefault(number, trial)
+                if before is not trial:
+                    session = f" of session {printable(number[1])}" if number[1] else ""
+                    raise InvalidValue(
+                        f"trial {printable(number[2])}{session} of {printable(person)} stands at {before.where} too: "
+                        "one file twice, or two people with one name; give each person a name (subj) of their own"
+                    )
+            before = answered.setdefault((person, trial.picture), trial)
+            if before is not trial:
+                raise InvalidValue(
+                    f"{printable(person)} answered {printable(trial.picture)} at {before.where} already; keep one of "
+                    "the two rows, or give two people two names"
+                )
+            before = shown.setdefault(trial.picture, trial)
+            if before.category != trial.category:
+                raise InvalidValue(
+                    f"{printable(trial.picture)} is of category {printable(trial.category)} here and "
+                    f"{printable(before.category)} at {before.where}; a picture has one class"
+                )
+            if found is not None:
+                tokens.check(found[1], row.get("session", ""), found[2], trial)
+        yield trial
+
+
+class _Tokens:
+    """Who is who in the names of pictures: within a session of an experiment s01 is one person, under one name."""
+
+    def __init__(self) -> None:
+        self._person: dict[tuple[str, str, str], Trial] = {}
+        self._token: dict[tuple[str, str, str], tuple[str, Trial]] = {}
+
+    def check(self, experiment: str, session: str, token: str, trial: Trial) -> None:
+        if token == "dnn":  # noqa: S105 (what stands for a person where a model was shown the pictures)
+            return
+        before = self._person.setdefault((experiment, session, token), trial)
+        if before.person != trial.person:
+            raise InvalidValue(
+                f"the pictures say {token} for {printable(trial.person)} here and for {printable(before.person)} at "
+                f"{before.where}: one person with two names; write one"
+            )
+        other, first = self._token.setdefault((experiment, session, trial.person), (token, trial))
+        if other != token:
+            raise InvalidValue(
+                f"the pictures of {printable(trial.person)} say {token} here and {other} at {first.where}: two people "
+                "with one name; give each a name (subj) of their own"
+            )
+
+
+def _seconds(text: str) -> float | None:
+    if text.lower() in ("", "na", "nan"):
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= _LONGEST:
+        raise InvalidValue(f"rt: expected seconds from 0 to {_LONGEST}, or NaN, got {printable(text)!r}")
+    return seconds
+
+
+def _condition(text: str) -> str:
+    # A control here is a picture shown to see who looks; the control condition of an experiment is none.
+    return "control condition" if text.lower() == "control" else text
+
+
+def _find(folder: Path, pictures: Sequence[str]) -> dict[str, str]:
+    """The file of every picture below the folder, by its name with or without what stands in front of it."""
+    if not folder.is_dir():
+        raise StrobeError(f"--images: no such folder: {printable(folder)}")
+    found: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            place = path.relative_to(folder).as_posix()
+            for name in (path.name, _PREFIX.sub("", path.name, count=1)):
+                found.setdefault(name, place)
+    missing = [name for name in pictures if name not in found]
+    if missing:
+        raise StrobeError(
+            f"--images: {len(missing)} of {len(pictures)} pictures are not below {printable(folder)}, first "
+            f"{printable(missing[0])}; give the folder that holds them, or leave --images away"
+        )
+    return {name: found[name] for name in pictures}
