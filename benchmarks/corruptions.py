@@ -2,9 +2,10 @@
 
     python benchmarks/corruptions.py PHOTOS --oracle PYTHON [--json FILE] [--sheet FILE]
 
-PYTHON is an interpreter that has imagecorruptions-imaug 1.1.5 (a throw-away environment of its own: it needs numba, opencv
-and scikit-image). Photos are cut to their middle square and resized to 224 pixels. Printed is the mean absolute change over
-all photos, of 0–1, theirs and ours, and what ours is in per cent of theirs. `--speed` prints pictures a second instead.
+PYTHON is an interpreter that has imagecorruptions-imaug 1.1.5 (a throw-away environment of its own: it needs numba,
+opencv and scikit-image). Photos are cut to their middle square and resized to 224 pixels. Printed is the mean absolute
+change over all photos, of 0–1, theirs and ours, and what ours is in per cent of theirs. `--speed` prints pictures a
+second instead.
 """
 
 import argparse
@@ -53,7 +54,10 @@ def ours(images: np.ndarray[Any, Any], draws: int) -> tuple[dict[str, float], di
     for name in CORRUPTIONS:
         for severity in SEVERITIES:
             made = [
-                [corrupt(image, name, severity, np.random.default_rng([draw, place])) for place, image in enumerate(images)]
+                [
+                    corrupt(image, name, severity, np.random.default_rng([draw, place]))
+                    for place, image in enumerate(images)
+                ]
                 for draw in range(draws)
             ]
             change[f"{name} {severity}"] = float(np.abs(np.asarray(made, np.float64) - images).mean() / 255)
