@@ -4,8 +4,7 @@
 
 PYTHON is an interpreter that has imagecorruptions-imaug 1.1.5 (a throw-away environment of its own: it needs numba,
 opencv and scikit-image). Photos are cut to their middle square and resized to 224 pixels. Printed is the mean absolute
-change over all photos, of 0–1, theirs and ours, and what ours is in per cent of theirs. `--speed` prints pictures a
-second instead.
+change over all photos, of 0–1, theirs and ours, and ours in per cent of theirs. `--speed` prints pictures a second.
 """
 
 import argparse

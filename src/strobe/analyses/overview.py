@@ -187,12 +187,15 @@ def _sizes(dataset: Dataset, used: NDArray[Any]) -> list[tuple[tuple[int, int], 
 
 
 def _media(dataset: Dataset, used: NDArray[Any]) -> dict[str, int]:
-    stored = dataset.frames.media[used] != ""
-    in_video = (dataset.videos.path[dataset.frames.video[used]] != "") & ~stored
+    rendered = dataset.frames.recipe[used] != ""
+    stored = (dataset.frames.media[used] != "") & ~rendered
+    in_video = (dataset.videos.path[dataset.frames.video[used]] != "") & ~stored & ~rendered
+    more = {"rendered": int(rendered.sum())} if rendered.any() else {}
     return {
         "stored": int(stored.sum()),
         "in_videos": int(in_video.sum()),
-        "nowhere": int((~stored & ~in_video).sum()),
+        "nowhere": int((~stored & ~in_video & ~rendered).sum()),
+        **more,
     }
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "progress",
     "quiet_option",
     "seed_option",
+    "severity_option",
     "show_option",
     "workers_option",
 ]
@@ -53,6 +54,23 @@ seed_option = click.option(
 k_option = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
 workers_option = click.option(
     "--workers", type=int, default=os.cpu_count() or 1, help="Processes; default: one per core."
+)
+
+
+def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001
+    """`1-5` or `1,3,5` as numbers, each of 1–5."""
+    try:
+        parts = [part.partition("-") for part in text.split(",")]
+        ends = [(int(low), int(high if dash else low)) for low, dash, high in parts]
+    except ValueError as error:
+        raise click.BadParameter(f"expected 1-5 or 1,3,5, got {printable(text, limit=60)!r}") from error
+    if not all(1 <= low <= high <= 5 for low, high in ends):
+        raise click.BadParameter(f"expected severities of 1–5, as in 1-5 or 1,3,5, got {printable(text, limit=60)!r}")
+    return tuple(dict.fromkeys(severity for low, high in ends for severity in range(low, high + 1)))
+
+
+severity_option = click.option(
+    "--severity", default="1-5", show_default=True, callback=_severities, help="Which severities, e.g. 1-5 or 1,3,5."
 )
 show_option = click.option(
     "--show", multiple=True, metavar="MODEL",

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strobe.cli.common import folder, json_option, k_option, options, progress, quiet_option, seed_option
+from strobe.cli.common import (
+    folder,
+    json_option,
+    k_option,
+    options,
+    progress,
+    quiet_option,
+    seed_option,
+    severity_option,
+)
 from strobe.cli.said import counted, made, made_json
 from strobe.core.errors import printable
 
@@ -241,15 +250,6 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
 
 
-def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001
-    """`1-5` or `1,3,5` as numbers."""
-    try:
-        parts = [part.partition("-") for part in text.split(",")]
-        return tuple(n for low, dash, high in parts for n in range(int(low), int(high if dash else low) + 1))
-    except ValueError as error:
-        raise click.BadParameter(f"expected 1-5 or 1,3,5, got {printable(text)!r}") from error
-
-
 @command.command(
     "imagenet-c",
     short_help="ImageNet-C and CIFAR-10-C: corrupted pictures and their clean originals.",
@@ -257,9 +257,7 @@ def _severities(context: click.Context, parameter: click.Parameter, text: str) -
 )
 @click.option("--clean", type=_FILE, required=True, help="Folder <class>/<file> of the clean pictures, or their .npy.")
 @click.option("--corruption", multiple=True, help="Only this one; repeatable. Default: all that are there.")
-@click.option(
-    "--severity", default="1-5", show_default=True, callback=_severities, help="Which severities, e.g. 1-5 or 1,3,5."
-)
+@severity_option
 @click.option("--pictures", type=int, help="At most so many pictures, drawn by --seed.")
 @click.option("--classes", help="Names of the classes of labels.npy, comma-separated. Default: CIFAR-10's.")
 @_space

@@ -79,7 +79,7 @@ def chosen(names: Sequence[str]) -> list[str]:
     for name in names:
         plain = name.strip().replace("-", "_")
         if name.strip() not in GROUPS and plain not in CORRUPTIONS:
-            raise UnknownName("corruption", name, [*GROUPS, *CORRUPTIONS], hint=f"there are {', '.join(CORRUPTIONS)}")
+            raise UnknownName("corruption", name, [*GROUPS, *CORRUPTIONS], hint="see strobe vary corruption --list")
         found |= set(GROUPS.get(name.strip(), (plain,)))
     return [name for name in CORRUPTIONS if name in found]
 

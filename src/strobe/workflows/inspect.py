@@ -91,9 +91,12 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     media = facts["media"]
     parts = [
         f"{media[key]:,} {text}"
-        for key, text in (("stored", "stored"), ("in_videos", "in their videos"), ("nowhere", "not at hand"))
-        if media[key]
-    ]
+        for key, text in (
+            ("stored", "stored"), ("rendered", "rendered when read"), ("in_videos", "in their videos"),
+            ("nowhere", "not at hand"),
+        )
+        if media.get(key)
+    ]  # fmt: skip
     yield f"  images: {', '.join(parts)}" + (f"; licence: {facts['licence']}" if facts["licence"] else "")
     several, none = labels["anchors_with_several"], labels["anchors_without"]
     if not kinds:

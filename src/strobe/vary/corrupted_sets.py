@@ -1,0 +1,195 @@
+"""The sets of a corrupted dataset: every anchor of another one, and what each corruption makes of it."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strobe.core.builder import DatasetBuilder
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import expect
+from strobe.core.files import write_bytes
+from strobe.core.png import png_bytes
+from strobe.core.ports import Image
+from strobe.core.records import frame_id
+from strobe.core.variants import Variant
+from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES
+from strobe.vary.rendering import VERSION, corruption_recipe, rendered
+
+__all__ = ["Corrupting", "Picture", "StoreJob", "anchors_of", "corrupted_dataset", "member_index", "store_members"]
+
+_APART = 1_000_000
+"""Members of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrupting:
+    """Which corruptions and severities; whether members are stored as files or rendered when they are read."""
+
+    kinds: tuple[str, ...]
+    severities: tuple[int, ...] = SEVERITIES
+    store: bool = False
+
+    def __post_init__(self) -> None:
+        known = bool(self.kinds) and all(kind in CORRUPTIONS for kind in self.kinds)
+        expect(known, "--kind", f"among {', '.join(CORRUPTIONS)}", self.kinds)
+        expect(bool(self.severities) and set(self.severities) <= set(SEVERITIES), "--severity", "1–5", self.severities)
+        object.__setattr__(self, "severities", tuple(sorted(set(self.severities))))
+
+    def each(self) -> Iterator[tuple[str, int]]:
+        """Every corruption at every severity."""
+        return ((kind, severity) for kind in self.kinds for severity in self.severities)
+
+    def to_json(self) -> dict[str, Any]:
+        """What names the outcome."""
+        return {
+            "kinds": list(self.kinds), "severities": list(self.severities), "stored": self.store, "version": VERSION
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """An anchor's picture in the new folder, and the files of its members where they are stored."""
+
+    media: str
+    sha256: str
+    size_wh: tuple[int, int]
+    members: Mapping[tuple[str, int], tuple[str, str]]
+    """File and digest by corruption and severity."""
+
+
+def anchors_of(dataset: Dataset) -> list[int]:
+    """The anchors' frame rows, each once, in the order of the sets."""
+    return list(dict.fromkeys(dataset.sets.anchor_frame.tolist()))
+
+
+def member_index(anchor: int, kind: str, severity: int) -> int:
+    """The place of a member in its anchor's source: the same whichever other corruptions were asked for.
+
+    >>> member_index(0, "gaussian_noise", 1), member_index(12, "fog", 5)
+    (1000000, 13000049)
+    """
+    return _APART * (anchor + 1) + len(SEVERITIES) * list(CORRUPTIONS).index(kind) + severity - 1
+
+
+def seed_of(frame: str) -> int:
+    """The seed of a rendered frame, from its id: the same on every machine."""
+    return int.from_bytes(hashlib.sha256(f"corruption {frame}".encode()).digest()[:6])
+
+
+def recipe_for(video_id: str, anchor: int, kind: str, severity: int) -> dict[str, Any]:
+    """The recipe of the member of an anchor, which is named by its source and its place there."""
+    seed = seed_of(frame_id(video_id, member_index(anchor, kind, severity)))
+    return corruption_recipe(kind, severity, seed=seed)
+
+
+def corrupted_dataset(
+    source: Dataset, pictures: Mapping[int, Picture], how: Corrupting, *, name: str, provenance: Mapping[str, Any]
+) -> Dataset:
+    """One set per picture and corruption, severity the distance. `pictures` are by the anchors' rows in the source.
+
+    Members are judged by their anchor's labels. Boxes are copied to them: no corruption here moves what is shown.
+    """
+    grown, levels = DatasetBuilder(), tuple(float(severity) for severity in how.severities)
+    for kind in how.kinds:
+        fields = {"kind": "corruption", "name": kind}
+        grown.variant(Variant(variant=kind, axis="severity", levels=levels, fields=fields))
+    frames, videos, truth = source.frames, source.videos, _Truth(source)
+    rows: dict[int, int] = {}
+    for anchor, picture in pictures.items():
+        video, index, key = int(frames.video[anchor]), int(frames.index[anchor]), str(frames.key[anchor])
+        if video not in rows:
+            rows[video] = grown.video(
+                video_id=str(videos.video_id[video]), name=str(videos.name[video]), fps=videos.fps(video),
+                codec=str(videos.codec[video]), kind=str(videos.kind[video]),
+            )  # fmt: skip
+        shared: dict[str, Any] = {
+            "video": rows[video], "size_wh": picture.size_wh, "as_input": bool(frames.as_input[anchor])
+        }  # fmt: skip
+        first = grown.frame(
+            index=index, key=key, media=picture.media, sha256=picture.sha256, labels=truth.labels(anchor), **shared
+        )
+        truth.boxes(anchor, first, grown)
+        for kind in how.kinds:
+            members = []
+            for severity in how.severities:
+                media, sha256 = picture.members.get((kind, severity), (picture.media, picture.sha256))
+                row = grown.frame(
+                    index=member_index(index, kind, severity), key=f"{kind}/{severity}/{key}", media=media,
+                    sha256=sha256, labels=truth.labels(anchor) if truth.boxed else (),
+                    recipe=None if how.store else recipe_for(str(videos.video_id[video]), index, kind, severity),
+                    **shared,
+                )  # fmt: skip
+                truth.boxes(anchor, row, grown)
+                members.append((row, float(severity)))
+            grown.set(set_id=f"{key}@{kind}", anchor=first, members=members, variant=kind, group=key)
+    info = DatasetInfo(
+        name=name,
+        label_space=source.info.label_space,
+        k=len(levels),
+        axis="severity",
+        label_source="frame" if truth.boxed else "anchor",
+        combine="worst",
+        licence=source.info.licence,
+        provenance=provenance,
+    )
+    return grown.build(info, with_boxes=truth.boxed)
+
+
+class _Truth:
+    """Labels and boxes of the source's frames, found quickly."""
+
+    def __init__(self, source: Dataset) -> None:
+        self._source, self.boxed = source, source.boxes is not None
+        self._labels = np.argsort(source.labels.frame, kind="stable")
+        self._labelled = source.labels.frame[self._labels]
+        if source.boxes is not None:
+            self._boxes = np.argsort(source.boxes.frame, kind="stable")
+            self._at = source.boxes.frame[self._boxes]
+
+    def labels(self, frame: int) -> list[int]:
+        low, high = np.searchsorted(self._labelled, [frame, frame + 1])
+        found: list[int] = self._source.labels.label[self._labels[low:high]].tolist()
+        return found
+
+    def boxes(self, frame: int, row: int, grown: DatasetBuilder) -> None:
+        boxes = self._source.boxes
+        if boxes is None:
+            return
+        low, high = np.searchsorted(self._at, [frame, frame + 1])
+        for place in self._boxes[low:high].tolist():
+            grown.box(
+                frame=row, label=int(boxes.label[place]), xyxy=boxes.xyxy[place].tolist(),
+                track=int(boxes.track[place]), crowd=bool(boxes.crowd[place]),
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreJob:
+    """A picture whose members are to be files: where it lies, whose anchor it is, how it is decoded."""
+
+    folder: Path
+    picture: Path
+    video_id: str
+    index: int
+    wanted: tuple[tuple[str, int], ...]
+    decode: Callable[[bytes, Path], Image]
+
+    def path(self, kind: str, severity: int) -> Path:
+        """Where a member lies."""
+        return self.folder / f"{kind}-{severity}.png"
+
+
+def store_members(job: StoreJob) -> StoreJob:
+    """Render and write the members that are not there yet; the job comes back."""
+    missing = [each for each in job.wanted if not job.path(*each).is_file()]
+    if not missing:
+        return job
+    image = job.decode(job.picture.read_bytes(), job.picture)
+    for kind, severity in missing:
+        recipe = recipe_for(job.video_id, job.index, kind, severity)
+        write_bytes(job.path(kind, severity), png_bytes(rendered(image, recipe)))
+    return job
