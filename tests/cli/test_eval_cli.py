@@ -134,7 +134,7 @@ def test_words_that_do_not_go_together(dataset: Dataset, tmp_path: Path) -> None
         (("score", tmp_path / "run", "-m", "nobody"), "has no predictions of nobody; it has m"),
         (("score", tmp_path / "data", "-m", spec, "--dataset", tmp_path), "--dataset goes with a run folder"),
         (("score", tmp_path / "data", "-m", spec, "-m", "m=preds:other.json"), "two models are called m"),
-        (("score", tmp_path / "data", "-m", spec, "--bootstrap", "7"), "0 or at least 100 draws"),
+        (("score", tmp_path / "data", "-m", spec, "--bootstrap", "7"), "0, or 100 to 1,000,000 draws"),
         (("score", tmp_path / "data", "-m", spec, "--seed", "-1"), "--seed"),
         (("score", tmp_path / "data", "-m", spec, "--compare-review"), "no votes"),
         (("eval", tmp_path / "data", "-m", "preds:x.json"), "--out"),
