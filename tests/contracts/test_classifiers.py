@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strobe.core.errors import StrobeError
+from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier
 from strobe.core.records import ModelSpec
+from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 
@@ -134,3 +135,31 @@ def test_prepared_elsewhere_is_prepared_the_same(model: Classifier, pictures: li
         assert sent.prepare(image).nbytes <= sent.n_bytes
         np.testing.assert_array_equal(sent.prepare_input(image), model.prepare_input(image))
         assert sent.prepare_input(image).nbytes <= sent.n_bytes
+
+
+def test_has_gradients_down_to_its_pixels_or_says_no_in_one_line(
+    model: Classifier, case: Any, pictures: list[Any]
+) -> None:
+    import torch
+
+    if case.model.partition(":")[0] in ("onnx", "py"):
+        with pytest.raises(ModelFailed, match="a model without gradients") as caught:
+            with_gradients(model)
+        assert "\n" not in str(caught.value)
+        return
+    model.forward([model.prepare(pictures[0])])  # what a forward leaves behind is no hindrance
+    able = with_gradients(model)
+    shown = [able.input_pixels(image) for image in pictures[:3]]
+    assert all(one.shape == (*(able.input_hw or ()), 3) and one.dtype == np.uint8 for one in shown)
+    pixels = torch.from_numpy(np.stack(shown)).permute(0, 3, 1, 2).float().div(255).requires_grad_()
+    scores = able.input_scores(pixels)
+    forward = model.forward([model.prepare(image) for image in pictures[:3]])
+    np.testing.assert_allclose(scores.detach().numpy(), forward, rtol=1e-4, atol=1e-4)
+    (slope,) = torch.autograd.grad(scores[:, 0].sum(), pixels)
+    # A small step up the slope raises the score by as much as the slope says.
+    length = slope.square().sum((1, 2, 3)).sqrt()
+    step = 0.002 * slope / length[:, None, None, None]
+    with torch.no_grad():
+        rise = (able.input_scores(pixels + step) - able.input_scores(pixels - step))[:, 0]
+    assert (length > 0).all()
+    assert torch.allclose(rise, 0.004 * length, rtol=0.2, atol=1e-6)

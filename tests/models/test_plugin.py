@@ -9,7 +9,7 @@ import pytest
 
 from strobe.core.errors import ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Classifier, EncodedClassifier
+from strobe.core.ports import Classifier, Differentiable, EncodedClassifier
 from strobe.models.cores import cpu_lanes
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions
@@ -162,6 +162,8 @@ def test_a_torch_classifier_is_scheduled_as_one(mine: Path) -> None:
     model: Any = load_model("py:mine.py:make", OPTIONS)
     assert isinstance(model, Classifier)
     assert isinstance(model, EncodedClassifier)
+    assert isinstance(model, Differentiable)
+    assert model.input_hw == (8, 8)
     assert model.preparation == SentPlan(ImagePlan(size_hw=(8, 8)))
     assert (model.device, model.lanes) == ("cpu", cpu_lanes())
     with pytest.raises(Exception, match=r"no \(line 10 of mine.py\)"):

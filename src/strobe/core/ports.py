@@ -14,6 +14,7 @@ __all__ = [
     "AnswerStore",
     "Classifier",
     "Detector",
+    "Differentiable",
     "EncodedClassifier",
     "Executor",
     "FrameSource",
@@ -90,6 +91,27 @@ class EncodedClassifier(Protocol):
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
         """Encoded images through decoding and the model's own preprocessing, in order."""
+
+
+@runtime_checkable
+class Differentiable(Model, Protocol):
+    """A classifier whose scores have gradients down to the pixels of its input: what attacks and searches need.
+
+    Pixels are those of the model's own input, before normalisation: nothing is resized or cropped on the way.
+    """
+
+    @property
+    def input_hw(self) -> tuple[int, int] | None:
+        """Height and width of that input; None where this model has no gradients after all."""
+
+    def input_pixels(self, image: Image) -> Image:
+        """One image resized and cropped to the model's input, 8 bits, RGB."""
+
+    def input_scores(self, pixels: Any) -> Any:
+        """Scores (N, C), float32, of a torch tensor (N, 3, H, W) of RGB in [0, 1] on the model's device.
+
+        On 8-bit pixels over 255 they are those of `forward`; gradients flow from them to the pixels, and no others.
+        """
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from PIL import Image as PillowImage
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.models.options import LoadOptions
-from strobe.models.plan import ImagePlan
+from strobe.models.plan import ImagePlan, as_triple
 
 __all__ = ["Processed", "described", "no_bars", "plain", "through"]
 
@@ -35,6 +35,21 @@ class Processed:
             image = squashed.prepare(image)
         pixels = through(self._processor, image, tensors="np", sized=False)
         return np.ascontiguousarray(pixels, dtype=np.float32)
+
+    @property
+    def input_plan(self) -> ImagePlan | None:
+        """What the processor makes of pixels it has resized; None where their size is not one, or it does more."""
+        processor, size_hw = self._processor, self._size_hw
+        shifted, mean, std = (getattr(processor, name, None) for name in ("do_normalize", "image_mean", "image_std"))
+        if size_hw is None or (shifted and (mean is None or std is None)):
+            return None
+        return ImagePlan(
+            size_hw=size_hw,
+            fit="squash",
+            divide=1 / processor.rescale_factor if getattr(processor, "do_rescale", False) else 1.0,
+            mean=as_triple(plain(mean)) if shifted else (0.0, 0.0, 0.0),
+            std=as_triple(plain(std)) if shifted else (1.0, 1.0, 1.0),
+        )
 
     @cached_property
     def _size_hw(self) -> tuple[int, int] | None:

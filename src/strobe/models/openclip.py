@@ -154,7 +154,8 @@ def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, opti
     step = 2 if device == "cpu" else 10  # classes at once, with all their prompts
     parts = []
     label = f"{prompts.model}: reading class names, {len(prompts.templates)} prompts each"
-    with torch.inference_mode(), (options.progress or Silent()).task(label, len(words)) as advance:
+    # Not inference mode: what is made in it cannot take part in a gradient later.
+    with torch.no_grad(), (options.progress or Silent()).task(label, len(words)) as advance:
         for start in range(0, len(words), step):
             some = words[start : start + step]
             parts.append(

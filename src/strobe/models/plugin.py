@@ -6,7 +6,8 @@ The factory takes no argument, or the LoadOptions (with the file after @ as `wei
   (N, len(classes)); or
 - an object with `spec`, `prepare` and `forward` as the Classifier or Detector port has them. `device`, `lanes` and
   `preparation` may be there too: without them it is taken to run on the CPU, once at a time, and to prepare by itself;
-  and `prepare_input`, without which it answers no frames that are a model's own input.
+  and `prepare_input`, without which it answers no frames that are a model's own input. With `input_hw`, `input_pixels`
+  and `input_scores` as the Differentiable port has them it can be attacked.
 
 The file runs with your rights, like any script you start. What it raises, or an exit it calls for, becomes this model's
 failure, with the line of the file; what it prints goes to stderr, because stdout is the command's own.
@@ -110,6 +111,35 @@ class _GuardedEncoded(GuardedModel):
             return decoded
 
 
+class _GuardedGradients(GuardedModel):
+    """The same for a model that has gradients."""
+
+    @property
+    def input_hw(self) -> tuple[int, int] | None:
+        height_width: tuple[int, int] | None = self._model.input_hw
+        return height_width
+
+    def input_pixels(self, image: Image) -> Image:
+        with _raising(self._path):
+            pixels: Image = self._model.input_pixels(image)
+            return pixels
+
+    def input_scores(self, pixels: Any) -> Any:
+        with _raising(self._path):
+            return self._model.input_scores(pixels)
+
+
+class _GuardedBoth(_GuardedEncoded, _GuardedGradients):
+    """And for one that does both, as every classifier of torch here."""
+
+
+_GUARDS = {
+    (False, False): GuardedModel, (True, False): _GuardedEncoded, (False, True): _GuardedGradients,
+    (True, True): _GuardedBoth,
+}  # fmt: skip
+"""By whether a model decodes, and whether it has gradients."""
+
+
 class _Raised(Exception):
     """An error of the file; subclasses are named after what was raised, so that it is reported under its own name."""
 
@@ -155,8 +185,12 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         )
     elif not isinstance(made.spec, ModelSpec):
         raise ModelFailed(f"{name}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec")
-    guard = _GuardedEncoded if isinstance(made, EncodedClassifier) else GuardedModel
+    guard = _GUARDS[isinstance(made, EncodedClassifier), _has_gradients(made)]
     return guard(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
+
+
+def _has_gradients(made: Any) -> bool:
+    return all(hasattr(made, part) for part in ("input_hw", "input_pixels", "input_scores"))
 
 
 def _keyed(spec: ModelSpec, path: Path, options: LoadOptions, *, hears: bool, is_function: bool) -> ModelSpec:

@@ -33,6 +33,10 @@ class OwnPreparation(Protocol):
     def prepare_input(self, image: Image) -> NDArray[np.float32]:
         """The same of an image that is a model's own input: never cropped, resized only where it has another size."""
 
+    @property
+    def input_plan(self) -> ImagePlan | None:
+        """What becomes of pixels that have the input's size, as a plan; None where the library does not say."""
+
 
 class TorchClassifier:
     """A module, its preprocessing and its label space.
@@ -54,11 +58,8 @@ class TorchClassifier:
         self.spec = spec
         self.plan = plan
         self._torch, self._setup = torch, setup
-        self._module = module.eval().to(setup.device, memory_format=torch.channels_last)
+        self._module = module.eval().requires_grad_(False).to(setup.device, memory_format=torch.channels_last)
         self._call = call or self._module
-        if isinstance(plan, ImagePlan):
-            self._mean = torch.tensor(plan.mean, device=setup.device).view(1, 3, 1, 1)
-            self._std = torch.tensor(plan.std, device=setup.device).view(1, 3, 1, 1)
         self._lanes = threading.local()
         self._cuda = setup.device.startswith("cuda")
         self.lanes = cpu_lanes() if setup.device == "cpu" else 1
@@ -113,13 +114,58 @@ class TorchClassifier:
         """Scores (N, C)."""
         torch = self._torch
         with torch.inference_mode(), self._stream():
-            pixels = self._normalised(prepared)
-            with self._autocast():
-                scores = self._call(pixels)
-            scores = getattr(scores, "logits", scores)
-            if not isinstance(scores, torch.Tensor):
-                raise ModelFailed(f"{self.spec.name}: returned {type(scores).__name__}, expected a tensor of scores")
-            return np.asarray(scores.float().cpu().numpy(), dtype=np.float32)
+            scores = self._scores(self._normalised(prepared))
+            return np.asarray(scores.cpu().numpy(), dtype=np.float32)
+
+    @cached_property
+    def _input_plan(self) -> ImagePlan | None:
+        return self.plan if isinstance(self.plan, ImagePlan) else self.plan.input_plan
+
+    @cached_property
+    def _mean_std(self) -> tuple[Any, Any]:
+        """What pixels are normalised by, on the device, (1, 3, 1, 1) each."""
+        plan = self._known_input()
+        with self._torch.inference_mode(False):  # what is made in that mode cannot take part in a gradient later
+            mean, std = (self._torch.tensor(three, device=self._setup.device) for three in (plan.mean, plan.std))
+            return mean.view(1, 3, 1, 1), std.view(1, 3, 1, 1)
+
+    @property
+    def input_hw(self) -> tuple[int, int] | None:
+        """The size of the network's input; None where a library's own preprocessing does not say."""
+        return self._input_plan.size_hw if self._input_plan is not None else None
+
+    def input_pixels(self, image: Image) -> Image:
+        """The image as the network's input before normalisation: 8 bits, RGB."""
+        plan, prepared = self._known_input(), self.prepare(image)
+        if not isinstance(self.plan, ImagePlan):  # normalised floats, (3, H, W): the way back to 8 bits
+            pixels = (prepared.transpose(1, 2, 0) * np.array(plan.std) + np.array(plan.mean)) * plan.divide
+            prepared = np.clip(np.rint(pixels), 0, 255).astype(np.uint8)
+        return np.ascontiguousarray(prepared[:, :, ::-1] if plan.channels == "bgr" else prepared)
+
+    def input_scores(self, pixels: Any) -> Any:
+        """Scores (N, C) of RGB pixels (N, 3, H, W) in [0, 1] on the device, with gradients down to them."""
+        plan = self._known_input()
+        if plan.channels == "bgr":
+            pixels = pixels.flip(1)
+        if plan.divide != 255.0:
+            pixels = pixels * (255.0 / plan.divide)
+        mean, std = self._mean_std
+        pixels = (pixels - mean) / std
+        return self._scores(pixels.contiguous(memory_format=self._torch.channels_last))
+
+    def _known_input(self) -> ImagePlan:
+        if self._input_plan is None:
+            raise ModelFailed(f"{self.spec.name}: its library's own preprocessing does not say what its input is")
+        return self._input_plan
+
+    def _scores(self, pixels: Any) -> Any:
+        """The network's answer to normalised pixels, float32."""
+        with self._autocast():
+            scores = self._call(pixels)
+        scores = getattr(scores, "logits", scores)
+        if not isinstance(scores, self._torch.Tensor):
+            raise ModelFailed(f"{self.spec.name}: returned {type(scores).__name__}, expected a tensor of scores")
+        return scores.float()
 
     def _normalised(self, prepared: Sequence[Any]) -> Any:
         torch, plan = self._torch, self.plan
@@ -139,7 +185,8 @@ class TorchClassifier:
             pixels = batch.to(self._setup.device, non_blocking=True).permute(0, 3, 1, 2).to(torch.float32)
         if plan.divide != 1:
             pixels = pixels.div_(plan.divide)
-        return pixels.sub_(self._mean).div_(self._std)
+        mean, std = self._mean_std
+        return pixels.sub_(mean).div_(std)
 
     def _autocast(self) -> Any:
         if not self._setup.autocast:
