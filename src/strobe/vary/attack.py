@@ -1,0 +1,193 @@
+"""The smallest ε of a fixed grid at which a model gets a picture wrong: PGD level by level, each picture on its own."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import InvalidValue, expect
+from strobe.core.late import require
+from strobe.core.ports import Image
+from strobe.core.variants import level_numbers
+from strobe.vary.pgd import LEAST, Ball, Norm, Pgd, Scores, best_of_steps
+
+__all__ = ["AttackOptions", "Finding", "attack", "checked_levels", "fine_grid"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackOptions:
+    """How to search. Every level is tried from the picture itself, then from `restarts` random starts.
+
+    `minimal` goes along a fine grid: it grows, then halves. Otherwise levels are tried one by one, smallest first.
+    """
+
+    pgd: Pgd = field(default_factory=Pgd)
+    restarts: int = 1
+    seed: int = 0
+    minimal: bool = False
+
+    def __post_init__(self) -> None:
+        expect(0 <= self.restarts <= 1000, "restarts", "0–1000", self.restarts)
+        expect(self.seed >= 0, "seed", ">= 0", self.seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What became of one picture.
+
+    `found` at `reach` (the size of the change itself, at most the level it was found at) with a lead of `margin`; or
+    `censored` at the last level, with the best lead there was; or `anchor_wrong`, where nothing had to be changed; or
+    `failed`: the scores were no numbers.
+    """
+
+    status: str
+    reach: float | None = None
+    margin: float | None = None
+    image: Image | None = None
+
+
+def checked_levels(levels: Sequence[float], *, rounded: bool = True) -> tuple[float, ...]:
+    """The grid, if it can be searched: ascending, each ε once, none below what 8 bits hold, none above 1 for linf.
+
+    >>> checked_levels([2 / 255, 1 / 255])
+    Traceback (most recent call last):
+    strobe.core.errors.InvalidValue: --eps: expected ascending, each once, got 0.00784314, 0.00392157
+    """
+    said = ", ".join(f"{level:.6g}" for level in levels)
+    finite = all(math.isfinite(level) and level > 0 for level in levels)
+    if not levels or not finite:
+        raise InvalidValue(f"--eps: expected numbers above 0, got {said or 'none'}")
+    if any(b <= a for a, b in pairwise(levels)):
+        raise InvalidValue(f"--eps: expected ascending, each once, got {said}")
+    if rounded and levels[0] < LEAST * (1 - 1e-6):
+        raise InvalidValue(
+            f"--eps {levels[0]:.6g}: 8 bits hold no change below 1/255 = {LEAST:.6g}; ask for that or more"
+        )
+    return tuple(float(level) for level in levels)
+
+
+def fine_grid(norm: Norm, *, most: float) -> tuple[float, ...]:
+    """The grid of a minimal search: every 255th up to `most` for linf, sixteenths of an octave for l2.
+
+    >>> len(fine_grid("linf", most=16 / 255)), len(fine_grid("l2", most=1.0))
+    (16, 129)
+    """
+    checked_levels([most])
+    if norm == "linf":
+        return tuple(level / 255 for level in range(1, math.floor(most * 255 + 1e-6) + 1))
+    octaves = math.ceil(16 * math.log2(most / LEAST) - 1e-9)
+    return tuple(most * 2 ** (-place / 16) for place in range(octaves, -1, -1) if most * 2 ** (-place / 16) >= LEAST)
+
+
+@dataclass(slots=True)
+class _Item:
+    """One picture's way along the grid: the highest level that failed, the lowest at which something was found."""
+
+    failed: int = -1
+    found: int | None = None
+    best: Finding | None = None
+    lead: float = float("-inf")
+
+    def next(self, n_levels: int, *, minimal: bool) -> int | None:
+        """The level to try next; None where there is none."""
+        if self.best is not None and self.best.status != "found":
+            return None
+        if self.found is None:
+            if self.failed == n_levels - 1:
+                return None
+            return min(2 * self.failed + 2, n_levels - 1) if minimal else self.failed + 1
+        return (self.failed + self.found) // 2 if minimal and self.found - self.failed > 1 else None
+
+    def take(self, level: int, hit: Finding | None, lead: float, grid: Sequence[float]) -> None:
+        """What came of a level: a hit may be smaller than was allowed, and then counts at a lower level."""
+        self.lead = lead
+        if hit is None:
+            self.failed = level
+            return
+        self.best = hit
+        if hit.status != "found":
+            return
+        self.found = min(level, int(level_numbers(np.array([hit.reach or 0.0]), grid)[0]) - 1)
+        self.failed = min(self.failed, self.found - 1)
+
+    def finding(self, grid: Sequence[float]) -> Finding:
+        """What became of it in the end."""
+        return self.best or Finding(status="censored", reach=grid[-1], margin=self.lead)
+
+
+def attack(
+    scores: Scores,
+    images: NDArray[np.uint8],
+    truth: NDArray[np.bool_],
+    names: Sequence[str],
+    *,
+    levels: Sequence[float],
+    options: AttackOptions,
+    device: str = "cpu",
+) -> list[Finding]:
+    """Attack pictures (N, H, W, 3) of a model's own input, in the ball of each level of the grid.
+
+    `truth` (N, C) marks the right classes of `scores`; `names` seed the random starts, so that a picture has the same
+    ones in whatever batch it is.
+    """
+    torch = require("torch", what="attacks", extra="models")
+    grid = checked_levels(levels, rounded=options.pgd.rounded)
+    pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 255
+    right = torch.from_numpy(np.ascontiguousarray(truth)).to(device)
+    items = [_Item() for _ in names]
+    while True:
+        asked = [(place, item.next(len(grid), minimal=options.minimal)) for place, item in enumerate(items)]
+        live = {place: level for place, level in asked if level is not None}
+        if not live:
+            return [item.finding(grid) for item in items]
+        hits: dict[int, Finding] = {}
+        leads = dict.fromkeys(live, float("-inf"))
+        for restart in range(1 + options.restarts):
+            again = [place for place in live if place not in hits]
+            if not again:
+                break
+            rows = torch.tensor(again, device=device)
+            starts = [_start(options, names[place], live[place], restart, pixels.shape[1:]) for place in again]
+            change, lead = best_of_steps(
+                scores, pixels[rows], right[rows],
+                eps=torch.tensor([grid[live[place]] for place in again], device=device),
+                how=options.pgd, start=torch.cat(starts).to(device),
+            )  # fmt: skip
+            for row, place in enumerate(again):
+                leads[place] = max(leads[place], lead[row].item())
+                hit = _hit(images[place], change[row], lead[row].item(), options.pgd)
+                if hit is not None:
+                    hits[place] = hit
+        for place, level in live.items():
+            items[place].take(level, hits.get(place), leads[place], grid)
+
+
+def _start(options: AttackOptions, name: str, level: int, restart: int, shape: Sequence[int]) -> Any:
+    """The start of one picture at one level, made on the CPU: the same on every device and in every batch."""
+    torch = require("torch", what="attacks", extra="models")
+    if not restart:
+        return torch.zeros((1, *shape))
+    said = f"{options.seed} {options.pgd.norm} {level} {restart} {name}"
+    seed = int.from_bytes(hashlib.sha256(said.encode()).digest()[:8], "big") >> 1
+    return Ball(options.pgd.norm).noise((1, *shape), torch.Generator().manual_seed(seed), "cpu")
+
+
+def _hit(image: Image, change: Any, lead: float, how: Pgd) -> Finding | None:
+    """What was found, if it leads enough; `failed` where the lead is no number."""
+    if math.isnan(lead):
+        return Finding(status="failed")
+    if lead < how.margin:
+        return None
+    if not bool(change.any()):
+        return Finding(status="anchor_wrong", margin=lead)
+    if not how.rounded:
+        return Finding(status="found", reach=Ball(how.norm).size(change[None]).item(), margin=lead)
+    steps = (change * 255).round().permute(1, 2, 0).cpu().numpy().astype(np.int64)
+    made = (image + steps).astype(np.uint8)
+    reach = np.abs(steps).max() if how.norm == "linf" else math.sqrt(int(np.square(steps).sum()))
+    return Finding(status="found", reach=float(reach) / 255, margin=lead, image=made)

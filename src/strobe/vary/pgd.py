@@ -1,0 +1,201 @@
+"""Projected gradient steps inside a ball round a picture: for attacks, for training against them, for searches.
+
+Everything works on torch tensors (N, 3, H, W) of RGB in [0, 1], before normalisation, on whatever device they are, and
+is handed a callable that gives scores (N, C). Nothing looks at two items of a batch at once.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from strobe.core.errors import expect
+from strobe.core.late import require
+
+__all__ = [
+    "LEAST", "LOSSES", "NORMS", "Ball", "Norm", "Pgd", "Scores", "best_of_steps", "perturbed", "wrong_by",
+]  # fmt: skip
+
+Norm = Literal["linf", "l2"]
+Scores = Callable[[Any], Any]
+"""Pixels (N, 3, H, W) in [0, 1] to scores (N, C), with gradients."""
+
+NORMS: tuple[Norm, ...] = ("linf", "l2")
+LOSSES = ("margin", "cross-entropy")
+
+LEAST = 1 / 255
+"""The smallest change 8 bits hold, in either norm: one channel of one pixel by one."""
+
+_HALVINGS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """Changes of a picture of at most ε, in the largest channel (`linf`) or in all together (`l2`)."""
+
+    norm: Norm
+
+    def __post_init__(self) -> None:
+        expect(self.norm in NORMS, "norm", " or ".join(NORMS), self.norm)
+
+    def size(self, change: Any) -> Any:
+        """How large each change is, (N,)."""
+        flat = change.flatten(1)
+        return flat.abs().amax(1) if self.norm == "linf" else flat.square().sum(1).sqrt()
+
+    def within(self, change: Any, pixels: Any, eps: Any) -> Any:
+        """The change cut to ε and to where every pixel stays in [0, 1]; `eps` is (N, 1, 1, 1)."""
+        if self.norm == "linf":
+            change = change.clamp(-eps, eps)
+        else:
+            change = change * (eps / self.size(change).clamp_min(1e-12)[:, None, None, None]).clamp_max(1)
+        return (pixels + change).clamp(0, 1) - pixels
+
+    def uphill(self, slope: Any) -> Any:
+        """The steepest change of size 1 along a slope; nothing where it is flat."""
+        if self.norm == "linf":
+            return slope.sign()
+        return slope / self.size(slope).clamp_min(1e-30)[:, None, None, None]
+
+    def noise(self, shape: tuple[int, ...], generator: Any, device: Any) -> Any:
+        """Changes drawn evenly from the ball of size 1, by a torch generator (None: torch's own)."""
+        torch = require("torch", what="attacks", extra="models")
+        if self.norm == "linf":
+            return torch.rand(shape, generator=generator, device=device) * 2 - 1
+        found = torch.randn(shape, generator=generator, device=device)
+        radius = torch.rand(shape[0], generator=generator, device=device) ** (1 / math.prod(shape[1:]))
+        return found * (radius / self.size(found))[:, None, None, None]
+
+    def rounded(self, change: Any, pixels: Any, eps: Any) -> Any:
+        """The change as 8 bits hold it, at most ε large: a whole number of 255ths in every channel.
+
+        Largest change: to the nearest. All together: along the same direction, as far as ε allows; rounding each
+        channel to the nearest would undo a change spread thinly over a large picture, or overstep ε.
+        """
+        steps, base = change * 255, (pixels * 255).round()
+        if self.norm == "linf":
+            most = (eps * 255 + 1e-3).floor()
+            return _inside(steps.round().clamp(-most, most), base) / 255
+        return _inside((steps * self._stretch(steps, base, eps * 255)).round(), base) / 255
+
+    def _stretch(self, steps: Any, base: Any, radius: Any) -> Any:
+        """The largest factor, (N, 1, 1, 1), by which steps can grow before rounding and stay within the radius."""
+        high = (radius + 1) / steps.abs().amax((1, 2, 3), keepdim=True).clamp_min(1e-12)
+        low = high * 0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            fits = self.size(_inside((steps * middle).round(), base))[:, None, None, None] <= radius
+            low, high = middle.where(fits, low), high.where(fits, middle)
+        return low
+
+
+def _inside(steps: Any, base: Any) -> Any:
+    """Whole steps cut to where the 8-bit pixel stays in 0 … 255."""
+    return (base + steps).clamp(0, 255) - base
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pgd:
+    """How to climb. A step is `step` of ε (None: 2.5 / steps, so that the far side can be reached).
+
+    `loss` is what is climbed: by how much the best wrong class leads (`margin`), or the cross-entropy. `margin` is the
+    lead asked for, in nats of the score; `rounded` asks for 8 bits at every step, not after the last.
+    """
+
+    norm: Norm = "linf"
+    steps: int = 40
+    step: float | None = None
+    loss: Literal["margin", "cross-entropy"] = "margin"
+    margin: float = 0.01
+    rounded: bool = True
+
+    def __post_init__(self) -> None:
+        expect(self.norm in NORMS, "norm", " or ".join(NORMS), self.norm)
+        expect(1 <= self.steps <= 100_000, "steps", "1–100,000", self.steps)
+        expect(self.step is None or 0 < self.step <= 2, "step", "above 0, at most 2 (a share of ε)", self.step)
+        expect(self.loss in LOSSES, "loss", " or ".join(LOSSES), self.loss)
+        expect(math.isfinite(self.margin) and self.margin >= 0, "margin", ">= 0", self.margin)
+
+    @property
+    def share(self) -> float:
+        """The size of a step as a share of ε."""
+        return 2.5 / self.steps if self.step is None else self.step
+
+
+def wrong_by(scores: Any, truth: Any) -> Any:
+    """By how much the best wrong class leads the best right one, (N,); `truth` (N, C) marks the right ones.
+
+    Negative where the answer is right; −inf where no other class can be answered.
+    """
+    lowest = float("-inf")
+    return scores.masked_fill(truth, lowest).amax(1) - scores.masked_fill(~truth, lowest).amax(1)
+
+
+def _loss(scores: Any, truth: Any, lead: Any, how: Pgd) -> Any:
+    if how.loss == "margin":
+        return lead
+    return scores.logsumexp(1) - scores.masked_fill(~truth, float("-inf")).logsumexp(1)
+
+
+def best_of_steps(scores: Scores, pixels: Any, truth: Any, *, eps: Any, how: Pgd, start: Any) -> tuple[Any, Any]:
+    """The change each item is most wrong at of all steps, and by how much, (N,). An item that leads enough stops there.
+
+    `eps` is (N,); `start` are changes of size 1 at most (`Ball.noise`), or zeros. A score that is no number ends the
+    item with a lead of NaN.
+    """
+    torch, ball = require("torch", what="attacks", extra="models"), Ball(how.norm)
+    radius = eps[:, None, None, None]
+    change = ball.within(start * radius, pixels, radius)
+    best, lead = torch.zeros_like(pixels), torch.full_like(eps, float("-inf"))
+    live = torch.arange(len(pixels), device=pixels.device)
+    for step in range(how.steps + 1):
+        here = change[live]
+        if how.rounded:
+            here = ball.rounded(here, pixels[live], radius[live])
+        last = step == how.steps
+        point = (pixels[live] + here).detach()
+        if how.rounded:  # to the bit what will be read back
+            point = (point * 255).round() / 255
+        point.requires_grad_(not last)
+        with torch.set_grad_enabled(not last):
+            found = scores(point)
+            now = wrong_by(found, truth[live])
+        better = (now > lead[live]) | now.isnan()
+        best[live[better]], lead[live[better]] = here[better], now[better].detach()
+        on = ~((now >= how.margin) | now.isnan())
+        if last or not on.any():
+            break
+        (slope,) = torch.autograd.grad(_loss(found, truth[live], now, how)[on].sum(), point)
+        live = live[on]
+        moved = change[live] + ball.uphill(slope[on]) * (how.share * radius[live])
+        change[live] = ball.within(moved, pixels[live], radius[live])
+    return best, lead
+
+
+def perturbed(
+    scores: Scores,
+    pixels: Any,
+    labels: Any,
+    *,
+    eps: float,
+    norm: Norm = "linf",
+    steps: int = 7,
+    step: float | None = None,
+    generator: Any = None,
+) -> Any:
+    """Pixels within ε whose cross-entropy is higher: the inner loop of adversarial training.
+
+    `labels` (N,) are classes. A random start, `steps` steps, every item to the end, nothing rounded; detached.
+    """
+    torch, ball = require("torch", what="attacks", extra="models"), Ball(norm)
+    how = Pgd(norm=norm, steps=steps, step=step)
+    radius = torch.full((len(pixels), 1, 1, 1), eps, device=pixels.device)
+    pixels = pixels.detach()
+    change = ball.within(ball.noise(tuple(pixels.shape), generator, pixels.device) * radius, pixels, radius)
+    for _ in range(steps):
+        point = (pixels + change).requires_grad_()
+        with torch.enable_grad():
+            loss = torch.nn.functional.cross_entropy(scores(point), labels, reduction="sum")
+            (slope,) = torch.autograd.grad(loss, point)
+        change = ball.within(change + ball.uphill(slope) * (how.share * radius), pixels, radius)
+    return (pixels + change).detach()
