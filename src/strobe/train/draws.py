@@ -1,0 +1,91 @@
+"""What a step takes, drawn from its number: resuming needs no replay, and every process draws the same."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from strobe.core.arrays import Ints
+from strobe.train.recipe import Recipe
+from strobe.train.sets import TrainingSets
+
+__all__ = ["Draw", "Purpose", "Schedule", "generator"]
+
+
+class Purpose(IntEnum):
+    """Streams of random numbers that never meet."""
+
+    ORDER = 1
+    FRAME = 2
+    CROP = 3
+    PARTNER = 4
+    NETWORK = 5
+    SEVERITY = 6
+    ATTACK = 7
+    HEAD = 8
+
+
+def generator(seed: int, purpose: Purpose, number: int = 0) -> np.random.Generator:
+    """The random numbers of one purpose at one step or epoch."""
+    return np.random.default_rng([seed, int(purpose), number])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """One step's batch of B: `rows` (B,) of the training table; for losses over sets, `member` (B, M) rows padded with
+    −1 and `partner` (B,), a random row of each; `crops` (B, 3) as Pixels.take wants them.
+    """
+
+    rows: Ints
+    crops: Ints
+    member: Ints | None = None
+    partner: Ints | None = None
+
+    def part(self, which: slice) -> "Draw":
+        """Some of the batch."""
+        member = None if self.member is None else self.member[which]
+        partner = None if self.partner is None else self.partner[which]
+        return Draw(self.rows[which], self.crops[which], member, partner)
+
+
+class Schedule:
+    """The batches of a whole training, by number."""
+
+    def __init__(self, sets: TrainingSets, recipe: Recipe, *, seed: int, side_hw: tuple[int, int]) -> None:
+        self._sets, self._recipe, self._seed = sets, recipe, seed
+        self._by_frame = recipe.frames == "all" and not recipe.takes_sets
+        self.units = len(sets.label) if self._by_frame else len(sets)
+        self.batch = min(recipe.batch, self.units)
+        self.steps_per_epoch = max(1, self.units // self.batch)
+        self.steps = recipe.epochs * self.steps_per_epoch
+        self._reach = np.array([round(recipe.crop * side) for side in side_hw])
+        self._epoch, self._order = -1, np.zeros(0, dtype=np.int64)
+
+    def epoch(self, step: int) -> int:
+        """The epoch a step is in, from 0."""
+        return step // self.steps_per_epoch
+
+    def draw(self, step: int) -> Draw:
+        """What the step takes."""
+        epoch, within = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, generator(self._seed, Purpose.ORDER, epoch).permutation(self.units)
+        unit = self._order[within * self.batch : (within + 1) * self.batch]
+        crops = self._crops(step, len(unit))
+        if self._by_frame:
+            return Draw(unit, crops)
+        sets, recipe = self._sets, self._recipe
+        if recipe.frames == "anchor" and not recipe.takes_sets:
+            return Draw(sets.anchor[unit], crops)
+        lengths = sets.lengths[unit]
+        rows = sets.member[unit, generator(self._seed, Purpose.FRAME, step).integers(0, lengths)]
+        if not recipe.takes_sets:
+            return Draw(rows, crops)
+        other = sets.member[unit, generator(self._seed, Purpose.PARTNER, step).integers(0, lengths)]
+        return Draw(rows, crops, sets.member[unit], other)
+
+    def _crops(self, step: int, count: int) -> Ints:
+        draw, crops = generator(self._seed, Purpose.CROP, step), np.zeros((count, 3), dtype=np.int64)
+        crops[:, :2] = draw.integers(-self._reach, self._reach + 1, (count, 2))
+        crops[:, 2] = draw.integers(0, 2, count) if self._recipe.flip else 0
+        return crops

@@ -1,0 +1,109 @@
+"""The loop around the steps: resume, measure on the held-out side, checkpoints, the plateau."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import Progress, Silent
+from strobe.train.folder import Point, TrainFolder
+from strobe.train.sets import HeldOut
+from strobe.train.trainer import Trainer
+
+__all__ = ["Plateau", "run"]
+
+
+class Plateau:
+    """Divides the learning rate by ten after `patience` epochs in a row that brought the loss down by too little."""
+
+    def __init__(self, patience: int) -> None:
+        self._patience = patience
+        self.best, self.waited = float("inf"), 0
+
+    def factor(self, loss: float) -> float:
+        """What the rate is to be multiplied by after an epoch with this mean loss.
+
+        >>> plateau = Plateau(1)
+        >>> [plateau.factor(loss) for loss in (1.0, 0.5, 0.6, 0.6, 0.4)]
+        [1.0, 1.0, 1.0, 0.1, 1.0]
+        """
+        if loss < self.best * 0.999:
+            self.best, self.waited = loss, 0
+            return 1.0
+        self.waited += 1
+        if self.waited <= self._patience:
+            return 1.0
+        self.waited = 0
+        return 0.1
+
+
+def run(
+    trainer: Trainer,
+    held: HeldOut,
+    folder: TrainFolder,
+    *,
+    evaluations: int,
+    checkpoint_s: float,
+    progress: Progress,
+) -> list[Point]:
+    """Train to the end, from the checkpoint where there is one; the points of the curves.
+
+    A loss that is no number ends it with a line, and the checkpoint before it is kept.
+    """
+    schedule, first = trainer.schedule, trainer.processes.is_first
+    say: Progress = progress if first else Silent()
+    plateau, history, start, spent = Plateau(trainer.recipe.patience), [], 0, 0.0
+    found = folder.load(device=trainer.device)
+    if found is not None:
+        state, history = found
+        trainer.load_state(state)
+        start, spent = int(state["step"]), float(state["seconds"])
+        plateau.best, plateau.waited = float(state["plateau"][0]), int(state["plateau"][1])
+        say.note(f"going on after step {start} of {schedule.steps}")
+    begin = saved = time.monotonic()
+    points = set(np.linspace(0, schedule.steps, evaluations + 1).round().astype(int).tolist())
+
+    def seconds() -> float:
+        return spent + time.monotonic() - begin
+
+    def save(step: int) -> None:
+        more: dict[str, Any] = {"step": step, "seconds": seconds(), "plateau": [plateau.best, plateau.waited]}
+        folder.save({**trainer.state(), **more}, history)
+
+    try:
+        if found is None:
+            history.append(_measure(trainer, held, 0, seconds(), say))
+        with say.task(f"{trainer.recipe.name}: steps", schedule.steps - start) as advance:
+            for step in range(start, schedule.steps):
+                trainer.step(step)
+                done = step + 1
+                if done % schedule.steps_per_epoch == 0 and trainer.recipe.schedule == "plateau":
+                    trainer.rate_factor *= plateau.factor(trainer.mean_loss(1))
+                if done in points:
+                    history.append(_measure(trainer, held, done, seconds(), say))
+                if first and (time.monotonic() - saved >= checkpoint_s) and done < schedule.steps:
+                    trainer.check()
+                    save(done)
+                    saved = time.monotonic()
+                advance(1)
+    except StrobeError as error:
+        if "not a number" not in str(error):
+            raise
+        kept = "the last good checkpoint is kept" if (folder.path / "checkpoint.pt").is_file() else "nothing was lost"
+        raise StrobeError(f"{printable(folder.path)}: {error}; {kept}") from error
+    return history
+
+
+def _measure(trainer: Trainer, held: HeldOut, step: int, seconds: float, say: Progress) -> Point:
+    trainer.check()
+    orig, worst = held.accuracy(trainer.answers(held.pixel))
+    loss = trainer.mean_loss(0) if step else None
+    epoch = step / trainer.schedule.steps_per_epoch
+    point = Point(
+        step=step, epoch=epoch, seconds=seconds, learning_rate=trainer.rate(max(0, step - 1)), loss=loss, acc_orig=orig,
+        acc_pmk=worst,
+    )  # fmt: skip
+    said = "before training" if loss is None else f"epoch {epoch:.4g} of {trainer.recipe.epochs}: loss {loss:.4f}"
+    say.note(f"{said}; held out: acc_orig {orig:.1%}, acc_pm-{held.dataset.info.k} {worst:.1%}")
+    return point

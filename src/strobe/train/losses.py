@@ -1,0 +1,47 @@
+"""The losses of the recipes. `worst` in its cheap form: members are scored without gradients, one goes through."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from strobe.train.recipe import Recipe
+
+__all__ = ["per_image", "symmetric_kl", "worst_of", "worst_weight"]
+
+
+def per_image(scores: Tensor, label: Tensor, every: Tensor | None, *, smoothing: float = 0.0) -> Tensor:
+    """The loss of each image, (N,): cross entropy with its class, or with all its classes each by itself."""
+    scores = scores.float()
+    if every is None:
+        return functional.cross_entropy(scores, label, reduction="none", label_smoothing=smoothing)
+    wanted = every.float() * (1 - smoothing) + smoothing / 2
+    return functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none").mean(dim=1)
+
+
+def worst_of(loss: Tensor, there: Tensor) -> Tensor:
+    """The place (B,) of the member with the greatest loss in each set; `loss` is that of those `there` (B, M), in order.
+
+    >>> worst_of(torch.tensor([1.0, 3.0, 2.0]), torch.tensor([[True, True], [True, False]])).tolist()
+    [1, 0]
+    """
+    table = torch.full(there.shape, -torch.inf, dtype=torch.float32, device=loss.device)
+    # A loss that is no number is the worst there is: it must not hide behind the others.
+    table[there] = torch.nan_to_num(loss.float(), nan=torch.inf)
+    return table.argmax(dim=1)
+
+
+def symmetric_kl(a: Tensor, b: Tensor) -> Tensor:
+    """How far two answers (N, C) are apart, (N,): the mean of the divergence from each to the other."""
+    log_a, log_b = functional.log_softmax(a.float(), dim=1), functional.log_softmax(b.float(), dim=1)
+    return 0.5 * ((log_a.exp() - log_b.exp()) * (log_a - log_b)).sum(dim=1)
+
+
+def worst_weight(recipe: Recipe, *, done: float) -> float:
+    """The weight of the worst member in a mixed loss after a share `done` of training."""
+    return recipe.worst_weight * (min(1.0, done / recipe.ramp) if recipe.ramp else 1.0)
+
+
+Scores = Callable[[Tensor], Tensor]
+"""Images to scores (N, C)."""

@@ -1,0 +1,126 @@
+"""Several processes that train one model, as `torchrun` starts them; one process is the same with nobody to ask."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.nn.functional import all_gather
+
+from strobe.core.errors import StrobeError
+
+__all__ = ["Processes", "joined", "shared_norms"]
+
+Found = TypeVar("Found")
+
+
+class Processes:
+    """This process among `count`; the first alone writes and speaks."""
+
+    def __init__(self, *, rank: int = 0, count: int = 1) -> None:
+        self.rank, self.count = rank, count
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes and speaks."""
+        return self.rank == 0
+
+    def mine(self, total: int) -> slice:
+        """This process's part of so many, in order."""
+        return slice(total * self.rank // self.count, total * (self.rank + 1) // self.count)
+
+    def add_up(self, tensors: Sequence[Tensor]) -> None:
+        """Make each tensor the sum over all processes, in one exchange."""
+        if self.count == 1 or not tensors:
+            return
+        flat = torch.cat([tensor.reshape(-1).float() for tensor in tensors])
+        distributed.all_reduce(flat)
+        start = 0
+        for tensor in tensors:
+            tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
+            start += tensor.numel()
+
+    def first_then_all(self, work: Callable[[], Found]) -> Found:
+        """Do the work in the first process, then in the others, which find it done. An error is everybody's."""
+        found = _tried(work) if self.is_first else None
+        if self.count > 1:
+            told: list[Any] = [str(found) if isinstance(found, StrobeError) else None]
+            distributed.broadcast_object_list(told)
+            if not self.is_first:
+                found = StrobeError(told[0]) if told[0] is not None else _tried(work)
+        if isinstance(found, StrobeError):
+            raise found
+        return found  # type: ignore[return-value]  # set in either process
+
+
+def _tried(work: Callable[[], Found]) -> Found | StrobeError:
+    try:
+        return work()
+    except StrobeError as error:
+        return error
+
+
+@contextmanager
+def joined(device: str) -> Iterator[tuple[Processes, str]]:
+    """The processes torchrun started, and the device of this one; alone where torchrun did not."""
+    count = int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
+    if count == 1:
+        yield Processes(), device
+        return
+    rank, local = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
+    on_gpu = device.startswith("cuda")
+    if on_gpu:
+        if local >= torch.cuda.device_count():
+            raise StrobeError(f"{count} processes and {torch.cuda.device_count()} GPU(s) here: one GPU a process")
+        device = f"cuda:{local}"
+        torch.cuda.set_device(local)
+    distributed.init_process_group("nccl" if on_gpu else "gloo")
+    try:
+        yield Processes(rank=rank, count=count), device
+    finally:
+        distributed.destroy_process_group()
+
+
+class _Shared:
+    """Mixed into a batch norm: its statistics are those of the batches of all processes together."""
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        if not self.training:
+            plain: Tensor = super().forward(x)  # type: ignore[misc]  # the norm it is mixed into
+            return plain
+        axes, shape = [0, *range(2, x.dim())], [1, -1, *[1] * (x.dim() - 2)]
+        wide = x.float()
+        own = torch.stack([wide.mean(axes), wide.var(axes, unbiased=False)])
+        size = wide.new_tensor([x.numel() / x.shape[1]])
+        sizes, stats = torch.stack(all_gather(size)), torch.stack(all_gather(own))
+        share = sizes / sizes.sum()
+        mean = (share * stats[:, 0]).sum(0)
+        # Each process's spread around its own mean, and the spread of these means.
+        var = (share * (stats[:, 1] + (stats[:, 0] - mean) ** 2)).sum(0)
+        if self.track_running_stats:
+            self._track(mean.detach(), var.detach(), float(sizes.sum()))
+        out = (wide - mean.view(shape)) * torch.rsqrt(var.view(shape) + self.eps)
+        if self.affine:
+            out = out * self.weight.view(shape) + self.bias.view(shape)
+        out = out.to(x.dtype)
+        return self.act(self.drop(out)) if hasattr(self, "act") else out  # timm's norms end in these
+
+    def _track(self: Any, mean: Tensor, var: Tensor, count: float) -> None:
+        with torch.no_grad():
+            self.num_batches_tracked += 1
+            rate = self.momentum if self.momentum is not None else 1.0 / float(self.num_batches_tracked)
+            self.running_mean.lerp_(mean, rate)
+            self.running_var.lerp_(var * count / max(1.0, count - 1), rate)
+
+
+def shared_norms(module: Any) -> None:
+    """Let every batch norm in the module look at the batches of all processes; names and values stay."""
+    plain = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    for one in module.modules():
+        if isinstance(one, plain) and not isinstance(one, _Shared):
+            kind = type(one)
+            if kind not in plain and not (hasattr(one, "act") and hasattr(one, "drop")):
+                raise StrobeError(f"its {kind.__name__} layers cannot share statistics; train it in one process")
+            one.__class__ = type(kind.__name__, (_Shared, kind), {})

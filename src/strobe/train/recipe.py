@@ -1,0 +1,199 @@
+"""A recipe: how to train, as a short TOML file a person can read, and the record it becomes."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from strobe.core.codec import decode, encode
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, expect, in_file, printable
+
+__all__ = ["Recipe", "find", "shipped"]
+
+_PER_MODEL = "for"
+"""The table of a recipe with settings per architecture: [for."vgg*"]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How to train, whatever the model and the data.
+
+    `frames`: an epoch takes every set's `anchor`, one frame of every set (`any`), or `all` frames. `loss`: the `average`
+    over the batch; the `worst` member of each set within `k` (0: as far as the sets go); `mixed`, average and worst, the
+    worst's weight growing to `worst_weight` over the first `ramp` of training; `consistency`, the worst member and how far
+    its answer is from a random one's, by `worst_weight`. `corruption` is done to each image at a severity drawn from
+    `severities`, to a share `corrupted` of them; `eps` (share of the pixel range) makes each image the worst of an ℓ∞
+    attack of `attack_steps`. `trains`: all of the network, its `head` on cached features, or a `detector`.
+
+    `crop` is how far the window moves at most, as a share of the side. `warm_up` is a share of all steps. `ema` averages
+    weights by this decay (0: none). `plateau` divides the rate by ten after `patience` epochs whose training loss fell by
+    less than a thousandth. `clips` and `test_clips` are for a detector trained without a dataset.
+    """
+
+    name: str
+    about: str = ""
+    trains: Literal["all", "head", "detector"] = "all"
+    frames: Literal["anchor", "any", "all"] = "all"
+    loss: Literal["average", "worst", "mixed", "consistency"] = "average"
+    multi_label: bool = False
+    k: int = 0
+    worst_weight: float = 1.0
+    ramp: float = 0.5
+    corruption: str = ""
+    severities: tuple[int, ...] = (1, 2, 3, 4, 5)
+    corrupted: float = 1.0
+    eps: float = 0.0
+    attack_steps: int = 3
+    epochs: int = 10
+    batch: int = 32
+    accumulate: int = 1
+    optimiser: Literal["adamw", "sgd"] = "adamw"
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.01
+    momentum: float = 0.9
+    schedule: Literal["cosine", "plateau", "constant"] = "cosine"
+    warm_up: float = 0.05
+    patience: int = 1
+    clip_norm: float = 5.0
+    label_smoothing: float = 0.0
+    ema: float = 0.0
+    crop: float = 0.1
+    flip: bool = True
+    clips: int = 0
+    test_clips: int = 0
+
+    def __post_init__(self) -> None:
+        expect(bool(self.name), "name", "not empty", self.name)
+        for key, low, high in (
+            ("k", 0, 10_000), ("epochs", 1, 100_000), ("batch", 1, 65_536), ("accumulate", 1, 1024), ("patience", 0, 1000),
+            ("attack_steps", 1, 1000), ("clips", 0, 10_000_000), ("test_clips", 0, 10_000_000), ("ramp", 0, 1),
+            ("worst_weight", 0, 1000), ("corrupted", 0, 1), ("eps", 0, 1), ("weight_decay", 0, 1), ("momentum", 0, 0.9999),
+            ("warm_up", 0, 1), ("clip_norm", 0, 1e6), ("label_smoothing", 0, 0.9), ("ema", 0, 0.99999), ("crop", 0, 0.5),
+        ):  # fmt: skip
+            value = getattr(self, key)
+            expect(low <= value <= high, key, f"{low} to {high}", value)
+        expect(0 < self.learning_rate <= 100, "learning_rate", "above 0, at most 100", self.learning_rate)
+        expect(self.accumulate <= self.batch, "accumulate", f"at most the batch ({self.batch})", self.accumulate)
+        right = bool(self.severities) and all(1 <= severity <= 5 for severity in self.severities)
+        expect(right, "severities", "numbers of 1 to 5", list(self.severities))
+        plain = self.loss == "average" or not (self.corruption or self.eps)
+        expect(plain, "loss", "average where images are corrupted or attacked", self.loss)
+        expect(self.loss != "mixed" or self.worst_weight <= 1, "worst_weight", "0 to 1", self.worst_weight)
+
+    @property
+    def takes_sets(self) -> bool:
+        """Whether the loss looks at whole sets."""
+        return self.loss != "average"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, every key said."""
+        found: dict[str, Any] = encode(self)
+        return found
+
+    def to_toml(self) -> str:
+        """The recipe as a file that `find` reads, every key said."""
+        return "".join(f"{key} = {_toml(value)}\n" for key, value in self.to_json().items() if key != "name")
+
+    @property
+    def digest(self) -> str:
+        """Changes when a setting does; name and description are none."""
+        content = {key: value for key, value in self.to_json().items() if key not in ("name", "about")}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _toml(value: Any) -> str:
+    # JSON's text, numbers and lists are TOML's too.
+    return json.dumps(value, ensure_ascii=False)
+
+
+_KEYS = tuple(field.name for field in fields(Recipe) if field.name != "name")
+
+
+def shipped() -> dict[str, str]:
+    """The recipes that come with strobe: name and what each does."""
+    folder = resources.files("strobe.train") / "recipes"
+    names = sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return {name: str(_parsed(_text(name), name)["about"]) for name in names}
+
+
+def find(name: str, *, changes: Sequence[str] = (), model: str = "") -> Recipe:
+    """The recipe of this name, or in the file of this path, for a model, with `key=value` changes.
+
+    >>> find("finetune", model="torchvision:vgg16").learning_rate, find("pmk", changes=["epochs=3"]).epochs
+    (1e-05, 3)
+    """
+    if name.endswith(".toml") or "/" in name:
+        path = Path(name)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8 text"
+            raise StrobeError(f"cannot read the recipe {printable(path)}: {reason}") from error
+        own, where = path.stem, name
+    else:
+        known = shipped()
+        if name not in known:
+            raise UnknownName("recipe", name, known, hint=f"known: {', '.join(known)}, or the path of a .toml file")
+        text, own, where = _text(name), name, f"recipe {name}"
+    with in_file(where):
+        found = _parsed(text, where)
+        per_model = found.pop(_PER_MODEL, {})
+        expect(isinstance(per_model, dict), _PER_MODEL, "tables by model name", per_model)
+        _known(found, where)
+        for pattern, settings in per_model.items():
+            expect(isinstance(settings, dict), f"{_PER_MODEL}.{pattern}", "a table", settings)
+            _known(settings, where)
+            if fnmatchcase(_architecture(model), pattern):
+                found |= settings
+        recipe = _recipe(own, found)
+    for change in changes:
+        found |= _change(change)
+    return _recipe(own, found) if changes else recipe
+
+
+def _recipe(name: str, content: Mapping[str, Any]) -> Recipe:
+    return decode(Recipe, {"name": name, **content}, where="recipe")
+
+
+def _text(name: str) -> str:
+    return (resources.files("strobe.train") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidFile(where, f"not TOML ({printable(error, limit=100)})") from error
+
+
+def _known(content: Mapping[str, Any], where: str) -> None:
+    unknown = next((key for key in content if key not in _KEYS), None)
+    if unknown is not None:
+        raise UnknownName(f"key of {printable(where)}", unknown, _KEYS, hint=f"known: {', '.join(_KEYS)}")
+
+
+def _architecture(model: str) -> str:
+    """The plain name of a model: no provider, tag or weights.
+
+    >>> _architecture("timm:resnet50.a1_in1k@w.safetensors"), _architecture("torchvision:vgg16/IMAGENET1K_V1")
+    ('resnet50', 'vgg16')
+    """
+    return model.partition("@")[0].rpartition(":")[2].partition("/")[0].partition(".")[0]
+
+
+def _change(text: str) -> dict[str, Any]:
+    """`key=value` as TOML has it; a word without quotes is text."""
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    if not equals or not key:
+        raise InvalidValue(f"--set: expected key=value, got {printable(text)!r}")
+    _known({key: value}, "a recipe")
+    try:
+        return {key: tomllib.loads(f"value = {value}")["value"]}
+    except tomllib.TOMLDecodeError:
+        return {key: value.strip()}

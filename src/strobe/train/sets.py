@@ -1,0 +1,146 @@
+"""What is trained on, as arrays: the target of every frame, and for every set the members that count."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.arrays import Bools, Ints
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.metrics.pmk import first_wrong, right_at
+
+__all__ = ["HeldOut", "TrainingSets", "targets_of"]
+
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """What each set row should be called: `label` (R,), −1 where nothing is known, and all its labels (R, C)."""
+
+    label: Ints
+    every: Bools
+
+
+def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
+    """The class of each set row by the dataset's label rule: of several, that of the largest box.
+
+    Raises StrobeError where nothing says which of several labels it is, unless `multi_label`.
+    """
+    n_frames, n_classes = len(dataset.frames), len(dataset.info.label_space)
+    has = np.zeros((n_frames, n_classes), dtype=bool)
+    has[dataset.labels.frame, dataset.labels.label] = True
+    count = has.sum(axis=1)
+    label = np.where(count > 0, has.argmax(axis=1), _NONE)
+    several = np.flatnonzero(count > 1)
+    judged = dataset.judged_frame
+    if len(several) and not multi_label:
+        largest = _largest(dataset)
+        label[several] = largest[several]
+        lost = np.intersect1d(several[largest[several] == _NONE], judged)
+        if len(lost):
+            key = printable(dataset.frames.key[lost[0]])
+            raise StrobeError(
+                f"{printable(dataset.name)}: {len(lost)} frame(s) have several labels and no box that says which object "
+                f"is the largest, first {key}; train on all of them with --multi-label"
+            )
+    if not (label[judged] != _NONE).any():
+        raise StrobeError(f"{printable(dataset.name)}: none of its frames has a label, so there is nothing to train on")
+    return Targets(label[judged].astype(np.int64), has[judged])
+
+
+def _largest(dataset: Dataset) -> Ints:
+    """The label of each frame's largest box, (F,); −1 where there is none. Crowds are no objects."""
+    found = np.full(len(dataset.frames), _NONE, dtype=np.int64)
+    boxes = dataset.boxes
+    if boxes is None:
+        return found
+    area = np.prod(boxes.xyxy[:, 2:] - boxes.xyxy[:, :2], axis=1)
+    order = np.argsort(area, kind="stable")
+    order = order[~boxes.crowd[order].astype(bool)]
+    found[boxes.frame[order]] = boxes.label[order]  # the last one written is the largest
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingSets:
+    """Sets to train on. `pixel`, `label` (R,) and `every` (R, C) are per row: its place among the prepared pixels, its
+    class, all its classes. `anchor` (S,) is the row of each set's anchor; `member` (S, M) are rows, the anchor among
+    them, padded with −1.
+    """
+
+    pixel: Ints
+    label: Ints
+    every: Bools
+    anchor: Ints
+    member: Ints
+
+    @classmethod
+    def of(cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints, *, k: int = 0, multi_label: bool = False) -> "TrainingSets":
+        """The named sets of a dataset: of their rows those within `k` levels (0: all) whose label is the anchor's.
+
+        A set whose anchor has no label is left out, and so are controls.
+        """
+        targets, table = targets_of(dataset, multi_label=multi_label), dataset.sets
+        near = (dataset.row_levels() <= k) if k else np.ones(len(table.set), dtype=bool)
+        chosen = np.isin(np.arange(len(table)), sets)
+        if dataset.variants is not None:
+            chosen &= (dataset.variants.role == "same")[table.variant]
+        anchor_row = np.flatnonzero(table.is_anchor)
+        chosen &= targets.label[anchor_row] != _NONE
+        own = anchor_row[table.set]
+        if multi_label:
+            same = (targets.every == targets.every[own]).all(axis=1)
+        else:
+            same = targets.label == targets.label[own]
+        rows = np.flatnonzero(near & same & chosen[table.set])
+        new_place = np.cumsum(chosen) - 1
+        place = new_place[table.set[rows]]
+        counts = np.bincount(place, minlength=int(chosen.sum()))
+        first = np.cumsum(counts) - counts
+        member = np.full((len(counts), max(1, int(counts.max(initial=0)))), _NONE, dtype=np.int64)
+        member[place, np.arange(len(rows)) - first[place]] = np.arange(len(rows))
+        return cls(
+            pixel=pixel_of_frame[table.frame[rows]],
+            label=targets.label[rows],
+            every=targets.every[rows],
+            anchor=np.flatnonzero(table.is_anchor[rows]),
+            member=member,
+        )
+
+    def __len__(self) -> int:
+        return len(self.anchor)
+
+    @property
+    def lengths(self) -> Ints:
+        """How many members each set has, its anchor among them, (S,)."""
+        return np.asarray((self.member >= 0).sum(axis=1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOut:
+    """The sets a model is measured on while it trains. `frames` (N,) are the frame rows to answer, `pixel` their places
+    among the prepared pixels.
+    """
+
+    dataset: Dataset
+    sets: Ints
+    frames: Ints
+    pixel: Ints
+
+    @classmethod
+    def of(cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints) -> "HeldOut":
+        """The named sets of a dataset."""
+        chosen = np.isin(dataset.sets.set, sets)
+        frames = np.unique(dataset.sets.frame[chosen])
+        return cls(dataset=dataset, sets=np.asarray(sets), frames=frames, pixel=pixel_of_frame[frames])
+
+    def accuracy(self, predicted: NDArray[np.int64]) -> tuple[float, float]:
+        """acc_orig and acc_pm-k (at the dataset's own k) of a class per frame of `frames`."""
+        whole = np.full(len(self.dataset.frames), _NONE, dtype=np.int64)
+        whole[self.frames] = predicted
+        wrong, table, k = ~self.dataset.right_rows(whole), self.dataset.sets, self.dataset.info.k
+        first = first_wrong(wrong, table.set, self.dataset.row_levels(), n_sets=len(table), never=k + 1)
+        right = right_at(first[self.sets], k=k)
+        return float(right[:, 0].mean()), float(right[:, -1].mean())

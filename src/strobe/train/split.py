@@ -1,0 +1,129 @@
+"""Which sets are trained on and which are held out: by source, every class on both sides, no pixels in common."""
+
+import csv
+import hashlib
+import io
+from dataclasses import dataclass
+
+import numpy as np
+
+from strobe.core.arrays import Ints
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, expect, printable
+
+__all__ = ["Split", "check_classes", "check_leaks", "split_by_source"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """The sets of each side, as places in the dataset; nothing is held out here where another dataset is."""
+
+    training: Ints
+    held_out: Ints
+
+    def csv(self, dataset: Dataset) -> str:
+        """Every source and its side, to be read by people and kept with the run."""
+        side = {int(place): "training" for place in self.training} | {int(place): "held-out" for place in self.held_out}
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["source", "name", "set", "side"])
+        for place, video in enumerate(dataset.video_of_set.tolist()):
+            if place in side:
+                names = dataset.videos.video_id[video], dataset.videos.name[video], dataset.sets.set_id[place]
+                writer.writerow([*names, side[place]])
+        return text.getvalue()
+
+
+def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed: int) -> Split:
+    """Hold out about `share` of the sources of every class; a class with one source is trained on.
+
+    Sets that share a source, a group or a frame with the same pixels stay together.
+    """
+    expect(0 < share < 1, "held-out share", "above 0 and below 1", share)
+    part = _parts(dataset)
+    n_parts = int(part.max()) + 1
+    if n_parts < 2:
+        raise StrobeError(
+            f"{printable(dataset.name)}: all of its sets share one source, so none can be held out; give another dataset "
+            "with --held-out"
+        )
+    label = np.array([np.bincount(label_of_set[part == one] + 1).argmax() - 1 for one in range(n_parts)])
+    names = [_least_name(dataset, part, one) for one in range(n_parts)]
+    lot = np.array([hashlib.sha256(f"{seed}\n{name}".encode()).hexdigest() for name in names])
+    held = np.zeros(n_parts, dtype=bool)
+    for one in np.unique(label):
+        mine = np.flatnonzero(label == one)
+        count = min(len(mine) - 1, max(1, round(share * len(mine))))
+        held[mine[np.argsort(lot[mine])][:count]] = True
+    if not held.any():
+        raise StrobeError(
+            f"{printable(dataset.name)}: no class has two sources, so none can be held out; give another dataset with "
+            "--held-out"
+        )
+    return Split(training=np.flatnonzero(~held[part]), held_out=np.flatnonzero(held[part]))
+
+
+def _least_name(dataset: Dataset, part: Ints, one: int) -> str:
+    return min(str(name) for name in dataset.sets.set_id[part == one])
+
+
+def _parts(dataset: Dataset) -> Ints:
+    """The part of each set, (S,): sets that touch are in one part."""
+    above = list(range(dataset.n_sets))
+
+    def root(place: int) -> int:
+        while above[place] != place:
+            above[place] = above[above[place]]
+            place = above[place]
+        return place
+
+    seen: dict[tuple[str, object], int] = {}
+    sets, frames = dataset.sets, dataset.frames
+    rows = zip(sets.set.tolist(), sets.frame.tolist(), frames.video[sets.frame].tolist(), strict=True)
+    for place, frame, video in rows:
+        keys: list[tuple[str, object]] = [("source", video), ("group", str(sets.group[place]))]
+        if frames.sha256[frame]:
+            keys.append(("pixels", _pixels(dataset, frame)))
+        for key in keys:
+            above[root(place)] = root(seen.setdefault(key, place))
+    roots = np.array([root(place) for place in range(dataset.n_sets)])
+    return np.unique(roots, return_inverse=True)[1]
+
+
+def _pixels(dataset: Dataset, frame: int) -> str:
+    """What a model sees of a frame, as a name."""
+    return f"{dataset.frames.sha256[frame]} {dataset.frames.recipe[frame]}"
+
+
+def check_leaks(training: Dataset, training_sets: Ints, held_out: Dataset, held_sets: Ints) -> None:
+    """Raise StrobeError where a source or a frame's pixels are on both sides."""
+    left, right = _seen(training, training_sets), _seen(held_out, held_sets)
+    both = sorted(set(left) & set(right))
+    if both:
+        raise StrobeError(
+            f"{len(both)} source(s) or frame(s) are trained on and held out too, first {printable(left[both[0]])}; "
+            "measuring on them would say nothing: leave them out of one side"
+        )
+
+
+def _seen(dataset: Dataset, sets: Ints) -> dict[str, str]:
+    frames = np.unique(dataset.sets.frame[np.isin(dataset.sets.set, sets)])
+    found = {_pixels(dataset, row): str(dataset.frames.key[row]) for row in frames if dataset.frames.sha256[row]}
+    videos = np.unique(dataset.frames.video[frames])
+    return found | {f"source {dataset.videos.video_id[row]}": str(dataset.videos.name[row]) for row in videos}
+
+
+def check_classes(dataset: Dataset, trained: Ints, held: Ints) -> list[str]:
+    """Raise StrobeError where a class is held out and nothing of it trained on; the names of classes not held out.
+
+    `trained` and `held` are the labels of the sets of each side.
+    """
+    names = dataset.info.label_space.names
+    missing = np.setdiff1d(held, trained)
+    if len(missing):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise StrobeError(
+            f"class {printable(names[missing[0]])}{more}: held out, but no clip of it is trained on; add clips of it, or "
+            "leave it out of the held-out dataset"
+        )
+    return [names[label] for label in np.setdiff1d(trained, held)]

@@ -1,0 +1,297 @@
+"""One step of training, and what goes with it: optimiser, averages, measuring, and all of it as a state to go on from."""
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from strobe.core.arrays import Ints
+from strobe.core.errors import StrobeError
+from strobe.train.draws import Draw, Purpose, Schedule, generator
+from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
+from strobe.train.pixels import Pixels
+from strobe.train.processes import Processes, shared_norms
+from strobe.train.recipe import Recipe
+from strobe.train.sets import TrainingSets
+
+__all__ = ["Hooks", "Normal", "Trainer"]
+
+_SCORED_AT_ONCE = {"cuda": 4096, "cpu": 256}
+"""Images in a forward without gradients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """How 8-bit pixels become the network's input: (x / divide − mean) / std."""
+
+    divide: float
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+Corrupt = Callable[[NDArray[np.uint8], Ints, np.random.Generator], NDArray[np.uint8]]
+"""Images (N, H, W, 3) and a severity for each, 0 for as it is."""
+Attack = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor, float, int, torch.Generator], Tensor]
+"""What gives scores for pixels in [0, 1], such pixels (N, 3, H, W), labels, eps, steps, random numbers: worse pixels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What other rooms lend: a corruption, an attack."""
+
+    corrupt: Corrupt | None = None
+    attack: Attack | None = None
+
+
+class Trainer:
+    """A network in training. `step` is a function of its number and of the state before it, and of nothing else."""
+
+    def __init__(
+        self,
+        module: Any,
+        recipe: Recipe,
+        sets: TrainingSets,
+        pixels: Pixels,
+        normal: Normal,
+        *,
+        seed: int = 0,
+        precision: str = "float32",
+        processes: Processes | None = None,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self.recipe, self.sets, self.pixels, self.seed = recipe, sets, pixels, seed
+        self.processes, self.hooks = processes or Processes(), hooks or Hooks()
+        self.device, self._precision = pixels.device, precision
+        self.module = module.to(self.device, memory_format=torch.channels_last)
+        self.module.requires_grad_(True)
+        if self.processes.count > 1:
+            shared_norms(self.module)
+        self.schedule = Schedule(sets, recipe, seed=seed, side_hw=pixels.side_hw)
+        self._label = torch.from_numpy(sets.label).to(self.device)
+        self._every = torch.from_numpy(sets.every).to(self.device) if recipe.multi_label else None
+        self._divide = normal.divide
+        self._mean = torch.tensor(normal.mean, device=self.device).view(1, 3, 1, 1)
+        self._std = torch.tensor(normal.std, device=self.device).view(1, 3, 1, 1)
+        self._parameters = [one for one in self.module.parameters() if one.requires_grad]
+        self.optimiser = _optimiser(self.module, recipe, fused=self.device.startswith("cuda"))
+        self.average = copy.deepcopy(self.module).requires_grad_(False) if recipe.ema else None
+        self.rate_factor = 1.0
+        self._losses, self._counts = torch.zeros(2, device=self.device), [0, 0]
+        self._bad = torch.full((), -1, dtype=torch.int64, device=self.device)
+
+    # -- a step --------------------------------------------------------------------------------------------------
+
+    def step(self, number: int) -> Tensor:
+        """One step of the optimiser; its loss, on the device."""
+        draw, recipe = self.schedule.draw(number), self.recipe
+        # Dropout and the like: a stream of its own for every step and process.
+        torch.manual_seed(int(generator(self.seed, Purpose.NETWORK, number).integers(2**62)) + self.processes.rank)
+        self.module.train()
+        own, whole = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
+        total = torch.zeros((), device=self.device)
+        size = math.ceil(len(own.rows) / recipe.accumulate)
+        for start in range(0, len(own.rows), size):
+            loss = self._loss_of(own.part(slice(start, start + size)), number).sum() / whole
+            loss.backward()
+            total += loss.detach()
+        # A parameter nothing flowed into has no gradient in any process.
+        gradients = [one.grad for one in self._parameters if one.grad is not None]
+        if not gradients:
+            raise StrobeError("the model has no parameter that can be trained")
+        self.processes.add_up([*gradients, total])
+        self._bad = torch.where((self._bad < 0) & ~torch.isfinite(total), number, self._bad)
+        if recipe.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self._parameters, recipe.clip_norm, foreach=True)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate(number)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        if self.average is not None:
+            self._follow(number)
+        self._losses += total
+        self._counts = [count + 1 for count in self._counts]
+        return total
+
+    def rate(self, number: int) -> float:
+        """The learning rate of a step."""
+        recipe, steps = self.recipe, self.schedule.steps
+        warm = min(1.0, (number + 1) / max(1, round(recipe.warm_up * steps)))
+        falling = 0.5 * (1 + math.cos(math.pi * number / steps)) if recipe.schedule == "cosine" else 1.0
+        return recipe.learning_rate * self.rate_factor * warm * max(falling, 1e-3)
+
+    def _loss_of(self, draw: Draw, number: int) -> Tensor:
+        """The loss of each of a part of the batch."""
+        recipe = self.recipe
+        if draw.member is None or draw.partner is None:
+            images = self._images(draw.rows, draw.crops)
+            if self.hooks.attack is not None:
+                images = self._attacked(images, draw.rows, number)
+            elif self.hooks.corrupt is not None:
+                images = self._corrupted(images, number)
+            return self._per_image(self._scores(self._input(images)), draw.rows)
+        worst = self._worst(draw.member, draw.crops)
+        if recipe.loss == "worst":
+            return self._per_image(self._scores(self._input(self._images(worst, draw.crops))), worst)
+        other = draw.rows if recipe.loss == "mixed" else draw.partner
+        both, crops = np.concatenate([worst, other]), np.concatenate([draw.crops, draw.crops])
+        scores = self._scores(self._input(self._images(both, crops)))
+        first, second = scores[: len(worst)], scores[len(worst) :]
+        bad = self._per_image(first, worst)
+        if recipe.loss == "mixed":
+            weight = worst_weight(recipe, done=number / self.schedule.steps)
+            return weight * bad + (1 - weight) * self._per_image(second, other)
+        return bad + recipe.worst_weight * symmetric_kl(first, second)
+
+    def _worst(self, member: Ints, crops: Ints) -> Ints:
+        """The row of the member of each set (B, M) with the greatest loss, scored as the network would be used."""
+        there = member >= 0
+        rows, of_set = member[there], np.nonzero(there)[0]
+        losses = []
+        self.module.eval()
+        with torch.no_grad():
+            at_once = _SCORED_AT_ONCE.get(self.device.partition(":")[0], 256)
+            for start in range(0, len(rows), at_once):
+                part = slice(start, start + at_once)
+                scores = self._scores(self._input(self._images(rows[part], crops[of_set[part]])))
+                losses.append(self._per_image(scores, rows[part], smoothing=0.0))
+            place = worst_of(torch.cat(losses), torch.from_numpy(there).to(self.device))
+        self.module.train()
+        return np.asarray(member[np.arange(len(member)), place.cpu().numpy()])
+
+    def _images(self, rows: Ints, crops: Ints | None) -> Tensor:
+        return self.pixels.take(self.sets.pixel[rows], crops)
+
+    def _input(self, images: Tensor) -> Tensor:
+        pixels = images.to(torch.float32, memory_format=torch.channels_last)
+        if self._divide != 1:
+            pixels = pixels / self._divide
+        return (pixels - self._mean) / self._std
+
+    def _scores(self, pixels: Tensor) -> Tensor:
+        with self._autocast():
+            scores = self.module(pixels)
+        found: Tensor = getattr(scores, "logits", scores)
+        return found
+
+    def _per_image(self, scores: Tensor, rows: Ints, *, smoothing: float | None = None) -> Tensor:
+        place = torch.from_numpy(rows).to(self.device, non_blocking=True)
+        every = None if self._every is None else self._every[place]
+        used = self.recipe.label_smoothing if smoothing is None else smoothing
+        return per_image(scores, self._label[place], every, smoothing=used)
+
+    def _corrupted(self, images: Tensor, number: int) -> Tensor:
+        if self.hooks.corrupt is None:
+            return images
+        recipe, rng = self.recipe, generator(self.seed, Purpose.SEVERITY, number * self.processes.count + self.processes.rank)
+        severity = rng.choice(np.array(recipe.severities), len(images))
+        severity[rng.uniform(size=len(images)) >= recipe.corrupted] = 0
+        changed = self.hooks.corrupt(images.permute(0, 2, 3, 1).contiguous().cpu().numpy(), severity, rng)
+        return torch.from_numpy(changed).to(self.device).permute(0, 3, 1, 2)
+
+    def _attacked(self, images: Tensor, rows: Ints, number: int) -> Tensor:
+        if self.hooks.attack is None:
+            return images
+        rng = torch.Generator(device=self.device)
+        rng.manual_seed(int(generator(self.seed, Purpose.ATTACK, number).integers(2**62)) + self.processes.rank)
+        self.module.eval()
+        label = self._label[torch.from_numpy(rows).to(self.device)]
+        found = self.hooks.attack(
+            lambda pixels: self._scores(self._input(pixels * 255)), images.float() / 255, label, self.recipe.eps,
+            self.recipe.attack_steps, rng,
+        )  # fmt: skip
+        self.module.train()
+        self.module.zero_grad(set_to_none=True)
+        return found.detach() * 255
+
+    def _autocast(self) -> Any:
+        if self._precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.partition(":")[0], dtype=getattr(torch, self._precision))
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
+    def _follow(self, number: int) -> None:
+        """Move the averaged weights towards the trained ones; the first steps count more, or the start would linger."""
+        decay = min(self.recipe.ema, (1 + number) / (10 + number))
+        average = self.average
+        torch._foreach_lerp_(list(average.parameters()), list(self.module.parameters()), 1 - decay)
+        for mine, theirs in zip(average.buffers(), self.module.buffers(), strict=True):
+            mine.copy_(theirs)
+
+    # -- what has come of it -------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> Any:
+        """The network to be used: the average, or the one that was trained."""
+        return self.module if self.average is None else self.average
+
+    def check(self) -> None:
+        """Raise StrobeError where the loss of a step so far was no number."""
+        bad = int(self._bad)
+        if bad >= 0:
+            raise StrobeError(
+                f"the loss of step {bad} is not a number; a smaller learning rate helps most (--set learning_rate=…)"
+            )
+
+    def mean_loss(self, which: int) -> float:
+        """The mean loss since this was last asked; of two that are kept apart, 0 and 1."""
+        mean = float(self._losses[which]) / max(1, self._counts[which])
+        self._losses[which] = 0.0
+        self._counts[which] = 0
+        return mean
+
+    def answers(self, places: Ints) -> NDArray[np.int64]:
+        """The class of each prepared frame by the network to be used; each process answers its part."""
+        found = torch.zeros(len(places), device=self.device)
+        mine, module = self.processes.mine(len(places)), self.result
+        own = places[mine]
+        at_once = _SCORED_AT_ONCE.get(self.device.partition(":")[0], 256)
+        module.eval()
+        with torch.inference_mode(), self._autocast():
+            for start in range(0, len(own), at_once):
+                part = own[start : start + at_once]
+                scores = module(self._input(self.pixels.take(part)))
+                best = getattr(scores, "logits", scores).argmax(dim=1)
+                found[mine.start + start : mine.start + start + len(part)] = best.float()
+        self.processes.add_up([found])
+        return np.asarray(found.cpu().numpy().astype(np.int64))
+
+    def state(self) -> dict[str, Any]:
+        """Everything the next step depends on, as plain tensors and numbers."""
+        return {
+            "module": self.module.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "rate_factor": self.rate_factor,
+            "losses": self._losses,
+            "counts": list(self._counts),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self.module.load_state_dict(state["module"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.rate_factor, self._counts = float(state["rate_factor"]), list(state["counts"])
+        self._losses.copy_(state["losses"])
+
+
+def _optimiser(module: Any, recipe: Recipe, *, fused: bool) -> Any:
+    """Norms and biases are not decayed."""
+    decayed = [one for one in module.parameters() if one.requires_grad and one.ndim > 1]
+    others = [one for one in module.parameters() if one.requires_grad and one.ndim <= 1]
+    groups = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    groups = [group for group in groups if group["params"]]
+    if not groups:
+        raise StrobeError("the model has no parameter that can be trained")
+    rate, decay = recipe.learning_rate, recipe.weight_decay
+    if recipe.optimiser == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, weight_decay=decay, fused=fused)
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=fused)
