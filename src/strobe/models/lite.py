@@ -5,6 +5,7 @@ from typing import Any
 
 from strobe.core.labels import space
 from strobe.core.late import require
+from strobe.models.header import header_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
@@ -27,12 +28,17 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     """A bundled model, or its architecture with weights of your own."""
     name = model.name
     network = require("efficientnet_lite_pytorch", what=name, extra="lite").EfficientNet
+    header = header_of(model, options)
     overrides: dict[str, Any] = {"image_size": options.image_size} if options.image_size else {}
+    if header is not None:  # trained here, for classes of its own
+        overrides["num_classes"] = len(header.label_space)
     module = network.from_name(name, **overrides)
-    path = model.weights or weights_file(name)
-    load_into(module, read_state(path, trust=options.trust), path=path, model=name)
-    plan = plan_of(name, image_size=options.image_size)
-    return classifier_of(module, model, plan=plan, label_space=space("ilsvrc-2012"), options=options)
+    if model.weights is not None or options.pretrained:
+        path = model.weights or weights_file(name)
+        load_into(module, read_state(path, trust=options.trust), path=path, model=name)
+    plan = (header and header.plan_at(options.image_size)) or plan_of(name, image_size=options.image_size)
+    label_space = header.label_space if header else space("ilsvrc-2012")
+    return classifier_of(module, model, plan=plan, label_space=label_space, options=options)
 
 
 def weights_file(name: str) -> Path:

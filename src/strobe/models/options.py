@@ -44,7 +44,7 @@ class LoadOptions:
     `label_space` is the dataset's: zero-shot models name their classes by it. `settings` is a JSON file for what a
     model cannot say itself (ONNX; the classes of fine-tuned weights). `trust` allows weights that may run code.
     `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained` False asks for random
-    weights (tests only). `weights` is the file after @, for a factory of one's own. `progress` watches long loading.
+    weights, to train. `weights` is the file after @, for a factory of one's own. `progress` watches long loading.
     """
 
     label_space: LabelSpace | None = None

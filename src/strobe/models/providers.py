@@ -42,6 +42,10 @@ PROVIDERS: tuple[Provider, ...] = (
         what="bundled detector of the synthetic world", example="strobe-tiny", bundled=("strobe-tiny",),
     ),
     Provider(
+        scheme="bundled", module="strobe.models.strobe_net", package="torch", extra="models",
+        what="a small network for 64 pixels, to train oneself", example="strobe-net", bundled=("strobe-net",),
+    ),
+    Provider(
         scheme="timm", module="strobe.models.timm", package="timm", extra="models", lists=True, settings=True,
         what="the 1,000+ classifiers of timm", example="timm:resnet50.a1_in1k",
     ),

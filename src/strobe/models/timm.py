@@ -7,6 +7,7 @@ from strobe.core.errors import UnknownName
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.models.downloads import hub
+from strobe.models.header import header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan, as_triple
@@ -36,7 +37,9 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         module = timm.create_model(name, pretrained=fetch, **({"num_classes": n_classes} if n_classes else {}))
     if state is not None:
         load_into(module, state, path=model.weights or "", model=model.plain)
-    plan, label_space = plan_of(module, image_size=options.image_size), _space(model.plain, module, options)
+    header = header_of(model, options)
+    plan = (header and header.plan_at(options.image_size)) or plan_of(module, image_size=options.image_size)
+    label_space = header.label_space if header else _space(model.plain, module, options)
     return classifier_of(module, model, plan=plan, label_space=label_space, options=options)
 
 

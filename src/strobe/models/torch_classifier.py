@@ -66,6 +66,11 @@ class TorchClassifier:
         keep_freed_memory(one_arena=setup.device == "cpu")
 
     @property
+    def module(self) -> Any:
+        """The network itself, for who trains it."""
+        return self._module
+
+    @property
     def device(self) -> str:
         """Where the forward runs."""
         return self._setup.device

@@ -9,6 +9,7 @@ from strobe.core import late
 from strobe.core.errors import ModelFailed
 from strobe.core.late import require
 from strobe.core.ports import Classifier, Detector
+from strobe.models.header import header_of
 from strobe.models.naming import space_of
 from strobe.models.options import LoadOptions, ModelName, no_settings
 from strobe.models.plan import ImagePlan, as_triple
@@ -39,6 +40,7 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     n_classes = len(chosen.meta["categories"] or ())
     if not n_classes:
         raise ModelFailed(f"{model.plain}: these weights have no classifier; choose another tag")
+    header = header_of(model, options)
     if model.weights is None and options.pretrained:
         here = cached(chosen, model, options)
         try:
@@ -54,12 +56,15 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         module = models.get_model(architecture, weights=None, num_classes=n_classes, **kwargs)
         if model.weights:
             load_into(module, state, path=model.weights, model=f"torchvision:{architecture}")
-            _say_preset(model, chosen, options)
+            if header is None:
+                _say_preset(model, chosen, options)
     return classifier_of(
         module,
         model,
-        plan=plan_of(chosen, image_size=options.image_size),
-        label_space=space_of(model.text, n_classes, given=options.settings, dataset=options.label_space),
+        plan=(header and header.plan_at(options.image_size)) or plan_of(chosen, image_size=options.image_size),
+        label_space=header.label_space
+        if header
+        else space_of(model.text, n_classes, given=options.settings, dataset=options.label_space),
         options=options,
         facts={"transform_input": True} if getattr(module, "transform_input", False) else None,
     )

@@ -15,7 +15,17 @@ import torch
 
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
-from strobe.core.files import Staged, locked, make_folder, read_json, settle, swapping, write_bytes, write_json, write_text
+from strobe.core.files import (
+    Staged,
+    locked,
+    make_folder,
+    read_json,
+    settle,
+    swapping,
+    write_bytes,
+    write_json,
+    write_text,
+)
 
 __all__ = ["Point", "TrainFolder", "curves_csv"]
 
@@ -63,8 +73,11 @@ class TrainFolder:
         with locked(self.path / ".lock", busy=f"another process is training in {printable(self.path)}"):
             yield
 
-    def begin(self, split: str) -> bool:
-        """Make the folder this training's; whether it is finished already. Raises StrobeError where it is another's."""
+    def begin(self, files: Mapping[str, str]) -> bool:
+        """Make the folder this training's, with these files in it; whether it is finished already.
+
+        Raises StrobeError where it is another's.
+        """
         settle(self.path, sweep=True)
         about = self.path / _ABOUT
         if about.is_file():
@@ -80,8 +93,11 @@ class TrainFolder:
             return bool(told.get("done"))
         other = [entry.name for entry in self.path.iterdir() if entry.name != ".lock"]
         if other:
-            raise StrobeError(f"{printable(self.path)} holds other files ({printable(other[0])}); choose another folder")
-        write_text(self.path / "split.csv", split)
+            raise StrobeError(
+                f"{printable(self.path)} holds other files ({printable(other[0])}); choose another folder"
+            )
+        for name, text in files.items():
+            write_text(self.path / name, text)
         write_json(about, {"format": 1, "name": self.name, "done": False, "facts": self.facts})
         return False
 
@@ -113,7 +129,14 @@ class TrainFolder:
     @contextmanager
     def finishing(self, history: Sequence[Point], more: Mapping[str, Any]) -> Iterator[Staged]:
         """What is written to the staged folder takes its place together with the word that the training is done."""
-        about = {"format": 1, "name": self.name, "done": True, "facts": self.facts, **more, "history": encode(tuple(history))}
+        about = {
+            "format": 1,
+            "name": self.name,
+            "done": True,
+            "facts": self.facts,
+            **more,
+            "history": encode(tuple(history)),
+        }
         with swapping(self.path) as staged:
             yield staged
             write_text(staged.root / _CURVES, curves_csv(history))

@@ -1,17 +1,20 @@
 """The loop around the steps: resume, measure on the held-out side, checkpoints, the plateau."""
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress, Silent
 from strobe.train.folder import Point, TrainFolder
+from strobe.train.pixels import Pixels
 from strobe.train.sets import HeldOut
 from strobe.train.trainer import Trainer
 
-__all__ = ["Plateau", "run"]
+__all__ = ["Measured", "Plateau", "run"]
 
 
 class Plateau:
@@ -38,9 +41,21 @@ class Plateau:
         return 0.1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What a model is measured on while it trains: the sets, and the prepared frames they are in."""
+
+    held: HeldOut
+    pixels: Pixels
+
+    def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
+        """The class of each frame of the sets."""
+        return trainer.answers(self.pixels, self.held.pixel)
+
+
 def run(
     trainer: Trainer,
-    held: HeldOut,
+    measured: Measured,
     folder: TrainFolder,
     *,
     evaluations: int,
@@ -53,7 +68,8 @@ def run(
     """
     schedule, first = trainer.schedule, trainer.processes.is_first
     say: Progress = progress if first else Silent()
-    plateau, history, start, spent = Plateau(trainer.recipe.patience), [], 0, 0.0
+    plateau, start, spent = Plateau(trainer.recipe.patience), 0, 0.0
+    history: list[Point] = []
     found = folder.load(device=trainer.device)
     if found is not None:
         state, history = found
@@ -73,7 +89,7 @@ def run(
 
     try:
         if found is None:
-            history.append(_measure(trainer, held, 0, seconds(), say))
+            history.append(_measure(trainer, measured, 0, seconds(), say))
         with say.task(f"{trainer.recipe.name}: steps", schedule.steps - start) as advance:
             for step in range(start, schedule.steps):
                 trainer.step(step)
@@ -81,7 +97,7 @@ def run(
                 if done % schedule.steps_per_epoch == 0 and trainer.recipe.schedule == "plateau":
                     trainer.rate_factor *= plateau.factor(trainer.mean_loss(1))
                 if done in points:
-                    history.append(_measure(trainer, held, done, seconds(), say))
+                    history.append(_measure(trainer, measured, done, seconds(), say))
                 if first and (time.monotonic() - saved >= checkpoint_s) and done < schedule.steps:
                     trainer.check()
                     save(done)
@@ -95,9 +111,9 @@ def run(
     return history
 
 
-def _measure(trainer: Trainer, held: HeldOut, step: int, seconds: float, say: Progress) -> Point:
+def _measure(trainer: Trainer, measured: Measured, step: int, seconds: float, say: Progress) -> Point:
     trainer.check()
-    orig, worst = held.accuracy(trainer.answers(held.pixel))
+    orig, worst = measured.held.accuracy(measured.predicted(trainer))
     loss = trainer.mean_loss(0) if step else None
     epoch = step / trainer.schedule.steps_per_epoch
     point = Point(
@@ -105,5 +121,5 @@ def _measure(trainer: Trainer, held: HeldOut, step: int, seconds: float, say: Pr
         acc_pmk=worst,
     )  # fmt: skip
     said = "before training" if loss is None else f"epoch {epoch:.4g} of {trainer.recipe.epochs}: loss {loss:.4f}"
-    say.note(f"{said}; held out: acc_orig {orig:.1%}, acc_pm-{held.dataset.info.k} {worst:.1%}")
+    say.note(f"{said}; held out: acc_orig {orig:.1%}, acc_pm-{measured.held.dataset.info.k} {worst:.1%}")
     return point

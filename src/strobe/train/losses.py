@@ -21,7 +21,7 @@ def per_image(scores: Tensor, label: Tensor, every: Tensor | None, *, smoothing:
 
 
 def worst_of(loss: Tensor, there: Tensor) -> Tensor:
-    """The place (B,) of the member with the greatest loss in each set; `loss` is that of those `there` (B, M), in order.
+    """The place (B,) of the greatest loss in each set; `loss` (N,) is that of the members `there` (B, M), in order.
 
     >>> worst_of(torch.tensor([1.0, 3.0, 2.0]), torch.tensor([[True, True], [True, False]])).tolist()
     [1, 0]

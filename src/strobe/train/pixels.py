@@ -49,7 +49,9 @@ def prepared(
             f"{len(rows):,} frames of {width}×{height} need {needed / 1e9:.1f} GB, more than --cache-gb "
             f"{most_bytes / 1e9:g}; allow more, or use a smaller --image-size"
         )
-    names = json.dumps([dataset.frames_digest(), dict(facts), hashlib.sha256(rows.tobytes()).hexdigest()], sort_keys=True)
+    names = json.dumps(
+        [dataset.frames_digest(), dict(facts), hashlib.sha256(rows.tobytes()).hexdigest()], sort_keys=True
+    )
     path = folder / f"{hashlib.sha256(names.encode()).hexdigest()[:32]}.npy"
     if not path.is_file():
         make_folder(folder)
@@ -63,7 +65,7 @@ def prepared(
 
 
 def _fill(path: Path, shape: tuple[int, ...], rows: Ints, read: Callable[[int], Image], progress: Progress) -> None:
-    table = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)  # type: ignore[no-untyped-call]
+    table = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
 
     def one(place: int) -> None:
         table[place] = read(int(rows[place]))

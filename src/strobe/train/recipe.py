@@ -23,16 +23,17 @@ _PER_MODEL = "for"
 class Recipe:
     """How to train, whatever the model and the data.
 
-    `frames`: an epoch takes every set's `anchor`, one frame of every set (`any`), or `all` frames. `loss`: the `average`
-    over the batch; the `worst` member of each set within `k` (0: as far as the sets go); `mixed`, average and worst, the
-    worst's weight growing to `worst_weight` over the first `ramp` of training; `consistency`, the worst member and how far
-    its answer is from a random one's, by `worst_weight`. `corruption` is done to each image at a severity drawn from
-    `severities`, to a share `corrupted` of them; `eps` (share of the pixel range) makes each image the worst of an ℓ∞
-    attack of `attack_steps`. `trains`: all of the network, its `head` on cached features, or a `detector`.
+    `frames`: an epoch takes every set's `anchor`, one frame of every set (`any`), or `all` frames. `loss`: the
+    `average` over the batch; the `worst` member of each set within `k` (0: as far as the sets go); `mixed`, average and
+    worst, the worst's weight growing to `worst_weight` over the first `ramp` of training; `consistency`, the worst
+    member and how far its answer is from a random one's, by `worst_weight`. `corruption` is done to each image at a
+    severity drawn from `severities`, to a share `corrupted` of them; `eps` (share of the pixel range) makes each image
+    the worst of an ℓ∞ attack of `attack_steps`. `trains`: all of the network, its `head` on cached features, or a
+    `detector`.
 
-    `crop` is how far the window moves at most, as a share of the side. `warm_up` is a share of all steps. `ema` averages
-    weights by this decay (0: none). `plateau` divides the rate by ten after `patience` epochs whose training loss fell by
-    less than a thousandth. `clips` and `test_clips` are for a detector trained without a dataset.
+    `crop` is how far the window moves at most, as a share of the side. `warm_up` is a share of all steps. `ema` is the
+    decay by which weights are averaged (0: not). `plateau` divides the rate by ten after `patience` epochs whose
+    training loss fell by less than a thousandth. `clips` and `test_clips` are for a detector without a dataset.
     """
 
     name: str
@@ -70,10 +71,11 @@ class Recipe:
     def __post_init__(self) -> None:
         expect(bool(self.name), "name", "not empty", self.name)
         for key, low, high in (
-            ("k", 0, 10_000), ("epochs", 1, 100_000), ("batch", 1, 65_536), ("accumulate", 1, 1024), ("patience", 0, 1000),
-            ("attack_steps", 1, 1000), ("clips", 0, 10_000_000), ("test_clips", 0, 10_000_000), ("ramp", 0, 1),
-            ("worst_weight", 0, 1000), ("corrupted", 0, 1), ("eps", 0, 1), ("weight_decay", 0, 1), ("momentum", 0, 0.9999),
-            ("warm_up", 0, 1), ("clip_norm", 0, 1e6), ("label_smoothing", 0, 0.9), ("ema", 0, 0.99999), ("crop", 0, 0.5),
+            ("k", 0, 10_000), ("epochs", 1, 100_000), ("batch", 1, 65_536), ("accumulate", 1, 1024),
+            ("patience", 0, 1000), ("attack_steps", 1, 1000), ("clips", 0, 10_000_000), ("test_clips", 0, 10_000_000),
+            ("ramp", 0, 1), ("worst_weight", 0, 1000), ("corrupted", 0, 1), ("eps", 0, 1), ("weight_decay", 0, 1),
+            ("momentum", 0, 0.9999), ("warm_up", 0, 1), ("clip_norm", 0, 1e6), ("label_smoothing", 0, 0.9),
+            ("ema", 0, 0.99999), ("crop", 0, 0.5),
         ):  # fmt: skip
             value = getattr(self, key)
             expect(low <= value <= high, key, f"{low} to {high}", value)

@@ -42,8 +42,8 @@ def targets_of(dataset: Dataset, *, multi_label: bool = False) -> Targets:
         if len(lost):
             key = printable(dataset.frames.key[lost[0]])
             raise StrobeError(
-                f"{printable(dataset.name)}: {len(lost)} frame(s) have several labels and no box that says which object "
-                f"is the largest, first {key}; train on all of them with --multi-label"
+                f"{printable(dataset.name)}: {len(lost)} frame(s) have several labels and no box that says which "
+                f"object is the largest, first {key}; train on all of them with --multi-label"
             )
     if not (label[judged] != _NONE).any():
         raise StrobeError(f"{printable(dataset.name)}: none of its frames has a label, so there is nothing to train on")
@@ -77,7 +77,9 @@ class TrainingSets:
     member: Ints
 
     @classmethod
-    def of(cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints, *, k: int = 0, multi_label: bool = False) -> "TrainingSets":
+    def of(
+        cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints, *, k: int = 0, multi_label: bool = False
+    ) -> "TrainingSets":
         """The named sets of a dataset: of their rows those within `k` levels (0: all) whose label is the anchor's.
 
         A set whose anchor has no label is left out, and so are controls.

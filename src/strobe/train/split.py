@@ -21,6 +21,11 @@ class Split:
     training: Ints
     held_out: Ints
 
+    def held_names(self, dataset: Dataset) -> str:
+        """The held-out sources by name, one a line: a file for --subset."""
+        rows = np.unique(dataset.video_of_set[self.held_out])
+        return "".join(f"{dataset.videos.video_id[row]}\n" for row in rows)
+
     def csv(self, dataset: Dataset) -> str:
         """Every source and its side, to be read by people and kept with the run."""
         side = {int(place): "training" for place in self.training} | {int(place): "held-out" for place in self.held_out}
@@ -44,8 +49,8 @@ def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed:
     n_parts = int(part.max()) + 1
     if n_parts < 2:
         raise StrobeError(
-            f"{printable(dataset.name)}: all of its sets share one source, so none can be held out; give another dataset "
-            "with --held-out"
+            f"{printable(dataset.name)}: all of its sets share one source, so none can be held out; give another "
+            "dataset with --held-out"
         )
     label = np.array([np.bincount(label_of_set[part == one] + 1).argmax() - 1 for one in range(n_parts)])
     names = [_least_name(dataset, part, one) for one in range(n_parts)]
@@ -123,7 +128,7 @@ def check_classes(dataset: Dataset, trained: Ints, held: Ints) -> list[str]:
     if len(missing):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise StrobeError(
-            f"class {printable(names[missing[0]])}{more}: held out, but no clip of it is trained on; add clips of it, or "
-            "leave it out of the held-out dataset"
+            f"class {printable(names[missing[0]])}{more}: held out, but no clip of it is trained on; add clips of it, "
+            "or leave it out of the held-out dataset"
         )
     return [names[label] for label in np.setdiff1d(trained, held)]

@@ -1,4 +1,4 @@
-"""One step of training, and what goes with it: optimiser, averages, measuring, and all of it as a state to go on from."""
+"""One step of training and what goes with it: optimiser, averaged weights, answers, and a state to go on from."""
 
 import copy
 import math
@@ -39,7 +39,7 @@ class Normal:
 Corrupt = Callable[[NDArray[np.uint8], Ints, np.random.Generator], NDArray[np.uint8]]
 """Images (N, H, W, 3) and a severity for each, 0 for as it is."""
 Attack = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor, float, int, torch.Generator], Tensor]
-"""What gives scores for pixels in [0, 1], such pixels (N, 3, H, W), labels, eps, steps, random numbers: worse pixels."""
+"""What scores pixels in [0, 1], such pixels (N, 3, H, W), labels, eps, steps and random numbers, to worse pixels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,10 @@ class Trainer:
     def _corrupted(self, images: Tensor, number: int) -> Tensor:
         if self.hooks.corrupt is None:
             return images
-        recipe, rng = self.recipe, generator(self.seed, Purpose.SEVERITY, number * self.processes.count + self.processes.rank)
+        recipe, rng = (
+            self.recipe,
+            generator(self.seed, Purpose.SEVERITY, number * self.processes.count + self.processes.rank),
+        )
         severity = rng.choice(np.array(recipe.severities), len(images))
         severity[rng.uniform(size=len(images)) >= recipe.corrupted] = 0
         changed = self.hooks.corrupt(images.permute(0, 2, 3, 1).contiguous().cpu().numpy(), severity, rng)
@@ -219,7 +222,7 @@ class Trainer:
     def _follow(self, number: int) -> None:
         """Move the averaged weights towards the trained ones; the first steps count more, or the start would linger."""
         decay = min(self.recipe.ema, (1 + number) / (10 + number))
-        average = self.average
+        average: Any = self.average
         torch._foreach_lerp_(list(average.parameters()), list(self.module.parameters()), 1 - decay)
         for mine, theirs in zip(average.buffers(), self.module.buffers(), strict=True):
             mine.copy_(theirs)
@@ -246,7 +249,7 @@ class Trainer:
         self._counts[which] = 0
         return mean
 
-    def answers(self, places: Ints) -> NDArray[np.int64]:
+    def answers(self, pixels: Pixels, places: Ints) -> NDArray[np.int64]:
         """The class of each prepared frame by the network to be used; each process answers its part."""
         found = torch.zeros(len(places), device=self.device)
         mine, module = self.processes.mine(len(places)), self.result
@@ -256,7 +259,7 @@ class Trainer:
         with torch.inference_mode(), self._autocast():
             for start in range(0, len(own), at_once):
                 part = own[start : start + at_once]
-                scores = module(self._input(self.pixels.take(part)))
+                scores = module(self._input(pixels.take(part)))
                 best = getattr(scores, "logits", scores).argmax(dim=1)
                 found[mine.start + start : mine.start + start + len(part)] = best.float()
         self.processes.add_up([found])
@@ -287,7 +290,7 @@ def _optimiser(module: Any, recipe: Recipe, *, fused: bool) -> Any:
     """Norms and biases are not decayed."""
     decayed = [one for one in module.parameters() if one.requires_grad and one.ndim > 1]
     others = [one for one in module.parameters() if one.requires_grad and one.ndim <= 1]
-    groups = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
     groups = [group for group in groups if group["params"]]
     if not groups:
         raise StrobeError("the model has no parameter that can be trained")

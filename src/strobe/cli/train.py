@@ -1,0 +1,122 @@
+"""`strobe train`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from strobe.cli.common import (
+    Grouped,
+    folder,
+    json_option,
+    options,
+    out_option,
+    print_json,
+    progress,
+    quiet_option,
+    seed_option,
+)
+from strobe.core.errors import printable
+
+if TYPE_CHECKING:
+    from strobe.workflows.train import Trained, TrainOptions
+
+__all__ = ["command"]
+
+
+def _list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    from strobe.train.recipe import shipped
+
+    found = shipped()
+    width = max(map(len, found))
+    for name, about in found.items():
+        click.echo(f"{name.ljust(width)}  {about}")
+    ctx.exit()
+
+
+_running = options(
+    "wanted", "Running", "strobe.workflows.train:TrainOptions",
+    seed_option,
+    click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
+    click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True,
+                 help="auto: bfloat16 on CUDA, float32 elsewhere."),
+    click.option("--image-size", type=click.IntRange(8, 8192), help="Another input size than the model's own."),
+    click.option("--held-share", type=float, default=0.2, show_default=True,
+                 help="Share of every class's sources held out, where --held-out is not given."),
+    click.option("--from-scratch", is_flag=True, help="Start from random weights."),
+    click.option("--evaluations", type=int, default=10, show_default=True,
+                 help="Looks at the held-out side, spread over the training."),
+    click.option("--checkpoint-s", type=float, default=60.0, show_default=True, help="Seconds between checkpoints."),
+    click.option("--cache-gb", type=float, default=16.0, show_default=True, help="Most disk for prepared frames."),
+    click.option("--threads", type=int, help="Threads of torch on a CPU; the bits of a result follow from them."),
+    click.option("--deterministic", is_flag=True, help="Same bits run after run on one machine; slower on a GPU."),
+    click.option("--model-settings", "settings", type=click.Path(path_type=Path), metavar="JSON",
+                 help="The classes of weights that do not say them."),
+    click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
+    click.option("--offline", is_flag=True, help="Download nothing."),
+)  # fmt: skip
+
+
+@click.command(
+    cls=Grouped,
+    epilog="Example: strobe train finetune clips/ -m timm:resnet18 -o tuned/   ·   strobe train pmk clips/ "
+    "-m timm:resnet18@tuned/model.safetensors -o steady/ --set epochs=5   ·   "
+    "torchrun --nproc-per-node 4 -m strobe train …",
+)
+@click.argument("recipe")
+@click.argument("dataset", type=folder())
+@click.option("-m", "--model", required=True, metavar="MODEL", help="What to start from: [provider:]name[@weights].")
+@out_option(what="the run: weights, checkpoint, curves, card")
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe; may be repeated."
+)
+@click.option("--held-out", type=folder(), help="A dataset to measure on, in place of a part of DATASET.")
+@click.option("--multi-label", is_flag=True, help="Every label of a frame counts, each by itself (binary loss).")
+@click.option(
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Show the recipes and exit."
+)
+@_running
+@quiet_option
+@json_option
+def command(
+    recipe: str,
+    dataset: Path,
+    model: str,
+    out: Path,
+    changes: tuple[str, ...],
+    held_out: Path | None,
+    multi_label: bool,
+    wanted: "TrainOptions",
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Train a classifier on a dataset's sets by a RECIPE: a name (see --list) or the path of a TOML file of your own.
+
+    The same command goes on where it was stopped. The result is used as MODEL@OUT/model.safetensors.
+    """
+    from strobe.train.recipe import find
+    from strobe.workflows.train import Material, train
+
+    said = [*changes, *(["multi_label=true"] if multi_label else [])]
+    done = train(
+        find(recipe, changes=said, model=model), Material.of(dataset), model, out, wanted,
+        progress(quiet=quiet or as_json), held_out=None if held_out is None else Material.of(held_out),
+    )  # fmt: skip
+    if as_json:
+        print_json(_told(done))
+        return
+    last = done.history[-1]
+    before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
+    click.echo(
+        f"{printable(done.weights)}: held out acc_orig {last.acc_orig:.1%}, acc_pm-{done.k} {last.acc_pmk:.1%}{before}"
+    )
+    click.echo(f"use it as {printable(done.model)}; its card: {printable(done.card)}")
+
+
+def _told(done: "Trained") -> dict[str, Any]:
+    return {
+        "model": done.model, "weights": str(done.weights), "card": str(done.card), "seconds": round(done.seconds, 1),
+        "was_there": done.was_there, "k": done.k, "history": done.history,
+    }  # fmt: skip

@@ -1,0 +1,49 @@
+"""The layers of strobe-net: about two million weights, four stages of residual blocks, no pooling before the end."""
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["StrobeNet"]
+
+_WIDTHS = (32, 64, 128, 192)
+
+
+def _norm(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels)
+
+
+class _Block(nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """Two convolutions around a shortcut; the first may halve the sides."""
+
+    def __init__(self, inward: int, outward: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inward, outward, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = _norm(outward)
+        self.conv2 = nn.Conv2d(outward, outward, 3, padding=1, bias=False)
+        self.bn2 = _norm(outward)
+        self.shortcut = nn.Identity()
+        if stride != 1 or inward != outward:
+            self.shortcut = nn.Sequential(nn.Conv2d(inward, outward, 1, stride=stride, bias=False), _norm(outward))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.bn1(self.conv1(x)))
+        return torch.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
+
+
+class StrobeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """Images (N, 3, H, W) to logits (N, classes). The stem halves the sides once, stages two to four once each."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        first = _WIDTHS[0]
+        self.stem = nn.Sequential(nn.Conv2d(3, first, 3, stride=2, padding=1, bias=False), _norm(first), nn.ReLU())
+        stages, inward = [], first
+        for place, width in enumerate(_WIDTHS):
+            stages.append(nn.Sequential(_Block(inward, width, 2 if place else 1), _Block(width, width, 1)))
+            inward = width
+        self.stages = nn.Sequential(*stages)
+        self.fc = nn.Linear(inward, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Scores of the classes."""
+        return self.fc(self.stages(self.stem(images)).mean(dim=(2, 3)))

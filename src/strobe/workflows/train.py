@@ -1,0 +1,297 @@
+"""`strobe train`: a model, a dataset and a recipe; a folder with weights any other verb can use."""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from strobe.core.arrays import Ints
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.files import cache_folder
+from strobe.core.late import require
+from strobe.core.ports import FrameSource, Image, Progress, Silent
+from strobe.models.options import LoadOptions, torch_setup
+from strobe.models.plan import ImagePlan
+from strobe.train.recipe import Recipe
+from strobe.workflows.opening import Opened
+from strobe.workflows.sources import frame_source
+from strobe.workflows.train_card import CARD, HELD, SPLIT, WEIGHTS, About, finish
+
+if TYPE_CHECKING:
+    from strobe.models.trainable import Start
+    from strobe.train.folder import Point, TrainFolder
+    from strobe.train.loop import Measured
+    from strobe.train.pixels import Pixels
+    from strobe.train.processes import Processes
+    from strobe.train.split import Split
+    from strobe.train.trainer import Trainer
+
+__all__ = ["Material", "TrainOptions", "Trained", "train"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainOptions:
+    """How to run a training; none of it but seed, image size, share and precision changes what is learnt.
+
+    `held_share` of the sources are held out where no dataset is given for it. `from_scratch` starts from random
+    weights. `evaluations` of the held-out side are spread over the training. A checkpoint is written every
+    `checkpoint_s` seconds. `cache_gb` bounds the prepared frames kept on disk. `threads` are torch's on a CPU.
+    """
+
+    seed: int = 0
+    device: str = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    image_size: int | None = None
+    held_share: float = 0.2
+    from_scratch: bool = False
+    evaluations: int = 10
+    checkpoint_s: float = 60.0
+    cache_gb: float = 16.0
+    threads: int | None = None
+    deterministic: bool = False
+    trust: bool = False
+    offline: bool = False
+    settings: Path | None = None
+
+    def __post_init__(self) -> None:
+        expect(self.seed >= 0, "seed", ">= 0", self.seed)
+        expect(0 < self.held_share < 1, "held-out share", "above 0 and below 1", self.held_share)
+        expect(1 <= self.evaluations <= 100_000, "evaluations", "1 to 100,000", self.evaluations)
+        expect(self.checkpoint_s >= 0, "checkpoint-s", ">= 0", self.checkpoint_s)
+        expect(self.cache_gb > 0, "cache-gb", "above 0", self.cache_gb)
+        expect(self.threads is None or self.threads >= 1, "threads", ">= 1", self.threads)
+        expect(
+            self.precision in ("auto", "float32", "bfloat16"), "precision", "auto, float32 or bfloat16", self.precision
+        )
+
+    def loading(self, progress: Progress) -> LoadOptions:
+        """The same for who loads the model."""
+        return LoadOptions(
+            device="cpu", image_size=self.image_size, trust=self.trust, offline=self.offline, settings=self.settings,
+            pretrained=not self.from_scratch, progress=progress,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """A dataset and where its frames come from."""
+
+    dataset: Dataset
+    source: FrameSource
+
+    @classmethod
+    def of(cls, path: Path) -> "Material":
+        """The dataset in a folder: what its votes keep."""
+        dataset = Opened.of(path).dataset
+        return cls(dataset=dataset, source=frame_source(dataset))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What came of it. `model` is its name for every other verb; `k` is that of the held-out sets' acc_pm-k.
+
+    `was_there` says that it was finished before.
+    """
+
+    model: str
+    k: int
+    weights: Path
+    card: Path
+    history: "tuple[Point, ...]"
+    seconds: float
+    was_there: bool
+
+
+def train(
+    recipe: Recipe,
+    material: Material,
+    model: str,
+    out: Path,
+    options: TrainOptions,
+    progress: Progress,
+    *,
+    held_out: Material | None = None,
+) -> Trained:
+    """Train a classifier by a recipe; the same call again goes on where it was, or says that it is done."""
+    torch = require("torch", what="training", extra="models")
+    from strobe.train.processes import joined
+
+    setup = torch_setup(LoadOptions(device=options.device, deterministic=options.deterministic))
+    before = torch.get_num_threads()
+    torch.set_num_threads(options.threads or before)
+    try:
+        with joined(setup.device) as (processes, device):
+            say = progress if processes.is_first else Silent()
+            return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One training, in one of the processes that share it."""
+
+    recipe: Recipe
+    material: Material
+    held_out: Material | None
+    model: str
+    out: Path
+    options: TrainOptions
+    say: Progress
+    processes: "Processes"
+    device: str
+
+    def run(self) -> Trained:
+        """Everything: the split, the start, the pixels, the steps, the files."""
+        from strobe.models.trainable import start_of
+        from strobe.train.folder import TrainFolder
+        from strobe.train.loop import run
+
+        begin, options, space = time.monotonic(), self.options, self.material.dataset.info.label_space
+        split = self._split()
+        start = self.processes.first_then_all(
+            lambda: start_of(self.model, space, options.loading(self.say), seed=options.seed)
+        )
+        folder = TrainFolder(self.out, self._facts(split, start))
+        with folder.held() if self.processes.is_first else nullcontext():
+            if self.processes.first_then_all(lambda: folder.begin(self._sides(split))):
+                return self._trained(folder, start, folder.history(), begin, was_there=True)
+            trainer, measured = self._trainer(split, start)
+            history = run(
+                trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
+                progress=self.say,
+            )  # fmt: skip
+            predicted = measured.predicted(trainer)  # by all processes together
+            if self.processes.is_first:
+                finish(folder, trainer, start, history, self._about(split, measured, predicted))
+        return self._trained(folder, start, history, begin, was_there=False)
+
+    def _split(self) -> "Split":
+        from strobe.train.sets import targets_of
+        from strobe.train.split import Split, check_classes, check_leaks, split_by_source
+
+        dataset, multi = self.material.dataset, self.recipe.multi_label
+        label = targets_of(dataset, multi_label=multi).label[dataset.sets.is_anchor]
+        if self.held_out is None:
+            split = split_by_source(dataset, label, share=self.options.held_share, seed=self.options.seed)
+            other, held_label = dataset, label
+        else:
+            other = self.held_out.dataset
+            if other.info.label_space.ids != dataset.info.label_space.ids:
+                raise StrobeError(
+                    f"{printable(other.name)} has other classes than {printable(dataset.name)}, so it cannot be its "
+                    "held-out side"
+                )
+            split = Split(training=np.arange(dataset.n_sets), held_out=np.arange(other.n_sets))
+            held_label = targets_of(other, multi_label=multi).label[other.sets.is_anchor]
+        check_leaks(dataset, split.training, other, split.held_out)
+        trained, held = label[split.training], held_label[split.held_out]
+        unseen = check_classes(dataset, trained[trained >= 0], held[held >= 0])
+        if unseen:
+            self.say.note(f"{len(unseen)} class(es) have no held-out clip, first {printable(unseen[0])}")
+        if (trained < 0).any():
+            self.say.note(f"{int((trained < 0).sum())} set(s) are left out: their anchor has no label")
+        self.say.note(f"{len(split.training)} sets to train on, {len(split.held_out)} held out")
+        return split
+
+    def _sides(self, split: "Split") -> dict[str, str]:
+        """The split as files; a held-out dataset is a side of its own."""
+        dataset = self.material.dataset
+        if self.held_out is not None:
+            return {SPLIT: replace(split, held_out=split.held_out[:0]).csv(dataset)}
+        return {SPLIT: split.csv(dataset), HELD: split.held_names(dataset)}
+
+    def _facts(self, split: "Split", start: "Start") -> dict[str, Any]:
+        """All that the weights follow from."""
+        recipe = {key: value for key, value in self.recipe.to_json().items() if key not in ("name", "about")}
+        dataset, held = self.material.dataset, self.held_out
+        sides = hashlib.sha256(self._sides(split)[SPLIT].encode()).hexdigest()[:16]
+        return {
+            "model": start.name,
+            "recipe": recipe,
+            "seed": self.options.seed,
+            "start": start.weights,
+            "new_head": start.new_head,
+            "dataset": dataset.digest(),
+            "held_out": None if held is None else held.dataset.digest(),
+            "split": sides,
+            "preprocessing": start.plan.to_json(),
+            "precision": self._precision,
+        }
+
+    @property
+    def _precision(self) -> str:
+        if self.options.precision != "auto":
+            return self.options.precision
+        return "bfloat16" if self.device.startswith("cuda") else "float32"
+
+    def _trainer(self, split: "Split", start: "Start") -> "tuple[Trainer, Measured]":
+        from strobe.train.loop import Measured
+        from strobe.train.sets import HeldOut, TrainingSets
+        from strobe.train.trainer import Normal, Trainer
+
+        recipe, plan, dataset = self.recipe, start.plan, self.material.dataset
+        pixels, places = self._pixels(self.material, plan)
+        sets = TrainingSets.of(dataset, split.training, places, k=recipe.k, multi_label=recipe.multi_label)
+        alone = int((sets.lengths == 1).sum())
+        if recipe.takes_sets and alone:
+            if alone == len(sets):
+                raise StrobeError(
+                    f"{printable(dataset.name)}: every set has one frame only, so {recipe.name} has no worst to "
+                    "choose; use the recipe stills"
+                )
+            self.say.note(f"{alone} of {len(sets)} sets have one frame only")
+        shown, shown_places = (pixels, places) if self.held_out is None else self._pixels(self.held_out, plan)
+        held = HeldOut.of((self.held_out or self.material).dataset, split.held_out, shown_places)
+        trainer = Trainer(
+            start.module, recipe, sets, pixels, Normal(plan.divide, plan.mean, plan.std), seed=self.options.seed,
+            precision=self._precision, processes=self.processes,
+        )  # fmt: skip
+        return trainer, Measured(held, shown)
+
+    def _pixels(self, material: Material, plan: ImagePlan) -> "tuple[Pixels, Ints]":
+        """The prepared frames of a dataset, and the place of each frame among them."""
+        from strobe.train.pixels import Pixels, prepared
+
+        dataset, source = material.dataset, material.source
+        rows = np.unique(dataset.sets.frame)
+        ready = dataset.frames.as_input
+
+        def read(row: int) -> Image:
+            image = source.read(row)
+            return plan.prepare_input(image) if ready[row] else plan.prepare(image)
+
+        table = self.processes.first_then_all(
+            lambda: prepared(
+                dataset, rows, read, size_hw=plan.size_hw, facts=plan.to_json(), folder=cache_folder() / "frames",
+                most_bytes=int(self.options.cache_gb * 1e9), progress=self.say,
+            )
+        )  # fmt: skip
+        places = np.full(len(dataset.frames), -1, dtype=np.int64)
+        places[rows] = np.arange(len(rows))
+        return Pixels(table, device=self.device), places
+
+    def _about(self, split: "Split", measured: "Measured", predicted: Ints) -> About:
+        held = measured.held
+        label = np.full(len(held.dataset.frames), -1, dtype=np.int64)
+        label[held.frames] = predicted
+        return About(
+            recipe=self.recipe, model=self.model, dataset=self.material.dataset, n_training=len(split.training),
+            held_out=held.dataset.keep_rows(np.isin(held.dataset.sets.set, held.sets)), answers=label,
+            is_part=self.held_out is None, device=self.device, processes=self.processes.count,
+        )  # fmt: skip
+
+    def _trained(
+        self, folder: "TrainFolder", start: "Start", history: "Sequence[Point]", begin: float, *, was_there: bool
+    ) -> Trained:
+        weights = folder.path / WEIGHTS
+        return Trained(
+            model=start.written(weights), k=(self.held_out or self.material).dataset.info.k, weights=weights,
+            card=folder.path / CARD, history=tuple(history), seconds=time.monotonic() - begin, was_there=was_there,
+        )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Recipes: what is shipped can be read, changes are typed, and what is wrong is said in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName
+from strobe.train.recipe import Recipe, find, shipped
+
+SHIPPED = {"stills", "finetune", "pmk", "pmk-mixed", "consistency"}
+
+
+def test_every_shipped_recipe_reads_and_says_what_it_does() -> None:
+    found = shipped()
+    assert set(found) >= SHIPPED
+    for name, about in found.items():
+        assert find(name).name == name
+        assert 30 < len(about) < 120, name
+        assert about.endswith("."), name
+
+
+def test_the_papers_rates_by_architecture() -> None:
+    rates = {
+        model: find("finetune", model=model).learning_rate for model in ("torchvision:alexnet", "timm:vgg16.tv_in1k")
+    }
+    assert set(rates.values()) == {1e-5}
+    paper = find("finetune", model="timm:resnet50.a1_in1k@w.safetensors")
+    assert (paper.learning_rate, paper.batch, paper.epochs, paper.schedule) == (1e-4, 32, 10, "plateau")
+
+
+def test_changes_are_typed_and_come_last() -> None:
+    found = find(
+        "finetune", changes=["learning_rate=3e-4", "loss=worst", "flip=false", "severities=[1, 3]"], model="vgg16"
+    )
+    assert (found.learning_rate, found.loss, found.flip, found.severities) == (3e-4, "worst", False, (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("epoch=3", "did you mean epochs"),
+        ("epochs", "expected key=value"),
+        ("epochs=many", "a whole number"),
+        ("epochs=0", "1 to 100000"),
+        ("epochs=true", "a whole number"),
+        ("loss=wurst", "average or worst or mixed or consistency"),
+        ("learning_rate=nan", "a number"),
+        ("learning_rate=-1", "above 0"),
+        ("severities=[0]", "numbers of 1 to 5"),
+        ("accumulate=64", "at most the batch"),
+        ("name=other", "unknown key"),
+    ],
+)
+def test_a_wrong_change_is_one_line(change: str, said: str) -> None:
+    with pytest.raises(StrobeError, match=said) as caught:
+        find("finetune", changes=[change])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(find("pmk", changes=["epochs=3"]).to_toml())
+    mine = find(str(path))
+    assert mine.name == "mine"
+    assert mine.digest == find("pmk", changes=["epochs=3"]).digest != find("pmk").digest
+    for text, error, said in (
+        ("epochs = ", InvalidFile, "not TOML"),
+        ("epoch = 3", InvalidFile, "unknown key"),
+        ("epochs = 0", InvalidFile, "1 to 100000"),
+        ('[for."x"]\nepoch = 1', InvalidFile, "unknown key"),
+        ("for = 3", InvalidFile, "tables by model name"),
+    ):
+        path.write_text(text)
+        with pytest.raises(error, match=said) as caught:
+            find(str(path))
+        assert str(path) in str(caught.value)
+    with pytest.raises(StrobeError, match="cannot read the recipe"):
+        find(str(tmp_path / "none.toml"))
+    with pytest.raises(UnknownName, match="did you mean finetune"):
+        find("fine-tune")
+
+
+def test_a_loss_over_sets_cannot_be_corrupted() -> None:
+    with pytest.raises(InvalidValue, match="average where images are corrupted"):
+        Recipe(name="x", loss="worst", eps=0.1)

@@ -1,0 +1,344 @@
+"""`strobe train` from end to end: every recipe, its files, going on after a kill, several processes, bad input."""
+
+import csv
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from safetensors.torch import load_file, save_file
+
+from strobe.cli.train import command
+from strobe.core.errors import CannotWrite, ModelFailed, StrobeError
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Silent
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+from strobe.train.recipe import Recipe, find
+from strobe.train.sets import targets_of
+from strobe.train.split import split_by_source
+from strobe.workflows.train import Material, TrainOptions, train
+
+NET = "timm:test_resnet"
+OPTIONS = TrainOptions(image_size=32, from_scratch=True, evaluations=2, held_share=0.3, device="cpu")
+
+
+def quick(name: str, *changes: str) -> Recipe:
+    return find(name, changes=["epochs=2", "batch=12", *changes], model=NET)
+
+
+def trained(material: Material, out: Path, recipe: Recipe, model: str = NET, **settings: Any) -> Any:
+    return train(recipe, material, model, out, replace(OPTIONS, **settings), Silent())
+
+
+def tensors(path: Path) -> dict[str, Any]:
+    return load_file(str(path / "model.safetensors"))
+
+
+def same(a: Path, b: Path) -> bool:
+    one, two = tensors(a), tensors(b)
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+class Stop(Exception):
+    pass
+
+
+class StopAfter(Silent):
+    """A progress that breaks the work off after so many steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def task(self, label: str, total: int | None) -> Any:
+        from contextlib import nullcontext
+
+        return nullcontext(self._advance if "steps" in label else lambda _: None)
+
+    def _advance(self, units: int) -> None:
+        self.left -= units
+        if self.left == 0:
+            raise Stop
+
+
+@pytest.mark.parametrize("name", ["stills", "finetune", "pmk", "pmk-mixed", "consistency"])
+def test_every_recipe_trains_and_resumes_to_the_same_bits(name: str, material: Material, tmp_path: Path) -> None:
+    recipe = quick(name, "ema=0.9") if name == "pmk-mixed" else quick(name)
+    whole = trained(material, tmp_path / "whole", recipe)
+    assert not whole.was_there
+    assert len(whole.history) == 3
+    with pytest.raises(Stop):
+        train(recipe, material, NET, tmp_path / "broken", replace(OPTIONS, checkpoint_s=0), StopAfter(3))
+    assert (tmp_path / "broken/checkpoint.pt").is_file()
+    gone_on = trained(material, tmp_path / "broken", recipe)
+    assert same(tmp_path / "whole", tmp_path / "broken")
+    points = [[replace(point, seconds=0.0) for point in one.history] for one in (whole, gone_on)]
+    assert points[0] == points[1]
+    assert not (tmp_path / "broken/checkpoint.pt").exists()
+    again = trained(material, tmp_path / "whole", recipe)
+    assert again.was_there
+    assert again.history == whole.history
+
+
+def test_the_result_answers_as_it_did_in_training(material: Material, tmp_path: Path) -> None:
+    done = trained(material, tmp_path / "run", quick("finetune"))
+    dataset = material.dataset
+    with (tmp_path / "run/split.csv").open() as file:
+        sides = {row["set"]: row["side"] for row in csv.DictReader(file)}
+    held = [place for place, name in enumerate(dataset.sets.set_id) if sides[name] == "held-out"]
+    # Nothing but the file is told: classes and preprocessing are in it.
+    model: Any = load_model(done.model, LoadOptions(device="cpu"))
+    assert model.spec.label_space.ids == dataset.info.label_space.ids
+    assert model.spec.preprocessing["size_hw"] == [32, 32]
+    predicted = np.array(
+        [model.forward([model.prepare(material.source.read(row))]).argmax() for row in range(len(dataset.frames))]
+    )
+    right = dataset.right_rows(predicted)
+    worst = [right[dataset.sets.set == place].all() for place in held]
+    orig = [right[(dataset.sets.set == place) & dataset.sets.is_anchor].all() for place in held]
+    last = done.history[-1]
+    assert (last.acc_orig, last.acc_pmk) == pytest.approx((np.mean(orig), np.mean(worst)))
+    bigger: Any = load_model(done.model, LoadOptions(device="cpu", image_size=64))
+    assert bigger.spec.preprocessing["size_hw"] == [64, 64]
+
+
+@pytest.mark.parametrize("model", ["torchvision:squeezenet1_1", "strobe-net", "efficientnet-lite0"])
+def test_other_models_train_and_load(model: str, material: Material, tmp_path: Path) -> None:
+    recipe = quick("stills", "epochs=1")
+    done = trained(material, tmp_path / "run", recipe, model, from_scratch=model != "efficientnet-lite0", image_size=64)
+    loaded: Any = load_model(done.model, LoadOptions(device="cpu"))
+    assert loaded.spec.label_space == material.dataset.info.label_space
+    assert loaded.forward([loaded.prepare(material.source.read(0))]).shape == (1, 12)
+    card = done.card.read_text()
+    assert "acc_pm-2" in card
+    assert recipe.about in card
+    assert ("before training" in card) is False, "its head is new: what it said before means nothing"
+
+
+def test_training_goes_on_from_a_trained_model_and_says_what_it_was(material: Material, tmp_path: Path) -> None:
+    first = trained(material, tmp_path / "a", quick("stills"))
+    second = trained(material, tmp_path / "b", quick("pmk"), first.model, from_scratch=False, image_size=None)
+    assert second.history[0].acc_orig == first.history[-1].acc_orig
+    assert "before training" in second.card.read_text()
+    about = json.loads((tmp_path / "b/training.json").read_text())
+    assert about["done"]
+    assert about["facts"]["seed"] == 0
+    assert about["facts"]["dataset"] == material.dataset.digest()
+    assert (tmp_path / "b/curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert find(str(tmp_path / "b/recipe.toml")).digest == quick("pmk").digest
+
+
+def test_the_seed_decides(material: Material, tmp_path: Path) -> None:
+    recipe = quick("stills", "epochs=1")
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        trained(material, tmp_path / name, recipe, seed=seed)
+    assert same(tmp_path / "a", tmp_path / "b")
+    assert not same(tmp_path / "a", tmp_path / "c")
+    assert (tmp_path / "a/split.csv").read_text() != (tmp_path / "c/split.csv").read_text()
+
+
+def test_multi_label_trains(material: Material, tmp_path: Path) -> None:
+    done = trained(material, tmp_path / "run", quick("finetune", "multi_label=true", "epochs=1"))
+    assert done.history[-1].loss < 0.7  # a binary loss: twelve classes at even odds are 0.69
+
+
+def test_a_held_out_dataset_of_its_own(material: Material, tmp_path: Path) -> None:
+    dataset = material.dataset
+    label = targets_of(dataset).label[dataset.sets.is_anchor]
+    split = split_by_source(dataset, label, share=0.4, seed=0)
+    halves = [dataset.keep_rows(np.isin(dataset.sets.set, side)) for side in (split.training, split.held_out)]
+    first, second = (Material(dataset=half, source=material.source) for half in halves)
+    done = train(quick("stills", "epochs=1"), first, NET, tmp_path / "run", OPTIONS, Silent(), held_out=second)
+    assert "held-out" not in (tmp_path / "run/split.csv").read_text()
+    assert f"{second.dataset.n_sets} sets" in done.card.read_text()
+    with pytest.raises(StrobeError, match="trained on and held out too"):
+        train(quick("stills"), first, NET, tmp_path / "leak", OPTIONS, Silent(), held_out=first)
+    other = replace(
+        second.dataset, info=replace(second.dataset.info, label_space=LabelSpace.of_names("x", list("abcdefghijkl")))
+    )
+    with pytest.raises(StrobeError, match="other classes"):
+        train(
+            quick("stills"), first, NET, tmp_path / "x", OPTIONS, Silent(), held_out=replace(second, dataset=other)
+        )  # fmt: skip
+
+
+# -- killed ------------------------------------------------------------------------------------------------------
+
+
+def _command(folder: Path, out: Path, *more: str) -> list[str]:
+    return [
+        "train", "stills", str(folder), "-m", NET, "-o", str(out), "--from-scratch", "--image-size", "32",
+        "--set", "epochs=6", "--set", "batch=12", "--evaluations", "2", "--threads", "1", "--device", "cpu", "-q",
+        *more,
+    ]  # fmt: skip
+
+
+def _run(words: list[str]) -> None:
+    done = CliRunner().invoke(command, words[1:], catch_exceptions=False)
+    assert done.exit_code == 0
+
+
+@pytest.mark.slow
+def test_killed_at_any_step_it_ends_the_same(world_folder: Path, tmp_path: Path) -> None:
+    _run(_command(world_folder, tmp_path / "whole"))
+    words, checkpoint = (
+        _command(world_folder, tmp_path / "killed", "--checkpoint-s", "0"),
+        tmp_path / "killed/checkpoint.pt",
+    )
+    steps = []
+    for _ in range(2):
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        process = subprocess.Popen(
+            [sys.executable, "-m", "strobe", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while process.poll() is None and not (checkpoint.exists() and checkpoint.stat().st_mtime_ns != before):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        steps.append(torch.load(checkpoint, weights_only=True)["step"])
+    assert 0 < steps[0] < steps[1] < 12
+    _run(words)
+    assert same(tmp_path / "whole", tmp_path / "killed")
+    assert not [path for path in (tmp_path / "killed").iterdir() if path.name.endswith(".tmp")]
+
+
+# -- several processes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_processes_train_the_model_of_one(world_folder: Path, tmp_path: Path) -> None:
+    more = ["--set", "loss=worst", "--set", "optimiser=sgd", "--set", "learning_rate=0.05"]
+    _run(_command(world_folder, tmp_path / "one", *more))
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "strobe"]
+    done = subprocess.run(
+        [*launcher, *_command(world_folder, tmp_path / "two", *more)], capture_output=True, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    a, b = tensors(tmp_path / "one"), tensors(tmp_path / "two")
+    assert a.keys() == b.keys()
+    floats = [name for name in a if a[name].is_floating_point()]
+    worst = max(float((a[name] - b[name]).abs().max() / a[name].abs().max().clamp(min=1e-3)) for name in floats)
+    assert worst < 1e-3, f"a tensor differs by {worst:.2e} of its greatest weight"
+    assert json.loads((tmp_path / "two/training.json").read_text())["versions"]["processes"] == "2"
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_no_number_names_its_step_and_keeps_the_checkpoint(material: Material, tmp_path: Path) -> None:
+    recipe = quick("stills", "optimiser=sgd", "learning_rate=1e-9", "clip_norm=0", "epochs=4")
+    with pytest.raises(Stop):
+        train(recipe, material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(3))
+    path = tmp_path / "run/checkpoint.pt"
+    state = torch.load(path, weights_only=True)
+    state["module"]["fc.weight"][0, 0] = float("nan")
+    torch.save(state, path)
+    content = path.read_bytes()
+    with pytest.raises(
+        StrobeError, match=rf"the loss of step {state['step']} is not a number.*checkpoint is kept"
+    ) as caught:
+        trained(material, tmp_path / "run", recipe, checkpoint_s=0.0)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_another_recipe_in_the_same_folder_is_refused(material: Material, tmp_path: Path) -> None:
+    with pytest.raises(Stop):
+        train(quick("stills"), material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(1))
+    before = (tmp_path / "run/checkpoint.pt").read_bytes()
+    with pytest.raises(StrobeError, match=r"holds another training \(recipe.epochs: 2, not 3\)"):
+        trained(material, tmp_path / "run", quick("stills", "epochs=3"))
+    with pytest.raises(StrobeError, match=r"holds another training \(seed: 0, not 1\)"):
+        trained(material, tmp_path / "run", quick("stills"), seed=1)
+    assert (tmp_path / "run/checkpoint.pt").read_bytes() == before
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/thesis.txt").write_text("x")
+    with pytest.raises(StrobeError, match="holds other files"):
+        trained(material, tmp_path / "other", quick("stills"))
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(
+    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Stop):
+        train(quick("stills"), material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
+    before = (tmp_path / "run/checkpoint.pt").read_bytes()
+    plain = Path.write_bytes
+
+    def full(path: Path, content: bytes) -> int:
+        if len(content) > 100_000:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return plain(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", full)
+        with pytest.raises(CannotWrite, match="the disk is full"):
+            trained(material, tmp_path / "run", quick("stills"), checkpoint_s=0.0)
+    assert (tmp_path / "run/checkpoint.pt").read_bytes() == before
+    trained(material, tmp_path / "run", quick("stills"))
+    trained(material, tmp_path / "whole", quick("stills"))
+    assert same(tmp_path / "run", tmp_path / "whole")
+
+
+def test_a_damaged_checkpoint_is_one_line(material: Material, tmp_path: Path) -> None:
+    with pytest.raises(Stop):
+        train(quick("stills"), material, NET, tmp_path / "run", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
+    path = tmp_path / "run/checkpoint.pt"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(StrobeError, match="not a checkpoint that can be read; remove it to begin anew"):
+        trained(material, tmp_path / "run", quick("stills"))
+
+
+def test_sets_of_one_frame_have_no_worst(material: Material, tmp_path: Path) -> None:
+    dataset = material.dataset.keep_rows(material.dataset.sets.is_anchor)
+    with pytest.raises(StrobeError, match=r"every set has one frame only.*stills"):
+        trained(replace(material, dataset=dataset), tmp_path / "run", quick("pmk"))
+    trained(replace(material, dataset=dataset), tmp_path / "stills", quick("stills", "epochs=1"))
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("strobe-tiny", "not a classifier"),
+        ("onnx:model.onnx", "has no gradients"),
+        ("timm:test_resnt", "did you mean test_resnet"),
+        ("timm:test_resnet@{other}", "do not fit"),
+        ("strobe-net@{other}", "do not fit"),
+    ],
+)
+def test_models_that_cannot_be_trained_are_one_line(model: str, said: str, material: Material, tmp_path: Path) -> None:
+    import timm
+
+    save_file(timm.create_model("test_vit", num_classes=4).state_dict(), str(tmp_path / "other.safetensors"))
+    with pytest.raises(StrobeError, match=said) as caught:
+        trained(material, tmp_path / "run", quick("stills"), model.format(other=tmp_path / "other.safetensors"))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_strobe_net_without_weights_answers_nothing() -> None:
+    with pytest.raises(ModelFailed, match="comes without weights; train it"):
+        load_model("strobe-net", LoadOptions(device="cpu"))
+
+
+def test_the_command_says_what_it_did(world_folder: Path, tmp_path: Path) -> None:
+    words = _command(world_folder, tmp_path / "run")[1:]
+    done = CliRunner().invoke(command, words, catch_exceptions=False)
+    assert "held out acc_orig" in done.output
+    assert f"use it as {NET}@{tmp_path / 'run'}/model.safetensors" in done.output
+    told = json.loads(CliRunner().invoke(command, [*words, "--json"], catch_exceptions=False).output)
+    assert told["was_there"]
+    listed = CliRunner().invoke(command, ["--list"], catch_exceptions=False).output
+    assert listed.count("\n") >= 5
+    assert "pmk-mixed" in listed
