@@ -141,10 +141,11 @@ def test_controls_and_conditions_are_told_apart():
         answer("ann", "0:0", "cat", shown="control"), answer("bo", "0:0", "dog", shown="control"),
         answer("ann", "1:0", "dog", shown="200 ms"), answer("bo", "1:0", "owl", shown="2 s"),
         answer("ann", "2:0", "owl", shown="2 s"), answer("bo", "2:0", "dog", shown="200 ms"),
+        answer("cy", "1:0", "dog", shown="practice"), answer("cy", "0:0", "cat", shown="practice"),
     ]  # fmt: skip
     found = results(photos([[0], [1], [2]], names))
     assert (found.controls.count, found.controls.n) == (1, 2)
-    assert (found.n_pictures, found.n_answers) == (2, 4)
+    assert (found.n_people, found.n_pictures, found.n_answers, found.elsewhere) == (2, 2, 4, 0)
     shown = {one.condition: (one.accuracy.count, one.accuracy.n, one.n_people) for one in found.scores}
     assert shown == {"2 s": (1, 2, 2), "200 ms": (1, 2, 2)}
 
@@ -222,7 +223,8 @@ def test_the_mask_of_preserved_sets():
 
 
 def test_controls_shown_to_see_who_looks_preserve_nothing():
-    names = [answer("ann", "0:1", "cat", shown="control"), answer("ann", "0:0", "cat")]
+    names = [answer("ann", "0:1", "cat", shown="control"), answer("bo", "0:1", "cat", shown="practice")]
+    names += [answer("ann", "0:0", "cat")]
     assert not preserved_sets(found_set(names)).asked.any()
     assert results(found_set(names)).preservation == ()
 
@@ -239,7 +241,7 @@ def namings(draw: st.DrawFn) -> Dataset:
         for number in range(n):
             said = draw(st.sampled_from(["", "cat", "dog", "owl", "none", "unsure", "late"]))
             seconds = draw(st.sampled_from([None, 0.5, 1.0, 2.0]))
-            shown = draw(st.sampled_from(["", "anchor", "anchor", "control", "brief"]))
+            shown = draw(st.sampled_from(["", "anchor", "anchor", "control", "brief", "practice"]))
             names += [answer(person, f"{number}:0", said, seconds=seconds, shown=shown)] if said else []
     return photos(truth, names)
 
@@ -259,7 +261,7 @@ def test_scores_equal_a_plain_count(dataset):
     )  # fmt: skip
     parts = {"": [], "brief": []}
     for one in dataset.names:
-        if one.condition != "control":
+        if one.condition not in ("control", "practice"):
             parts["brief" if one.condition == "brief" else ""].append(one)
     assert [one.condition for one in found.scores] == [name for name in ("", "brief") if parts[name]]
     for score in found.scores:

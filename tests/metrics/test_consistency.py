@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from strobe.core.errors import InvalidValue
 from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, rating_counts
 from strobe.metrics.bootstrap import SWITCHED_OFF, Bootstrap
-from strobe.metrics.consistency import NEVER_DIFFER, error_consistency, majority, quartiles, weighted_quantile
+from strobe.metrics.consistency import (
+    NEVER_DIFFER,
+    ONE_CONSTANT,
+    error_consistency,
+    majority,
+    quartiles,
+    weighted_quantile,
+)
 from strobe.metrics.intervals import ONE_VIDEO
 
 
@@ -88,6 +95,15 @@ def test_two_who_are_never_wrong_have_no_consistency():
     assert error_consistency(np.ones((5, 2), dtype=int), [], Bootstrap(np.arange(5))).estimates() == []
     with pytest.raises(InvalidValue, match="1, 0, or −1"):
         error_consistency(np.full((5, 2), 2), [(0, 1)], Bootstrap(np.arange(5)))
+
+
+def test_beside_one_who_is_never_wrong_it_is_nought_and_no_interval_pretends_more():
+    right = np.array([[1, 1, 0], [1, 0, 1], [1, 1, 1], [1, 0, 0]])
+    found = error_consistency(right, [(0, 1), (0, 2), (1, 2)], Bootstrap(np.arange(4), replicates=50))
+    assert [one.reason == ONE_CONSTANT for one in found.estimates()] == [True, True, False]
+    assert [one.value for one in found.estimates()] == [0.0, 0.0, 0.0]
+    assert found.mean(np.array([0, 1])).reason == ONE_CONSTANT
+    assert found.mean(np.array([0, 2])).low is not None
 
 
 @settings(max_examples=200, deadline=None)

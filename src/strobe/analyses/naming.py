@@ -5,8 +5,8 @@ The rules, one each:
 - The latest word of a person on a picture counts.
 - A class is right where the dataset's label rule says so. None of these, cannot tell and too late are answers, each a
   category of its own, and wrong.
-- A picture is what it is in its sets: an anchor, or a member of a variant. One shown as a control counts as a control,
-  and nowhere else.
+- A picture is what it is in its sets: an anchor, or a member of a variant. One shown as a control counts as a control
+  and nowhere else, one shown for practice counts nowhere.
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,21 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Floats, Ints, Texts
+from strobe.core.arrays import Bools, Floats, Ints, Texts
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, printable
 from strobe.core.people import SAID, NameAnswer, latest_answers
 from strobe.core.variants import ANCHOR
 
-__all__ = ["CONTROL", "MEMBER", "Naming", "Said"]
+__all__ = ["CONTROL", "MEMBER", "PRACTICE", "Naming", "Said"]
 
 Said = Literal["class", "none", "unsure", "late"]
 
 CONTROL = "control"
 """The condition of a picture that is shown to see who looks."""
+
+PRACTICE = "practice"
+"""The condition of a picture that people begin with, and are told what it is."""
 
 MEMBER = "member"
 """What the pictures beside anchors are called where variants have no names."""
@@ -101,15 +104,20 @@ class Naming:
         return np.where(sets.is_anchor[self.row], ANCHOR, named).astype(object)
 
     @property
-    def is_control(self) -> NDArray[np.bool_]:
+    def is_control(self) -> Bools:
         """Which answers were given to a control, (N, P)."""
         return np.asarray((self.shown == CONTROL) & (self.said >= 0), dtype=bool)
+
+    @property
+    def counts(self) -> Bools:
+        """Which answers count: neither to controls nor for practice, (N, P)."""
+        return np.asarray((self.said >= 0) & (self.shown != CONTROL) & (self.shown != PRACTICE), dtype=bool)
 
     def word(self, category: int) -> Said:
         """What a category of `said` is: a class, none, unsure or late."""
         return cast(Said, SAID[max(category - self.n_classes + 1, 0)])
 
-    def judge(self, label: Ints, scored: NDArray[np.bool_]) -> NDArray[np.int8]:
+    def judge(self, label: Ints, scored: Bools) -> NDArray[np.int8]:
         """Whether a model with a class per frame is right on each picture, (N,): 1, 0, or −1 where it is not scored."""
         right = self.dataset.right_rows(label)[self.row]
         return np.where(scored[self.frame], right, -1).astype(np.int8)

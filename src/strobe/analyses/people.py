@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.naming import CONTROL, Naming
+from strobe.analyses.naming import MEMBER, Naming
 from strobe.analyses.people_records import (
     BesideModel,
     Confused,
@@ -63,13 +63,13 @@ class BesidePeople:
 
 def people_results(naming: Naming, models: dict[str, NDArray[np.int8]], options: ScoreOptions) -> PeopleResults:
     """Everything that follows from the answers; `models` are those judged on the same pictures (`Naming.judge`)."""
-    given, controls = (naming.said >= 0) & ~naming.is_control, naming.is_control
+    given = naming.counts
     return PeopleResults(
-        n_people=len(naming.people),
+        n_people=int(given.any(axis=0).sum()),
         n_pictures=int(given.any(axis=1).sum()),
         n_answers=int(given.sum()),
         elsewhere=naming.elsewhere,
-        controls=_share(naming.right, controls, naming.source, options, "no control was shown"),
+        controls=_share(naming.right, naming.is_control, naming.source, options, "no control was shown"),
         scores=tuple(_score(part, models, options) for part in _parts(naming, given)),
         preservation=preservation(naming, options),
     )
@@ -97,7 +97,7 @@ class _Part:
 def _parts(naming: Naming, given: Bools) -> Iterator[_Part]:
     """Anchors, then variants as the dataset has them, controls last; each by condition where it says more than that."""
     sets, variants = naming.dataset.sets, naming.dataset.variants
-    said = np.where(np.isin(naming.shown, ["", ANCHOR, CONTROL]) | (naming.shown == naming.variant[:, None]), "",
+    said = np.where(np.isin(naming.shown, ["", ANCHOR, MEMBER]) | (naming.shown == naming.variant[:, None]), "",
                     naming.shown)  # fmt: skip
     rank = np.where(sets.is_anchor[naming.row], -1, sets.variant[sets.set[naming.row]])
     if variants is not None:
@@ -222,7 +222,7 @@ def _times(seconds: NDArray[np.float64], given: Bools, draws: Bootstrap) -> Time
 def _confusion(part: _Part, said: Ints, right: Ints) -> tuple[Confused, ...]:
     """How often each class was called what; of several right classes the one that was named, else the first."""
     naming = part.naming
-    ids = naming.dataset.info.label_space.ids
+    space = naming.dataset.info.label_space
     judged = naming.dataset.judged_frame[naming.row[part.lines]].tolist()
     labels = naming.dataset.labels.by_frame()
     counts: dict[tuple[int, int], int] = {}
@@ -232,6 +232,10 @@ def _confusion(part: _Part, said: Ints, right: Ints) -> tuple[Confused, ...]:
             truth = answer if right[line, column] == 1 else min(own)
             counts[truth, answer] = counts.get((truth, answer), 0) + 1
     return tuple(
-        Confused(label=ids[truth], said=naming.word(answer), answer=ids[answer] if answer < len(ids) else "", n=n)
+        Confused(
+            label=space.ids[truth], name=space.names[truth], said=naming.word(answer),
+            answer=space.ids[answer] if answer < len(space) else "",
+            answer_name=space.names[answer] if answer < len(space) else "", n=n,
+        )
         for (truth, answer), n in sorted(counts.items())
-    )
+    )  # fmt: skip

@@ -63,11 +63,13 @@ class PairConsistency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confused:
-    """How often pictures of one class (an id) were called something: an id, or none, unsure, late (`said`)."""
+    """How often pictures of one class (`label`, its id) were called another, or none, unsure, late (`said`)."""
 
     label: str
+    name: str
     said: Literal["class", "none", "unsure", "late"]
     answer: str
+    answer_name: str
     n: Count
 
 
@@ -119,7 +121,7 @@ class Preservation:
 class PeopleResults:
     """What people called the pictures. `controls` are pictures shown to see who looks; they count nowhere else.
 
-    `elsewhere` counts answers about pictures that are not scored.
+    Practice counts nowhere. `elsewhere` counts answers about pictures that are not scored.
     """
 
     n_people: Count

@@ -33,8 +33,8 @@ def preserved_sets(dataset: Dataset) -> Preserved:
     """The sets whose members are still what their anchor is, by people: the rule for "preserved items only".
 
     A set is asked about where somebody named one of its members; it is kept where of each of those more than half of
-    the answers give a class of the anchor (none of these, cannot tell and too late do not). Controls do not count.
-    `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of what was kept.
+    the answers give a class of the anchor (none of these, cannot tell and too late do not). Controls and practice do
+    not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of what was kept.
     """
     rows = _Rows.of(Naming.of(dataset))
     member = ~dataset.sets.is_anchor[rows.row]
@@ -58,7 +58,7 @@ class _Rows:
     @classmethod
     def of(cls, naming: Naming) -> "_Rows":
         dataset, n_classes = naming.dataset, naming.n_classes
-        sets, said = dataset.sets, np.where(naming.is_control, -1, naming.said)
+        sets, said = dataset.sets, np.where(naming.counts, naming.said, -1)
         line = np.full(len(dataset.frames), -1, dtype=np.int64)
         line[naming.frame] = np.arange(len(said))
         line[naming.frame[(said < 0).all(axis=1)]] = -1

@@ -19,6 +19,7 @@ __all__ = ["Consistency", "error_consistency", "majority", "quartiles", "weighte
 
 NOTHING_SHARED = "no picture was answered by both"
 NEVER_DIFFER = "both are right on every picture they share, or both wrong: that cannot be told from chance"
+ONE_CONSTANT = "one of the two is right on every picture, or wrong on every one: it is nought whatever the other does"
 
 _CHUNK = 256
 """Pairs resampled at once: memory stays flat however many raters there are."""
@@ -27,11 +28,12 @@ _CHUNK = 256
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consistency:
     """Error consistency of pairs of raters: the value of each (NaN: none), its pictures, their sources, and its draws
-    (B, pairs)."""
+    (B, pairs). `constant` where it is nought because one of the two is never wrong, or never right."""
 
     value: Floats
     n: Ints
     sources: Ints
+    constant: Bools
     drawn: Floats
     bootstrap: Bootstrap
 
@@ -42,6 +44,8 @@ class Consistency:
             if value != value:
                 reason = NEVER_DIFFER if n else NOTHING_SHARED
                 out.append(Estimate(value=None, low=None, high=None, n=n, method=METHOD, reason=reason))
+            elif self.constant[place]:
+                out.append(Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_CONSTANT))
             else:
                 drawn, sources = self.drawn[:, place], int(self.sources[place])
                 out.append(self.bootstrap.estimate(value, drawn, n=n, n_clusters=sources))
@@ -52,6 +56,9 @@ class Consistency:
         known = which[np.isfinite(self.value[which])]
         if not known.size:
             return nothing(NEVER_DIFFER if self.n[which].any() else NOTHING_SHARED, method=METHOD)
+        if self.constant[known].all():
+            n = int(known.size)
+            return Estimate(value=0.0, low=None, high=None, n=n, method=METHOD, reason=ONE_CONSTANT)
         drawn = self.drawn[:, known]
         some = drawn[np.isfinite(drawn).any(axis=1)]
         means = np.nanmean(some, axis=1) if some.size else np.empty(0)
@@ -73,21 +80,22 @@ def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Boot
     expect(bool(np.isin(right, (-1, 0, 1)).all()), "right", "1, 0, or −1 where there is no answer", None)
     expect(len(draws.place) == len(right), "draws", f"one source per picture ({len(right)})", len(draws.place))
     found = [_part(right, pairs[start : start + _CHUNK], draws) for start in range(0, len(pairs), _CHUNK)]
-    values, many, sources, drawn = zip(*(found or [_part(right, [], draws)]), strict=True)
+    value, n, sources, constant, drawn = zip(*(found or [_part(right, [], draws)]), strict=True)
     return Consistency(
-        value=np.concatenate(values), n=np.concatenate(many), sources=np.concatenate(sources),
-        drawn=np.concatenate(drawn, axis=1), bootstrap=draws,
+        value=np.concatenate(value), n=np.concatenate(n), sources=np.concatenate(sources),
+        constant=np.concatenate(constant), drawn=np.concatenate(drawn, axis=1), bootstrap=draws,
     )  # fmt: skip
 
 
-def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tuple[Floats, Ints, Ints, Floats]:
-    """Values, pictures, sources and draws of some pairs."""
+def _part(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> tuple[Floats, Ints, Ints, Bools, Floats]:
+    """Values, pictures, sources, whether one never differs, and draws of some pairs."""
     a, b = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     both = (right[:, a] >= 0) & (right[:, b] >= 0)
     parts = [both, both & (right[:, a] == 1), both & (right[:, b] == 1), both & (right[:, a] + right[:, b] == 2)]
-    totals = [part.sum(axis=0).astype(np.float64) for part in parts]
+    n, one, two, _ = totals = [part.sum(axis=0).astype(np.float64) for part in parts]
     sources = (draws.per_video(both) > 0).sum(axis=0)
-    return _kappa(*totals), totals[0].astype(np.int64), sources, _kappa(*(draws.sums(part) for part in parts))
+    constant = (one == 0) | (one == n) | (two == 0) | (two == n)
+    return _kappa(*totals), n.astype(np.int64), sources, constant, _kappa(*(draws.sums(part) for part in parts))
 
 
 def _kappa(n: Floats, a: Floats, b: Floats, both: Floats) -> Floats:

@@ -13,13 +13,21 @@ def explained(view: View) -> tuple[str, list[str]] | None:
         return "What is measured", _variants(view)
     if view.words.is_still:
         noun = view.words.source if view.results.dataset.kinds else view.words.picture
-        right = "the average precision over all of them" if not view.classifiers else "the share a model gets right"
-        what = "mAP" if not view.classifiers else "Accuracy"
+        boxes = bool(view.detectors) and not view.classifiers
+        right = "the average precision over all of them" if boxes else f"the share {_who(view)} right"
+        what = "mAP" if boxes else "Accuracy"
         return "What is measured", [
             f"Every {noun} is asked about once and stands alone. {what} is {right}; its interval says how far that may "
             "be off by the luck of which pictures were picked."
         ]
     return None
+
+
+def _who(view: View) -> str:
+    """Who is asked: models, people, or both."""
+    if not view.classifiers:
+        return "people get" if view.results.people else "a model gets"
+    return "a model, or a person, gets" if view.results.people else "a model gets"
 
 
 def _variants(view: View) -> list[str]:
@@ -71,8 +79,10 @@ def glossary(view: View) -> list[tuple[str, str]]:
         return []
     interval = ("interval", _INTERVAL.format(source=view.words.source))
     if view.words.is_still and not view.variants:
-        what = "Share of pictures the model gets right." if view.classifiers else "Mean average precision."
-        return [("accuracy" if view.classifiers else "mAP", what), interval]
+        boxes = bool(view.detectors) and not view.classifiers
+        what = "Mean average precision." if boxes else "Share of pictures the model gets right; of people, of answers."
+        what = what if boxes or view.results.people else "Share of pictures the model gets right."
+        return [("mAP" if boxes else "accuracy", what), interval]
     out = [
         ("accuracy", "Share of pictures, as they are, that the model gets right."),
         ("variant", "One thing done to the pictures, with levels of its own."),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from strobe.core.errors import printable
-from strobe.core.estimate import Missing
+from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import Answer, Finding, names_on_y, offset_chart, offset_lines, per_cent, question
 from strobe.report.figures_classes import dumbbell
 from strobe.report.view import View
@@ -42,11 +42,16 @@ def review_impact(view: View) -> Answer:
     height = 1.0 + 0.34 * len(flat)
     return Finding(
         sentence=f"The drop of {printable(model)} is {text}"
-        + (f"; review accounts for {points(gap)}." if is_known(gap) else "."),
+        + (f"; review accounts for {points(gap)}{_between(gap)}." if is_known(gap) else "."),
         how="People removed pairs that do not look the same and wrong labels; without that, some “errors” are not.",
         paint=paint,
         inches=(height, height),
     )
+
+
+def _between(gap: Estimate) -> str:
+    """The interval of a difference in points, where there is one."""
+    return "" if gap.low is None or gap.high is None else f" (95 %: {points(gap.low)} to {points(gap.high)})"
 
 
 @question("review_offsets", "Where did review change the error?")

@@ -24,11 +24,13 @@ from strobe.report import (
     figures_accuracy,
     figures_classes,
     figures_detection,
+    figures_people,
     figures_review,
     figures_slices,
     figures_smoothing,
     figures_variants,
     story,
+    story_people,
     story_variants,
 )
 from strobe.report.drawing import Figure, Question
@@ -198,14 +200,24 @@ CONTRASTS = {
 }
 """The figures of data with variants, whatever the task; those of contrasts by their kind."""
 
+PEOPLE = (
+    figures_people.people_accuracy, figures_people.people_preservation, figures_people.people_consistency,
+    figures_people.people_confusion, figures_people.people_times,
+)  # fmt: skip
+"""The figures of what people called the pictures, whatever the task."""
+
 QUESTIONS = [one for part in TASKS.values() for one in (*part.main, *part.compare, *part.slices)]
 CHANGE = (change.before_after, change.before_after_curve)
-QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values(), *CHANGE]
+QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values(), *CHANGE, *PEOPLE]
 """Every figure there is; what other pages ask of the same figure is the same question in other words."""
 
 
 def _chapters(view: View) -> dict[str, list[list[Figure]]]:
     """Figures by section; each entry is a list of alternatives (one per model) or of one."""
+    named = [one.figures(view) for one in PEOPLE] if view.results.people else []
+    people = {"people": [one for one in named if one[0].drawing is not None]}
+    if not view.results.models and people["people"]:  # what is asked of models is no want where there are none
+        return {"main": [], "compare": [], "slices": [], "variants": [], "contrasts": [], **people}
     parts = [TASKS[task] for task in Task if view.of(task)] or [TASKS[Task.CLASSIFICATION]]
     found: dict[str, list[Question]] = {"change": [] if view.words.is_still else list(CHANGE)}
     if view.words.is_still or view.variants:
@@ -220,12 +232,14 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
         }
         drawn = {name: [one.figures(view) for one in questions] for name, questions in found.items()}
         # What cannot be asked of such data is no want of it.
-        return {name: [one for one in groups if one[0].drawing is not None] for name, groups in drawn.items()}
+        kept = {name: [one for one in groups if one[0].drawing is not None] for name, groups in drawn.items()}
+        return kept | people
     return {
         "change": [one.figures(view) for one in found["change"] if view.change],
         "main": [one.figures(view) for part in parts for one in part.main],
         "compare": [one.figures(view) for part in parts for one in part.compare],
         "slices": [one.figures(view) for part in parts for one in part.slices],
+        **people,
     }
 
 
@@ -273,6 +287,8 @@ def _context(
         "explained": explained(view),
         "glossary": glossary(view),
         "varied": _varied(view, chapters),
+        "people": story_people.people_chapter(view),
+        "people_text": story_people.people_text,
         "n_models": len(view.results.models),
         "headlines": [TASKS[task].headline(view) for task in Task if view.of(task)],
         "failed": story.failures(view, about),
@@ -291,7 +307,7 @@ def _context(
         "off_the_line": story.off_the_line(view),
         "facts": story.facts(view, about),
         "details": story.run_details(view, about),
-        "number": lambda value, digits: f"{value:.{digits}f}".replace("-", "−"),
+        "number": lambda value, digits: f"{value:z.{digits}f}".replace("-", "−"),  # z: no minus before nought
         "plain": plain_number,
         "printable": printable,
         "p_text": p_text,

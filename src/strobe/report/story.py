@@ -11,6 +11,7 @@ from strobe.analyses.trend import ModelTrend
 from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
+from strobe.report.story_people import people_lead
 from strobe.report.story_variants import level_text, top_mean, variants_lead
 from strobe.report.view import View
 from strobe.report.wording import (
@@ -64,6 +65,8 @@ def lead(view: View) -> tuple[str, str]:
             f"{percent(one.map_pmk)} are left."
         )
         return head, f"mAP at {_overlap(one)}; the worst of the {words.frames} {words.within}."
+    if (people := people_lead(view)) is not None:
+        return people
     return "Nothing was scored.", "No model has a score in these results; see “How it was made” for what was asked."
 
 
@@ -347,7 +350,7 @@ def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
     ]  # fmt: skip
     if plain:
         out = [one for one in out if one[0] not in ("Review", "Labels")]
-    if settings.merge:
+    if settings.merge and view.results.models:
         out.append(("Class merging", f"{settings.merge} over the model’s classes that make up one class here"))
     if settings.subset:
         out.append(("Subset", printable(settings.subset)))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult, Stage, TypeSlice
+from strobe.analyses.people_records import PeopleScore, Times
 from strobe.analyses.results import Results
 from strobe.core.codec import LEFT_OUT, encode
 from strobe.core.errors import printable
@@ -119,6 +120,24 @@ def _contrasts(view: View) -> Iterator[Row]:
         yield _row(one)
 
 
+def _people(view: View, rows: Callable[[PeopleScore], Iterable[Row]]) -> Table:
+    """Rows of what people called the pictures, with which pictures in front."""
+    scores = () if view.results.people is None else view.results.people.scores
+    return [{"variant": one.variant, "condition": one.condition, **row} for one in scores for row in rows(one)]
+
+
+def _named(score: PeopleScore) -> Row:
+    return {**_row(score, "variant", "condition"), **encode(score.said), **_times(score.seconds)}
+
+
+def _times(found: Times) -> Row:
+    return {
+        **_spread("seconds", found.median),
+        "quartile_low": found.quartile_low,
+        "quartile_high": found.quartile_high,
+    }
+
+
 TABLES: dict[str, Callable[[View], Table]] = {
     "headline": lambda view: _each(view.classifiers, lambda model: [_headline(model)]),
     "curve": lambda view: _each(view.classifiers, lambda model: map(_row, model.curve)),
@@ -155,6 +174,14 @@ TABLES: dict[str, Callable[[View], Table]] = {
     "variant_means": lambda view: _each(view.classifiers, lambda model: map(_row, model.means or ())),
     "searches": lambda view: list(_searches(view)),
     "contrasts": lambda view: list(_contrasts(view)),
+    "people": lambda view: _people(view, lambda score: [_named(score)]),
+    "people_each": lambda view: _people(view, lambda score: (_row(one) | _times(one.seconds) for one in score.people)),
+    "people_models": lambda view: _people(view, lambda score: map(_row, score.models)),
+    "people_consistency": lambda view: _people(view, lambda score: map(_row, score.pairs)),
+    "people_confusion": lambda view: _people(view, lambda score: map(_row, score.confusion)),
+    "label_preservation": lambda view: [
+        _row(one) for one in (view.results.people.preservation if view.results.people else ())
+    ],
     "detection": lambda view: _each(view.detectors, lambda model: [_detection(model)]),
     "detection_curve": lambda view: _each(view.detectors, lambda model: map(_row, model.curve)),
     "detection_per_class": lambda view: _each(

@@ -9,6 +9,7 @@ from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
+from strobe.report.story_people import asked, kappa, people_text, quality
 from strobe.report.story_variants import level_text, plain_scores, survives, top_mean
 from strobe.report.view import View
 from strobe.report.wording import counted, some, with_interval
@@ -116,7 +117,7 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
         notes += [note for note in survives(view) if task is Task.CLASSIFICATION]
         notes += [_review(name, model.review_impact) for name, model in known.items() if model.review_impact]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
-    return [*out, *_variant_lines(view), *_search_lines(view)]
+    return [*out, *_variant_lines(view), *_search_lines(view), *_people_lines(view)]
 
 
 _STILL = {Task.CLASSIFICATION: "accuracy", Task.DETECTION: "mAP"}
@@ -168,6 +169,38 @@ def _search_lines(view: View) -> list[tuple[str, list[str], list[list[str]], lis
     ]
     columns = ["search", "against", "found", "nothing found", "wrong from the start", "failed", "half by"]
     return [(f"{printable(view.results.dataset.name)}: searches", columns, rows, [])] if rows else []
+
+
+def _people_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
+    """What people called the pictures, the models beside them, and whether changed pictures are still named so."""
+    found = view.results.people
+    if found is None:
+        return []
+    name, rows, kinds = printable(view.results.dataset.name), [], asked(view)
+    for what, one in kinds.items():
+        of = "" if len(kinds) == 1 else f"{what}: "
+        times = "—" if one.seconds.median.value is None else f"{one.seconds.median.value:.2f}"
+        rows.append(
+            [f"{of}{people_text(one.n_people)}", with_interval(one.accuracy), with_interval(one.majority),
+             kappa(one.fleiss_kappa), kappa(one.consistency), times]
+        )  # fmt: skip
+        rows += [
+            [f"{of}{printable(model.model, limit=60)}", with_interval(model.accuracy), "—", "—",
+             kappa(model.consistency), "—"]
+            for model in one.models
+        ]  # fmt: skip
+    columns = ["who", "accuracy", "by most", "Fleiss κ", "error consistency", "seconds"]
+    notes = [quality(found), "error consistency: of two people, or of a person and the model, on average"]
+    out = [(f"{name}: people", columns, rows, notes)]
+    if found.preservation:
+        kept = [
+            [f"{printable(one.variant)}{' (control)' if one.role == 'control' else ''}", str(one.n_pictures),
+             with_interval(one.named), with_interval(one.kept), "—" if one.lost is None else with_interval(one.lost)]
+            for one in found.preservation
+        ]  # fmt: skip
+        head = ["variant", "pictures", "still named so", "by most", "less than as they are"]
+        out.append((f"{name}: is it still what it was?", head, kept, []))
+    return out
 
 
 def _flips(model: ModelResult) -> str:

@@ -1,0 +1,163 @@
+"""The words and tables of the chapter on people: who named how many pictures, how well, and beside which models."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strobe.analyses.naming import MEMBER
+from strobe.analyses.people_records import PeopleResults, PeopleScore
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.core.variants import ANCHOR
+from strobe.report.view import View
+from strobe.report.wording import counted, is_known, join, percent, points, value_of
+
+__all__ = ["Beside", "PeopleChapter", "asked", "kappa", "people_chapter", "people_lead", "people_text", "quality"]
+
+MOST_BESIDE = 60
+"""Rows of models beside people on the page; all are in tables/people_models.csv."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """One model on pictures that people named."""
+
+    pictures: str
+    model: str
+    accuracy: Estimate
+    difference: Estimate
+    consistency: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleChapter:
+    """What the chapter holds beside its figures."""
+
+    n_people: int
+    quality: str
+    notes: Sequence[str]
+    rows: Sequence[tuple[str, PeopleScore]]
+    beside: Sequence[Beside]
+    left_out: int
+    words: Sequence[tuple[str, str]]
+
+
+_WORDS = (
+    ("most", "The answer more than half of those asked give; pictures without one are not right."),
+    (
+        "Fleiss’ κ",
+        "How far people say the same beyond chance; “none of these”, “cannot tell” and “too late” are answers.",
+    ),
+    ("error consistency", "Cohen’s κ of being right: do two err on the same pictures, beyond what chance has it?"),
+    ("controls", "Pictures shown to see who looks; they count nowhere else."),
+)
+
+
+def people_text(n: int) -> str:
+    """A number of people.
+
+    >>> people_text(1), people_text(10)
+    ('1 person', '10 people')
+    """
+    return counted(n, "person") if n == 1 else counted(n, "people").removesuffix("s")
+
+
+def kappa(found: Estimate) -> str:
+    """An agreement with two decimals and a true minus sign, or a dash.
+
+    >>> kappa(Estimate(value=-0.125, low=-0.25, high=0.0, n=9))
+    '−0.12 [−0.25, 0.00]'
+    """
+    return found.text(scale=1.0, digits=2).replace("-0.00", "0.00").replace("-", "−")
+
+
+def asked(view: View) -> dict[str, PeopleScore]:
+    """What people were shown, by its name on the page; a condition is named where there are several."""
+    found = view.results.people
+    scores = () if found is None else found.scores
+    several = len({one.condition for one in scores}) > 1
+    return {_shown(view, one, several=several): one for one in scores}
+
+
+def _shown(view: View, one: PeopleScore, *, several: bool) -> str:
+    alone = view.words.is_still and not view.variants
+    names = {ANCHOR: "pictures" if alone else f"{view.words.anchors} as they are", MEMBER: view.words.frames}
+    text = names.get(one.variant, printable(one.variant))
+    return f"{text}, {printable(one.condition or 'no condition')}" if several else text
+
+
+def quality(found: PeopleResults) -> str:
+    """How much there is and how good: people, answers, pictures, agreement, controls."""
+    parts = [
+        f"{people_text(found.n_people)}, {counted(found.n_answers, 'answer')} to {counted(found.n_pictures, 'picture')}"
+    ]
+    known = [one.fleiss_kappa for one in found.scores if is_known(one.fleiss_kappa)]
+    if len(known) == 1:
+        parts.append(f"agreement (Fleiss’ κ) {kappa(known[0])}")
+    elif known:
+        ends = sorted(value_of(one) for one in known)
+        parts.append(f"agreement (Fleiss’ κ) {ends[0]:.2f} to {ends[-1]:.2f}".replace("-", "−"))
+    if is_known(found.controls):
+        parts.append(f"controls right {found.controls.count} of {found.controls.n}")
+    else:
+        parts.append("no controls were shown")
+    return "; ".join(parts)
+
+
+def people_chapter(view: View) -> PeopleChapter | None:
+    """The tables of the chapter; None where nobody named a picture."""
+    found, rows = view.results.people, asked(view)
+    if found is None:
+        return None
+    beside = [
+        Beside(pictures=name, model=printable(one.model), accuracy=one.accuracy, difference=one.difference,
+               consistency=one.consistency)
+        for name, score in rows.items() for one in score.models
+    ]  # fmt: skip
+    notes = [
+        view.words.say(f"{reason[0].upper()}{reason[1:]}.")
+        for reason in dict.fromkeys(one.accuracy.reason for one in found.scores)
+        if reason
+    ]
+    if any(one.consistency.reason for one in found.scores if is_known(one.consistency)):
+        notes.append("Some pairs share few pictures; the interval of their error consistency is too narrow.")
+    if found.elsewhere:
+        notes.append(f"{counted(found.elsewhere, 'answer')} about pictures that are not scored here left out.")
+    return PeopleChapter(
+        n_people=found.n_people, quality=f"{quality(found)}.", notes=notes, rows=list(rows.items()),
+        beside=beside[:MOST_BESIDE], left_out=max(len(beside) - MOST_BESIDE, 0), words=_WORDS,
+    )  # fmt: skip
+
+
+def people_lead(view: View) -> tuple[str, str] | None:
+    """The page's first sentence and the one below it where there are people and no model."""
+    rows = asked(view)
+    if not rows:
+        return None
+    name, first = next(iter(rows.items()))
+    head = f"{_whom(first)} {percent(first.accuracy)} of {_things(name, first)} right."
+    parts = []
+    if first.accuracy.low is not None:
+        parts.append(f"With 95 % confidence between {percent(first.accuracy.low)} and {percent(first.accuracy.high)}")
+    if first.n_people > 1:
+        parts.append(f"what most say is right on {percent(first.majority)}")
+    rest = [f"{percent(one.accuracy)} of {other}" for other, one in list(rows.items())[1:4]]
+    if rest:
+        parts.append(f"they get {join(rest)} right")
+    text = "; ".join(parts)
+    return head, f"{text[:1].upper()}{text[1:]}." if text else "Every answer counts once."
+
+
+def _whom(score: PeopleScore) -> str:
+    return "One person gets" if score.n_people == 1 else "People get"
+
+
+def _things(name: str, score: PeopleScore) -> str:
+    return counted(score.n_pictures, "picture") if name == "pictures" else f"the {name}"
+
+
+def ahead(found: Estimate) -> str:
+    """By how much people are ahead of a model, or behind it, in words."""
+    value = value_of(found)
+    sure = found.low is not None and found.high is not None and (found.low > 0 or found.high < 0)
+    word = "ahead of" if value >= 0 else "behind"
+    return f"{points(abs(value))} {word}" if sure else f"{points(abs(value))} {word} (within chance)"
