@@ -123,7 +123,7 @@ def test_what_is_left_for_others_is_not_open_for_me(database_url, small, clock):
     assert open_for(store, "ann") == 12
     finish(store, "ann")
     counts = queue.progress(store, "ann")
-    assert (counts.pairs_open, counts.open_for_me) == (12, 0), "twelve pairs need another annotator"
+    assert (counts.tasks_open, counts.open_for_me) == (12, 0), "twelve pairs need another annotator"
     assert open_for(store, "bo") == 12
     finish(store, "bo")
     assert open_for(store, "bo") == 0
@@ -175,4 +175,4 @@ def test_the_claim_says_what_is_open_for_me(small, run_server):
             body = {"verdict_id": f"decision-{number:04}", "task": card["task"], "stage": card["stage"]}
             ann.post("/api/decisions", json={**body, "decision": "similar"})
     assert answer["progress"]["open_for_me"] == 0
-    assert answer["progress"]["pairs_open"] == 12
+    assert answer["progress"]["tasks_open"] == 12

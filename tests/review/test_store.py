@@ -58,7 +58,7 @@ def test_a_vote_comes_back_as_it_was_cast(store):
     (saved,) = store.cast([cast])
     assert saved.fresh
     assert list(store.all()) == [replace(cast, at=timestamp(store.clock()))]
-    assert not store.append(saved.verdict)
+    assert not store.append(saved.answer)
 
 
 def test_a_replayed_vote_changes_nothing_and_another_content_is_refused(store):
@@ -83,11 +83,11 @@ def test_votes_of_one_decision_are_kept_all_or_none(store):
 
 def test_time_never_runs_backwards(store, clock):
     one, two, three = take(store, "ann", want=3)
-    first = store.cast([vote(one, "ann")])[0].verdict.at
+    first = store.cast([vote(one, "ann")])[0].answer.at
     clock.now -= 1000
     second = store.cast([vote(two, "ann"), vote(two, "bo")])
-    third = store.cast([vote(three, "ann")])[0].verdict.at
-    assert first < second[0].verdict.at < second[1].verdict.at < third
+    third = store.cast([vote(three, "ann")])[0].answer.at
+    assert first < second[0].answer.at < second[1].answer.at < third
 
 
 def test_no_two_people_get_the_same_pair(store):
@@ -139,7 +139,7 @@ def test_round_one_gives_each_pair_to_one_person_and_no_round_two_without_doubt(
     assert len(seen) == len(set(seen)) == 12
     assert finish(store, "bo") == []
     assert queue.progress(store, "ann") == queue.Progress(
-        pairs=12, pairs_open=0, anchors=0, anchors_open=0, verify=0, verify_mine=0, mine=12
+        tasks=12, tasks_open=0, anchors=0, anchors_open=0, verify=0, verify_mine=0, mine=12
     )
 
 
@@ -231,7 +231,7 @@ def test_joint_mode_records_each_members_vote(store):
     store.cast([vote(task, who, "similar", stage="joint") for who in group])
     assert len(queue.claim_joint(store, group, want=9)) == 2
     assert len(queue.claim_joint(store, [*group, "di"], want=9)) == 3
-    assert len([v for v in store.votes_on(task) if v.stage == "joint"]) == 3
+    assert len([v for v in store.answers_on("task_id = :task", {"task": task.task_id}) if v.stage == "joint"]) == 3
     assert len(take(store, "bo", want=9)) == 2, "what was decided together is not asked again alone"
 
 

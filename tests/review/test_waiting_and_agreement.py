@@ -98,7 +98,7 @@ def test_what_is_waited_for_is_what_the_queue_holds(small, tmp_path_factory, dra
         store.cast([replace(cast, set_id=task.set_id, frame_id=task.frame_id, stage=stage)])
     found = waiting(small, list(store.all()), store.conduct())
     whole = queue.whole_progress(store)
-    assert found["round_one"]["pairs"] == whole.pairs_open
+    assert found["round_one"]["pairs"] == whole.tasks_open
     assert found["anchors"] == whole.anchors_open
     if verify:
         own = {name: queue.progress(store, name) for name in ("ann", "bo", "cy")}
@@ -222,7 +222,7 @@ def test_when_votes_were_shown_is_remembered(small, clock):
         store.prepare(small, ReviewSettings(controls=0, show_votes=shown))
         clock.now += 10
         cast = store.cast([vote(0, 1, "Ann", stage="verify")])
-        moments.append(cast[0].verdict.at)
+        moments.append(cast[0].answer.at)
         clock.now -= 15  # even where the clock runs backwards
     found = store.conduct()
     assert [found.showed_votes(at) for at in moments] == asked

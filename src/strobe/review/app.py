@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from strobe.core.dataset import Dataset
@@ -19,7 +20,7 @@ from strobe.review.guard import Guard
 from strobe.review.log import Conflict
 from strobe.review.names import checked_name
 from strobe.review.people import Person
-from strobe.review.requests import Claim, Decision, Invite, JointClaim, JointDecision, Login, Pause, Release
+from strobe.review.requests import Claim, Invite, JointClaim, JointDecision, Login, Pause, Release
 from strobe.review.service import TYPES, Access, Service
 from strobe.review.sessions import ABSOLUTE
 from strobe.review.store import Store
@@ -42,6 +43,8 @@ def make_app(dataset: Dataset, store: Store, source: FrameSource, access: Access
     _add_page(app, server)
     _add_session(app, server)
     _add_review(app, server)
+    if store.question.together:
+        _add_joint(app, server)
     _add_admin(app, server)
     return Guard(app, address=access.address, cookie=server.cookie)
 
@@ -53,9 +56,10 @@ def _handle_errors(app: FastAPI) -> None:
     async def refused(_request: Request, error: Exception) -> JSONResponse:
         if isinstance(error, HTTPException):
             return answer(error.status_code, str(error.detail))
-        if isinstance(error, RequestValidationError):
+        if isinstance(error, RequestValidationError | ValidationError):
             # Field names only: what was sent is not sent back.
-            fields = sorted({".".join(str(part) for part in one["loc"][1:]) or "body" for one in error.errors()})
+            skip = isinstance(error, RequestValidationError)
+            fields = sorted({".".join(str(part) for part in one["loc"][skip:]) or "body" for one in error.errors()})
             return answer(422, f"not understood: {', '.join(fields)}")
         if isinstance(error, Conflict):
             return answer(409, str(error))
@@ -65,7 +69,7 @@ def _handle_errors(app: FastAPI) -> None:
         _LOG.error("a request failed: %s", error)
         return answer(503, "the server could not do that now; what you decided is kept and sent again")
 
-    for kind in (HTTPException, RequestValidationError, StrobeError):
+    for kind in (HTTPException, RequestValidationError, ValidationError, StrobeError):
         app.add_exception_handler(kind, refused)
 
 
@@ -104,15 +108,14 @@ def _add_session(app: FastAPI, server: Service) -> None:
         needs = {"open": "name", "token": "token", "invite": "key"}[access.mode]
         out: dict[str, Any] = {"page_version": server.page_version, "needs": needs, "person": None}
         if person is not None:
-            space = server.dataset.info.label_space
             out |= {
                 "person": asdict(person),
                 "is_admin": person.role == "admin" or (access.is_open and person.role == "annotator"),
                 "dataset": server.dataset.name,
                 "store": server.store_name,
-                "classes": [{"id": i, "name": n} for i, n in zip(space.ids, space.names, strict=True)],
-                "labels_stage": server.store.settings.labels,
                 "lease_s": server.store.settings.lease_s,
+                "ask": server.store.question.name,
+                **server.deck.told(),
             }
         return out
 
@@ -188,18 +191,24 @@ def _add_review(app: FastAPI, server: Service) -> None:
         return {"ok": True}
 
     @app.post("/api/decisions")
-    async def decide(body: Decision, request: Request) -> dict[str, Any]:
+    async def decide(request: Request) -> dict[str, Any]:
         # A paused person's decisions are still taken: they were made before the pause reached the page.
+        body = server.deck.body(await request.body())
         person = await server.who(request, expected=body.who)
         task = await server.task(body.task)
-        (saved,) = await server.save([server.deck.verdict(body, task, person.name, body.stage)])
-        return {"saved": body.verdict_id, "fresh": saved.fresh}
+        (saved,) = await server.save([server.deck.answer(body, task, person.name)])
+        return {"saved": store.question.log.id_of(saved.answer), "fresh": saved.fresh}
 
     @app.get("/api/history")
     async def history(request: Request, before: RowNumber | None = None) -> dict[str, Any]:
         person = await server.who(request)
         rows = await server.call(partial(store.history, person.name, before=before, limit=50))
-        return {"decisions": await server.call(lambda: [server.deck.past(*row) for row in rows])}
+        past = await server.call(lambda: [{"seq": seq, **server.deck.past(*said)} for seq, *said in rows])
+        return {"decisions": past}
+
+
+def _add_joint(app: FastAPI, server: Service) -> None:
+    store = server.store
 
     @app.post("/api/joint/claim")
     async def joint_claim(body: JointClaim, request: Request) -> dict[str, Any]:
@@ -217,9 +226,9 @@ def _add_review(app: FastAPI, server: Service) -> None:
             member = await server.call(server.people.add, checked_name(vote.member))
             if member.role != "annotator":
                 raise InvalidValue(f"{member.name} is no annotator")
-            votes.append(server.deck.verdict(vote, await server.task(vote.task), member.name, "joint"))
+            votes.append(server.deck.answer(vote, await server.task(vote.task), member.name))
         saved = await server.save(votes)
-        return {"saved": [one.verdict.verdict_id for one in saved], "fresh": all(one.fresh for one in saved)}
+        return {"saved": [one.answer.verdict_id for one in saved], "fresh": all(one.fresh for one in saved)}
 
 
 def _add_admin(app: FastAPI, server: Service) -> None:
@@ -234,6 +243,8 @@ def _add_admin(app: FastAPI, server: Service) -> None:
         return {
             "may_run": may_run,
             "dataset": server.dataset.name,
+            "ask": server.store.question.name,
+            "together": server.store.question.together,
             "settings": asdict(server.store.settings),
             "people": [asdict(one) for one in await server.call(people.all)],
             "progress": await server.progress(person.name),

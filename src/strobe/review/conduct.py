@@ -1,19 +1,23 @@
 """How a review is run: its settings, and what its store knows of them later."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from strobe.core.codec import decode
+from strobe.core.codec import LEFT_OUT, decode
 from strobe.core.errors import InvalidValue, expect
 
-__all__ = ["Conduct", "ReviewSettings"]
+__all__ = ["ASK", "Conduct", "ReviewSettings"]
+
+ASK = ("pairs", "name")
+"""The questions that can be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewSettings:
     """How a review is run. Changing them between two starts of the server loses nothing.
 
-    `votes` is how many annotators see each pair in round one; `controls` the share of hidden control pairs; `labels`
-    puts the label stage before the pairs; `verify` adds round two, with earlier votes shown or hidden.
+    `votes` is how many annotators see each task in round one; `controls` the share of hidden controls; `labels` puts
+    the label stage before the pairs; `verify` adds round two, with earlier votes shown or hidden. Of names alone:
+    `limit_s` is how long a picture is seen and may be answered, `practice` how many pictures each person begins with.
     """
 
     votes: int = 1
@@ -23,11 +27,15 @@ class ReviewSettings:
     labels: bool = False
     verify: bool = True
     show_votes: bool = False
+    limit_s: float | None = field(default=None, metadata=LEFT_OUT)
+    practice: int | None = field(default=None, metadata=LEFT_OUT)
 
     def __post_init__(self) -> None:
         expect(self.votes >= 1, "votes", ">= 1", self.votes)
         expect(self.lease_s > 0, "lease", "more than 0 seconds", self.lease_s)
         expect(0 <= self.controls <= 0.5, "controls", "a share from 0 to 0.5", self.controls)
+        expect(self.limit_s is None or self.limit_s > 0, "limit", "more than 0 seconds", self.limit_s)
+        expect(self.practice is None or self.practice >= 0, "practice", ">= 0", self.practice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

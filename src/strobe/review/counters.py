@@ -3,6 +3,7 @@
 The counters only ever repeat what the votes say (`rebuild` makes them anew), so the votes alone are the truth.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -11,57 +12,59 @@ from strobe.core.derivation import is_clean
 from strobe.core.records import Verdict
 from strobe.review.conduct import ReviewSettings
 from strobe.review.database import execute
-from strobe.review.rows import row_of_verdict, verdict_of
+from strobe.review.log import Log, say_latest
+from strobe.review.rows import row_of
 
-__all__ = ["OWN_TASK", "follow", "rebuild"]
+__all__ = ["VERDICTS", "follow", "rebuild"]
 
-OWN_TASK = "set_id = :set_id AND frame_id = :frame_id AND (kind = 'anchor') = (:stage = 'anchor')"
-"""The task a vote is about."""
+VERDICTS = Log(
+    table="verdicts",
+    record=Verdict,
+    key="verdict_id",
+    own_task="question = 'pairs' AND set_id = :set_id AND frame_id = :frame_id "
+    "AND (kind = 'anchor') = (:stage = 'anchor')",
+    # What was decided together is undone together.
+    shown="v.stage <> 'joint'",
+)
+"""The votes on pairs."""
 
 
 def follow(connection: Connection, verdict: Verdict, settings: ReviewSettings) -> None:
     """Bring the counters up to one new vote."""
-    found = execute(connection, f"SELECT * FROM tasks WHERE {OWN_TASK}", row_of_verdict(verdict))  # noqa: S608
+    found = execute(connection, f"SELECT * FROM tasks WHERE {VERDICTS.own_task}", row_of(verdict))  # noqa: S608
     task = found.mappings().first()
     if task is None:
         return
     name = {"task": task["task_id"]}
-    execute(connection, _UPSERT_LATEST, _latest_row(task["task_id"], verdict))
+    say_latest(connection, [_latest_row(task["task_id"], verdict)])
     whose = {**name, "who": verdict.annotator}
     execute(connection, "DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose)
     _recount(connection, name, "task_id = :task")
     after = execute(connection, "SELECT bads FROM tasks WHERE task_id = :task", name).scalar_one()
     if task["kind"] == "anchor" or after or task["bads"]:
-        _reopen(connection, settings, {"set": verdict.set_id}, "set_id = :set")
+        _reopen(connection, settings, {"set": verdict.set_id}, "set_id = :set AND question = 'pairs'")
     else:
         _reopen(connection, settings, name, "task_id = :task", hold=False)
 
 
 def rebuild(connection: Connection, settings: ReviewSettings) -> None:
     """Make every counter anew from the votes."""
-    execute(connection, "DELETE FROM latest")
+    own = "SELECT task_id FROM tasks WHERE question = 'pairs'"
+    execute(connection, f"DELETE FROM latest WHERE task_id IN ({own})")  # noqa: S608
     tasks = {
         (row["set_id"], row["frame_id"], row["kind"] == "anchor"): row["task_id"]
-        for row in execute(connection, "SELECT task_id, kind, set_id, frame_id FROM tasks").mappings()
+        for row in execute(connection, "SELECT * FROM tasks WHERE question = 'pairs'").mappings()
     }
     latest: dict[tuple[str, str, int], dict[str, Any]] = {}
-    rows = execute(connection, "SELECT * FROM verdicts ORDER BY at, verdict_id").mappings().all()
-    for verdict in map(verdict_of, rows):
+    for verdict in VERDICTS.select(connection, "1 = 1", {}):
         task = tasks.get((verdict.set_id, verdict.frame_id, verdict.stage == "anchor"))
         if task is not None:
             row = _latest_row(task, verdict)
             latest[task, verdict.annotator, row["round"]] = row
-    if latest:
-        execute(connection, _UPSERT_LATEST, list(latest.values()))
-    # A vote may have come before its task was laid out (an import into an empty store).
-    execute(
-        connection,
-        "UPDATE verdicts SET task_id = coalesce((SELECT t.task_id FROM tasks t WHERE t.set_id = verdicts.set_id "
-        "AND t.frame_id = verdicts.frame_id AND (t.kind = 'anchor') = (verdicts.stage = 'anchor')), '') "
-        "WHERE task_id = ''",
-    )
-    _recount(connection, {}, "1 = 1")
-    _reopen(connection, settings, {}, "1 = 1")
+    say_latest(connection, list(latest.values()))
+    VERDICTS.find_tasks(connection)
+    _recount(connection, {}, "question = 'pairs'")
+    _reopen(connection, settings, {}, "question = 'pairs'")
 
 
 def _latest_row(task_id: str, verdict: Verdict) -> dict[str, Any]:
@@ -71,8 +74,10 @@ def _latest_row(task_id: str, verdict: Verdict) -> dict[str, Any]:
         "round": 2 if verdict.stage in ("verify", "joint") else 1,
         "at": verdict.at,
         "verdict_id": verdict.verdict_id,
-        "clean": int(is_clean(verdict)),
+        # Of an anchor only whether it is a good one holds its pairs back; its labels are listed, not called wrong.
+        "clean": int(is_clean(replace(verdict, label_right=None) if verdict.stage == "anchor" else verdict)),
         "bad": int(verdict.bad_anchor),
+        "kin": "",
     }
 
 
@@ -113,16 +118,10 @@ def _reopen(
 
 
 _HELD = """
-    (CASE WHEN EXISTS (SELECT 1 FROM tasks o WHERE o.set_id = tasks.set_id AND (
+    (CASE WHEN EXISTS (SELECT 1 FROM tasks o WHERE o.question = 'pairs' AND o.set_id = tasks.set_id AND (
         (o.kind = 'pair' AND o.bads > 0 AND 2 * (o.voters - o.bads) <= o.voters)
         OR (o.kind = 'anchor' AND o.votes > 0 AND 2 * (o.votes - o.flags) <= o.votes)))
         THEN 1 ELSE 0 END)
-    + (CASE WHEN :labels = 1 AND EXISTS (SELECT 1 FROM tasks o WHERE o.set_id = tasks.set_id AND o.kind = 'anchor'
-        AND o.votes = 0) THEN 2 ELSE 0 END)"""
+    + (CASE WHEN :labels = 1 AND EXISTS (SELECT 1 FROM tasks o WHERE o.question = 'pairs' AND o.set_id = tasks.set_id
+        AND o.kind = 'anchor' AND o.votes = 0) THEN 2 ELSE 0 END)"""
 """Why a task is held back: 1 the set has a bad anchor, 2 its anchor waits for its labels."""
-
-_UPSERT_LATEST = """INSERT INTO latest (task_id, annotator, round, at, verdict_id, clean, bad)
-    VALUES (:task_id, :annotator, :round, :at, :verdict_id, :clean, :bad)
-    ON CONFLICT (task_id, annotator, round) DO UPDATE SET
-    at = excluded.at, verdict_id = excluded.verdict_id, clean = excluded.clean, bad = excluded.bad
-    WHERE (latest.at, latest.verdict_id) < (excluded.at, excluded.verdict_id)"""

@@ -8,16 +8,15 @@ from strobe.core.errors import InvalidValue
 from strobe.core.records import Verdict
 from strobe.review.names import checked_note
 from strobe.review.pictures import Pictures
-from strobe.review.plan import Task
-from strobe.review.queue import Claimed
-from strobe.review.requests import Decision
+from strobe.review.plan import Claimed, Task
+from strobe.review.requests import Decision, JointVote
 from strobe.review.store import Store
 
-__all__ = ["Deck"]
+__all__ = ["PairDeck"]
 
 
-class Deck:
-    """Makes the cards of a dataset's tasks, and votes of what comes back."""
+class PairDeck:
+    """Makes the cards of a dataset's pairs, and votes of what comes back."""
 
     def __init__(self, dataset: Dataset, store: Store, pictures: Pictures) -> None:
         self._dataset, self._store, self._pictures = dataset, store, pictures
@@ -31,6 +30,12 @@ class Deck:
         self._sets: dict[int, list[str]] = {}
         for number, row in zip(dataset.sets.set.tolist(), dataset.sets.frame.tolist(), strict=True):
             self._sets.setdefault(row, []).append(str(dataset.sets.set_id[number]))
+
+    def told(self) -> dict[str, Any]:
+        """The classes, for the label stage."""
+        space = self._dataset.info.label_space
+        classes = [{"id": i, "name": n} for i, n in zip(space.ids, space.names, strict=True)]
+        return {"classes": classes, "labels_stage": self._store.settings.labels}
 
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
         """A task for one annotator, or for a group (None)."""
@@ -51,21 +56,25 @@ class Deck:
             # Own labels are verified where members are scored by their own; a control shows its anchor's, as ever.
             card["neighbour_labels"] = self._named(self._labels_now(self._row[task.frame_id]))
         if claimed.stage == "verify" and self._store.settings.show_votes:
-            votes = latest_votes(self._store.votes_on(task)).get((task.set_id, task.frame_id), {})
+            cast = self._store.answers_on("task_id = :task", {"task": task.task_id})
+            votes = latest_votes(cast).get((task.set_id, task.frame_id), {})
             card["votes"] = [{"name": name, **_said(vote)} for name, vote in sorted(votes.items()) if name != annotator]
         return card
 
-    def past(self, seq: int, verdict: Verdict, task: Task) -> dict[str, Any]:
+    def past(self, answer: Verdict, task: Task) -> dict[str, Any]:
         """A decision already made, for undo: its card and what was said."""
-        stage = verdict.stage if verdict.stage != "joint" else "verify"
+        stage = answer.stage if answer.stage != "joint" else "verify"
         return {
-            "seq": seq,
-            "card": self.card(Claimed(task=task, stage=stage), verdict.annotator),
-            "decision": {**_said(verdict), "labels": list(verdict.labels)},
+            "card": self.card(Claimed(task=task, stage=stage), answer.annotator),
+            "decision": {**_said(answer), "labels": list(answer.labels)},
         }
 
-    def verdict(self, body: Decision, task: Task, annotator: str, stage: str) -> Verdict:
-        """A checked decision as a vote."""
+    def body(self, content: bytes) -> Decision:
+        """One decision."""
+        return Decision.model_validate_json(content)
+
+    def answer(self, body: Decision, task: Task, annotator: str) -> Verdict:
+        """A checked decision as a vote; a member's in a decision made together is of the stage `joint`."""
         if (task.kind == "anchor") != (body.stage == "anchor"):
             raise InvalidValue("stage: expected anchor for an anchor and pair or verify for a pair")
         if body.reason and body.decision != "dissimilar":
@@ -74,7 +83,7 @@ class Deck:
         return Verdict(
             annotator=annotator,
             at="",
-            stage=stage,  # type: ignore[arg-type]
+            stage="joint" if isinstance(body, JointVote) else body.stage,
             set_id=task.set_id,
             frame_id=task.frame_id,
             labels=tuple(space.ids[space.index(label)] for label in body.labels),
@@ -89,7 +98,7 @@ class Deck:
         """
         labels = self._labels.get(row, frozenset())
         sets = self._sets.get(row, [])
-        of_anchor = latest_votes(self._store.votes_on_anchors(sets), anchors=True)
+        of_anchor = latest_votes(self._store.answers_on(_ON_ANCHORS, {"sets": sets}), anchors=True)
         for set_id in sets:
             anchor = self._anchor[set_id]
             chosen = majority_labels(self._dataset, of_anchor.get((set_id, anchor), {}))
@@ -101,6 +110,10 @@ class Deck:
     def _named(self, labels: list[int]) -> list[dict[str, str]]:
         space = self._dataset.info.label_space
         return [{"id": space.ids[label], "name": space.names[label]} for label in labels]
+
+
+_ON_ANCHORS = "task_id IN (SELECT task_id FROM tasks WHERE question = 'pairs' AND kind = 'anchor' AND set_id IN :sets)"
+"""The votes of the label stage on these sets' anchors."""
 
 
 def _said(vote: Verdict) -> dict[str, Any]:

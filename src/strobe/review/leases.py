@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from strobe.review.database import execute
 from strobe.review.plan import Task
-from strobe.review.rows import task_of
+from strobe.review.rows import record_of
 from strobe.review.store import Store
 
 __all__ = ["expire", "held", "hold", "release"]
@@ -23,23 +23,24 @@ def expire(connection: Connection, now: float) -> None:
 
 
 def held(connection: Connection, values: Mapping[str, Any], *, here: bool) -> list[Task]:
-    """What `who` holds in this `tab`, or in their others, and can still be decided."""
+    """What `who` holds in this `tab`, or in their others, of this `question`, and can still be decided."""
     rows = execute(
         connection,
         "SELECT t.* FROM leases l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who "  # noqa: S608
-        f"AND l.tab {'=' if here else '<>'} :tab AND t.open1 = 1 ORDER BY t.kind = 'pair', t.position",
+        f"AND l.tab {'=' if here else '<>'} :tab AND t.question = :question AND t.open1 = 1 "
+        "ORDER BY t.kind = :real, t.position",
         values,
     ).mappings()
-    return [task_of(row) for row in rows]
+    return [record_of(Task, row) for row in rows]
 
 
 def hold(connection: Connection, values: Mapping[str, Any], tasks: Iterable[Task]) -> None:
     """Give these tasks to `who` in this `tab` until they expire."""
-    rows = [{**values, "task": task.task_id} for task in tasks]
+    rows = [{**values, "task": task.task_id, "kin": task.kin} for task in tasks]
     if rows:
         execute(
             connection,
-            "INSERT INTO leases (task_id, annotator, tab, expires) VALUES (:task, :who, :tab, :expires) "
+            "INSERT INTO leases (task_id, annotator, tab, expires, kin) VALUES (:task, :who, :tab, :expires, :kin) "
             "ON CONFLICT (task_id, annotator) DO UPDATE SET tab = excluded.tab, expires = excluded.expires",
             rows,
         )

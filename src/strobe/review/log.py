@@ -1,67 +1,108 @@
-"""The votes themselves: rows appended and never changed."""
+"""The answers themselves: rows appended and never changed, those to each question in a table of their own."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection
 
 from strobe.core.errors import StrobeError
-from strobe.core.records import Verdict
-from strobe.review.counters import OWN_TASK
 from strobe.review.database import execute
 from strobe.review.moments import NO_TIME, just_after
-from strobe.review.rows import VERDICT_COLUMNS, row_of_verdict, verdict_of
+from strobe.review.rows import columns, record_of, row_of
 
-__all__ = ["Conflict", "in_turn", "insert", "insert_all", "votes"]
-
-_INSERT = (
-    f"INSERT INTO verdicts ({', '.join(VERDICT_COLUMNS)}, task_id) VALUES (:{', :'.join(VERDICT_COLUMNS)}, "  # noqa: S608
-    f"coalesce((SELECT task_id FROM tasks WHERE {OWN_TASK}), '')) ON CONFLICT (verdict_id) DO NOTHING"
-)
+__all__ = ["Conflict", "Log", "say_latest"]
 
 
 class Conflict(StrobeError):
-    """The same vote id came again with another content: one of the two is not what it says it is."""
+    """The same answer id came again with another content: one of the two is not what it says it is."""
 
 
-def insert(connection: Connection, verdict: Verdict) -> bool:
-    """Keep a vote; False if it was already there, Conflict where its id is another vote's."""
-    if execute(connection, _INSERT, row_of_verdict(verdict)).rowcount:
-        return True
-    (there,) = votes(connection, "verdict_id = :id", {"id": verdict.verdict_id})
-    if replace(there, at="", seconds=None) != replace(verdict, at="", seconds=None):
-        raise Conflict("this vote id is already taken by another vote; reload the page and decide again")
-    return False
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """The answers to one question. `table` is named as that of the dataset folder, `key` is the column of its ids.
+
+    `own_task` says in SQL which task an answer's row is about; `shown` which answers (v) to which tasks (t) undo shows.
+    """
+
+    table: str
+    record: type[Any]
+    key: str
+    own_task: str
+    shown: str
+
+    def id_of(self, answer: Any) -> str:
+        """The id of an answer."""
+        return str(getattr(answer, self.key))
+
+    def insert(self, connection: Connection, answer: Any) -> bool:
+        """Keep an answer; False if it was already there, Conflict where its id is another answer's."""
+        if execute(connection, self._insert, row_of(answer)).rowcount:
+            return True
+        (there,) = self.select(connection, f"{self.key} = :id", {"id": self.id_of(answer)})
+        if replace(there, at="", seconds=None) != replace(answer, at="", seconds=None):
+            raise Conflict("this vote id is already taken by another vote; reload the page and decide again")
+        return False
+
+    def insert_all(self, connection: Connection, answers: Iterable[Any]) -> int:
+        """Keep many answers at once, those already there left out; how many were new comes back."""
+        there = self._ids(connection)
+        fresh = {self.id_of(answer): answer for answer in answers if self.id_of(answer) not in there}
+        if fresh:
+            execute(connection, self._insert, [row_of(answer) for answer in fresh.values()])
+        return len(fresh)
+
+    def in_turn(self, connection: Connection, answers: Iterable[Any]) -> Iterator[Any]:
+        """Answers with a time for those without: in the order they come in, after those taken in before."""
+        there = self._ids(connection)
+        latest = f"SELECT max(at) FROM {self.table} WHERE at < '1970-01-02'"  # noqa: S608
+        last = execute(connection, latest).scalar() or NO_TIME
+        for answer in answers:
+            if answer.at == NO_TIME and self.id_of(answer) not in there:
+                last = just_after(last)
+                yield replace(answer, at=last)
+            else:
+                yield answer
+
+    def select(self, connection: Connection, where: str, values: Mapping[str, Any]) -> list[Any]:
+        """The answers of which that is true, oldest first."""
+        rows = execute(connection, f"SELECT * FROM {self.table} WHERE {where}", values).mappings()  # noqa: S608
+        found = [record_of(self.record, row) for row in rows]
+        # Sorted here: databases differ in how they order text.
+        return sorted(found, key=lambda answer: (answer.at, self.id_of(answer)))
+
+    def find_tasks(self, connection: Connection) -> None:
+        """Say which task each answer is about that came before its task was laid out (an import, an empty store)."""
+        own = self.own_task
+        for name in ("set_id", "frame_id", "stage"):
+            own = own.replace(f":{name}", f"{self.table}.{name}")
+        execute(
+            connection,
+            f"UPDATE {self.table} SET task_id = coalesce((SELECT tasks.task_id FROM tasks WHERE {own}), '') "  # noqa: S608
+            "WHERE task_id = ''",
+        )
+
+    @property
+    def _insert(self) -> str:
+        names = columns(self.record)
+        return (
+            f"INSERT INTO {self.table} ({', '.join(names)}, task_id) VALUES (:{', :'.join(names)}, "  # noqa: S608
+            f"coalesce((SELECT tasks.task_id FROM tasks WHERE {self.own_task}), '')) "
+            f"ON CONFLICT ({self.key}) DO NOTHING"
+        )
+
+    def _ids(self, connection: Connection) -> set[str]:
+        return set(execute(connection, f"SELECT {self.key} FROM {self.table}").scalars())  # noqa: S608
 
 
-def insert_all(connection: Connection, verdicts: Iterable[Verdict]) -> int:
-    """Keep many votes at once, those already there left out; how many were new comes back."""
-    there = _ids(connection)
-    fresh = {verdict.verdict_id: verdict for verdict in verdicts if verdict.verdict_id not in there}
-    if fresh:
-        execute(connection, _INSERT, [row_of_verdict(verdict) for verdict in fresh.values()])
-    return len(fresh)
+def say_latest(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    """Keep the latest word of each annotator on a task in each round; an earlier one changes nothing."""
+    if rows:
+        execute(connection, _LATEST, rows)
 
 
-def in_turn(connection: Connection, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
-    """Votes with a time for those without: in the order they come in, after those taken in before."""
-    there = _ids(connection)
-    last = execute(connection, "SELECT max(at) FROM verdicts WHERE at < '1970-01-02'").scalar() or NO_TIME
-    for verdict in verdicts:
-        if verdict.at == NO_TIME and verdict.verdict_id not in there:
-            last = just_after(last)
-            yield replace(verdict, at=last)
-        else:
-            yield verdict
-
-
-def votes(connection: Connection, where: str, values: Mapping[str, Any]) -> list[Verdict]:
-    """The votes of which that is true, oldest first."""
-    rows = execute(connection, f"SELECT * FROM verdicts WHERE {where}", values).mappings()  # noqa: S608
-    # Sorted here: databases differ in how they order text.
-    return sorted(map(verdict_of, rows), key=lambda verdict: (verdict.at, verdict.verdict_id))
-
-
-def _ids(connection: Connection) -> set[str]:
-    return set(execute(connection, "SELECT verdict_id FROM verdicts").scalars())
+_LATEST = """INSERT INTO latest (task_id, annotator, round, at, verdict_id, clean, bad, kin)
+    VALUES (:task_id, :annotator, :round, :at, :verdict_id, :clean, :bad, :kin)
+    ON CONFLICT (task_id, annotator, round) DO UPDATE SET
+    at = excluded.at, verdict_id = excluded.verdict_id, clean = excluded.clean, bad = excluded.bad
+    WHERE (latest.at, latest.verdict_id) < (excluded.at, excluded.verdict_id)"""

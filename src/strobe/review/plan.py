@@ -1,4 +1,4 @@
-"""What there is to review: every pair, every anchor, and hidden control pairs, in a seeded order."""
+"""What there is to decide, and the pairs of a dataset: every pair, every anchor, hidden controls, in a seeded order."""
 
 import hashlib
 import hmac
@@ -10,7 +10,7 @@ import numpy as np
 
 from strobe.core.dataset import Dataset
 
-__all__ = ["Kind", "Task", "candidates_digest", "plan"]
+__all__ = ["Claimed", "Kind", "Task", "candidates_digest", "plan", "task_name"]
 
 Kind = Literal["pair", "anchor", "same", "different"]
 """A pair, an anchor alone, and two kinds of control: an anchor with itself, an anchor with another video's frame."""
@@ -18,13 +18,33 @@ Kind = Literal["pair", "anchor", "same", "different"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One thing to decide. `frame_id` is the neighbour's, or the anchor's own for `anchor` and `same`."""
+    """One thing to decide. Of a pair `frame_id` is the neighbour's, or the anchor's own for `anchor` and `same`.
+
+    `kind` is one of its question's. Where tasks have a `kin`, one person is given one of each kin at most; `condition`
+    is what its picture is shown as.
+    """
 
     task_id: str
-    kind: Kind
+    kind: str
     position: int
     set_id: str
     frame_id: str
+    question: str = "pairs"
+    kin: str = ""
+    condition: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A task given to an annotator, and the stage their answer to it belongs to."""
+
+    task: Task
+    stage: str
+
+
+def task_name(secret: bytes, *parts: str) -> str:
+    """The opaque name of a task: nothing tells what is behind it."""
+    return hmac.new(secret, "\n".join(parts).encode(), hashlib.sha256).hexdigest()[:24]
 
 
 def candidates_digest(dataset: Dataset) -> str:
@@ -57,7 +77,7 @@ def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, 
     order = rng.permutation(len(pairs)).tolist()
     return [
         Task(
-            task_id=hmac.new(secret, f"{kind}\n{set_id}\n{frame}".encode(), hashlib.sha256).hexdigest()[:24],
+            task_id=task_name(secret, kind, set_id, frame),
             kind=kind,
             position=position,
             set_id=set_id,

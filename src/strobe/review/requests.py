@@ -6,7 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from strobe.core.records import REASONS
 
-__all__ = ["Claim", "Decision", "Invite", "JointClaim", "JointDecision", "Login", "Pause", "Release"]
+__all__ = [
+    "Answered", "Claim", "Decision", "Invite", "JointClaim", "JointDecision", "JointVote", "Login", "NameDecision",
+    "Pause", "Release",
+]  # fmt: skip
 
 Opaque = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
 ShortText = Annotated[str, Field(max_length=200)]
@@ -42,24 +45,38 @@ class Release(_Body):
     tab: Opaque
 
 
-class Decision(_Body):
-    """One decision. `verdict_id` is made by the page, so that the same decision sent twice is one vote.
+class Answered(_Body):
+    """One answer, whatever the question. It has an id made by the page, so that the same answer sent twice is one.
 
-    `who` is who the page thinks they are: where the session says otherwise the decision is sent back, not misfiled.
+    `who` is who the page thinks they are: where the session says otherwise the answer is sent back, not misfiled.
     """
 
-    verdict_id: Opaque
     who: ShortText = ""
     task: Opaque
+    note: Annotated[str, Field(max_length=1000)] = ""
+    seconds: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] | None = None
+    page_version: Annotated[str, Field(pattern=r"^[0-9a-z.]{0,40}$")] = ""
+
+
+class Decision(Answered):
+    """One decision on a pair, or on an anchor's labels."""
+
+    verdict_id: Opaque
     stage: Literal["pair", "verify", "anchor"]
     decision: Literal["similar", "dissimilar", "unsure"]
     label_right: StrictBool | None = None
     reason: Reason = ""
     bad_anchor: StrictBool = False
     labels: Annotated[list[ShortText], Field(max_length=100)] = []
-    note: Annotated[str, Field(max_length=1000)] = ""
-    seconds: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] | None = None
-    page_version: Annotated[str, Field(pattern=r"^[0-9a-z.]{0,40}$")] = ""
+
+
+class NameDecision(Answered):
+    """What a picture was called."""
+
+    answer_id: Opaque
+    stage: Literal["name", "practice"]
+    said: Literal["class", "none", "unsure", "late"]
+    label: ShortText = ""
 
 
 class JointClaim(_Body):

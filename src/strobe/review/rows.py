@@ -1,48 +1,53 @@
-"""Rows of the database as records, and back."""
+"""Rows of the database as records, and back: the columns of a table are the fields of its record."""
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import RowMapping
 
+from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
 from strobe.review.plan import Task
 
-__all__ = ["VERDICT_COLUMNS", "row_of_task", "row_of_verdict", "task_of", "verdict_of"]
+__all__ = ["Answer", "columns", "record_of", "row_of"]
 
-_TASK_COLUMNS = tuple(field.name for field in fields(Task))
-VERDICT_COLUMNS = tuple(field.name for field in fields(Verdict))
-"""A vote's columns are its fields."""
+Answer = Verdict | NameAnswer | BoxAnswer
+"""What one person said of one task, whatever the question."""
 
+Record = TypeVar("Record", Task, Verdict, NameAnswer, BoxAnswer)
 
-def row_of_task(task: Task) -> dict[str, Any]:
-    """A task as the values of its row."""
-    return {name: getattr(task, name) for name in _TASK_COLUMNS}
-
-
-def task_of(row: RowMapping) -> Task:
-    """The task in a row of `tasks`."""
-    return Task(**{name: row[name] for name in _TASK_COLUMNS})
-
-
-def verdict_of(row: RowMapping) -> Verdict:
-    """The vote in a row of `verdicts`."""
-    right = row["label_right"]
-    told = {
-        "label_right": None if right is None else bool(right),
-        "bad_anchor": bool(row["bad_anchor"]),
-        "labels": tuple(json.loads(row["labels"])),
-    }
-    return Verdict(**{name: row[name] for name in VERDICT_COLUMNS} | told)
+_READ: dict[str, Callable[[Any], Any]] = {
+    "label_right": bool,
+    "bad_anchor": bool,
+    "suggested": bool,
+    "labels": lambda text: tuple(json.loads(text)),
+    "xyxy": lambda text: tuple(json.loads(text)),
+}
+"""The columns whose values databases keep otherwise: truth as 0 and 1, lists as JSON."""
 
 
-def row_of_verdict(verdict: Verdict) -> dict[str, Any]:
-    """A vote as the values of its row."""
-    right = verdict.label_right
-    kept = {
-        "label_right": None if right is None else int(right),
-        "bad_anchor": int(verdict.bad_anchor),
-        "labels": json.dumps(verdict.labels),
-    }
-    return {name: getattr(verdict, name) for name in VERDICT_COLUMNS} | kept
+def columns(record: type[Any]) -> tuple[str, ...]:
+    """The columns of a record's table."""
+    return tuple(field.name for field in fields(record))
+
+
+def row_of(record: Task | Answer) -> dict[str, Any]:
+    """A record as the values of its row."""
+    return {name: _plain(getattr(record, name)) for name in columns(type(record))}
+
+
+def record_of(kind: type[Record], row: RowMapping) -> Record:
+    """The record in a row of its table."""
+    found = {name: row[name] for name in columns(kind)}
+    for name, read in _READ.items():
+        if found.get(name) is not None:
+            found[name] = read(found[name])
+    return kind(**found)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bool):
+        return int(value)
+    return json.dumps(value) if isinstance(value, tuple) else value

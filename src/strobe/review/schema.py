@@ -50,6 +50,36 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "ALTER TABLE sessions ADD COLUMN seal TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE access_keys ADD COLUMN seal TEXT NOT NULL DEFAULT ''",
     ),
+    # Three questions in one store. A task is of one question, and the answers to each lie in a table of their own, so
+    # that none can be counted as another's. What was there is about pairs.
+    3: (
+        "ALTER TABLE tasks ADD COLUMN question TEXT NOT NULL DEFAULT 'pairs'",
+        "ALTER TABLE tasks ADD COLUMN kin TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE tasks ADD COLUMN condition TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE latest ADD COLUMN kin TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE leases ADD COLUMN kin TEXT NOT NULL DEFAULT ''",
+        "DROP INDEX tasks_round_one",
+        "DROP INDEX tasks_round_two",
+        "CREATE INDEX tasks_round_one ON tasks (question, kind, open1, position)",
+        "CREATE INDEX tasks_round_two ON tasks (question, open2, position)",
+        "CREATE INDEX tasks_of_picture ON tasks (question, frame_id)",
+        "CREATE INDEX latest_of_kin ON latest (annotator, kin)",
+        "CREATE INDEX leases_of_kin ON leases (annotator, kin)",
+        """CREATE TABLE names (
+            seq {serial}, answer_id TEXT NOT NULL UNIQUE, annotator TEXT NOT NULL, at TEXT NOT NULL,
+            frame_id TEXT NOT NULL, task_id TEXT NOT NULL, said TEXT NOT NULL, label TEXT NOT NULL,
+            condition TEXT NOT NULL, seconds DOUBLE PRECISION, note TEXT NOT NULL, page_version TEXT NOT NULL)""",
+        """CREATE TABLE drawn (
+            seq {serial}, answer_id TEXT NOT NULL UNIQUE, annotator TEXT NOT NULL, at TEXT NOT NULL,
+            stage TEXT NOT NULL, frame_id TEXT NOT NULL, task_id TEXT NOT NULL, label TEXT NOT NULL,
+            decision TEXT NOT NULL, xyxy TEXT, reason TEXT NOT NULL, suggested INTEGER NOT NULL,
+            seconds DOUBLE PRECISION, note TEXT NOT NULL, page_version TEXT NOT NULL)""",
+        *(
+            f"CREATE INDEX {table}_{name} ON {table} ({columns})"
+            for table in ("names", "drawn")
+            for name, columns in (("of_annotator", "annotator, seq"), ("by_time", "at"), ("of_task", "task_id"))
+        ),
+    ),
 }
 """Each version's statements, run in order and never edited afterwards: a change of the schema is a new number."""
 

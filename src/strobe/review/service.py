@@ -16,18 +16,16 @@ from starlette.exceptions import HTTPException
 
 from strobe.core.dataset import Dataset
 from strobe.core.ports import FrameSource
-from strobe.core.records import Verdict
 from strobe.review import queue
 from strobe.review.attempts import Attempts
-from strobe.review.deck import Deck
 from strobe.review.guard import ServerAddress
 from strobe.review.log import Conflict
 from strobe.review.people import People, Person
 from strobe.review.pictures import Picture, Pictures
 from strobe.review.plan import Task
+from strobe.review.rows import Answer
 from strobe.review.sessions import Mode, Sessions
 from strobe.review.store import Saved, Store
-from strobe.review.summary import summarise
 
 __all__ = ["TYPES", "Access", "Service", "page_files"]
 
@@ -72,16 +70,17 @@ class Service:
         self.sessions = Sessions(self.people, secret=access.secret, mode=access.mode)
         self.attempts = Attempts()
         secret = store.secret()
-        self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12]
+        # What waits in a browser for one question is never sent to another.
+        self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12] + store.suffix
         self.pictures = Pictures(dataset, source, secret=secret)
-        self.deck = Deck(dataset, store, self.pictures)
-        self.files = page_files()
+        self.deck = store.question.deck(dataset, store, self.pictures)
+        self.files = page_files(store.question.name)
         self.page_version = hashlib.sha256(b"".join(sorted(self.files.values()))).hexdigest()[:12]
         port = access.address.url.rsplit(":", 1)[-1].strip("/")
         self.cookie = f"strobe_session_{port if port.isdigit() else 'web'}"
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="review-store")
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="review-media")
-        self._waiting: list[tuple[list[Verdict], asyncio.Future[list[Saved] | Conflict]]] = []
+        self._waiting: list[tuple[list[Answer], asyncio.Future[list[Saved] | Conflict]]] = []
         self._saving = False
         self._tasks: dict[str, Task] = {}
         self._summary: tuple[float, dict[str, Any]] = (-1e9, {})
@@ -91,11 +90,11 @@ class Service:
         """Run a store call on the store's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args))
 
-    async def save(self, verdicts: list[Verdict]) -> list[Saved]:
+    async def save(self, answers: list[Answer]) -> list[Saved]:
         """Keep one decision; it is on disk when this returns. Those that come together share one commit."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[Saved] | Conflict] = loop.create_future()
-        self._waiting.append((verdicts, done))
+        self._waiting.append((answers, done))
         if not self._saving:
             self._saving = True
             self._task = loop.create_task(self._save_waiting())
@@ -109,7 +108,7 @@ class Service:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 try:
-                    outcomes = await self.call(self.store.cast_each, [verdicts for verdicts, _ in batch])
+                    outcomes = await self.call(self.store.cast_each, [answers for answers, _ in batch])
                 except Exception as error:
                     # Nothing of the batch was kept: everyone is told, and every page tries again.
                     for _, done in batch:
@@ -172,10 +171,10 @@ class Service:
             figures = await self.aside(self._summarised)
             now = time.monotonic()
             self._summary = (now + max(10, 20 * (now - begin)), figures)
-        return figures or await self.aside(lambda: summarise(self.dataset, ()))
+        return figures or await self.aside(lambda: self.store.question.summarise(self.dataset, (), None))
 
     def _summarised(self) -> dict[str, Any]:
-        return summarise(self.dataset, list(self.store.all()), conduct=self.store.conduct())
+        return self.store.question.summarise(self.dataset, list(self.store.all()), self.store.conduct())
 
     async def picture(self, request: Request, name: str) -> Picture | None:
         """A frame by its opaque name, or the neighbour of a task by the task's, for whoever is logged in."""
@@ -196,7 +195,7 @@ class Service:
         """A task by its opaque name; what a task is never changes, so it is asked of the store once."""
         if name not in self._tasks:
             found = await self.call(self.store.task, name)
-            if found is None:
+            if found is None or found.question != self.store.question.name:
                 raise HTTPException(404, "no such task")
             if len(self._tasks) > 100_000:
                 self._tasks.clear()
@@ -204,7 +203,9 @@ class Service:
         return self._tasks[name]
 
 
-def page_files() -> dict[str, bytes]:
-    """The page's files, read once: what is not among them cannot be asked for."""
+def page_files(ask: str) -> dict[str, bytes]:
+    """The page's files, read once: what is not among them cannot be asked for. The question's own part is put in."""
     folder = resources.files("strobe.review") / "page"
-    return {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rsplit(".")[-1] in TYPES}
+    files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.name.rsplit(".")[-1] in TYPES}
+    files["index.html"] = files["index.html"].replace(b"<!-- the question -->\n", files[f"{ask}.html"])
+    return files

@@ -1,45 +1,51 @@
-"""Votes, appended and never changed, and the queue that follows from them.
+"""Answers, appended and never changed, and the queue that follows from them.
 
-Every vote is one transaction: the row itself, the latest word of that annotator, and the counters of the task.
+Every answer is one transaction: the row itself, the latest word of that annotator, and the counters of the task.
 """
 
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from sqlalchemy import Connection
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
-from strobe.core.records import Verdict
-from strobe.review import counters, log
 from strobe.review.conduct import Conduct, ReviewSettings
 from strobe.review.database import Database, execute, meta, set_meta
 from strobe.review.log import Conflict
 from strobe.review.moments import just_after, timestamp
-from strobe.review.plan import Task, candidates_digest, plan
-from strobe.review.rows import row_of_task, task_of, verdict_of
+from strobe.review.plan import Task, candidates_digest
+from strobe.review.question import QUESTIONS, Question, question_named
+from strobe.review.rows import Answer, columns, record_of, row_of
 
 __all__ = ["Saved", "Store"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """The acknowledgement of one vote; `fresh` is False for a replay."""
+    """The acknowledgement of one answer; `fresh` is False for a replay."""
 
-    verdict: Verdict
+    answer: Any
     fresh: bool
 
 
 class Store:
-    """The votes and the queue of one dataset in one database."""
+    """The answers to the questions on one dataset in one database, and the queue of the question that is asked now."""
 
-    def __init__(self, url: str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, url: str, *, ask: str = "pairs", clock: Callable[[], float] = time.time) -> None:
+        self.question: Question = question_named(ask)
         self.database = Database(url)
         self.clock = clock
         self.settings = ReviewSettings()
+
+    @property
+    def suffix(self) -> str:
+        """What tells this question's settings from others'; pairs were there before there were others."""
+        return "" if self.question.name == "pairs" else f":{self.question.name}"
 
     def close(self) -> None:
         """Give the connections back."""
@@ -48,53 +54,64 @@ class Store:
     # -- the dataset -----------------------------------------------------------------------------------------------
 
     def prepare(self, dataset: Dataset, settings: ReviewSettings, *, remember: bool = True) -> None:
-        """Bind the store to a dataset's candidates, lay out its tasks and take in the votes the folder already has.
+        """Bind the store to a dataset's candidates, lay out the question's tasks, take in what the folder already has.
 
         The settings are remembered, except where nobody chose them (an import before the first `serve`).
         """
         self.settings = settings
+        own = {"question": self.question.name}
         with self.database.write() as connection:
             set_meta(connection, "candidates", self._check(connection, dataset))
             if remember:
                 self._remember(connection, settings)
-            execute(connection, "UPDATE tasks SET position = -1")
-            secret = _secret(connection)
-            tasks = plan(dataset, secret=secret, seed=settings.seed, controls=settings.controls)
+            execute(connection, "UPDATE tasks SET position = -1 WHERE question = :question", own)
+            tasks = self.question.plan(dataset, settings, secret=_secret(connection))
+            names = columns(Task)
             execute(
                 connection,
-                "INSERT INTO tasks (task_id, kind, position, set_id, frame_id) "
-                "VALUES (:task_id, :kind, :position, :set_id, :frame_id) "
-                "ON CONFLICT (task_id) DO UPDATE SET position = excluded.position",
-                [row_of_task(task) for task in tasks],
+                f"INSERT INTO tasks ({', '.join(names)}) VALUES (:{', :'.join(names)}) ON CONFLICT (task_id) DO UPDATE "  # noqa: S608
+                f"SET {', '.join(f'{name} = excluded.{name}' for name in names if name != 'task_id')}",
+                [row_of(task) for task in tasks],
             )
-            log.insert_all(connection, dataset.verdicts)
-            counters.rebuild(connection, settings)
+            for log in (question_named(name).log for name in QUESTIONS):
+                log.insert_all(connection, getattr(dataset, log.table))
+            self.question.rebuild(connection, settings)
 
     def _remember(self, connection: Connection, settings: ReviewSettings) -> None:
         """Keep the settings, and since when earlier votes are shown or hidden: agreement asks that of each vote."""
-        before = meta(connection, "settings")
-        kept = meta(connection, "shown_votes")
+        before = meta(connection, self._kept("settings"))
+        kept = meta(connection, self._kept("shown_votes"))
         shown = json.loads(kept) if kept else []
         if not shown:
             shown = [["", settings.show_votes if before is None else json.loads(before)["show_votes"]]]
         if shown[-1][1] != settings.show_votes:
-            last = execute(connection, "SELECT max(at) FROM verdicts").scalar()
+            last = self._last(connection)
             now = timestamp(self.clock())
             shown.append([now if last is None or now > last else just_after(last), settings.show_votes])
-        set_meta(connection, "settings", json.dumps(asdict(settings)))
-        set_meta(connection, "shown_votes", json.dumps(shown))
+        set_meta(connection, self._kept("settings"), json.dumps(asdict(settings)))
+        set_meta(connection, self._kept("shown_votes"), json.dumps(shown))
+
+    def _kept(self, name: str) -> str:
+        return name + self.suffix
+
+    def _last(self, connection: Connection) -> str | None:
+        last = execute(connection, f"SELECT at FROM {self.question.log.table} ORDER BY at DESC LIMIT 1")  # noqa: S608
+        found = last.scalar()
+        return None if found is None else str(found)
 
     def conduct(self) -> Conduct | None:
         """How the review is run, or None where it never was (only imports). Who is paused is not waited for."""
         with self.database.read() as connection:
-            kept = meta(connection, "settings")
+            kept = meta(connection, self._kept("settings"))
             if kept is None:
                 return None
             people = execute(connection, "SELECT name FROM annotators WHERE role = 'annotator' AND paused = 0")
             return Conduct(
                 settings=ReviewSettings(**json.loads(kept)),
                 people=tuple(sorted(people.scalars())),
-                shown=tuple((since, on) for since, on in json.loads(meta(connection, "shown_votes") or "[]")),
+                shown=tuple(
+                    (since, on) for since, on in json.loads(meta(connection, self._kept("shown_votes")) or "[]")
+                ),
             )
 
     def check(self, dataset: Dataset) -> None:
@@ -116,108 +133,118 @@ class Store:
         with self.database.write() as connection:
             return _secret(connection)
 
-    # -- votes -----------------------------------------------------------------------------------------------------
+    # -- answers ---------------------------------------------------------------------------------------------------
 
-    def append(self, verdict: Verdict) -> bool:
-        """Keep a vote as it is; False if it was already there. The queue follows."""
+    def append(self, answer: Answer) -> bool:
+        """Keep an answer as it is; False if it was already there. The queue follows."""
         with self.database.write() as connection:
-            return self._keep(connection, verdict)
+            return self._keep(connection, answer)
 
-    def _keep(self, connection: Connection, verdict: Verdict) -> bool:
-        fresh = log.insert(connection, verdict)
+    def _keep(self, connection: Connection, answer: Answer) -> bool:
+        fresh = self.question.log.insert(connection, answer)
         if fresh:
-            counters.follow(connection, verdict, self.settings)
+            self.question.follow(connection, answer, self.settings)
         return fresh
 
-    def extend(self, verdicts: Iterable[Verdict]) -> int:
-        """Keep votes made elsewhere, all or none; how many were new comes back.
+    def extend(self, answers: Iterable[Answer]) -> int:
+        """Keep answers made elsewhere, all or none; how many were new comes back.
 
         Those without a time get one in the order they come in, after those taken in before: the last word counts.
         """
+        log = self.question.log
         with self.database.write() as connection:
-            fresh = log.insert_all(connection, log.in_turn(connection, verdicts))
-            counters.rebuild(connection, self.settings)
+            fresh = log.insert_all(connection, log.in_turn(connection, answers))
+            self.question.rebuild(connection, self.settings)
             return fresh
 
-    def cast(self, verdicts: list[Verdict]) -> list[Saved]:
-        """Keep the votes of one decision, all or none, stamped with the server's time; replays change nothing."""
-        (outcome,) = self.cast_each([verdicts])
+    def cast(self, answers: Sequence[Answer]) -> list[Saved]:
+        """Keep the answers of one decision, all or none, stamped with the server's time; replays change nothing."""
+        (outcome,) = self.cast_each([answers])
         if isinstance(outcome, Conflict):
             raise outcome
         return outcome
 
-    def cast_each(self, decisions: list[list[Verdict]]) -> list[list[Saved] | Conflict]:
+    def cast_each(self, decisions: Sequence[Sequence[Answer]]) -> list[list[Saved] | Conflict]:
         """Keep several decisions with one commit, each all or none; one that is refused leaves the others be.
 
         Stamps never run backwards, even where the clock does, so that the latest word is the last to arrive.
         """
         out: list[list[Saved] | Conflict] = []
         with self.database.write() as connection:
-            last = execute(connection, "SELECT at FROM verdicts ORDER BY at DESC LIMIT 1").scalar()
+            last = self._last(connection)
             now = timestamp(self.clock())
-            for verdicts in decisions:
+            for answers in decisions:
                 saved = []
                 try:
                     with connection.begin_nested():
-                        for verdict in verdicts:
+                        for answer in answers:
                             if last is not None and now <= last:
                                 now = just_after(last)
-                            stamped = replace(verdict, at=now)
+                            stamped = replace(answer, at=now)
                             fresh = self._keep(connection, stamped)
                             if fresh:
                                 last = now
-                            saved.append(Saved(verdict=stamped, fresh=fresh))
+                            saved.append(Saved(answer=stamped, fresh=fresh))
                     out.append(saved)
                 except Conflict as conflict:
                     out.append(conflict)
         return out
 
-    def all(self) -> Iterator[Verdict]:
-        """Every vote ever cast, oldest first."""
+    def all(self) -> Iterator[Any]:
+        """Every answer ever given to this question, oldest first."""
         with self.database.read() as connection:
-            found = log.votes(connection, "1 = 1", {})
+            found = self.question.log.select(connection, "1 = 1", {})
         yield from found
 
-    def history(self, annotator: str, *, before: int | None = None, limit: int = 50) -> list[tuple[int, Verdict, Task]]:
+    def history(self, annotator: str, *, before: int | None = None, limit: int = 50) -> list[tuple[int, Any, Task]]:
         """What an annotator said last of each task, newest first: what undo walks back through.
 
-        What was decided together is undone together; a vote that it, or round two, overtook is not shown as theirs.
+        An answer that a later one overtook, whatever the round, is not shown as theirs.
         """
+        log = self.question.log
         where = "" if before is None else "AND v.seq < :before"
+        later = f"(w.at, w.{log.key}) > (v.at, v.{log.key})"
         with self.database.read() as connection:
-            rows = execute(
-                connection,
-                f"SELECT v.*, t.kind, t.position FROM verdicts v JOIN tasks t ON t.task_id = v.task_id "  # noqa: S608
-                f"WHERE v.annotator = :who AND v.stage <> 'joint' {where} AND NOT EXISTS (SELECT 1 FROM verdicts w "
-                "WHERE w.task_id = v.task_id AND w.annotator = v.annotator "
-                "AND (w.at, w.verdict_id) > (v.at, v.verdict_id)) ORDER BY v.seq DESC LIMIT :limit",
-                {"who": annotator, "before": before, "limit": limit},
-            ).mappings()
-            return [(int(row["seq"]), verdict_of(row), task_of(row)) for row in rows]
+            rows = (
+                execute(
+                    connection,
+                    f"SELECT v.seq, v.task_id AS of_task, v.{log.key} AS id FROM {log.table} v "  # noqa: S608
+                    f"JOIN tasks t ON t.task_id = v.task_id WHERE v.annotator = :who AND {log.shown} {where} "
+                    f"AND NOT EXISTS (SELECT 1 FROM {log.table} w WHERE w.task_id = v.task_id "
+                    f"AND w.annotator = v.annotator AND {later}) ORDER BY v.seq DESC LIMIT :limit",
+                    {"who": annotator, "before": before, "limit": limit},
+                )
+                .mappings()
+                .all()
+            )
+            if not rows:
+                return []
+            ids = {"ids": [row["id"] for row in rows]}
+            answers = {log.id_of(one): one for one in log.select(connection, f"{log.key} IN :ids", ids)}
+            names = {"names": [row["of_task"] for row in rows]}
+            found = execute(connection, "SELECT * FROM tasks WHERE task_id IN :names", names).mappings()
+            tasks = {row["task_id"]: record_of(Task, row) for row in found}
+        return [(int(row["seq"]), answers[row["id"]], tasks[row["of_task"]]) for row in rows]
 
     def names(self) -> list[str]:
-        """Everyone who takes part or ever voted, also votes made elsewhere; who takes part first."""
+        """Everyone who takes part or ever answered, also answers made elsewhere; who takes part first."""
         with self.database.read() as connection:
             people = execute(connection, "SELECT name FROM annotators").scalars().all()
-            voters = execute(connection, "SELECT DISTINCT annotator FROM verdicts").scalars().all()
-        return list(dict.fromkeys([*sorted(people), *sorted(voters)]))
+            said: set[str] = set()
+            for log in (question_named(name).log for name in QUESTIONS):
+                said.update(execute(connection, f"SELECT DISTINCT annotator FROM {log.table}").scalars())  # noqa: S608
+        return list(dict.fromkeys([*sorted(people), *sorted(said)]))
 
-    def votes_on(self, task: Task) -> list[Verdict]:
-        """Every vote on one task, oldest first."""
+    def answers_on(self, where: str, values: Mapping[str, Any]) -> list[Any]:
+        """Every answer to this question of which that is true, oldest first."""
         with self.database.read() as connection:
-            return log.votes(connection, "task_id = :name", {"name": task.task_id})
-
-    def votes_on_anchors(self, set_ids: Iterable[str]) -> list[Verdict]:
-        """Every vote of the label stage on these sets' anchors, oldest first."""
-        anchors = "task_id IN (SELECT task_id FROM tasks WHERE kind = 'anchor' AND set_id IN :sets)"
-        with self.database.read() as connection:
-            return log.votes(connection, anchors, {"sets": list(set_ids)})
+            return self.question.log.select(connection, where, values)
 
     def task(self, task_id: str) -> Task | None:
         """A task by its opaque name."""
         with self.database.read() as connection:
             row = execute(connection, "SELECT * FROM tasks WHERE task_id = :id", {"id": task_id}).mappings().first()
-        return None if row is None else task_of(row)
+        return None if row is None else record_of(Task, row)
 
 
 def _secret(connection: Connection) -> bytes:

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from strobe.core.records import DECISIONS, Verdict
 from strobe.review.moments import NO_TIME, moment_text
 from strobe.review.names import Spellings, checked_note
 
-__all__ = ["ImportedVotes", "read_votes"]
+__all__ = ["Imported", "Places", "Turns", "csv_rows", "moment_of", "read_votes", "seconds_of"]
 
 MAX_SECONDS = 86_400
 """The longest time a decision can have taken, as on the page: a day."""
@@ -28,14 +28,24 @@ _COLUMNS = ("annotator", "set", "frame", "decision", "label_right", "reason", "b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedVotes:
-    """The votes of a file that speak of this dataset, in its order, and how many lines speak of other frames."""
+class Imported:
+    """The answers of a file that speak of this dataset, in its order, and how many lines speak of other frames."""
 
-    verdicts: tuple[Verdict, ...]
+    answers: tuple[Any, ...]
     elsewhere: int
 
+    def checked(self, path: Path, dataset: Dataset) -> "Imported":
+        """Itself, or InvalidFile where nothing of the file speaks of this dataset."""
+        if not self.answers:
+            raise InvalidFile(
+                path,
+                f"none of its {self.elsewhere} lines is about a frame of {dataset.name}",
+                hint="is it another dataset's?",
+            )
+        return self
 
-class _Names:
+
+class Places:
     """The sets and frames of a dataset by every name a file may use: id, key, last two parts of the key."""
 
     def __init__(self, dataset: Dataset) -> None:
@@ -69,7 +79,7 @@ class _Names:
         return None if row is None else self.set_of_anchor.get(row)
 
 
-def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str] = ()) -> ImportedVotes:
+def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str] = ()) -> Imported:
     """The votes in a .json (the papers' schema) or .csv file; `annotator` names who cast those that do not say.
 
     `known` are the names already in use: another spelling of one of them is refused.
@@ -81,20 +91,14 @@ def read_votes(path: Path, dataset: Dataset, *, annotator: str, known: Iterable[
         found = _from_csv(path, dataset, annotator, spellings)
     else:
         raise StrobeError(f"{printable(path)}: expected a .json file in the papers' schema or a .csv file of votes")
-    if not found.verdicts:
-        raise InvalidFile(
-            path,
-            f"none of its {found.elsewhere} lines is about a frame of {dataset.name}",
-            hint="is it another dataset's?",
-        )
-    return found
+    return found.checked(path, dataset)
 
 
-def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
-    names = _Names(dataset)
+def _from_json(path: Path, dataset: Dataset, annotator: str) -> Imported:
+    names = Places(dataset)
     space = dataset.info.label_space
     given = dataset.labels.by_frame()
-    verdicts = _Turns()
+    turns = Turns("verdict_id")
     elsewhere = 0
     for place, annotation in enumerate(parse_annotations(read_json(path), path)):
         number = names.set(annotation.keys[0])
@@ -108,45 +112,50 @@ def _from_json(path: Path, dataset: Dataset, annotator: str) -> ImportedVotes:
         with in_file(path, where=f"annotations[{place}]"):
             checked_note(annotation.note)
         if len(annotation.keys) == 2:
-            verdicts.add(pair_verdict(annotation, **common))
+            _add(turns, pair_verdict(annotation, **common))
         else:
             labels = tuple(sorted(space.names[label] for label in given.get(frame, ())))
-            verdicts.add(_known_labels(path, dataset, anchor_verdict(annotation, **common, given=labels)))
-    return ImportedVotes(verdicts=tuple(verdicts.all), elsewhere=elsewhere)
+            _add(turns, _known_labels(path, dataset, anchor_verdict(annotation, **common, given=labels)))
+    return Imported(answers=tuple(turns.all), elsewhere=elsewhere)
 
 
-class _Turns:
-    """The votes of a file in its order: the last line of a person on a pair is the one that counts.
+class Turns:
+    """The answers of a file in its order: the last line of a person on a task is the one that counts.
 
-    A line that says again what the person's line before it said is that vote. One that comes back to something said
-    earlier is a vote of its own, with an id that is the same whenever the file is read. Of lines with the same time
+    A line that says again what the person's line before it said is that answer. One that comes back to something said
+    earlier is an answer of its own, with an id that is the same whenever the file is read. Of lines with the same time
     each is a microsecond later than the one before it (the store does that for those without any).
     """
 
-    def __init__(self) -> None:
-        self.all: list[Verdict] = []
-        self._last: dict[tuple[str, str, str, bool], str] = {}
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self.all: list[Any] = []
+        self._last: dict[tuple[object, ...], str] = {}
         self._times: dict[str, int] = {}
-        self._at: dict[tuple[str, str, str, bool, str], int] = {}
+        self._at: dict[tuple[object, ...], int] = {}
 
-    def add(self, verdict: Verdict) -> None:
-        """Take the next line's vote."""
-        content = verdict.verdict_id
-        pair = (verdict.annotator, verdict.set_id, verdict.frame_id, verdict.stage == "anchor")
-        if self._last.get(pair) == content:
+    def add(self, answer: Any, *about: object) -> None:
+        """Take the next line's answer, which is `about` this task."""
+        content = getattr(answer, self._key)
+        task = (answer.annotator, *about)
+        if self._last.get(task) == content:
             return
-        self._last[pair] = content
+        self._last[task] = content
         times = self._times[content] = self._times.get(content, 0) + 1
         if times > 1:
             again = hashlib.sha256(f"{content}\n{times}".encode()).hexdigest()[:32]
-            verdict = replace(verdict, verdict_id=again)
-        if verdict.at != NO_TIME:
-            before = self._at.get((*pair, verdict.at), 0)
-            self._at[*pair, verdict.at] = before + 1
+            answer = replace(answer, **{self._key: again})
+        if answer.at != NO_TIME:
+            before = self._at.get((*task, answer.at), 0)
+            self._at[*task, answer.at] = before + 1
             if before:
-                moment = datetime.fromisoformat(verdict.at) + timedelta(microseconds=before)
-                verdict = replace(verdict, at=moment_text(moment))
-        self.all.append(verdict)
+                moment = datetime.fromisoformat(answer.at) + timedelta(microseconds=before)
+                answer = replace(answer, at=moment_text(moment))
+        self.all.append(answer)
+
+
+def _add(turns: Turns, verdict: Verdict) -> None:
+    turns.add(verdict, verdict.set_id, verdict.frame_id, verdict.stage == "anchor")
 
 
 def _known_labels(path: Path, dataset: Dataset, verdict: Verdict) -> Verdict:
@@ -156,7 +165,8 @@ def _known_labels(path: Path, dataset: Dataset, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings) -> ImportedVotes:
+def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines of a CSV file by number, each with its values by lower-case column; the `wanted` columns are there."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
@@ -169,26 +179,30 @@ def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings
         rows: list[dict[str, Any]] = list(lines)
     except csv.Error as error:
         raise InvalidFile(path, f"not a CSV file ({error})") from error
-    for wanted in ("set", "frame", "decision"):
-        if wanted not in header:
-            hint = f"columns: {', '.join(_COLUMNS)}, at, stage"
-            raise InvalidFile(path, f"the column {wanted} is missing", where="line 1", hint=hint)
-    names = _Names(dataset)
-    verdicts = _Turns()
-    elsewhere = 0
+    for name in wanted:
+        if name not in header:
+            hint = f"columns: {', '.join(columns)}"
+            raise InvalidFile(path, f"the column {name} is missing", where="line 1", hint=hint)
     for place, raw in enumerate(rows, start=2):
-        row = {str(name).strip().lower(): (value or "") for name, value in raw.items() if isinstance(value, str | None)}
+        yield place, {str(k).strip().lower(): (v or "") for k, v in raw.items() if isinstance(v, str | None)}
+
+
+def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings) -> Imported:
+    names = Places(dataset)
+    turns = Turns("verdict_id")
+    elsewhere = 0
+    for place, row in csv_rows(path, (*_COLUMNS, "at", "stage"), wanted=("set", "frame", "decision")):
         with in_file(path, where=f"line {place}"):
             verdict = _csv_verdict(row, names, dataset, annotator, spellings)
         if verdict is None:
             elsewhere += 1
         else:
-            verdicts.add(verdict)
-    return ImportedVotes(verdicts=tuple(verdicts.all), elsewhere=elsewhere)
+            _add(turns, verdict)
+    return Imported(answers=tuple(turns.all), elsewhere=elsewhere)
 
 
 def _csv_verdict(
-    row: dict[str, str], names: _Names, dataset: Dataset, annotator: str, spellings: Spellings
+    row: dict[str, str], names: Places, dataset: Dataset, annotator: str, spellings: Spellings
 ) -> Verdict | None:
     number, frame = names.set(row["set"].strip()), names.frame(row["frame"].strip())
     if number is None or frame is None:
@@ -211,7 +225,7 @@ def _csv_verdict(
     labels = [part.strip() for part in row.get("labels", "").split(";") if part.strip()]
     fields: dict[str, Any] = {
         "annotator": spellings.checked(row.get("annotator", "").strip() or annotator),
-        "at": _moment(row.get("at", "").strip()),
+        "at": moment_of(row.get("at", "").strip()),
         "stage": stage,
         "set_id": names.name_of_set[number],
         "frame_id": names.ids[frame],
@@ -221,7 +235,7 @@ def _csv_verdict(
         "bad_anchor": _yes_no("bad_anchor", row.get("bad_anchor", "")) or False,
         "labels": tuple(space.ids[space.index(label)] for label in labels),
         "note": checked_note(row.get("note", "")),
-        "seconds": _seconds(row.get("seconds", "").strip()),
+        "seconds": seconds_of(row.get("seconds", "").strip()),
     }
     # The id is made of the content, so that reading the same file again adds nothing.
     digest = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()[:32]
@@ -237,7 +251,8 @@ def _yes_no(field: str, value: str) -> bool | None:
     return None
 
 
-def _seconds(value: str) -> float | None:
+def seconds_of(value: str) -> float | None:
+    """A time in seconds as a file writes it; nothing means unknown."""
     if not value:
         return None
     try:
@@ -249,7 +264,7 @@ def _seconds(value: str) -> float | None:
     return seconds
 
 
-def _moment(value: str) -> str:
+def moment_of(value: str) -> str:
     """A time as the store writes it; no zone means UTC, nothing means unknown."""
     if not value:
         return NO_TIME

@@ -1,4 +1,7 @@
-"""The review verbs: serve the page, say how far it is, write its outcome to the dataset, take in others' votes."""
+"""The review verbs: serve the page, say how far it is, write its outcome to the dataset, take in others' answers.
+
+Each is about one question (`ask`): pairs, name or box. All lie in one store.
+"""
 
 import os
 import secrets
@@ -14,13 +17,13 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, read_json, write_json
 from strobe.core.late import require
-from strobe.core.records import Verdict
 from strobe.review.conduct import Conduct, ReviewSettings
 
 if TYPE_CHECKING:
+    from strobe.review.question import Question
     from strobe.review.store import Store
 
-__all__ = ["Links", "ServeOptions", "export", "import_votes", "serve", "status"]
+__all__ = ["Links", "ServeOptions", "export", "import_votes", "serve", "status", "written"]
 
 MIN_TOKEN = 12
 """The shortest shared token taken: shorter ones can be guessed."""
@@ -48,7 +51,18 @@ class Links:
     personal: dict[str, str] = field(default_factory=dict)
 
 
-def serve(folder: Path, options: ServeOptions, settings: ReviewSettings, *, on_ready: Callable[[Links], None]) -> None:
+_ONLY = {"limit_s": "name", "practice": "name", "labels": "pairs", "show_votes": "pairs"}
+"""Settings that mean something to one question only."""
+
+
+def serve(
+    folder: Path,
+    options: ServeOptions,
+    settings: ReviewSettings,
+    *,
+    ask: str = "pairs",
+    on_ready: Callable[[Links], None],
+) -> None:
     """Serve the review page of a dataset until interrupted; `on_ready` is told the links once it listens."""
     for package in ("fastapi", "uvicorn", "sqlalchemy"):
         require(package, what="the review page", extra="review")
@@ -60,6 +74,9 @@ def serve(folder: Path, options: ServeOptions, settings: ReviewSettings, *, on_r
     from strobe.review.sessions import Sessions
     from strobe.workflows.sources import frame_source
 
+    for name, only in _ONLY.items():
+        if ask != only and getattr(settings, name) != getattr(ReviewSettings(), name):
+            raise StrobeError(f"--{name.removesuffix('_s').replace('_', '-')} is for --ask {only} alone")
     guarded = options.token is not None or bool(options.invite)
     public = not is_loopback(options.host) or options.public_url is not None
     if public and not guarded:
@@ -70,7 +87,7 @@ def serve(folder: Path, options: ServeOptions, settings: ReviewSettings, *, on_r
     if options.token is not None and len(options.token) < MIN_TOKEN:
         raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
     dataset = _read(folder)
-    with closing(bind(options.host, options.port)) as listener, _open(folder, options.db) as store:
+    with closing(bind(options.host, options.port)) as listener, _open(folder, options.db, ask) as store:
         store.prepare(dataset, settings)
         port = int(listener.getsockname()[1])
         address = ServerAddress.of(options.host, port, options.public_url)
@@ -93,62 +110,83 @@ def serve(folder: Path, options: ServeOptions, settings: ReviewSettings, *, on_r
         run(app, listener, on_ready=lambda: on_ready(links))
 
 
-def status(folder: Path, *, db: str | None = None) -> dict[str, Any]:
-    """Progress, agreement, attention and pace of a review, from the store and the votes in the folder."""
-    from strobe.review.summary import summarise
-
+def status(folder: Path, *, ask: str = "pairs", db: str | None = None) -> dict[str, Any]:
+    """How far a question is, from the store and the answers in the folder."""
     dataset = _read(folder)
-    votes, conduct = _all_votes(folder, dataset, db)
-    return {"dataset": dataset.name, **summarise(dataset, votes, conduct=conduct)}
+    answers, conduct = _all_answers(folder, dataset, ask, db)
+    return {"dataset": dataset.name, **_question(ask).summarise(dataset, answers, conduct)}
 
 
-def export(folder: Path, *, db: str | None = None, out: Path | None = None) -> dict[str, Any]:
-    """Write every vote into the dataset folder, and review.json with the figures; the same votes give the same bytes.
+def export(folder: Path, *, ask: str = "pairs", db: str | None = None, out: Path | None = None) -> dict[str, Any]:
+    """Write every answer into the dataset folder, and the figures beside them; the same answers give the same bytes.
 
-    With `out` the reviewed sets are also written as a dataset folder of their own, its media hard links to these.
+    Of pairs the figures are review.json, and with `out` the reviewed sets are also written as a dataset folder of their
+    own, its media hard links to these.
     """
-    from strobe.core.derivation import derive, reviewed
-    from strobe.datasets.folder import append_verdicts, write
-    from strobe.datasets.making import made_before
-    from strobe.review.summary import summarise
+    from strobe.core.derivation import derive
+    from strobe.datasets.folder import append_answers, append_verdicts
 
+    question = _question(ask)
+    if out is not None and ask != "pairs":
+        raise StrobeError("--out writes the reviewed sets, which follow from pairs: leave it out, or --ask pairs")
     dataset = _read(folder)
-    votes, conduct = _all_votes(folder, dataset, db)
-    if not votes:
-        raise StrobeError(f"{printable(folder)}: there are no votes to export yet; strobe review serve collects them")
-    dataset = append_verdicts(folder, votes)
-    derivation = derive(dataset)
-    figures = {"schema": 1, "dataset": dataset.name, **summarise(dataset, dataset.verdicts, conduct=conduct)}
-    figures["undecided_labels"] = list(derivation.undecided_labels)
-    write_json(folder / "review.json", figures)
+    answers, conduct = _all_answers(folder, dataset, ask, db)
+    if not answers:
+        what = "votes" if ask == "pairs" else f"answers to --ask {ask}"
+        raise StrobeError(f"{printable(folder)}: there are no {what} to export yet; strobe review serve collects them")
+    if ask == "pairs":
+        dataset = append_verdicts(folder, answers)
+    else:
+        dataset = append_answers(folder, **{question.log.table: answers})
+    whole = getattr(dataset, question.log.table)
+    figures = {"schema": 1, "dataset": dataset.name, **question.summarise(dataset, whole, conduct)}
+    if ask == "pairs":
+        figures["undecided_labels"] = list(derive(dataset).undecided_labels)
+    write_json(folder / written(ask)[1], figures)
     if out is not None:
-        files = _media_files(dataset)
-        kept = reviewed(dataset)
-        source = {"reviewed_from": dataset.digest()}
-        info = replace(kept.info, reviewed="release", provenance={**kept.info.provenance, **source})
-        old = made_before(out, lambda old: {**old.info.provenance, **source} == old.info.provenance)
-        write(replace(kept, info=info, verdicts=()), out, overwrite=old is not None)
-        _link_media(files, out)
+        _write_reviewed(dataset, out)
     return figures
 
 
-def import_votes(folder: Path, file: Path, *, annotator: str, db: str | None = None) -> dict[str, Any]:
-    """Take votes made elsewhere into the store; reading the same file again adds nothing."""
-    from strobe.review.votes import read_votes
+def written(ask: str) -> tuple[str, str]:
+    """The files an export of a question writes: its answers and its figures."""
+    table = _question(ask).log.table
+    return f"{table}.parquet", "review.json" if table == "verdicts" else f"{table}.json"
 
+
+def _write_reviewed(dataset: Dataset, out: Path) -> None:
+    """The sets the votes leave, as a dataset folder of their own."""
+    from strobe.core.derivation import reviewed
+    from strobe.datasets.folder import write
+    from strobe.datasets.making import made_before
+
+    files = _media_files(dataset)
+    kept = reviewed(dataset)
+    source = {"reviewed_from": dataset.digest()}
+    info = replace(kept.info, reviewed="release", provenance={**kept.info.provenance, **source})
+    old = made_before(out, lambda old: {**old.info.provenance, **source} == old.info.provenance)
+    write(replace(kept, info=info, verdicts=()), out, overwrite=old is not None)
+    _link_media(files, out)
+
+
+def import_votes(
+    folder: Path, file: Path, *, annotator: str, ask: str = "pairs", db: str | None = None
+) -> dict[str, Any]:
+    """Take answers made elsewhere into the store; reading the same file again adds nothing."""
     dataset = _read(folder)
-    known = {verdict.annotator for verdict in dataset.verdicts}
+    known = {vote.annotator for vote in dataset.verdicts}
+    known |= {answer.annotator for answer in dataset.names} | {answer.annotator for answer in dataset.drawn}
     if _has_store(folder, db):
-        with _open(folder, db) as store:
+        with _open(folder, db, ask) as store:
             known |= set(store.names())
-    found = read_votes(file, dataset, annotator=annotator, known=sorted(known))
-    with _open(folder, db) as store:
+    found = _question(ask).read(file, dataset, annotator=annotator, known=sorted(known))
+    with _open(folder, db, ask) as store:
         # As it is run already: an import leaves the queue of others as it is.
         conduct = store.conduct()
         settings = ReviewSettings() if conduct is None else conduct.settings
         store.prepare(dataset, settings, remember=conduct is not None)
-        added = store.extend(found.verdicts)
-    return {"read": len(found.verdicts), "added": added, "elsewhere": found.elsewhere}
+        added = store.extend(found.answers)
+    return {"read": len(found.answers), "added": added, "elsewhere": found.elsewhere}
 
 
 def _media_files(dataset: Dataset) -> dict[str, Path]:
@@ -186,14 +224,22 @@ def _read(folder: Path) -> Dataset:
     return read(folder)
 
 
-def _open(folder: Path, db: str | None) -> "AbstractContextManager[Store]":
+def _question(ask: str) -> "Question":
+    for package in ("fastapi", "sqlalchemy"):
+        require(package, what="a review", extra="review")
+    from strobe.review.question import question_named
+
+    return question_named(ask)
+
+
+def _open(folder: Path, db: str | None, ask: str) -> "AbstractContextManager[Store]":
     require("sqlalchemy", what="the review store", extra="review")
     from strobe.review.store import Store
 
     own = folder / "review.sqlite"
     if db is None and own.is_symlink():
         raise StrobeError(f"{printable(own)} is a link, and may lead to any file; name the store itself with --db")
-    return closing(Store(db or f"sqlite:///{own.absolute()}"))
+    return closing(Store(db or f"sqlite:///{own.absolute()}", ask=ask))
 
 
 def _has_store(folder: Path, db: str | None) -> bool:
@@ -201,20 +247,20 @@ def _has_store(folder: Path, db: str | None) -> bool:
     return db is not None or (folder / "review.sqlite").exists()
 
 
-def _all_votes(folder: Path, dataset: Dataset, db: str | None) -> tuple[Sequence[Verdict], Conduct | None]:
-    """The votes in the folder and those in the store, each once, oldest first, and how the review was run.
+def _all_answers(folder: Path, dataset: Dataset, ask: str, db: str | None) -> tuple[Sequence[Any], Conduct | None]:
+    """The answers in the folder and those in the store, each once, oldest first, and how the review was run.
 
     Where there is no store, the last export may have said how.
     """
-    conduct = None
-    found = {verdict.verdict_id: verdict for verdict in dataset.verdicts}
+    log, conduct = _question(ask).log, None
+    found = {log.id_of(answer): answer for answer in getattr(dataset, log.table)}
     if _has_store(folder, db):
-        with _open(folder, db) as store:
+        with _open(folder, db, ask) as store:
             store.check(dataset)
-            found |= {verdict.verdict_id: verdict for verdict in store.all()}
+            found |= {log.id_of(answer): answer for answer in store.all()}
             conduct = store.conduct()
-    exported = folder / "review.json"
+    exported = folder / written(ask)[1]
     if conduct is None and exported.is_file():
         figures = read_json(exported)
         conduct = Conduct.from_json(figures.get("conduct") if isinstance(figures, dict) else None)
-    return sorted(found.values(), key=lambda verdict: (verdict.at, verdict.verdict_id)), conduct
+    return sorted(found.values(), key=lambda answer: (answer.at, log.id_of(answer))), conduct

@@ -1,23 +1,6 @@
-// The dialogs of the review page: drop a set, and who one is.
+// The dialog about who one is, and about decisions the server would not have.
 
 import { $, element, post } from "./api.js";
-import { actionOf } from "./keys.js";
-
-export function setUpConfirm(drop) {
-  $("confirm-no").addEventListener("click", () => $("confirm").close());
-  $("confirm-yes").addEventListener("click", () => {
-    if (!$("confirm").open) return;
-    $("confirm").close();
-    drop();
-  });
-  $("confirm").addEventListener("keydown", (event) => {
-    // After Escape the focus stays inside the closed dialog for a moment: what is pressed then was never asked about.
-    if (!$("confirm").open || actionOf(event) !== "bad" || event.repeat) return;
-    event.preventDefault();
-    event.stopPropagation(); // or the same press would ask again for the next pair
-    $("confirm-yes").click();
-  });
-}
 
 // Decisions the server will not have: they are the person's work, and only they may throw them away.
 function setUpRefused(outbox) {

@@ -1,15 +1,15 @@
-// What stands on the page, drawn from what it is told; nothing here knows where that comes from.
+// What stands on the page whatever is asked, drawn from what it is told; nothing here knows where that comes from.
 
 import { $, element } from "./api.js";
 
-const IDLE = {
+const idle = (many) => ({
   paused: ["Paused", "Who runs this review has paused you. Everything you decided is kept."],
-  offline: ["Offline", "What you decided is kept in this browser. New pairs come when the server can be reached."],
-  fetching: ["One moment", "Fetching the next pairs."],
-  waiting: ["Nothing for you right now", "The last pairs are with other people; they come here if they are given back."],
-  others: ["All done for you", "The pairs that are left need a vote of somebody else."],
-  done: ["All done", "Every pair that needs you has your vote. Doubtful pairs of others may still come for a second look."],
-};
+  offline: ["Offline", `What you decided is kept in this browser. New ${many} come when the server can be reached.`],
+  fetching: ["One moment", `Fetching the next ${many}.`],
+  waiting: ["Nothing for you right now", `The last ${many} are with other people; they come here if they are given back.`],
+  others: ["All done for you", `The ${many} that are left need somebody else.`],
+  done: ["All done", `All ${many} that need you have your answer. What others are in doubt about may still come for a second look.`],
+});
 
 export function say(text) {
   $("alert-text").textContent = text;
@@ -20,8 +20,8 @@ export function hush() {
   $("alert").hidden = true;
 }
 
-export function drawIdle(why) {
-  [$("idle-title").textContent, $("idle-text").textContent] = IDLE[why];
+export function drawIdle(why, many) {
+  [$("idle-title").textContent, $("idle-text").textContent] = idle(many)[why];
 }
 
 export function drawSaved({ state, why, fragile }, waiting, refused) {
@@ -37,10 +37,16 @@ export function drawSaved({ state, why, fragile }, waiting, refused) {
   $("saved").className = waiting ? state : refused ? "refused" : "saved";
 }
 
-// `since`: decisions made after the counts came; `gaps`: seconds between the latest decisions.
-export function drawProgress(progress, since, gaps) {
-  const total = progress.pairs + progress.anchors + progress.verify;
-  const left = Math.max(0, progress.pairs_open + progress.anchors_open + (progress.verify - progress.verify_mine) - since);
+const whole = (progress) => ({
+  left: progress.tasks_open + progress.anchors_open + (progress.verify - progress.verify_mine),
+  total: progress.tasks + progress.anchors + progress.verify,
+});
+
+// `since`: decisions made after the counts came; `gaps`: seconds between the latest decisions; `own`: what is left, and of
+// how many, where the question counts otherwise.
+export function drawProgress(progress, since, gaps, own) {
+  const { left: open, total } = own || whole(progress);
+  const left = Math.max(0, open - since);
   const share = total ? Math.round(100 * (1 - left / total)) : 0;
   $("fill").style.width = `${share}%`;
   $("bar").setAttribute("aria-valuenow", String(share));
@@ -52,50 +58,8 @@ export function drawProgress(progress, since, gaps) {
   $("counts").replaceChildren(`${progress.mine + since} by you · ${left} left`, each, time);
 }
 
-function question(card, together) {
-  if (card.stage === "anchor") return "Which of these classes are in the picture?";
-  if (together) return "Together: do these two look the same?";
-  return card.stage === "verify" ? "Second look: do these two look the same?" : "Do these two look the same?";
-}
-
-// A card without its pictures; `earlier` is what was said of it before, where we are walking back.
-export function drawCard(card, earlier, together) {
-  const anchorStage = card.stage === "anchor";
-  $("review").className = anchorStage ? "anchor-stage" : card.stage;
-  $("question").textContent = question(card, together);
-  $("hint").textContent = anchorStage
-    ? "Add what is missing, remove what is not there."
-    : "If something distinctive is visible in one frame only, choose dissimilar.";
-  const text = (list) => list.map((label) => label.name).join(", ") || "no label";
-  const [a, b] = document.querySelectorAll("#panes .labels");
-  a.textContent = text(card.labels);
-  b.textContent = text(card.neighbour_labels);
-  $("note").value = earlier?.note || "";
-  $("past").hidden = $("forward-button").hidden = !earlier;
-  if (earlier) $("past").textContent = `You said: ${describe(earlier)}. Decide again, or keep it.`;
-  if (earlier && together) $("past").textContent = "Decided together. Change a vote and save all again, or keep it.";
-  $("label-panel").hidden = !anchorStage;
-  $("joint-panel").hidden = $("joint-save").hidden = !together;
-  $("reasons").hidden = $("wrong-button").hidden = anchorStage;
-  document.querySelector("[data-action=similar]").firstChild.textContent = anchorStage ? "Good anchor" : "Similar";
-  const mark = earlier && !earlier.bad_anchor && (earlier.reason || earlier.decision);
-  for (const button of document.querySelectorAll("#decide button")) button.classList.toggle("said", button.dataset.action === mark);
-  drawVotes(card.votes);
-}
-
-export function describe(earlier) {
-  let text = earlier.bad_anchor ? "bad anchor" : earlier.decision;
-  if (earlier.reason) text += ` (${earlier.reason})`;
-  return earlier.label_right === false ? `${text}, label wrong` : text;
-}
-
-function drawVotes(votes) {
-  $("votes").hidden = !votes.length;
-  $("votes").replaceChildren(
-    ...votes.map((vote) => {
-      const line = element("li", `${vote.name}: ${describe(vote)}`, { class: vote.decision });
-      if (vote.note) line.append(element("q", vote.note));
-      return line;
-    }),
-  );
+// What was said of this card before, where we are walking back; null where it is new.
+export function drawPast(said) {
+  $("past").hidden = $("forward-button").hidden = said === null;
+  if (said !== null) $("past").textContent = said;
 }

@@ -1,7 +1,6 @@
 // Deciding together: a group looks at one screen, each member's vote is recorded under their own name.
 
 import { $, element, get, newId } from "./api.js";
-import { describe } from "./draw.js";
 import { Past } from "./past.js";
 
 export class JointPanel {
@@ -10,7 +9,7 @@ export class JointPanel {
     this.turn = turn;
     this.members = [];
     this.votes = new Map();
-    this.past = new Past();
+    this.past = new Past({ complete: true });
     this.current = -1; // −1: everyone
   }
 
@@ -73,4 +72,11 @@ export class JointPanel {
     $("members").replaceChildren(...lines);
     $("joint-save").disabled = !this.complete;
   }
+}
+
+// A vote in words.
+export function describe(earlier) {
+  let text = earlier.bad_anchor ? "bad anchor" : earlier.decision;
+  if (earlier.reason) text += ` (${earlier.reason})`;
+  return earlier.label_right === false ? `${text}, label wrong` : text;
 }

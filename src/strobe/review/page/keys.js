@@ -3,40 +3,10 @@
 import { $, element } from "./api.js";
 import { keep, kept } from "./storage.js";
 
-const DEFAULTS = {
-  similar: ["s", "Similar"],
-  motion: ["1", "Dissimilar: motion"],
-  background: ["2", "Dissimilar: background"],
-  blur: ["3", "Dissimilar: blur"],
-  occlusion: ["4", "Dissimilar: occlusion"],
-  deformation: ["5", "Dissimilar: deformation"],
-  other: ["6", "Dissimilar: other reason"],
-  unsure: ["u", "Unsure"],
-  wrong: ["w", "Label is wrong"],
-  bad: ["b", "Bad anchor"],
-  note: ["n", "Write a note"],
-  undo: ["z", "Undo: back to the decision before"],
-  forward: ["y", "Keep it, go on"],
-  view: ["v", "Side by side or in place"],
-  flip: [" ", "Flip between anchor and neighbour"],
-  auto: ["f", "Alternate by itself"],
-  diff: ["x", "Pixel difference"],
-  "zoom-in": ["+", "Zoom in"],
-  "zoom-out": ["-", "Zoom out"],
-  "zoom-reset": ["0", "Fit"],
-  left: ["ArrowLeft", "Move the view left"],
-  right: ["ArrowRight", "Move the view right"],
-  up: ["ArrowUp", "Move the view up"],
-  down: ["ArrowDown", "Move the view down"],
-  search: ["/", "Search a class (label stage)"],
-  "member-next": ["]", "Next member (deciding together)"],
-  "member-before": ["[", "Member before (deciding together)"],
-  "save-joint": ["Enter", "Save all votes (deciding together)"],
-  help: ["?", "This list"],
-};
 const NAMES = { " ": "Space", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓" };
 const STORED = "strobe:keys";
 
+let defaults = {}; // action → [key, what it does]: those of the question that is asked
 let own = {};
 try {
   own = JSON.parse(kept(STORED)) || {};
@@ -45,13 +15,13 @@ try {
 }
 let waitingFor = null;
 
-export const keyOf = (action) => own[action] || DEFAULTS[action]?.[0];
+export const keyOf = (action) => own[action] || defaults[action]?.[0];
 const nameOf = (key) => NAMES[key] || (key.length === 1 ? key.toUpperCase() : key);
 
 export function actionOf(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
   const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const actionFor = (key) => Object.keys(DEFAULTS).find((action) => keyOf(action) === key);
+  const actionFor = (key) => Object.keys(defaults).find((action) => keyOf(action) === key);
   // "=" is "+" without Shift on most keyboards, unless someone gave it a meaning of its own.
   return actionFor(pressed) || (pressed === "=" && actionFor("+")) || null;
 }
@@ -67,7 +37,7 @@ export function showKeys() {
   for (const hint of document.querySelectorAll("kbd[data-key-of]")) hint.textContent = nameOf(keyOf(hint.dataset.keyOf));
   const list = $("key-list");
   list.replaceChildren(
-    ...Object.entries(DEFAULTS).map(([action, [, text]]) => {
+    ...Object.entries(defaults).map(([action, [, text]]) => {
       const line = element("li");
       const change = element("button", nameOf(keyOf(action)), { type: "button", "aria-label": `${text}: ${nameOf(keyOf(action))}. Change` });
       change.addEventListener("click", () => {
@@ -86,7 +56,8 @@ export function openKeys() {
   $("keys").showModal();
 }
 
-export function setUpKeys() {
+export function setUpKeys(keys) {
+  defaults = keys;
   $("keys-close").addEventListener("click", () => $("keys").close());
   $("keys-button").addEventListener("click", openKeys);
   $("keys-reset").addEventListener("click", () => change({}));
@@ -98,14 +69,14 @@ export function setUpKeys() {
     if (event.key !== "Escape") {
       const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
       // Whoever had this key gets the one that is given up, so that no action is left without a key.
-      const other = Object.keys(DEFAULTS).find((action) => action !== waitingFor && keyOf(action) === key);
+      const other = Object.keys(defaults).find((action) => action !== waitingFor && keyOf(action) === key);
       const next = { ...own, [waitingFor]: key };
       if (other) next[other] = keyOf(waitingFor);
       change(next);
     }
     waitingFor = null;
     showKeys();
-    [...$("key-list").querySelectorAll("button")][Object.keys(DEFAULTS).indexOf(done)].focus();
+    [...$("key-list").querySelectorAll("button")][Object.keys(defaults).indexOf(done)].focus();
   });
   showKeys();
 }

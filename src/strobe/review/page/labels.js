@@ -1,56 +1,31 @@
 // The label stage: one anchor alone; classes are added or removed from a searchable list by keyboard.
 
 import { $, element } from "./api.js";
+import { Picker } from "./picker.js";
 
 export class LabelPanel {
   constructor() {
-    this.classes = [];
     this.chosen = [];
-    this.active = 0;
-    $("search").addEventListener("input", () => this.list(0));
+    this.picker = new Picker({ choose: (id) => this.choose(id), isMarked: (id) => this.chosen.includes(id) });
     $("search").addEventListener("keydown", (event) => this.key(event));
+  }
+
+  set classes(classes) {
+    this.picker.all = classes;
   }
 
   show(ids) {
     this.chosen = [...ids];
-    $("search").value = "";
-    this.list(0);
+    this.picker.reset();
     this.chips();
   }
 
-  matches() {
-    const wanted = $("search").value.trim().toLowerCase();
-    const fits = (one) => one.name.toLowerCase().includes(wanted) || one.id.toLowerCase().includes(wanted);
-    const found = this.classes.filter(fits);
-    // What starts with the words comes first.
-    return found.sort((a, b) => b.name.toLowerCase().startsWith(wanted) - a.name.toLowerCase().startsWith(wanted)).slice(0, 60);
-  }
-
-  list(active) {
-    const found = this.matches();
-    this.active = Math.max(0, Math.min(active, found.length - 1));
-    $("classes").replaceChildren(
-      ...found.map((one, place) => {
-        const line = element("li", one.name, {
-          role: "option",
-          id: `class-${place}`,
-          "aria-selected": String(this.chosen.includes(one.id)),
-        });
-        line.classList.toggle("active", place === this.active);
-        line.addEventListener("click", () => this.toggle(one.id));
-        return line;
-      }),
-    );
-    $("search").setAttribute("aria-activedescendant", found.length ? `class-${this.active}` : "");
-    $("classes").children[this.active]?.scrollIntoView({ block: "nearest" });
-  }
-
   chips() {
-    const nameOf = (id) => this.classes.find((one) => one.id === id)?.name || id;
     $("chips").replaceChildren(
       ...this.chosen.map((id) => {
         const line = element("li");
-        const chip = element("button", nameOf(id), { type: "button", "aria-label": `Remove ${nameOf(id)}` });
+        const name = this.picker.nameOf(id);
+        const chip = element("button", name, { type: "button", "aria-label": `Remove ${name}` });
         chip.addEventListener("click", () => this.toggle(id));
         line.append(chip);
         return line;
@@ -61,18 +36,17 @@ export class LabelPanel {
 
   toggle(id) {
     this.chosen = this.chosen.includes(id) ? this.chosen.filter((one) => one !== id) : [...this.chosen, id];
-    this.list(this.active);
+    this.picker.list(this.picker.active);
     this.chips();
   }
 
+  choose(id) {
+    this.toggle(id);
+    if ($("search").value) this.picker.reset();
+  }
+
   key(event) {
-    const found = this.matches();
-    if (event.key === "ArrowDown" || event.key === "ArrowUp") this.list(this.active + (event.key === "ArrowDown" ? 1 : -1));
-    else if (event.key === "Enter" && found.length) {
-      this.toggle(found[this.active].id);
-      $("search").value = "";
-      this.list(0);
-    } else if (event.key === "Backspace" && !$("search").value && this.chosen.length) this.toggle(this.chosen.at(-1));
+    if (event.key === "Backspace" && !$("search").value && this.chosen.length) this.toggle(this.chosen.at(-1));
     else if (event.key === "Escape") $("search").blur();
     else return;
     event.preventDefault();

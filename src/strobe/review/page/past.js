@@ -5,11 +5,12 @@ import { get } from "./api.js";
 export const nameOf = (card) => card.task + card.stage;
 
 export class Past {
-  constructor() {
+  // `complete`: nothing was decided before this page was opened.
+  constructor({ complete = false } = {}) {
     this.steps = [];
     this.at = 0;
     this.before = null; // the oldest row the server has told us of
-    this.complete = false;
+    this.complete = complete;
   }
 
   get atEnd() {

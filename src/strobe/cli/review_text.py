@@ -1,0 +1,162 @@
+"""The figures of a review in words for a terminal, by the question that was asked."""
+
+from typing import Any
+
+from strobe.cli.said import counted
+from strobe.core.errors import printable
+
+__all__ = ["text_of", "unfinished"]
+
+
+def text_of(ask: str, figures: dict[str, Any]) -> str:
+    """The figures of status and export."""
+    return _TEXTS[ask](figures)
+
+
+def _pairs(figures: dict[str, Any]) -> str:
+    """The papers' table, what is waited for, agreement, controls, reasons, people, classes."""
+    table, agreement = figures["table"], figures["agreement"]
+    out = [
+        f"{printable(figures['dataset'])}: {figures['votes']} votes",
+        "",
+        "            candidates   reviewed   accepted",
+        f"  anchors   {table['anchors']:>10} {table['anchors_reviewed']:>10} {table['anchors_accepted']:>10}",
+        f"  pairs     {table['pairs']:>10} {table['pairs_reviewed']:>10} {table['pairs_accepted']:>10}"
+        + (f"   ({table['pairs_pending']} still to do)" if table["pairs_pending"] else ""),
+        "",
+        *_waiting(figures["waiting"]),
+        "",
+        f"agreement on {agreement['pairs_with_two_votes']} pairs with two votes or more",
+    ]
+    if agreement["votes_left_out"]:
+        out[-1] += f" (left out, as not cast alone: {counted(agreement['votes_left_out'], 'vote')})"
+    out += [
+        f"  {name:<22}{_estimate(agreement[key], scale)}"
+        for name, key, scale in (
+            ("raw", "raw", 100.0),
+            ("Fleiss' κ", "fleiss_kappa", 1.0),
+            ("Krippendorff's α", "krippendorff_alpha", 1.0),
+        )
+    ]
+    out += [
+        f"  Cohen's κ {printable(one['a'])} / {printable(one['b'])}: {_estimate(one, 1.0)}"
+        for one in agreement["cohen_kappa"]
+    ]
+    out += [
+        "",
+        f"control pairs right: {_estimate(figures['controls']['all'], 100.0)} (n = {figures['controls']['all']['n']})",
+    ]
+    if figures["reasons"]:
+        out += ["reasons: " + ", ".join(f"{name} {count}" for name, count in figures["reasons"].items())]
+    if figures["annotators"]:
+        out += ["", "  annotator             votes  similar  dissimilar  unsure  controls  seconds"]
+        out += [_annotator(one) for one in figures["annotators"]]
+    if figures["classes"]:
+        out += ["", "  class                 anchors  accepted   pairs  reviewed  accepted"]
+        out += [
+            f"  {printable(one['name'], limit=20):<20} {one['anchors']:>8} {one['anchors_accepted']:>9} "
+            f"{one['pairs']:>7} {one['pairs_reviewed']:>9} {one['pairs_accepted']:>9}"
+            for one in figures["classes"]
+        ]
+    return "\n".join(out)
+
+
+def _waiting(waiting: dict[str, Any]) -> list[str]:
+    """What is still waited for, a line per round."""
+    one, two = waiting["round_one"], waiting["round_two"]
+    if not one["pairs"]:
+        first = "every pair has its votes" if one["votes"] is not None else "every pair has a vote"
+    elif one["votes"] is None:
+        first = f"{counted(one['pairs'], 'pair')} without a vote"
+    else:
+        first = f"{counted(one['votes'], 'vote')} on {counted(one['pairs'], 'pair')} still to come"
+    if waiting["anchors"]:
+        first += f"; {counted(waiting['anchors'], 'anchor')} without labels"
+    if not two["pairs"]:
+        second = "no doubtful pair waits"
+    elif two["votes"] is None:
+        second = f"{counted(two['pairs'], 'doubtful pair')} never verified"
+    else:
+        whom = ", ".join(f"{printable(name)} {count:,}" for name, count in two["people"].items())
+        second = f"{counted(two['votes'], 'vote')} on {counted(two['pairs'], 'doubtful pair')} still to come: {whom}"
+    if two["on"] is False:
+        second += " (switched off: --no-verify)"
+    out = [f"round one: {first}", f"round two: {second}"]
+    if two["on"] is None:
+        out.append("how many votes were asked for is not known here: the store of this review (--db) knows")
+    return out
+
+
+def unfinished(figures: dict[str, Any]) -> str:
+    """What the reviewed sets lack, in a line; nothing where they lack nothing."""
+    waiting = figures["waiting"]
+    everyone = "" if waiting["round_two"]["votes"] is None else " by everyone"
+    parts = [
+        (waiting["round_one"]["pairs"], "pair", "not voted on as often as asked"),
+        (waiting["anchors"], "anchor", "without labels"),
+        (waiting["round_two"]["pairs"], "doubtful pair", f"not verified{everyone} in round two"),
+    ]
+    return ", ".join(f"{counted(count, noun)} {lacks}" for count, noun, lacks in parts if count)
+
+
+def _name(figures: dict[str, Any]) -> str:
+    """Pictures, what was said of them, controls, conditions, people."""
+    pictures, said, controls = figures["pictures"], figures["said"], figures["controls"]
+    out = [
+        f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
+        "",
+        f"{pictures['answered']:,} of {counted(pictures['asked'], 'picture')} answered"
+        + (f", {pictures['waiting']:,} still to do" if pictures["waiting"] else ", none left to do"),
+        f"said: a class {said['class']:,}, none of these {said['none']:,}, cannot tell {said['unsure']:,}, "
+        f"too late {said['late']:,}",
+        f"control pictures right: {_estimate(controls, 100.0)} (n = {controls['n']})",
+    ]
+    if len(figures["conditions"]) > 1:
+        out += ["", "  condition             pictures  answers"]
+        out += [
+            f"  {printable(one['name'], limit=20):<20} {one['pictures']:>9} {one['answers']:>8}"
+            for one in figures["conditions"]
+        ]
+    if figures["people"]:
+        out += ["", "  person               answers  class   none  cannot tell  late  controls  seconds"]
+        out += [_person(one) for one in figures["people"]]
+    return "\n".join(out)
+
+
+def _person(one: dict[str, Any]) -> str:
+    said = one["said"]
+    return (
+        f"  {printable(one['name'], limit=20):<20} {one['answers']:>7} {said['class']:>6} {said['none']:>6} "
+        f"{said['unsure']:>12} {said['late']:>5} {_right(one['controls']):>9} {_median(one['seconds']):>8}"
+    )
+
+
+def _right(controls: dict[str, Any]) -> str:
+    return "—" if controls["value"] is None else f"{controls['count']}/{controls['n']}"
+
+
+def _median(seconds: dict[str, Any]) -> str:
+    return "—" if seconds["median"] is None else f"{seconds['median']:.1f}"
+
+
+def _annotator(one: dict[str, Any]) -> str:
+    decisions = one["decisions"]
+    return (
+        f"  {printable(one['name'], limit=20):<20} {one['votes']:>6} {decisions['similar']:>8} "
+        f"{decisions['dissimilar']:>11} {decisions['unsure']:>7} {_right(one['controls']):>9} "
+        f"{_median(one['seconds']):>8}"
+    )
+
+
+def _estimate(data: dict[str, Any], scale: float) -> str:
+    from strobe.core.codec import decode
+    from strobe.core.estimate import Estimate
+
+    estimate = decode(Estimate, data)
+    if estimate.value is None:
+        return f"— ({estimate.reason})"
+    shown = estimate.text(scale=scale, digits=1 if scale == 100.0 else 2)
+    return shown if estimate.reason is None else f"{shown} ({estimate.reason})"
+
+
+_TEXTS = {"pairs": _pairs, "name": _name}

@@ -1,0 +1,192 @@
+"""Questions about one picture: who may be given which, and what an answer closes or opens again.
+
+One person is given one picture of each kin at most, and of each condition about as many as of any other.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping
+
+from strobe.review.conduct import ReviewSettings
+from strobe.review.database import execute
+from strobe.review.log import Log, say_latest
+from strobe.review.plan import Task
+from strobe.review.rows import record_of, row_of
+
+__all__ = ["Alone"]
+
+
+class Alone:
+    """What the questions about one picture share; each has a task for a picture at most."""
+
+    name: str
+    log: Log
+    real = "picture"
+    controls: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    """The kinds every person is given before all others."""
+    together = False
+    twice = False
+    """Whether what is doubtful is shown again, in round two."""
+
+    # -- what a question says otherwise -----------------------------------------------------------------------------
+
+    def counts(self, _answer: Any) -> bool:
+        """Whether an answer is one of those that were asked for."""
+        return True
+
+    def is_doubtful(self, _answers: Sequence[Any], _settings: ReviewSettings) -> bool:
+        """Whether these answers of round one, one of each annotator, call for round two."""
+        return False
+
+    # -- who gets what ----------------------------------------------------------------------------------------------
+
+    def fresh(
+        self, connection: Connection, settings: ReviewSettings, values: Mapping[str, Any], want: int
+    ) -> list[Task]:
+        """What comes first for everyone, then pictures of the conditions this person has seen least of."""
+        asked = {"question": self.name, "who": values["who"]}
+        tasks = (
+            self._tasks(connection, _FIRST, {**asked, "kinds": list(self.first), "want": want}) if self.first else []
+        )
+        asked |= {"real": self.real, "wanted": settings.votes}
+        given = self._given(connection, asked)
+        taken = [""]
+        while len(tasks) < want and given:
+            condition = min(given, key=lambda name: (given[name], name))
+            found = self._tasks(connection, _NEXT, {**asked, "condition": condition, "taken": taken, "want": 1})
+            if not found:
+                del given[condition]
+                continue
+            given[condition] += 1
+            taken += [found[0].kin, found[0].task_id]
+            tasks += found
+        return tasks
+
+    def open_for(self, connection: Connection, _settings: ReviewSettings, who: str) -> int:
+        """How many pictures, one of a kin, could still be given to them."""
+        return int(execute(connection, _OPEN_FOR, {"question": self.name, "real": self.real, "who": who}).scalar_one())
+
+    def _given(self, connection: Connection, asked: dict[str, Any]) -> Counter[str]:
+        """How many pictures of each condition that is still open this person has had, or holds."""
+        own = {name: asked[name] for name in ("question", "real", "who")}
+        still = "SELECT DISTINCT condition FROM tasks WHERE question = :question AND kind = :real AND open1 = 1"
+        conditions = execute(connection, still, {name: own[name] for name in ("question", "real")})
+        given = Counter(dict.fromkeys(conditions.scalars(), 0))
+        for table in ("latest", "leases"):
+            rows = execute(
+                connection,
+                f"SELECT t.condition, count(*) AS n FROM {table} l JOIN tasks t ON t.task_id = l.task_id "  # noqa: S608
+                "WHERE l.annotator = :who AND t.question = :question AND t.kind = :real GROUP BY t.condition",
+                own,
+            ).mappings()
+            for row in rows:
+                if row["condition"] in given:
+                    given[row["condition"]] += int(row["n"])
+        return given
+
+    def _tasks(self, connection: Connection, statement: str, values: dict[str, Any]) -> list[Task]:
+        return [record_of(Task, row) for row in execute(connection, statement, values).mappings()]
+
+    # -- what an answer closes --------------------------------------------------------------------------------------
+
+    def follow(self, connection: Connection, answer: Any, settings: ReviewSettings) -> None:
+        """The counters of its picture."""
+        own = row_of(answer)
+        task = execute(connection, f"SELECT * FROM tasks WHERE {self.log.own_task}", own).mappings().first()  # noqa: S608
+        if task is None:
+            return
+        say_latest(connection, [self._latest(task, answer)])
+        whose = {"task": task["task_id"], "who": answer.annotator}
+        execute(connection, "DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose)
+        self._recount(connection, settings, [task["task_id"]])
+
+    def rebuild(self, connection: Connection, settings: ReviewSettings) -> None:
+        """Every counter anew from the answers."""
+        own = {"question": self.name}
+        mine = "SELECT task_id FROM tasks WHERE question = :question"
+        execute(connection, f"DELETE FROM latest WHERE task_id IN ({mine})", own)  # noqa: S608
+        self.log.find_tasks(connection)
+        found = execute(connection, "SELECT * FROM tasks WHERE question = :question", own).mappings().all()
+        tasks = {row["frame_id"]: row for row in found}
+        latest: dict[tuple[str, str, int], dict[str, Any]] = {}
+        for answer in self.log.select(connection, "1 = 1", {}):
+            if answer.frame_id in tasks:
+                row = self._latest(tasks[answer.frame_id], answer)
+                latest[row["task_id"], row["annotator"], row["round"]] = row
+        say_latest(connection, list(latest.values()))
+        self._recount(connection, settings, None)
+
+    def _latest(self, task: RowMapping, answer: Any) -> dict[str, Any]:
+        return {
+            "task_id": task["task_id"],
+            "annotator": answer.annotator,
+            "round": _round(answer),
+            "at": answer.at,
+            "verdict_id": answer.answer_id,
+            "clean": int(self.counts(answer)),
+            "bad": 0,
+            "kin": task["kin"],
+        }
+
+    def _recount(self, connection: Connection, settings: ReviewSettings, only: list[str] | None) -> None:
+        """Say anew how many answers these tasks have (None: all), which are in doubt, and which are open."""
+        where = "question = :question" + ("" if only is None else " AND task_id IN :only")
+        own: dict[str, Any] = {"question": self.name} | ({} if only is None else {"only": only})
+        execute(
+            connection,
+            "UPDATE tasks SET flags = 0, votes = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id "  # noqa: S608
+            f"AND l.round = 1 AND l.clean = 1) WHERE {where}",
+            own,
+        )
+        doubtful = self._doubtful(connection, settings, only) if self.twice else []
+        if doubtful:
+            execute(connection, "UPDATE tasks SET flags = 1 WHERE task_id = :task", [{"task": one} for one in doubtful])
+        execute(
+            connection,
+            f"""UPDATE tasks SET
+            open1 = CASE WHEN position < 0 OR (kind = :real AND votes >= :wanted) THEN 0 ELSE 1 END,
+            open2 = CASE WHEN position >= 0 AND kind = :real AND :verify = 1 AND votes >= :wanted AND flags > 0
+                THEN 1 ELSE 0 END
+            WHERE {where}""",  # noqa: S608
+            {**own, "real": self.real, "wanted": settings.votes, "verify": int(settings.verify)},
+        )
+
+    def _doubtful(self, connection: Connection, settings: ReviewSettings, only: list[str] | None) -> list[str]:
+        """The tasks whose answers of round one call for round two."""
+        table, key = self.log.table, self.log.key
+        rows = execute(
+            connection,
+            f"SELECT v.* FROM latest l JOIN {table} v ON v.{key} = l.verdict_id WHERE l.round = 1"  # noqa: S608
+            + ("" if only is None else " AND l.task_id IN :only"),
+            {} if only is None else {"only": only},
+        ).mappings()
+        of_task: dict[str, list[Any]] = {}
+        for row in rows:
+            of_task.setdefault(row["task_id"], []).append(record_of(self.log.record, row))
+        return [task for task, answers in of_task.items() if self.is_doubtful(answers, settings)]
+
+
+def _round(answer: Any) -> int:
+    return 2 if getattr(answer, "stage", "") == "verify" else 1
+
+
+_FIRST = """SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind IN :kinds AND t.open1 = 1
+    AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who)
+    AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
+    ORDER BY t.position LIMIT :want"""
+
+_UNSEEN = """t.question = :question AND t.kind = :real AND t.open1 = 1
+    AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who)
+    AND (t.kin = '' OR NOT EXISTS (SELECT 1 FROM latest l WHERE l.annotator = :who AND l.kin = t.kin))"""
+
+_NEXT = f"""SELECT t.* FROM tasks t WHERE {_UNSEEN} AND t.condition = :condition
+    AND t.task_id NOT IN :taken AND (t.kin = '' OR t.kin NOT IN :taken)
+    AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
+    AND (t.kin = '' OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.annotator = :who AND l.kin = t.kin))
+    AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted
+    ORDER BY t.position LIMIT :want"""  # noqa: S608
+
+_OPEN_FOR = f"SELECT count(DISTINCT CASE WHEN t.kin = '' THEN t.task_id ELSE t.kin END) FROM tasks t WHERE {_UNSEEN}"  # noqa: S608

@@ -1,0 +1,85 @@
+"""What the answers say of how naming goes: progress, attention, people, pace. Pure: answers in, figures out."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from strobe.core.codec import encode
+from strobe.core.dataset import Dataset
+from strobe.core.people import SAID, NameAnswer, latest_answers
+from strobe.metrics.intervals import clopper_pearson
+from strobe.review.conduct import Conduct
+
+__all__ = ["ASIDE", "summarise"]
+
+ASIDE = ("practice", "control")
+"""The conditions of pictures that are shown for their own sake and are no part of any result."""
+
+
+def summarise(
+    dataset: Dataset, answers: Sequence[NameAnswer], conduct: Conduct | None, shown: Mapping[str, str]
+) -> dict[str, Any]:
+    """The figures `strobe review status --ask name` prints: of the latest word of each person on a picture.
+
+    `shown` is the condition of every picture of the dataset's sets.
+    """
+    latest = [answer for of_frame in latest_answers(answers).values() for answer in of_frame.values()]
+    real = [answer for answer in latest if answer.condition not in ASIDE]
+    aside = {answer.frame_id for answer in latest if answer.condition in ASIDE}
+    wanted = 1 if conduct is None else conduct.settings.votes
+    in_time = Counter(answer.frame_id for answer in real if answer.said != "late")
+    people = sorted({answer.annotator for answer in latest})
+    pictures = {frame: condition for frame, condition in shown.items() if frame not in aside}
+    return {
+        "answers": len(answers),
+        "pictures": {
+            "asked": len(pictures),
+            "answered": sum(frame in in_time for frame in pictures),
+            "waiting": sum(in_time[frame] < wanted for frame in pictures),
+        },
+        "said": _said(real),
+        "controls": _controls(dataset, latest),
+        "people": [_person(dataset, name, [one for one in latest if one.annotator == name]) for name in people],
+        "conditions": [
+            {"name": name, "pictures": count, "answers": sum(one.condition == name for one in real)}
+            for name, count in sorted(Counter(pictures.values()).items())
+        ],
+        "seconds": _seconds(answer.seconds for answer in real),
+        "conduct": encode(conduct),
+    }
+
+
+def _person(dataset: Dataset, name: str, latest: Sequence[NameAnswer]) -> dict[str, Any]:
+    real = [answer for answer in latest if answer.condition not in ASIDE]
+    return {
+        "name": name,
+        "answers": len(real),
+        "said": _said(real),
+        "controls": _controls(dataset, latest),
+        "seconds": _seconds(answer.seconds for answer in real),
+        "last_at": max(answer.at for answer in latest),
+    }
+
+
+def _said(answers: Iterable[NameAnswer]) -> dict[str, int]:
+    found = Counter(answer.said for answer in answers)
+    return {word: found[word] for word in SAID}  # type: ignore[index]  # the words are those of the record
+
+
+def _controls(dataset: Dataset, latest: Sequence[NameAnswer]) -> Any:
+    """The share of control pictures that were called what they are."""
+    space = dataset.info.label_space
+    row = {frame: place for place, frame in enumerate(dataset.frame_ids())}
+    asked = [answer for answer in latest if answer.condition == "control" and answer.frame_id in row]
+    right = sum(
+        answer.said == "class"
+        and answer.label in {space.ids[label] for label in dataset.labels_of(row[answer.frame_id])}
+        for answer in asked
+    )
+    return encode(clopper_pearson(right, len(asked)))
+
+
+def _seconds(values: Iterable[float | None]) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    return {"n": len(known), "median": median(known) if known else None}

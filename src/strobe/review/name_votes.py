@@ -1,0 +1,68 @@
+"""Names given elsewhere, from CSV: also the names.csv of `strobe export csv`."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, in_file, printable
+from strobe.core.people import SAID, NameAnswer
+from strobe.review.names import Spellings, checked_note
+from strobe.review.votes import Imported, Places, Turns, csv_rows, moment_of, seconds_of
+
+__all__ = ["read_names"]
+
+_COLUMNS = ("annotator", "frame", "label", "said", "condition", "seconds", "note", "at")
+
+
+def read_names(
+    path: Path, dataset: Dataset, conditions: Mapping[str, str], annotator: str, known: Iterable[str]
+) -> Imported:
+    """The answers of a .csv file: `frame` (id or key), `label` (a class), or `said` for one that is no class.
+
+    `conditions` say what a picture is shown as where the file does not. Another spelling of a `known` name is refused.
+    """
+    if path.suffix.lower() != ".csv":
+        raise StrobeError(f"{printable(path)}: expected a .csv file of names")
+    places, spellings, turns, elsewhere = Places(dataset), Spellings(known), Turns("answer_id"), 0
+    for place, row in csv_rows(path, _COLUMNS, wanted=("label",)):
+        if "frame" not in row and "frame_id" not in row:
+            hint = f"columns: {', '.join(_COLUMNS)}"
+            raise InvalidFile(path, "the column frame is missing", where="line 1", hint=hint)
+        frame = places.frame((row.get("frame") or row.get("frame_id") or "").strip())
+        if frame is None or places.ids[frame] not in conditions:
+            elsewhere += 1
+            continue
+        with in_file(path, where=f"line {place}"):
+            answer = _answer(row, dataset, places.ids[frame], conditions, spellings.checked(_who(row, annotator)))
+        turns.add(answer, answer.frame_id)
+    return Imported(answers=tuple(turns.all), elsewhere=elsewhere).checked(path, dataset)
+
+
+def _who(row: dict[str, str], annotator: str) -> str:
+    return row.get("annotator", "").strip() or annotator
+
+
+def _answer(
+    row: dict[str, str], dataset: Dataset, frame_id: str, conditions: Mapping[str, str], who: str
+) -> NameAnswer:
+    space = dataset.info.label_space
+    label = row["label"].strip()
+    said = row.get("said", "").strip().lower() or ("class" if label else "")
+    if said not in SAID:
+        raise InvalidValue(f"said: expected {', '.join(SAID)}, or a label, got {printable(said)!r}")
+    fields: dict[str, Any] = {
+        "annotator": who,
+        "at": moment_of(row.get("at", "").strip()),
+        "frame_id": frame_id,
+        "said": said,
+        "label": space.ids[space.index(label)] if label else "",
+        "condition": row.get("condition", "").strip() or conditions[frame_id],
+        "seconds": seconds_of(row.get("seconds", "").strip()),
+        "note": checked_note(row.get("note", "")),
+    }
+    # The id is made of the content where the file has none, so that reading the same file again adds nothing.
+    digest = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()[:32]
+    given = row.get("answer_id", "").strip()
+    return NameAnswer(answer_id=given or digest, page_version=row.get("page_version", "").strip(), **fields)

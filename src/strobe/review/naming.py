@@ -1,0 +1,189 @@
+"""What is this? One picture, a class from the list; nobody sees two pictures of one group.
+
+A few groups are set aside: the anchors of some are practice, those of others are controls that everyone is given.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, expect
+from strobe.core.people import NameAnswer
+from strobe.core.variants import NO_VARIANT
+from strobe.review.alone import Alone
+from strobe.review.conduct import Conduct, ReviewSettings
+from strobe.review.log import Log
+from strobe.review.name_summary import summarise
+from strobe.review.name_votes import read_names
+from strobe.review.names import checked_note
+from strobe.review.pictures import Pictures
+from strobe.review.plan import Claimed, Task, task_name
+from strobe.review.requests import NameDecision
+from strobe.review.store import Store
+from strobe.review.votes import Imported
+
+__all__ = ["Naming", "Shown", "shown"]
+
+PRACTICE = 5
+"""Pictures each person begins with where nobody says how many; never more than a quarter of the groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A picture as people are shown it: its kin (no person sees two of one) and what it is shown as."""
+
+    frame_id: str
+    kin: str
+    condition: str
+
+
+def shown(dataset: Dataset) -> list[Shown]:
+    """The pictures of a dataset's sets, each once. Groups that share a picture are one kin."""
+    sets, ids = dataset.sets, dataset.frame_ids()
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            name = parent[name]
+        return name
+
+    group: dict[int, str] = {}
+    condition: dict[int, str] = {}
+    for number, row, is_anchor in zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True):
+        own = str(sets.group[number])
+        first, second = sorted((root(group.setdefault(row, own)), root(own)))
+        parent[second] = first
+        variant = NO_VARIANT if dataset.variants is None else str(dataset.variants.variant[sets.variant[number]])
+        if is_anchor:
+            condition[row] = "anchor"
+        else:
+            condition.setdefault(row, variant if variant != NO_VARIANT else "member")
+    return [Shown(frame_id=ids[row], kin=root(group[row]), condition=condition[row]) for row in sorted(group)]
+
+
+class Naming(Alone):
+    """What a picture is called."""
+
+    name = "name"
+    log = Log(
+        table="names",
+        record=NameAnswer,
+        key="answer_id",
+        own_task="question = 'name' AND frame_id = :frame_id",
+        shown="t.kind <> 'practice'",
+    )
+    controls = ("control",)
+    first = ("practice",)
+
+    def plan(self, dataset: Dataset, settings: ReviewSettings, *, secret: bytes) -> list[Task]:
+        """Every picture; of the groups set aside only an anchor each."""
+        pictures = sorted(shown(dataset), key=lambda one: one.frame_id)
+        rng = np.random.Generator(np.random.PCG64(settings.seed))
+        kins = sorted({one.kin for one in pictures})
+        kins = [kins[place] for place in rng.permutation(len(kins)).tolist()]
+        n_practice = min(PRACTICE if settings.practice is None else settings.practice, len(kins) // 4)
+        n_controls = int(settings.controls * len(kins))
+        aside = dict.fromkeys(kins[:n_practice], "practice")
+        aside |= dict.fromkeys(kins[n_practice : n_practice + n_controls], "control")
+        out, used = [], set()
+        order = rng.permutation(len(pictures)).tolist()
+        for position, one in zip(order, pictures, strict=True):
+            kind = aside.get(one.kin, "picture")
+            if kind != "picture" and (one.condition != "anchor" or one.kin in used):
+                continue
+            used.add(one.kin)
+            task = Task(
+                task_id=task_name(secret, "name", one.frame_id),
+                kind=kind,
+                position=position,
+                set_id="",
+                frame_id=one.frame_id,
+                question="name",
+                kin=one.kin,
+                condition=one.condition if kind == "picture" else kind,
+            )
+            out.append(task)
+        return out
+
+    def stage(self, task: Task) -> str:
+        """`practice`, or `name` for all others: nothing tells a control apart."""
+        return "practice" if task.kind == "practice" else "name"
+
+    def counts(self, answer: NameAnswer) -> bool:
+        """A late answer is kept but is none: the picture goes to somebody else."""
+        return answer.said != "late"
+
+    def deck(self, dataset: Dataset, store: Store, pictures: Pictures) -> "NameDeck":
+        """The cards of a dataset."""
+        return NameDeck(dataset, store, pictures)
+
+    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
+        """Answers made elsewhere."""
+        return read_names(path, dataset, {one.frame_id: one.condition for one in shown(dataset)}, annotator, known)
+
+    def summarise(self, dataset: Dataset, answers: Sequence[NameAnswer], conduct: Conduct | None) -> dict[str, Any]:
+        """Progress, controls, people, pace."""
+        conditions = {one.frame_id: one.condition for one in shown(dataset)}
+        return summarise(dataset, answers, conduct, conditions)
+
+
+class NameDeck:
+    """Makes the cards of a dataset's pictures, and answers of what comes back."""
+
+    def __init__(self, dataset: Dataset, store: Store, _pictures: Pictures) -> None:
+        self._dataset, self._store = dataset, store
+        self._row = {frame: row for row, frame in enumerate(dataset.frame_ids())}
+
+    def told(self) -> dict[str, Any]:
+        """The classes with their other names, and the time limit."""
+        return {"classes": classes(self._dataset), "limit_s": self._store.settings.limit_s}
+
+    def card(self, claimed: Claimed, _annotator: str | None) -> dict[str, Any]:
+        """A picture by its task's name; of a practice picture also what is right."""
+        card: dict[str, Any] = {"task": claimed.task.task_id, "stage": claimed.stage, "picture": claimed.task.task_id}
+        if claimed.stage == "practice":
+            space = self._dataset.info.label_space
+            right = self._dataset.labels_of(self._row[claimed.task.frame_id])
+            card["right"] = [{"id": space.ids[label], "name": space.names[label]} for label in right]
+        return card
+
+    def past(self, answer: NameAnswer, task: Task) -> dict[str, Any]:
+        """An answer already given, for undo; its seconds, because a time limit runs on."""
+        decision = {name: getattr(answer, name) for name in ("said", "label", "note", "seconds")}
+        return {"card": self.card(Claimed(task=task, stage="name"), answer.annotator), "decision": decision}
+
+    def body(self, content: bytes) -> NameDecision:
+        """One answer."""
+        return NameDecision.model_validate_json(content)
+
+    def answer(self, body: NameDecision, task: Task, annotator: str) -> NameAnswer:
+        """A checked answer; one that came after the time limit is kept as late, whatever it says."""
+        limit, space = self._store.settings.limit_s, self._dataset.info.label_space
+        label = space.ids[space.index(body.label)] if body.label else ""
+        late = limit is not None and body.seconds is not None and body.seconds > limit
+        if limit is not None:
+            expect(body.seconds is not None, "seconds", "a time, where there is a limit", None)
+        if body.said == "late" and not late:
+            raise InvalidValue("said: only an answer after the time limit is late")
+        return NameAnswer(
+            answer_id=body.answer_id,
+            annotator=annotator,
+            at="",
+            frame_id=task.frame_id,
+            said="late" if late else body.said,
+            label=label,
+            condition=task.condition,
+            seconds=body.seconds,
+            note=checked_note(body.note),
+            page_version=body.page_version,
+        )
+
+
+def classes(dataset: Dataset) -> list[dict[str, Any]]:
+    """The classes for a searchable list. Of a name with commas, as WordNet's are, each part is found."""
+    space = dataset.info.label_space
+    return [{"id": one, "name": name} for one, name in zip(space.ids, space.names, strict=True)]

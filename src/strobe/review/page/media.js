@@ -1,0 +1,44 @@
+// Pictures by name, fetched once and ahead of their turn.
+
+const pictures = new Map(); // media name → {image, ready}
+
+export function fetchPicture(name) {
+  let entry = pictures.get(name);
+  if (!entry) {
+    const image = new Image();
+    image.draggable = false;
+    image.decoding = "async";
+    entry = { image, there: false };
+    pictures.set(name, entry);
+    entry.ready = arrival(entry, `/media/${name}`, () => pictures.get(name) === entry);
+    entry.ready.then(
+      () => (entry.there = true),
+      () => pictures.get(name) === entry && pictures.delete(name),
+    );
+    if (pictures.size > 60) pictures.delete(pictures.keys().next().value);
+  }
+  return entry;
+}
+
+// Until the picture is there. A server that is busy, restarts or cannot be reached is asked again; only one that says no,
+// or that sends bytes which are no picture, makes it unreadable.
+async function arrival({ image }, address, wanted) {
+  let broken = 0;
+  for (let pause = 250; ; pause = Math.min(2 * pause, 4000)) {
+    image.src = address;
+    try {
+      return await image.decode();
+    } catch {
+      if (image.complete && image.naturalWidth) return undefined; // the picture is there, the browser was short of room
+    }
+    const status = await fetch(address, { credentials: "same-origin", signal: AbortSignal.timeout(15000) }).then(
+      (answer) => answer.status,
+      () => 0,
+    );
+    if (status === 200) broken += 1;
+    const refused = status >= 400 && status < 500 && status !== 401 && status !== 429;
+    if (refused || broken > 1 || !wanted()) throw new Error("unreadable");
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    image.removeAttribute("src"); // or the browser would not ask again
+  }
+}

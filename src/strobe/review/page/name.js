@@ -1,0 +1,205 @@
+// What is this? One picture; its class from a searchable list, none of them, or cannot tell.
+
+import { $, element } from "./api.js";
+import { actionOf } from "./keys.js";
+import { fetchPicture } from "./media.js";
+import { Picker } from "./picker.js";
+import { forget, keep, kept } from "./storage.js";
+
+const RECENT = 8; // classes chosen last, which come first in the list
+const LEFT = "strobe:looked"; // how long the picture that stands there has been looked at, should the page be loaded anew
+
+export default class Name {
+  static keys = {
+    none: ["-", "None of these"],
+    unsure: ["?", "Cannot tell"],
+    undo: ["Backspace", "Undo: back to the answer before (nothing typed)"],
+    forward: ["ArrowRight", "Keep it, go on (nothing typed)"],
+    late: ["Enter", "Too late, go on (nothing chosen)"],
+    help: ["F1", "This list"],
+  };
+
+  many = "pictures";
+  id = "answer_id";
+  unreadable = "This picture cannot be read. Choose “cannot tell”, and say so in the note.";
+
+  // `host` is the page: what is shared by all questions.
+  constructor(host) {
+    this.host = host;
+    this.recent = [];
+    this.timer = 0;
+    this.told = null; // what was answered to a practice picture, while the right answer stands there
+    this.picker = new Picker({ choose: (id) => this.answer("class", id), first: () => this.recent, start: -1 });
+    $("go-on").addEventListener("click", () => this.goOn());
+  }
+
+  enter(session) {
+    this.picker.all = session.classes;
+    this.limit = session.limit_s;
+    this.recentKey = `strobe:${session.store}:recent:${session.person.name}`;
+    this.recent = JSON.parse(kept(this.recentKey) || "[]");
+  }
+
+  pictures(card) {
+    return [card.picture];
+  }
+
+  // What is left is counted for this person: nobody sees all pictures.
+  left(progress) {
+    return { left: progress.open_for_me, total: progress.mine + progress.open_for_me };
+  }
+
+  // -- one card -----------------------------------------------------------------------------------------------------
+
+  async show(card, step) {
+    this.leave();
+    this.card = card;
+    this.draw(card, step?.decision);
+    const frame = document.querySelector("#pane-a .zoom");
+    const entry = fetchPicture(card.picture);
+    frame.replaceChildren(); // the picture before must never stand there for the next
+    $("panes").classList.toggle("loading", !entry.there);
+    let done = true;
+    try {
+      await entry.ready;
+    } catch {
+      done = "unreadable";
+    }
+    if (this.card !== card) return false;
+    $("panes").classList.remove("loading");
+    if (done === true && !this.isOver(this.spent(card, step))) {
+      entry.image.alt = "The picture in question";
+      frame.replaceChildren(entry.image);
+    }
+    $("panes").style.setProperty("--ratio", `${entry.image.naturalWidth || 4} / ${entry.image.naturalHeight || 3}`);
+    // On a touch screen the keyboard would cover the picture.
+    if (!matchMedia("(pointer: coarse)").matches) $("search").focus({ preventScroll: true });
+    return done;
+  }
+
+  draw(card, earlier) {
+    $("review").className = "anchor-stage name";
+    $("question").textContent = card.stage === "practice" ? "Practice: what is this?" : "What is this?";
+    $("hint").textContent = "Type to search, Enter to choose.";
+    if (this.limit) $("hint").textContent += ` You have ${this.limit} seconds for each picture.`;
+    $("note").value = earlier?.note || "";
+    $("feedback").hidden = $("mask").hidden = $("late-button").hidden = true;
+    $("time").textContent = "";
+    $("decide").hidden = $("label-panel").hidden = false;
+    for (const button of document.querySelectorAll("#decide button")) button.classList.toggle("said", earlier?.said === button.dataset.action);
+    this.picker.isMarked = (id) => earlier?.label === id;
+    this.picker.reset();
+  }
+
+  said({ decision }) {
+    const words = { none: "none of these", unsure: "cannot tell", late: "too late" };
+    const name = decision.label && this.picker.nameOf(decision.label);
+    return `You said: ${[words[decision.said], name].filter(Boolean).join(", ")}. Answer again, or keep it.`;
+  }
+
+  // -- the time limit: it runs on where one comes back to a picture -------------------------------------------------
+
+  // Seconds this picture was looked at already, before an undo or before the page was loaded anew.
+  spent(card, step) {
+    if (!this.limit) return 0;
+    const left = JSON.parse(kept(LEFT) || "{}");
+    return Math.max(step?.decision.seconds || 0, left.task === card.task ? left.seconds : 0);
+  }
+
+  isOver(seconds) {
+    return Boolean(this.limit) && seconds > this.limit;
+  }
+
+  seen(card, step) {
+    const before = this.spent(card, step);
+    if (this.limit) {
+      if (this.isOver(before)) this.cover();
+      else this.timer = setInterval(() => this.tick(), 50);
+    }
+    return before;
+  }
+
+  tick() {
+    const seconds = this.host.seconds;
+    keep(LEFT, JSON.stringify({ task: this.card.task, seconds }));
+    $("time").textContent = `${Math.max(0, Math.ceil(this.limit - seconds))} s`;
+    if (this.isOver(seconds)) this.cover();
+  }
+
+  // The mask: noise in place of the picture, so that nothing of it lingers.
+  cover() {
+    clearInterval(this.timer);
+    document.querySelector("#pane-a .zoom").replaceChildren();
+    const sheet = $("mask").getContext("2d");
+    [$("mask").width, $("mask").height] = [160, 120];
+    const noise = sheet.createImageData(160, 120);
+    for (let place = 0; place < noise.data.length; place += 4) {
+      for (let part = 0; part < 3; part += 1) noise.data[place + part] = Math.random() * 256;
+      noise.data[place + 3] = 255;
+    }
+    sheet.putImageData(noise, 0, 0);
+    $("mask").hidden = $("late-button").hidden = false;
+    $("time").textContent = "Time is up";
+  }
+
+  // This card stands there no more.
+  leave() {
+    clearInterval(this.timer);
+    this.told = this.card = null;
+  }
+
+  // -- answering ----------------------------------------------------------------------------------------------------
+
+  answer(said, label = "") {
+    if (!this.host.ready || this.told) return;
+    const { seconds, card } = this.host;
+    // What comes after the limit is no answer; the server would say the same.
+    const fields = { said: this.isOver(seconds) ? "late" : said, label, note: this.host.note(), seconds };
+    if (label) this.recent = [label, ...this.recent.filter((one) => one !== label)].slice(0, RECENT);
+    keep(this.recentKey, JSON.stringify(this.recent));
+    clearInterval(this.timer);
+    forget(LEFT);
+    if (card.right) this.teach(card, fields);
+    else this.host.decide(fields);
+  }
+
+  // A practice picture: what is right stands there before one goes on.
+  teach(card, fields) {
+    this.told = fields;
+    const right = fields.said === "class" && card.right.some((one) => one.id === fields.label);
+    const names = card.right.map((one) => one.name).join(" or ") || "none of these";
+    const text = fields.said === "late" ? "Too late; this is: " : right ? "Right: " : "Not quite; this is: ";
+    $("feedback-text").replaceChildren(text, element("b", names));
+    $("feedback").className = right ? "right" : "wrong";
+    $("decide").hidden = $("label-panel").hidden = true;
+    $("feedback").hidden = false;
+    $("go-on").focus({ preventScroll: true });
+  }
+
+  goOn() {
+    const fields = this.told;
+    this.told = null;
+    if (fields) this.host.decide(fields);
+  }
+
+  act(action) {
+    if (action === "none" || action === "unsure") this.answer(action);
+    // Only once the time is up: until then Enter chooses what is gone to in the list.
+    if (action === "late" && !$("late-button").hidden) this.answer("late");
+  }
+
+  // While nothing is typed, the search field leaves keys that mean something to the page; letters go to the field.
+  key(event, act) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.id === "note") return false;
+    const inSearch = event.target === $("search");
+    const action = actionOf(event);
+    if (inSearch && event.key === "Escape") this.picker.reset();
+    else if (inSearch && action && !$("search").value) {
+      event.preventDefault();
+      if (!event.repeat) act(action);
+    } else if (inSearch) return false;
+    else if (!action && event.key.length === 1 && event.key !== " " && !this.told) $("search").focus();
+    else return false;
+    return true;
+  }
+}

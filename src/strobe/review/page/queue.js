@@ -1,0 +1,84 @@
+// The cards that come next: claimed a few ahead, so that a decision shows the next one at once.
+
+import { newId, post } from "./api.js";
+import { fetchPicture } from "./media.js";
+import { nameOf } from "./past.js";
+
+const AHEAD = 6;
+
+export class Queue {
+  // `page`: { session, question, outbox, card, say, loggedOut, refilled }, as they are now.
+  constructor(page) {
+    this.page = page;
+    this.tab = newId(); // leases belong to a tab; one that is closed or loaded anew gives them back
+    this.progress = null;
+    this.since = 0; // decisions since the counts came
+    this.claiming = null; // the promise of a claim under way
+    this.claimedAt = 0;
+    this.paused = this.unreachable = false;
+    this.startAfresh([]);
+  }
+
+  // What still waits in the outbox was decided, perhaps in a tab that is closed: it is not asked again.
+  startAfresh(waiting) {
+    this.cards = [];
+    this.decided = new Set(waiting.filter((body) => body.task).map(nameOf)); // a claim may still list them
+  }
+
+  get isShort() {
+    return this.cards.length < AHEAD - 2;
+  }
+
+  // Whether our leases may have run out meanwhile.
+  get isLate() {
+    const { question, session } = this.page;
+    return !question.past && this.claimedAt > 0 && performance.now() - this.claimedAt > session.lease_s * 500;
+  }
+
+  putBack(card) {
+    this.cards.unshift(card);
+  }
+
+  isWanted(card) {
+    return this.page.question.isWanted?.(card) ?? true;
+  }
+
+  // This card is decided; others may need no answer any more because of it.
+  done(card) {
+    this.decided.add(nameOf(card));
+    this.cards = this.cards.filter((one) => this.isWanted(one));
+  }
+
+  refill() {
+    this.claiming ||= this.claim().finally(() => {
+      this.claiming = null;
+      this.page.refilled();
+    });
+    return this.claiming;
+  }
+
+  async claim() {
+    const { session, question, outbox } = this.page;
+    const late = this.isLate;
+    try {
+      const own = () => post("/api/claim", { tab: this.tab, want: AHEAD, who: session.person.name });
+      const answer = await (question.claim?.(AHEAD) || own());
+      this.paused = Boolean(answer.paused);
+      this.unreachable = false;
+      if (answer.progress) [this.progress, this.since] = [answer.progress, outbox.waiting().length];
+      // After a long break others may have got what we held; a paused person holds nothing.
+      if (this.paused || late) this.cards = [];
+      const have = new Set([...this.cards, this.page.card].filter(Boolean).map(nameOf));
+      const isNew = (one) => !have.has(nameOf(one)) && !this.decided.has(nameOf(one)) && this.isWanted(one);
+      this.cards.push(...answer.tasks.filter(isNew));
+      for (const one of this.cards) question.pictures(one).forEach(fetchPicture);
+      if (answer.page_version && answer.page_version !== session.page_version) this.page.say("A newer page is out: reload when you like.");
+    } catch (error) {
+      if (error.status === 401) await this.page.loggedOut();
+      else if (!error.mayPass) this.page.say(error.message);
+      else this.unreachable = true;
+    } finally {
+      this.claimedAt = performance.now();
+    }
+  }
+}

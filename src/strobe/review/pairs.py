@@ -1,0 +1,90 @@
+"""Do these two look the same? The question about pairs, joined from its parts: plan, counters, cards, summary."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from strobe.core.dataset import Dataset
+from strobe.core.records import Verdict
+from strobe.review import counters
+from strobe.review.conduct import Conduct, ReviewSettings
+from strobe.review.database import execute
+from strobe.review.deck import PairDeck
+from strobe.review.pictures import Pictures
+from strobe.review.plan import Task, plan
+from strobe.review.rows import record_of
+from strobe.review.store import Store
+from strobe.review.summary import summarise
+from strobe.review.votes import Imported, read_votes
+
+__all__ = ["Pairs"]
+
+
+class Pairs:
+    """Whether an anchor and a neighbour look the same; before it, where asked for, which labels an anchor has."""
+
+    name = "pairs"
+    log = counters.VERDICTS
+    real = "pair"
+    controls = ("same", "different")
+    together = True
+
+    def plan(self, dataset: Dataset, settings: ReviewSettings, *, secret: bytes) -> list[Task]:
+        """Every pair, every anchor, and the controls."""
+        return plan(dataset, secret=secret, seed=settings.seed, controls=settings.controls)
+
+    def stage(self, task: Task) -> str:
+        """`anchor` for an anchor alone, `pair` for all others."""
+        return "anchor" if task.kind == "anchor" else "pair"
+
+    def fresh(
+        self, connection: Connection, settings: ReviewSettings, values: Mapping[str, Any], want: int
+    ) -> list[Task]:
+        """Anchors that want their labels first, then pairs."""
+        tasks: list[Task] = []
+        for kind, wanted in (("anchor", 1), ("pair", settings.votes)):
+            if len(tasks) < want:
+                asked = {"who": values["who"], "kind": kind, "wanted": wanted, "want": want - len(tasks)}
+                tasks += [record_of(Task, row) for row in execute(connection, _FRESH, asked).mappings()]
+        return tasks
+
+    def open_for(self, connection: Connection, settings: ReviewSettings, who: str) -> int:
+        """What is open in round one, less what they voted on."""
+        values = {"who": who, "labels": int(settings.labels), "wanted": settings.votes}
+        return int(execute(connection, _OPEN_FOR, values).scalar_one())
+
+    def follow(self, connection: Connection, answer: Verdict, settings: ReviewSettings) -> None:
+        """The counters of the pair and, where its anchor is in doubt, of its set."""
+        counters.follow(connection, answer, settings)
+
+    def rebuild(self, connection: Connection, settings: ReviewSettings) -> None:
+        """Every counter anew."""
+        counters.rebuild(connection, settings)
+
+    def deck(self, dataset: Dataset, store: Store, pictures: Pictures) -> PairDeck:
+        """The cards of a dataset."""
+        return PairDeck(dataset, store, pictures)
+
+    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
+        """The papers' own annotation JSON, or CSV."""
+        return read_votes(path, dataset, annotator=annotator, known=known)
+
+    def summarise(self, dataset: Dataset, answers: Sequence[Verdict], conduct: Conduct | None) -> dict[str, Any]:
+        """The papers' table, agreement, control pairs, reasons, pace."""
+        return summarise(dataset, answers, conduct=conduct)
+
+
+_FRESH = """SELECT t.* FROM tasks t WHERE t.question = 'pairs' AND t.kind = :kind AND t.open1 = 1
+    AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1)
+    AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
+    AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted
+    ORDER BY t.position LIMIT :want"""
+
+_OPEN_FOR = """SELECT (SELECT count(*) FROM tasks WHERE question = 'pairs' AND kind = 'anchor' AND open1 = 1)
+    + (SELECT count(*) FROM tasks WHERE question = 'pairs' AND kind = 'pair' AND open1 = 1)
+    - (SELECT count(*) FROM latest l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who AND l.round = 1
+        AND t.question = 'pairs' AND (t.kind = 'pair' AND t.open1 = 1
+            OR :labels = 1 AND t.kind = 'pair' AND t.held = 2 AND t.position >= 0 AND t.votes < :wanted))"""
+"""What is theirs is subtracted, so that the counts use indexes."""

@@ -1,0 +1,113 @@
+"""What a question is: everything the store, the server and the page need to know of one, and nothing more.
+
+People, leases, the guard, the outbox, undo and export are shared. A question supplies its plan, its cards, the check of
+an answer, what an answer opens or closes, and what follows from all of them; its page is `page/NAME.js` and
+`page/NAME.html`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from sqlalchemy import Connection
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import UnknownName
+from strobe.review.conduct import Conduct, ReviewSettings
+from strobe.review.log import Log
+from strobe.review.pictures import Pictures
+from strobe.review.plan import Claimed, Task
+from strobe.review.votes import Imported
+
+__all__ = ["QUESTIONS", "Deck", "Question", "question_named"]
+
+QUESTIONS = {
+    "pairs": "strobe.review.pairs:Pairs",
+    "name": "strobe.review.naming:Naming",
+}
+"""The questions by the name `--ask` takes (`conduct.ASK`)."""
+
+
+class Deck(Protocol):
+    """The cards of one question on one dataset, and answers of what comes back."""
+
+    def told(self) -> dict[str, Any]:
+        """What the page is told at the start."""
+        ...
+
+    def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
+        """A task as the page shows it to one annotator, or to a group (None): at least `task` and `stage`."""
+        ...
+
+    def past(self, answer: Any, task: Task) -> dict[str, Any]:
+        """An answer already given, for undo: its `card` and the `decision`."""
+        ...
+
+    def body(self, content: bytes) -> Any:
+        """What the page sent, checked field by field; it has at least `task` and `who`."""
+        ...
+
+    def answer(self, body: Any, task: Task, annotator: str) -> Any:
+        """A checked body as an answer without a time; InvalidValue where it cannot be one."""
+        ...
+
+
+class Question(Protocol):
+    """One thing asked of people."""
+
+    name: str
+    log: Log
+    """Where its answers lie."""
+    real: str
+    """The kind of its tasks that is the work itself."""
+    controls: tuple[str, ...]
+    """The kinds that are hidden among them."""
+    together: bool
+    """Whether a group may decide on one screen."""
+
+    def plan(self, dataset: Dataset, settings: ReviewSettings, *, secret: bytes) -> list[Task]:
+        """Every task of a dataset, opaquely named, in a seeded order."""
+        ...
+
+    def stage(self, task: Task) -> str:
+        """The stage of an answer to a task of round one; that of round two is `verify`."""
+        ...
+
+    def fresh(
+        self, connection: Connection, settings: ReviewSettings, values: Mapping[str, Any], want: int
+    ) -> list[Task]:
+        """Up to `want` open tasks that `who` may be given and does not hold yet, the first to be shown first."""
+        ...
+
+    def open_for(self, connection: Connection, settings: ReviewSettings, who: str) -> int:
+        """How many open tasks of round one could still be given to `who`, now or when a lease runs out."""
+        ...
+
+    def follow(self, connection: Connection, answer: Any, settings: ReviewSettings) -> None:
+        """Bring the counters up to one new answer: what it closes, what it opens again."""
+        ...
+
+    def rebuild(self, connection: Connection, settings: ReviewSettings) -> None:
+        """Make every counter anew from the answers."""
+        ...
+
+    def deck(self, dataset: Dataset, store: Any, pictures: Pictures) -> Deck:
+        """The cards of a dataset, whose answers lie in the store."""
+        ...
+
+    def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
+        """Answers made elsewhere: those of a file; `annotator` gave those that do not say who, `known` are in use."""
+        ...
+
+    def summarise(self, dataset: Dataset, answers: Sequence[Any], conduct: Conduct | None) -> dict[str, Any]:
+        """What follows from the answers: the figures of status, review.json and the admin page."""
+        ...
+
+
+def question_named(name: str) -> Question:
+    """The question of that name."""
+    if name not in QUESTIONS:
+        raise UnknownName("question", name, QUESTIONS)
+    module, _, attribute = QUESTIONS[name].partition(":")
+    return cast(Question, getattr(import_module(module), attribute)())
