@@ -1,4 +1,4 @@
-"""Derive the shipped label spaces and projections from the WordNet 3.0 noun hierarchy.
+"""Derive the shipped label spaces, projections and other names of classes from the WordNet 3.0 noun hierarchy.
 
 Needs WordNet's `data.noun` (Debian: apt-get install wordnet-base) and the timm package, whose list of the 1,000
 ILSVRC-2012 synsets gives the source space; their order is the sorted order of the ids, as in every ILSVRC model.
@@ -40,22 +40,40 @@ YTBB = {
 PREFER = ("car",)
 
 
-def read_nouns(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """The first lemma and the hypernyms of every noun synset."""
-    lemma: dict[str, str] = {}
+LICENCE = (
+    "WordNet 3.0 Copyright 2006 by Princeton University. All rights reserved. This software and database is being "
+    "provided to you, the LICENSEE, by Princeton University under the following license. By obtaining, using and/or "
+    "copying this software and database, you agree that you have read, understood, and will comply with these terms and "
+    "conditions.: Permission to use, copy, modify and distribute this software and database and its documentation for "
+    "any purpose and without fee or royalty is hereby granted, provided that you agree to comply with the following "
+    "copyright notice and statements, including the disclaimer, and that the same appear on ALL copies of the software, "
+    "database and documentation, including modifications that you make for internal use or for distribution. THIS "
+    'SOFTWARE AND DATABASE IS PROVIDED "AS IS" AND PRINCETON UNIVERSITY MAKES NO REPRESENTATIONS OR WARRANTIES, EXPRESS '
+    "OR IMPLIED. BY WAY OF EXAMPLE, BUT NOT LIMITATION, PRINCETON UNIVERSITY MAKES NO REPRESENTATIONS OR WARRANTIES OF "
+    "MERCHANTABILITY OR FITNESS FOR ANY PARTICULAR PURPOSE OR THAT THE USE OF THE LICENSED SOFTWARE, DATABASE OR "
+    "DOCUMENTATION WILL NOT INFRINGE ANY THIRD PARTY PATENTS, COPYRIGHTS, TRADEMARKS OR OTHER RIGHTS. The name of "
+    "Princeton University or Princeton may not be used in advertising or publicity pertaining to distribution of the "
+    "software and/or database. Title to copyright in this software, database and any associated documentation shall at "
+    "all times remain with Princeton University and LICENSEE agrees to preserve same."
+)
+
+
+def read_nouns(path: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The lemmas, the first first, and the hypernyms of every noun synset."""
+    lemmas: dict[str, list[str]] = {}
     parents: dict[str, list[str]] = defaultdict(list)
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("  "):
             continue
         fields = line.split(" | ")[0].split()
         synset, n_words = f"n{fields[0]}", int(fields[3], 16)
-        lemma[synset] = fields[4].replace("_", " ")
+        lemmas[synset] = [word.replace("_", " ") for word in fields[4 : 4 + 2 * n_words : 2]]
         pointers = fields[4 + 2 * n_words :]
         for place in range(int(pointers[0])):
             symbol, offset, part = pointers[1 + 4 * place : 4 + 4 * place]
             if symbol in ("@", "@i") and part == "n":
                 parents[synset].append(f"n{offset}")
-    return lemma, parents
+    return lemmas, parents
 
 
 def ancestors(synset: str, parents: dict[str, list[str]]) -> set[str]:
@@ -80,7 +98,7 @@ def main() -> None:
     arguments = parser.parse_args()
     from timm.data import ImageNetInfo
 
-    lemma, parents = read_nouns(arguments.wordnet)
+    lemmas, parents = read_nouns(arguments.wordnet)
     ilsvrc = sorted(ImageNetInfo("imagenet-1k").label_names())
     origin = "WordNet 3.0 noun hierarchy (hypernyms and instance hypernyms)"
 
@@ -89,7 +107,7 @@ def main() -> None:
         {
             "name": "ilsvrc-2012",
             "source": "the 1,000 ILSVRC-2012 synsets in sorted order, named by the first WordNet 3.0 lemma",
-            "classes": [[synset, lemma[synset]] for synset in ilsvrc],
+            "classes": [[synset, lemmas[synset][0]] for synset in ilsvrc],
         },
     )
     write(
@@ -102,6 +120,17 @@ def main() -> None:
             "name": "youtube-bb",
             "source": "Youtube-BoundingBoxes, class index order (22 none, 23 car; in its CSV 22 is car)",
             "classes": [[name, name] for name in YTBB],
+        },
+    )
+    also = {synset: lemmas[synset] for synset in sorted({*ilsvrc, *VID})}
+    also |= {name: lemmas[synset] for name, synset in YTBB.items() if synset}
+    write(
+        DATA / "synonyms/wordnet.json",
+        {
+            "name": "wordnet",
+            "source": "all lemmas of WordNet 3.0 for the classes of ilsvrc-2012, imagenet-vid and youtube-bb",
+            "licence": LICENCE,
+            "names": also,
         },
     )
     above = {synset: ancestors(synset, parents) for synset in ilsvrc}

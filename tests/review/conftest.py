@@ -269,7 +269,9 @@ def decision():
 class Running:
     """A review server in a thread of this process, and clients that talk to it as the page does."""
 
-    def __init__(self, dataset: Dataset, url: str, *, settings, token=None, invited_only=False, port=0) -> None:
+    def __init__(
+        self, dataset: Dataset, url: str, *, settings, ask="pairs", token=None, invited_only=False, port=0
+    ) -> None:
         import threading
 
         import uvicorn
@@ -280,7 +282,7 @@ class Running:
         from strobe.review.serve import bind, config_of
         from strobe.review.store import Store
 
-        self.store = Store(url)
+        self.store = Store(url, ask=ask)
         self.store.prepare(dataset, settings)
         self._listener = bind("127.0.0.1", port)
         self.address = ServerAddress.of("127.0.0.1", self._listener.getsockname()[1])
@@ -327,11 +329,13 @@ def run_server(tmp_path: Path):
 
     running = []
 
-    def start(dataset: Dataset, *, url=None, token=None, invited_only=False, port=0, **settings) -> Running:
+    def start(
+        dataset: Dataset, *, url=None, ask="pairs", token=None, invited_only=False, port=0, **settings
+    ) -> Running:
         settings.setdefault("controls", 0.0)
         place = url or f"sqlite:///{tmp_path / f'server{len(running)}.sqlite'}"
         chosen = ReviewSettings(**settings)
-        made = Running(dataset, place, settings=chosen, token=token, invited_only=invited_only, port=port)
+        made = Running(dataset, place, settings=chosen, ask=ask, token=token, invited_only=invited_only, port=port)
         running.append(made)
         return made
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, UnknownName, expect
 
-__all__ = ["MERGES", "LabelSpace", "Projection", "check_scores", "confidence_of", "log_softmax", "projection", "space"]
+__all__ = ["MERGES", "LabelSpace", "Projection", "check_scores", "confidence_of", "log_softmax", "other_names", "projection", "space"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -201,6 +201,21 @@ def space(name: str) -> LabelSpace:
     return LabelSpace(name=name, ids=tuple(row[0] for row in rows), names=tuple(row[1] for row in rows))
 
 
+def other_names(classes: LabelSpace) -> list[list[str]]:
+    """What each class is also called: the parts of a name with commas, and WordNet's words for classes that ship.
+
+    >>> other_names(LabelSpace(name="mine", ids=("n01440764", "x"), names=("tench", "box, carton")))
+    [['Tinca tinca'], ['box', 'carton']]
+    """
+    words = _shipped("synonyms")["wordnet"]["names"]
+    out = []
+    for label, name in zip(classes.ids, classes.names, strict=True):
+        parts = [part.strip() for part in name.split(",")]
+        found = dict.fromkeys([*(parts if len(parts) > 1 else []), *words.get(label, [])])
+        out.append([word for word in found if word and word.casefold() != name.casefold()])
+    return out
+
+
 @cache
 def projection(source: str, target: str) -> Projection:
     """The shipped map from one shipped space to another, e.g. ilsvrc-2012 → imagenet-vid."""
@@ -219,7 +234,7 @@ def projection(source: str, target: str) -> Projection:
 
 @cache
 def _shipped(name: str) -> Any:
-    """A data file of the package: label_spaces/*.json merged by stem, or projections/*.json."""
+    """The data files of the package in one folder (spaces, projections, synonyms), by name."""
     folder = resources.files("strobe.core") / "data" / name
     found = {}
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):

@@ -22,28 +22,26 @@ def summarise(
 ) -> dict[str, Any]:
     """The figures `strobe review status --ask name` prints: of the latest word of each person on a picture.
 
-    `shown` is the condition of every picture of the dataset's sets.
+    `shown` is the condition of every picture of the study: what was set aside for practice and controls left out.
     """
     latest = [answer for of_frame in latest_answers(answers).values() for answer in of_frame.values()]
     real = [answer for answer in latest if answer.condition not in ASIDE]
-    aside = {answer.frame_id for answer in latest if answer.condition in ASIDE}
     wanted = 1 if conduct is None else conduct.settings.votes
     in_time = Counter(answer.frame_id for answer in real if answer.said != "late")
     people = sorted({answer.annotator for answer in latest})
-    pictures = {frame: condition for frame, condition in shown.items() if frame not in aside}
     return {
         "answers": len(answers),
         "pictures": {
-            "asked": len(pictures),
-            "answered": sum(frame in in_time for frame in pictures),
-            "waiting": sum(in_time[frame] < wanted for frame in pictures),
+            "asked": len(shown),
+            "answered": sum(frame in in_time for frame in shown),
+            "waiting": sum(in_time[frame] < wanted for frame in shown),
         },
         "said": _said(real),
         "controls": _controls(dataset, latest),
         "people": [_person(dataset, name, [one for one in latest if one.annotator == name]) for name in people],
         "conditions": [
             {"name": name, "pictures": count, "answers": sum(one.condition == name for one in real)}
-            for name, count in sorted(Counter(pictures.values()).items())
+            for name, count in sorted(Counter(shown.values()).items())
         ],
         "seconds": _seconds(answer.seconds for answer in real),
         "conduct": encode(conduct),

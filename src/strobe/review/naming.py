@@ -12,6 +12,7 @@ import numpy as np
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect
+from strobe.core.labels import other_names
 from strobe.core.people import NameAnswer
 from strobe.core.variants import NO_VARIANT
 from strobe.review.alone import Alone
@@ -65,6 +66,16 @@ def shown(dataset: Dataset) -> list[Shown]:
     return [Shown(frame_id=ids[row], kin=root(group[row]), condition=condition[row]) for row in sorted(group)]
 
 
+def set_aside(pictures: Sequence[Shown], settings: ReviewSettings) -> dict[str, str]:
+    """The kins that are no part of the study, and what their anchors are for: practice or control."""
+    kins = sorted({one.kin for one in pictures})
+    order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(kins)).tolist()
+    n_practice = min(PRACTICE if settings.practice is None else settings.practice, len(kins) // 4)
+    n_controls = int(settings.controls * len(kins))
+    kinds = ["practice"] * n_practice + ["control"] * n_controls
+    return {kins[place]: kind for place, kind in zip(order, kinds, strict=False)}
+
+
 class Naming(Alone):
     """What a picture is called."""
 
@@ -82,13 +93,8 @@ class Naming(Alone):
     def plan(self, dataset: Dataset, settings: ReviewSettings, *, secret: bytes) -> list[Task]:
         """Every picture; of the groups set aside only an anchor each."""
         pictures = sorted(shown(dataset), key=lambda one: one.frame_id)
-        rng = np.random.Generator(np.random.PCG64(settings.seed))
-        kins = sorted({one.kin for one in pictures})
-        kins = [kins[place] for place in rng.permutation(len(kins)).tolist()]
-        n_practice = min(PRACTICE if settings.practice is None else settings.practice, len(kins) // 4)
-        n_controls = int(settings.controls * len(kins))
-        aside = dict.fromkeys(kins[:n_practice], "practice")
-        aside |= dict.fromkeys(kins[n_practice : n_practice + n_controls], "control")
+        aside = set_aside(pictures, settings)
+        rng = np.random.Generator(np.random.PCG64([settings.seed, 1]))
         out, used = [], set()
         order = rng.permutation(len(pictures)).tolist()
         for position, one in zip(order, pictures, strict=True):
@@ -127,8 +133,10 @@ class Naming(Alone):
 
     def summarise(self, dataset: Dataset, answers: Sequence[NameAnswer], conduct: Conduct | None) -> dict[str, Any]:
         """Progress, controls, people, pace."""
-        conditions = {one.frame_id: one.condition for one in shown(dataset)}
-        return summarise(dataset, answers, conduct, conditions)
+        pictures = shown(dataset)
+        aside = {} if conduct is None else set_aside(pictures, conduct.settings)
+        study = {one.frame_id: one.condition for one in pictures if one.kin not in aside}
+        return summarise(dataset, answers, conduct, study)
 
 
 class NameDeck:
@@ -184,6 +192,7 @@ class NameDeck:
 
 
 def classes(dataset: Dataset) -> list[dict[str, Any]]:
-    """The classes for a searchable list. Of a name with commas, as WordNet's are, each part is found."""
+    """The classes for a searchable list, with what each is also called."""
     space = dataset.info.label_space
-    return [{"id": one, "name": name} for one, name in zip(space.ids, space.names, strict=True)]
+    found = zip(space.ids, space.names, other_names(space), strict=True)
+    return [{"id": label, "name": name, "also": also} for label, name, also in found]

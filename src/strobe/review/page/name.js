@@ -85,7 +85,7 @@ export default class Name {
     $("note").value = earlier?.note || "";
     $("feedback").hidden = $("mask").hidden = $("late-button").hidden = true;
     $("time").textContent = "";
-    $("decide").hidden = $("label-panel").hidden = false;
+    $("decide").hidden = $("search").disabled = false;
     for (const button of document.querySelectorAll("#decide button")) button.classList.toggle("said", earlier?.said === button.dataset.action);
     this.picker.isMarked = (id) => earlier?.label === id;
     this.picker.reset();
@@ -171,7 +171,7 @@ export default class Name {
     const text = fields.said === "late" ? "Too late; this is: " : right ? "Right: " : "Not quite; this is: ";
     $("feedback-text").replaceChildren(text, element("b", names));
     $("feedback").className = right ? "right" : "wrong";
-    $("decide").hidden = $("label-panel").hidden = true;
+    $("decide").hidden = $("search").disabled = true;
     $("feedback").hidden = false;
     $("go-on").focus({ preventScroll: true });
   }
