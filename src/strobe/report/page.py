@@ -217,7 +217,7 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
     named = [one.figures(view) for one in PEOPLE] if view.results.people else []
     people = {"people": [one for one in named if one[0].drawing is not None]}
     if not view.results.models and people["people"]:  # what is asked of models is no want where there are none
-        return {"main": [], "compare": [], "slices": [], "variants": [], "contrasts": [], **people}
+        return {name: [] for name in ("change", "main", "compare", "slices", "variants", "contrasts")} | people
     parts = [TASKS[task] for task in Task if view.of(task)] or [TASKS[Task.CLASSIFICATION]]
     found: dict[str, list[Question]] = {"change": [] if view.words.is_still else list(CHANGE)}
     if view.words.is_still or view.variants:

@@ -177,7 +177,8 @@ def score_staged(
     results = people.into(results)
     write_json(stage / "results.json", encode(results))
     write_tables(stage, results)
-    write_sets(stage, job.sets)
+    if job.sets:
+        write_sets(stage, job.sets)
     if brought_files(stage) or request.types is not None or not run.exists:
         changes = {"model_types": remembered} if remembered else {}
         run.record(opened.candidates, path=opened.path, changes=changes, stage=stage)
