@@ -118,6 +118,7 @@ def _releases(folder: Path) -> None:
     _youtube_bb(root / "youtube-bb", folder / "clips")
     _coco_vid(root / "coco-vid")
     _corrupted(root / "imagenet-c")
+    _trials(root / "trials")
     for place in range(10):
         _picture(root / f"frames/in/{'xy'[place % 2]}/{place // 2:04d}.png", place)
     _text(root / "frames/in/labels.csv", "video,label", "x,dog|pet", "y,cat")
@@ -220,6 +221,20 @@ def _corrupted(root: Path) -> None:
     np.save(root / "clean.npy", pixels[:2])
 
 
+def _trials(root: Path) -> None:
+    """Three pictures named by two people, as model-vs-human has it."""
+    pictures = [("cat", "0_cat_00_cat1.png"), ("dog", "0_dog_00_dog1.png"), ("dog", "0_dog_00_dog2.png")]
+    for place, (_, name) in enumerate(pictures):
+        _picture(root / "images" / name, place)
+    for number, person in enumerate(("ann", "bo"), start=1):
+        said = ("cat", "dog", "na") if number == 1 else ("dog", "none", "dog")
+        rows = [
+            f"{person},1,{trial},{0.5 * trial},{word},{label},0,{trial:04d}_pet_s0{number}_{name}"
+            for trial, ((label, name), word) in enumerate(zip(pictures, said, strict=True), start=1)
+        ]
+        _text(root / f"csv/{person}.csv", "subj,session,trial,rt,object_response,category,condition,imagename", *rows)
+
+
 # -- weights ---------------------------------------------------------------------------------------------------------
 
 
@@ -277,6 +292,7 @@ def _made(folder: Path) -> None:
             "1-2",
             "-q",
         ),
+        ("import", "trials", "releases/trials/csv", "datasets/named", "--images", "releases/trials/images", "-q"),
         (
             "eval",
             "datasets/video",

@@ -101,6 +101,11 @@ KILLS: dict[str, Killed] = {
         place=("releases/imagenet-c",),
         dest="out",
     ),
+    "import-trials": Killed(
+        words=("import", "trials", "releases/trials/csv", "out", "--images", "releases/trials/images", "-q"),
+        place=("releases/trials",),
+        dest="out",
+    ),
     "export-coco": Killed(
         words=("export", "datasets/boxes", "coco", "out", "--media", "copy", "-q"),
         place=("datasets/boxes",),

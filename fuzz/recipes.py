@@ -101,6 +101,8 @@ def _measuring() -> list[Recipe]:
     words = ("score", "datasets/video", "-m", "preds:inputs/video-logits.json", "-o", "run", *_QUICK, *more)
     place = ("datasets/video", "inputs/video-logits.json", "inputs/types.csv", "inputs/subset.txt")
     out.append(Recipe(name="score side files", words=words, place=place, dest="run", aside=place[:2], weight=2))
+    words = ("score", "datasets/named", "-o", "run", *_QUICK)
+    out.append(Recipe(name="score people alone", words=words, place=("datasets/named",), dest="run"))
     for held, data in _RUNS.items():
         place = (f"runs/{held}", f"datasets/{data}", "models.py")
         aside = (f"datasets/{data}", "models.py")
@@ -268,6 +270,8 @@ def _importing() -> list[Recipe]:
             (f"{root}/imagenet-c/npy", "out", "--clean", f"{root}/imagenet-c/clean.npy"),
             (f"{root}/imagenet-c",),
         ),
+        ("trials", (f"{root}/trials/csv", "out"), (f"{root}/trials/csv",)),
+        ("trials", (f"{root}/trials/csv", "out", "--images", f"{root}/trials/images"), (f"{root}/trials",)),
         ("frames", (f"{root}/frames/in", "out", "--k", "1", "--fps", "25"), (f"{root}/frames",)),
         (
             "frames",

@@ -11,6 +11,7 @@ from strobe.cli.main import cli
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
 from strobe.workflows.import_dataset import TrialFiles, from_trials
+from strobe.workflows.inspect import inspect, lines
 
 HEAD = "subj,session,trial,rt,object_response,category,condition,imagename"
 ANN = [
@@ -44,6 +45,7 @@ def test_a_tiny_study_by_hand_from_csv_to_results(tmp_path: Path) -> None:
         ("ann", "class", "cat", 0.5), ("ann", "class", "dog", 1.5), ("ann", "late", "", None),
         ("bo", "class", "dog", 2.0), ("bo", "class", "dog", 0.75), ("bo", "none", "", 1.0),
     }  # fmt: skip
+    assert "  names: 6 answers of 2 people" in list(lines(inspect(tmp_path / "set")))
     said = CliRunner().invoke(cli, ["score", str(tmp_path / "set"), "-o", str(tmp_path / "run"), "--json"])
     assert said.exit_code == 0, said.output
     (score,) = json.loads((tmp_path / "run/results.json").read_text())["people"]["scores"]
@@ -56,6 +58,28 @@ def test_a_tiny_study_by_hand_from_csv_to_results(tmp_path: Path) -> None:
     chance = (1 + 9 + 1 + 1) / 36
     assert score["fleiss_kappa"]["value"] == pytest.approx(-chance / (1 - chance))
     assert score["seconds"]["median"]["value"] == 1.0
+
+
+def test_eval_and_report_need_no_model_where_people_named_pictures(tmp_path: Path) -> None:
+    from_trials(trials(tmp_path / "csv", ANN, BO), tmp_path / "set", files=TrialFiles())
+    said = CliRunner().invoke(cli, ["eval", str(tmp_path / "set"), "-o", str(tmp_path / "run"), "-q"])
+    assert said.exit_code == 0, said.output
+    assert "2 people  50.0" in said.output
+    assert "People get 50.0" in (tmp_path / "run/report.html").read_text()
+    preds = tmp_path / "net.csv"
+    preds.write_text("frame,label\n" + "".join(f"{key},dog\n" for key in folder.read(tmp_path / "set").frames.key))
+    said = CliRunner().invoke(
+        cli, ["eval", str(tmp_path / "set"), "-m", f"net=preds:{preds}", "-o", str(tmp_path / "run")]
+    )
+    assert said.exit_code == 0, said.output
+    (score,) = json.loads((tmp_path / "run/results.json").read_text())["people"]["scores"]
+    (net,) = score["models"]
+    assert (net["accuracy"]["count"], net["accuracy"]["n"]) == (2, 3)
+    assert net["difference"]["value"] == pytest.approx(1 / 2 - 2 / 3)
+    # net 011: with ann 110 observed ⅓, chance 5/9; with bo 001 observed ⅔, chance 4/9.
+    assert net["consistency"]["value"] == pytest.approx(((1 / 3 - 5 / 9) / (4 / 9) + (2 / 3 - 4 / 9) / (5 / 9)) / 2)
+    for name in ("people", "people_models", "people_consistency", "headline"):
+        assert (tmp_path / f"run/tables/{name}.csv").is_file()
 
 
 def test_pictures_come_with_their_names(tmp_path: Path) -> None:

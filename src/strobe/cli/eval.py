@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strobe.cli.common import Grouped, folder, json_option, out_option, print_json, progress, quiet_option, show_option
-from strobe.cli.predicting import model_option, predicting_options
+from strobe.cli.predicting import model_or_people_option, predicting_options
 from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable, without_name
 
@@ -24,7 +24,7 @@ __all__ = ["command"]
     epilog="Example: strobe eval clips/ -m efficientnet-lite0 -m timm:resnet50.a1_in1k -m preds:mine.json -o run/",
 )
 @click.argument("dataset", type=folder())
-@model_option
+@model_or_people_option
 @out_option(what="predictions, results and report")
 @click.option("--no-report", is_flag=True, help="Stop after the figures.")
 @show_option

@@ -7,11 +7,14 @@ import click
 
 from strobe.cli.common import options, progress
 
-__all__ = ["merge_option", "model_option", "predicting_options"]
+__all__ = ["merge_option", "model_option", "model_or_people_option", "predicting_options"]
 
-model_option = click.option(
-    "-m", "--model", "models", multiple=True, required=True, metavar="MODEL",
-    help="[NAME=]provider:name[@weights], a glob, preds:FILE or @testbed; may be repeated. See strobe models.",
+_MODEL = "[NAME=]provider:name[@weights], a glob, preds:FILE or @testbed; may be repeated. See strobe models."
+
+model_option = click.option("-m", "--model", "models", multiple=True, required=True, metavar="MODEL", help=_MODEL)
+model_or_people_option = click.option(
+    "-m", "--model", "models", multiple=True, metavar="MODEL",
+    help=f"{_MODEL} May be left out where people named the pictures.",
 )  # fmt: skip
 
 merge_option = click.option(

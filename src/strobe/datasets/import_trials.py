@@ -17,6 +17,7 @@ from typing import Literal
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, in_file, printable
+from strobe.core.files import regular
 from strobe.core.labels import LabelSpace
 from strobe.core.people import NameAnswer
 from strobe.core.records import frame_id
@@ -174,8 +175,8 @@ def read_trials(source: Path, signed: Signed) -> Trials:
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """The rows of a file by the names of its columns, with the line each ends on."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
+        with regular(path).open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
             names = [name.strip().lower() for name in next(reader, [])]
             missing = [name for name in _NEEDED if name not in names]
             if missing:
