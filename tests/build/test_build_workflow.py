@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import json
 import os
 import signal
 import subprocess
@@ -119,7 +120,8 @@ def test_killed_and_resumed_gives_the_same_bytes(after: int, workers: int, clips
     process.kill()
     assert process.wait() == -signal.SIGKILL
     assert not folder.is_dataset(out)
-    if workers > 1:
+    seen = -1
+    while workers > 1 and seen != (seen := len(list(out.rglob("*")))):
         time.sleep(1)  # workers see that their parent is gone, and end
     finished = len(list((out / ".build").glob("*.json")))
     again = build(clips, out, DOG)
@@ -195,6 +197,22 @@ def test_damaged_media_are_made_again(clips: list[Path], tmp_path: Path) -> None
     before = contents(out)
     victim = next((out / "media" / "one").iterdir())
     victim.write_bytes(victim.read_bytes()[:100])
+    assert build(clips, out, DOG).reused == len(clips) - 1
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("damage", ["a member that is not there", "another hash"])
+def test_a_damaged_note_of_a_video_is_made_again(clips: list[Path], tmp_path: Path, damage: str) -> None:
+    out = tmp_path / "out"
+    build(clips, out, DOG)
+    before = contents(out)
+    path = out / ".build" / "one.json"
+    note = json.loads(path.read_text())
+    if damage == "another hash":
+        note["frames"][0]["sha256"] = note["frames"][1]["sha256"]
+    else:
+        note["sets"][0]["members"].append(10**30)
+    path.write_text(json.dumps(note))
     assert build(clips, out, DOG).reused == len(clips) - 1
     assert contents(out) == before
 

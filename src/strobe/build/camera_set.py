@@ -16,10 +16,11 @@ from strobe.build.camera import render_path
 from strobe.build.camera_path import CameraOptions
 from strobe.build.camera_photos import Photo
 from strobe.build.hints import features_of, set_hints
+from strobe.build.sealed import read_sealed, write_sealed
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
-from strobe.core.files import read_json, sha256_of_file, write_bytes, write_json
+from strobe.core.files import sha256_of_file, write_bytes
 from strobe.core.labels import LabelSpace
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
@@ -79,7 +80,7 @@ def simulate_clip(job: ClipJob) -> ClipResult:
         if done is not None:
             return ClipResult(job=job, note=done, resumed=True)
         note = _render(job, data, identity) | {"inputs": inputs}
-        write_json(note_path, note | {"digest": _digest(note)})
+        write_sealed(note_path, note)
         return ClipResult(job=job, note=note)
     except OSError as error:
         return ClipResult(job=job, problem=f"{printable(job.photo.path)}: {error.strerror or error}")
@@ -105,20 +106,10 @@ def _inputs(job: ClipJob, identity: str) -> str:
 
 
 def _finished(note_path: Path, inputs: str, folder: Path) -> dict[str, Any] | None:
-    if not note_path.is_file():
-        return None
-    try:
-        note = read_json(note_path)
-        if not isinstance(note, dict) or note.pop("digest", None) != _digest(note) or note["inputs"] != inputs:
-            return None
-    except (StrobeError, RecursionError):
+    note = read_sealed(note_path)
+    if note is None or note["inputs"] != inputs:
         return None
     return note if all((folder / media).is_file() for media in note["media"]) else None
-
-
-def _digest(note: dict[str, Any]) -> str:
-    """Of a note's own content: one that was damaged is made again, whatever it says."""
-    return hashlib.sha256(json.dumps(note, sort_keys=True).encode()).hexdigest()
 
 
 def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:

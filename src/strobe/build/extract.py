@@ -21,10 +21,11 @@ from strobe.build.hints import Features, PairHints, features_of, set_hints
 from strobe.build.index import Limits
 from strobe.build.labels import AnchorRow, LabelRow, eligible_frames, overlong_spans
 from strobe.build.sample import Sampling, choose_anchors, window_of
+from strobe.build.sealed import read_sealed, write_sealed
 from strobe.build.store import FrameEncoder, Store
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
-from strobe.core.files import cannot_write, make_folder, read_json, sha256_of_file, write_json
+from strobe.core.files import cannot_write, make_folder, sha256_of_file
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
 
@@ -165,7 +166,7 @@ def _run(job: Job, say: Progress) -> Outcome:
         with Reader.open(job.path, job.limits, by_decoding=True) as reader:
             fragment = _extract(job, reader, sha256, digest, say)
             decoded += reader.decoded
-    write_json(path, {"schema": _SCHEMA, **encode(fragment)})
+    write_sealed(path, {"schema": _SCHEMA, **encode(fragment)})
     return Outcome(name=job.name, fragment=fragment, decoded=decoded)
 
 
@@ -178,12 +179,9 @@ def _refuse_missing(path: Path) -> None:
 
 
 def fragment_of(path: Path) -> Fragment | None:
-    """The fragment in a file, or None where there is none that can be read."""
-    try:
-        data = read_json(path)
-        return decode(Fragment, data) if data.get("schema") == _SCHEMA else None
-    except (StrobeError, AttributeError):
-        return None
+    """The fragment in a file, or None where there is none as it was written."""
+    note = read_sealed(path)
+    return decode(Fragment, note) if note is not None and note["schema"] == _SCHEMA else None
 
 
 def _media_whole(job: Job, fragment: Fragment) -> bool:

@@ -1,0 +1,29 @@
+"""What was finished of a build, noted so that the same command goes on: JSON that knows its own digest."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import StrobeError
+from strobe.core.files import read_json, write_json
+
+__all__ = ["read_sealed", "write_sealed"]
+
+
+def write_sealed(path: Path, content: dict[str, Any]) -> None:
+    """Write the note with its digest, whole or not at all."""
+    write_json(path, {**content, "digest": _digest(content)})
+
+
+def read_sealed(path: Path) -> dict[str, Any] | None:
+    """The note as it was written; None where there is none, or where anything of it is not: it is made again then."""
+    try:
+        note = read_json(path)
+        return note if isinstance(note, dict) and note.pop("digest", None) == _digest(note) else None
+    except (StrobeError, RecursionError):
+        return None
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
