@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, UnknownName, expect
 
-__all__ = ["MERGES", "LabelSpace", "Projection", "check_scores", "confidence_of", "log_softmax", "other_names", "projection", "space"]
+__all__ = [
+    "MERGES",
+    "LabelSpace",
+    "Projection",
+    "check_scores",
+    "confidence_of",
+    "log_softmax",
+    "other_names",
+    "projection",
+    "space",
+]
 
 Floats = NDArray[np.floating[Any]]
 
