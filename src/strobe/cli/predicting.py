@@ -7,7 +7,7 @@ import click
 
 from strobe.cli.common import options, progress
 
-__all__ = ["merge_option", "model_option", "model_or_people_option", "predicting_options"]
+__all__ = ["loading_options", "merge_option", "model_option", "model_or_people_option", "predicting_options"]
 
 _MODEL = "[NAME=]provider:name[@weights], a glob, preds:FILE or @testbed; may be repeated. See strobe models."
 
@@ -23,20 +23,7 @@ merge_option = click.option(
 )  # fmt: skip
 
 
-def _prediction(*, workers: int | None, decode: str, models_at_once: int, retry_errors: bool, **load: Any) -> object:
-    from strobe.models.options import LoadOptions
-    from strobe.workflows.predict import PredictOptions
-
-    said = click.get_current_context().params
-    shown = None if said.get("quiet") or said.get("as_json") else progress()
-    return PredictOptions(
-        load=LoadOptions(progress=shown, **load), workers=workers, decode=decode, retry_errors=retry_errors,
-        models_at_once=models_at_once,
-    )  # fmt: skip
-
-
-predicting_options = options(
-    "prediction", "Running models", _prediction,
+_DEVICE = (
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
     click.option("--batch-size", type=click.IntRange(1), help="Images at once; default: by the model's size."),
     click.option(
@@ -46,15 +33,42 @@ predicting_options = options(
     click.option("--image-size", type=click.IntRange(8, 8192), help="Another input size than the model's own."),
     click.option("--model-settings", "settings", type=click.Path(path_type=Path), metavar="JSON",
                  help="What a model cannot say itself: all of it for ONNX, labels for timm, torchvision, hf."),
+)  # fmt: skip
+_TRUST = (
+    click.option("--deterministic", is_flag=True, help="Same bits run after run on one machine; slower on a GPU."),
+    click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
+    click.option("--offline", is_flag=True, help="Download nothing."),
+)
+
+
+def _loading(**load: Any) -> Any:
+    from strobe.models.options import LoadOptions
+
+    said = click.get_current_context().params
+    return LoadOptions(progress=None if said.get("quiet") or said.get("as_json") else progress(), **load)
+
+
+def _prediction(*, workers: int | None, decode: str, models_at_once: int, retry_errors: bool, **load: Any) -> object:
+    from strobe.workflows.predict import PredictOptions
+
+    return PredictOptions(
+        load=_loading(**load), workers=workers, decode=decode, retry_errors=retry_errors, models_at_once=models_at_once
+    )
+
+
+predicting_options = options(
+    "prediction", "Running models", _prediction,
+    *_DEVICE,
     click.option("--workers", type=click.IntRange(1, 256),
                  help="Decoding threads, or processes where models run on a GPU; default: one per core."),
     click.option("--decode", type=click.Choice(["cpu", "device"]), default="cpu", show_default=True,
                  help="device: JPEGs on the GPU beside the CPU; pixels may differ by a level, kept apart."),
     click.option("--models-at-once", type=click.IntRange(1), default=8, show_default=True,
                  help="Models in memory together; a frame is read once for all of them."),
-    click.option("--deterministic", is_flag=True, help="Same bits run after run on one machine; slower on a GPU."),
-    click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
-    click.option("--offline", is_flag=True, help="Download nothing."),
+    *_TRUST,
     click.option("--retry-errors", is_flag=True, help="Try frames again that could not be read before."),
 )  # fmt: skip
 """The options of a command that runs models; it receives them as `prediction` (the merge rule comes with scoring)."""
+
+loading_options = options("load", "Running models", _loading, *_DEVICE, *_TRUST)
+"""The options of a command that loads models for something else than predicting; it receives them as `load`."""

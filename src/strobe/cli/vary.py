@@ -1,5 +1,6 @@
-"""`strobe vary corruption`."""
+"""`strobe vary corruption|attack`."""
 
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,17 @@ from strobe.cli.common import (
     options,
     progress,
     quiet_option,
+    seed_option,
     severity_option,
     workers_option,
 )
+from strobe.cli.predicting import loading_options, model_option
 from strobe.cli.said import counted, made, made_json
-from strobe.core.errors import printable
+from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
+    from strobe.models.options import LoadOptions
+    from strobe.workflows.vary_attack import AttackWanted
     from strobe.workflows.vary_corruption import CorruptionOptions
 
 __all__ = ["command"]
@@ -92,3 +97,88 @@ def corruption(src: Path, dst: Path, wanted: "CorruptionOptions", quiet: bool, a
     was = " (it was there)" if done.was_there else ""
     line = made(dst, done.dataset, "video", "set", "frame", "class")
     click.echo(f"{line}; {counted(len(kinds), 'corruption')} {stored}{was}")
+
+
+def _number(text: str, flag: str) -> float:
+    """An ε: 0.5, or 4/255 as everybody writes it."""
+    try:
+        return float(Fraction(text.strip()))
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
+        raise InvalidValue(f"{flag}: expected numbers such as 4/255 or 0.5, got {printable(text.strip())!r}") from error
+
+
+def _grids(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(_number(part, "--eps") for part in word.split(",")) for word in words)
+
+
+def _ends(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[float, ...]:
+    return tuple(_number(word, "--most") for word in words)
+
+
+_attacks = options(
+    "wanted", "The attack", "strobe.workflows.vary_attack:AttackWanted",
+    click.option("--norm", multiple=True, type=click.Choice(["linf", "l2"]), default=("linf",), show_default=True,
+                 help="What ε bounds: the largest change of a channel, or all together. May be repeated."),
+    click.option("--eps", multiple=True, callback=_grids, metavar="LIST",
+                 help="The ε tried, ascending, as shares of the pixel range; one list for each --norm. Default: "
+                 "1/255,2/255,4/255,8/255 for linf, 0.25,0.5,1,2 for l2."),
+    click.option("--minimal", is_flag=True,
+                 help="Instead: the smallest ε of a fine grid, each picture on its own, by growing and halving."),
+    click.option("--most", multiple=True, callback=_ends, metavar="EPS",
+                 help="Where --minimal gives up, one for each --norm. Default: 16/255 for linf, 4 for l2."),
+    click.option("--steps", type=int, default=40, show_default=True, help="Gradient steps of one try."),
+    click.option("--step", type=float, help="A step's size as a share of ε. Default: 2.5 / steps."),
+    click.option("--restarts", type=int, default=1, show_default=True,
+                 help="Tries from random starts, after the one from the picture itself."),
+    click.option("--loss", type=click.Choice(["margin", "cross-entropy"]), default="margin", show_default=True,
+                 help="What is climbed: the lead of the best wrong class, or the cross-entropy."),
+    click.option("--margin", type=float, default=0.01, show_default=True,
+                 help="The lead a finding must have, in nats, so that it survives being read back."),
+    click.option("--name", default="", help="The dataset's name; default: the folder's."),
+    seed_option,
+)  # fmt: skip
+
+
+@command.command(
+    cls=Grouped,
+    short_help="Adversarial pictures: the smallest change a model falls for, by PGD.",
+    epilog="Example: strobe vary attack data/photos data/attacked -m efficientnet-lite0 --eps 1/255,2/255   ·   "
+    "then: strobe eval data/attacked -m efficientnet-lite0 -m efficientnet-lite1 -o run/",
+)
+@click.argument("src", type=folder())
+@click.argument("dst", type=folder(exists=False))
+@model_option
+@_attacks
+@loading_options
+@quiet_option
+@json_option
+def attack(
+    src: Path, dst: Path, models: tuple[str, ...], wanted: "AttackWanted", load: "LoadOptions", quiet: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Attack models on the anchors of the dataset SRC, in their own input; DST becomes a dataset of what was found.
+
+    One set per picture, norm and model. A change is rounded to 8 bits while it is searched for, and counts once the
+    model gets the stored picture wrong. What is not found is kept as such. The same command again does only what is
+    missing.
+    """
+    from strobe.workflows.vary_attack import vary_attack
+
+    done = vary_attack(src, dst, models, wanted, load=load, progress=progress(quiet=quiet or as_json))
+    tally = done.tally()
+    if as_json:
+        made_json(dst, done.dataset, {"attacks": tally, "problems": list(done.problems)})
+        return
+    for problem in done.problems:
+        click.echo(f"left out: {printable(problem)}", err=True)
+    was = " (it was there)" if done.was_there else ""
+    click.echo(made(dst, done.dataset, "video", "set", "frame", "class") + was)
+    for name, many in tally.items():
+        said = ", ".join(f"{many[status]} {words}" for status, words in _STATUSES.items() if many[status])
+        click.echo(f"{printable(name)}: {said}")
+
+
+_STATUSES = {
+    "found": "found", "censored": "held to the last ε", "anchor_wrong": "wrong before anything was changed",
+    "failed": "failed (not reproduced when read back)",
+}  # fmt: skip

@@ -51,37 +51,37 @@ class Finding:
     image: Image | None = None
 
 
-def checked_levels(levels: Sequence[float], *, rounded: bool = True) -> tuple[float, ...]:
-    """The grid, if it can be searched: ascending, each ε once, none below what 8 bits hold, none above 1 for linf.
+def checked_levels(
+    levels: Sequence[float], *, norm: Norm = "linf", rounded: bool = True, what: str = "--eps"
+) -> tuple[float, ...]:
+    """The grid, if it can be searched: ascending, each ε once, none below what 8 bits hold, for linf none above 1.
 
     >>> checked_levels([2 / 255, 1 / 255])
     Traceback (most recent call last):
     strobe.core.errors.InvalidValue: --eps: expected ascending, each once, got 0.00784314, 0.00392157
     """
     said = ", ".join(f"{level:.6g}" for level in levels)
-    finite = all(math.isfinite(level) and level > 0 for level in levels)
-    if not levels or not finite:
-        raise InvalidValue(f"--eps: expected numbers above 0, got {said or 'none'}")
+    if not levels or not all(math.isfinite(level) and level > 0 for level in levels):
+        raise InvalidValue(f"{what}: expected numbers above 0, got {said or 'none'}")
     if any(b <= a for a, b in pairwise(levels)):
-        raise InvalidValue(f"--eps: expected ascending, each once, got {said}")
+        raise InvalidValue(f"{what}: expected ascending, each once, got {said}")
     if rounded and levels[0] < LEAST * (1 - 1e-6):
-        raise InvalidValue(
-            f"--eps {levels[0]:.6g}: 8 bits hold no change below 1/255 = {LEAST:.6g}; ask for that or more"
-        )
+        raise InvalidValue(f"{what} {levels[0]:.6g}: 8 bits hold no change below 1/255 = {LEAST:.6g}; ask for that")
+    if norm == "linf" and levels[-1] > 1:
+        raise InvalidValue(f"{what} {levels[-1]:.6g}: it is a share of the pixel range, at most 1; did you mean /255?")
     return tuple(float(level) for level in levels)
 
 
 def fine_grid(norm: Norm, *, most: float) -> tuple[float, ...]:
-    """The grid of a minimal search: every 255th up to `most` for linf, sixteenths of an octave for l2.
+    """The grid of a minimal search: every 255th up to `most` for linf, six octaves in quarters of one for l2.
 
-    >>> len(fine_grid("linf", most=16 / 255)), len(fine_grid("l2", most=1.0))
-    (16, 129)
+    >>> len(fine_grid("linf", most=16 / 255)), len(fine_grid("l2", most=4.0))
+    (16, 25)
     """
-    checked_levels([most])
+    checked_levels([most], norm=norm, what="--most")
     if norm == "linf":
         return tuple(level / 255 for level in range(1, math.floor(most * 255 + 1e-6) + 1))
-    octaves = math.ceil(16 * math.log2(most / LEAST) - 1e-9)
-    return tuple(most * 2 ** (-place / 16) for place in range(octaves, -1, -1) if most * 2 ** (-place / 16) >= LEAST)
+    return tuple(level for level in (most * 2 ** (-place / 4) for place in range(24, -1, -1)) if level >= LEAST)
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ def attack(
     ones in whatever batch it is.
     """
     torch = require("torch", what="attacks", extra="models")
-    grid = checked_levels(levels, rounded=options.pgd.rounded)
+    grid = checked_levels(levels, norm=options.pgd.norm, rounded=options.pgd.rounded)
     pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 255
     right = torch.from_numpy(np.ascontiguousarray(truth)).to(device)
     items = [_Item() for _ in names]

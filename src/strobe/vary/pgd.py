@@ -26,7 +26,7 @@ LOSSES = ("margin", "cross-entropy")
 LEAST = 1 / 255
 """The smallest change 8 bits hold, in either norm: one channel of one pixel by one."""
 
-_HALVINGS = 24
+_HALVINGS = 18
 
 
 @dataclass(frozen=True, slots=True)
