@@ -71,7 +71,7 @@ class StopAfter(Silent):
             raise Stop
 
 
-@pytest.mark.parametrize("name", ["stills", "finetune", "pmk", "pmk-mixed", "consistency"])
+@pytest.mark.parametrize("name", ["stills", "finetune", "noise", "linf", "pmk", "pmk-mixed", "consistency"])
 def test_every_recipe_trains_and_resumes_to_the_same_bits(name: str, material: Material, tmp_path: Path) -> None:
     recipe = quick(name, "ema=0.9") if name == "pmk-mixed" else quick(name)
     whole = trained(material, tmp_path / "whole", recipe)
@@ -112,7 +112,7 @@ def test_the_result_answers_as_it_did_in_training(material: Material, tmp_path: 
     assert bigger.spec.preprocessing["size_hw"] == [64, 64]
 
 
-@pytest.mark.parametrize("model", ["torchvision:squeezenet1_1", "strobe-net", "efficientnet-lite0"])
+@pytest.mark.parametrize("model", ["torchvision:squeezenet1_1", "strobe-net-small", "efficientnet-lite0"])
 def test_other_models_train_and_load(model: str, material: Material, tmp_path: Path) -> None:
     recipe = quick("stills", "epochs=1")
     done = trained(material, tmp_path / "run", recipe, model, from_scratch=model != "efficientnet-lite0", image_size=64)

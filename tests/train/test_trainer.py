@@ -17,7 +17,8 @@ from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
 from strobe.train.pixels import Pixels, prepared
 from strobe.train.recipe import Recipe, find
 from strobe.train.sets import TrainingSets
-from strobe.train.trainer import Normal, Trainer
+from strobe.train.trainer import Hooks, Normal, Trainer
+from strobe.vary.pgd import perturbed
 from strobe.workflows.train import Material
 
 NORMAL = Normal(255.0, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
@@ -225,3 +226,41 @@ def test_rates() -> None:
 def test_a_model_without_parameters_is_one_line() -> None:
     with pytest.raises(StrobeError, match="no parameter that can be trained"):
         trainer_of(recipe_of(), nn.Flatten())
+
+
+# -- what other rooms lend ---------------------------------------------------------------------------------------
+
+
+def test_a_share_is_corrupted_at_every_severity_whoever_draws() -> None:
+    seen: list[tuple[int, bytes]] = []
+
+    def corrupt(image: Any, severity: int, rng: np.random.Generator) -> Any:
+        seen.append((severity, rng.bytes(4)))
+        return np.zeros_like(image)
+
+    recipe = recipe_of(frames="any", corruption="x", corrupted=0.5, severities=[2, 4], epochs=40)
+    trainer = trainer_of(recipe, hooks=Hooks(corrupt=corrupt))
+    images = trainer.pixels.take(np.arange(6))
+    whole = [trainer._corrupted(images, np.arange(6), step) for step in range(40)]
+    black = torch.stack([(one == 0).flatten(1).all(1) for one in whole]).float().mean()
+    assert 0.35 < float(black) < 0.65
+    assert {severity for severity, _ in seen} == {2, 4}
+    # A part of the batch, as another process has it, is corrupted as in the whole.
+    parts = torch.cat([trainer._corrupted(images[half], np.arange(6)[half], 7) for half in (slice(0, 2), slice(2, 6))])
+    assert torch.equal(parts, whole[7])
+
+
+def test_an_attack_is_handed_pixels_scores_and_labels_and_trained_on() -> None:
+    def attack(scores: Any, pixels: Any, labels: Any, eps: float, steps: int, rng: torch.Generator) -> Any:
+        assert pixels.min() >= 0
+        assert pixels.max() <= 1
+        assert (eps, steps) == (0.5, 2)
+        worse = perturbed(scores, pixels, labels, eps=eps, steps=steps, generator=rng)
+        with torch.no_grad():
+            before, after = (functional.cross_entropy(scores(one), labels) for one in (pixels, worse))
+        assert after > before
+        return worse
+
+    settings = {"frames": "anchor", "crop": 0.0, "flip": False, "learning_rate": 1e-6}
+    attacked = trainer_of(recipe_of(eps=0.5, attack_steps=2, **settings), hooks=Hooks(attack=attack))
+    assert attacked.step(0) > trainer_of(recipe_of(**settings)).step(0)

@@ -43,7 +43,8 @@ PROVIDERS: tuple[Provider, ...] = (
     ),
     Provider(
         scheme="bundled", module="strobe.models.strobe_net", package="torch", extra="models",
-        what="a small network for 64 pixels, to train oneself", example="strobe-net", bundled=("strobe-net",),
+        what="small networks for 64 pixels, to train oneself", example="strobe-net",
+        bundled=("strobe-net", "strobe-net-small"),
     ),
     Provider(
         scheme="timm", module="strobe.models.timm", package="timm", extra="models", lists=True, settings=True,

@@ -1,4 +1,4 @@
-"""strobe-net: a small residual network for images of 64 pixels, to train oneself; it has no weights of its own."""
+"""strobe-net and strobe-net-small: residual networks for images of 64 pixels, to train oneself."""
 
 from strobe.core.errors import ModelFailed
 from strobe.core.labels import LabelSpace
@@ -25,7 +25,7 @@ def plan_of(image_size: int | None = None) -> ImagePlan:
 def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     """The network with the weights `strobe train` wrote; random ones only where these are asked for."""
     require("torch", what=model.name, extra="models")
-    from strobe.models.strobe_net_layers import StrobeNet
+    from strobe.models.strobe_net_layers import WIDTHS, StrobeNet
 
     state, header = state_of(model, options), header_of(model, options)
     if state is None and options.pretrained:
@@ -33,7 +33,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
             f"{model.name}: it comes without weights; train it (strobe train …) and write {model.name}@FILE"
         )
     n_classes = classes_of_state(state) or len(options.label_space or _ONE)
-    module = StrobeNet(n_classes)
+    module = StrobeNet(n_classes, WIDTHS[model.name])
     if state is not None:
         load_into(module, state, path=model.weights or "", model=model.name)
     space = header.label_space if header else space_of(model.text, n_classes, dataset=options.label_space)

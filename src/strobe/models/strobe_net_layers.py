@@ -1,11 +1,14 @@
-"""The layers of strobe-net: about two million weights, four stages of residual blocks, no pooling before the end."""
+"""The layers of strobe-net: four stages of residual blocks, no pooling before the end."""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["StrobeNet"]
+__all__ = ["WIDTHS", "StrobeNet"]
 
-_WIDTHS = (32, 64, 128, 192)
+WIDTHS = {"strobe-net": (32, 64, 128, 192), "strobe-net-small": (16, 32, 64, 96)}
+"""Channels of the four stages: two million weights, half a million."""
 
 
 def _norm(channels: int) -> nn.BatchNorm2d:
@@ -33,12 +36,12 @@ class _Block(nn.Module):  # type: ignore[misc]  # torch is untyped here
 class StrobeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Images (N, 3, H, W) to logits (N, classes). The stem halves the sides once, stages two to four once each."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, widths: Sequence[int] = WIDTHS["strobe-net"]) -> None:
         super().__init__()
-        first = _WIDTHS[0]
+        first = widths[0]
         self.stem = nn.Sequential(nn.Conv2d(3, first, 3, stride=2, padding=1, bias=False), _norm(first), nn.ReLU())
         stages, inward = [], first
-        for place, width in enumerate(_WIDTHS):
+        for place, width in enumerate(widths):
             stages.append(nn.Sequential(_Block(inward, width, 2 if place else 1), _Block(width, width, 1)))
             inward = width
         self.stages = nn.Sequential(*stages)

@@ -16,8 +16,8 @@ __all__ = ["Start", "start_of"]
 _PROVIDERS = ("bundled", "timm", "torchvision")
 """Whose weights can be written to a file and loaded from it again."""
 
-_WITHOUT_WEIGHTS = "strobe-net"
-"""A network that has none but what it is trained to."""
+_WITHOUT_WEIGHTS = ("strobe-net", "strobe-net-small")
+"""Networks that have none but what they are trained to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,7 +54,7 @@ def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: 
             f"its weights; take a classifier of {', '.join(_PROVIDERS)}"
         )
     torch.manual_seed(seed)  # random weights and new heads are the seed's
-    pretrained = options.pretrained and model.plain != _WITHOUT_WEIGHTS
+    pretrained = options.pretrained and model.plain not in _WITHOUT_WEIGHTS
     loaded = load_model(text, replace(options, label_space=label_space, pretrained=pretrained))
     if not isinstance(loaded, TorchClassifier) or not isinstance(loaded.plan, ImagePlan):
         raise ModelFailed(f"{printable(text)}: not a classifier; its recipe is `detector`")

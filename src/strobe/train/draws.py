@@ -20,24 +20,24 @@ class Purpose(IntEnum):
     CROP = 3
     PARTNER = 4
     NETWORK = 5
-    SEVERITY = 6
+    CORRUPTION = 6
     ATTACK = 7
-    HEAD = 8
 
 
-def generator(seed: int, purpose: Purpose, number: int = 0) -> np.random.Generator:
-    """The random numbers of one purpose at one step or epoch."""
-    return np.random.default_rng([seed, int(purpose), number])
+def generator(seed: int, purpose: Purpose, *numbers: int) -> np.random.Generator:
+    """The random numbers of one purpose at one step or epoch, or for one image of a step."""
+    return np.random.default_rng([seed, int(purpose), *numbers])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
     """One step's batch of B: `rows` (B,) of the training table; for losses over sets, `member` (B, M) rows padded with
-    −1 and `partner` (B,), a random row of each; `crops` (B, 3) as Pixels.take wants them.
+    −1 and `partner` (B,), a random row of each; `crops` (B, 3) as Pixels.take wants them; `place` (B,) in the batch.
     """
 
     rows: Ints
     crops: Ints
+    place: Ints
     member: Ints | None = None
     partner: Ints | None = None
 
@@ -45,7 +45,7 @@ class Draw:
         """Some of the batch."""
         member = None if self.member is None else self.member[which]
         partner = None if self.partner is None else self.partner[which]
-        return Draw(self.rows[which], self.crops[which], member, partner)
+        return Draw(self.rows[which], self.crops[which], self.place[which], member, partner)
 
 
 class Schedule:
@@ -71,18 +71,18 @@ class Schedule:
         if epoch != self._epoch:
             self._epoch, self._order = epoch, generator(self._seed, Purpose.ORDER, epoch).permutation(self.units)
         unit = self._order[within * self.batch : (within + 1) * self.batch]
-        crops = self._crops(step, len(unit))
+        crops, place = self._crops(step, len(unit)), np.arange(len(unit))
         if self._by_frame:
-            return Draw(unit, crops)
+            return Draw(unit, crops, place)
         sets, recipe = self._sets, self._recipe
         if recipe.frames == "anchor" and not recipe.takes_sets:
-            return Draw(sets.anchor[unit], crops)
+            return Draw(sets.anchor[unit], crops, place)
         lengths = sets.lengths[unit]
         rows = sets.member[unit, generator(self._seed, Purpose.FRAME, step).integers(0, lengths)]
         if not recipe.takes_sets:
-            return Draw(rows, crops)
+            return Draw(rows, crops, place)
         other = sets.member[unit, generator(self._seed, Purpose.PARTNER, step).integers(0, lengths)]
-        return Draw(rows, crops, sets.member[unit], other)
+        return Draw(rows, crops, place, sets.member[unit], other)
 
     def _crops(self, step: int, count: int) -> Ints:
         draw, crops = generator(self._seed, Purpose.CROP, step), np.zeros((count, 3), dtype=np.int64)

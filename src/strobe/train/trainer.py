@@ -2,7 +2,9 @@
 
 import copy
 import math
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from strobe.core.arrays import Ints
 from strobe.core.errors import StrobeError
+from strobe.core.ports import Image
 from strobe.train.draws import Draw, Purpose, Schedule, generator
 from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
 from strobe.train.pixels import Pixels
@@ -36,8 +39,8 @@ class Normal:
     std: tuple[float, float, float]
 
 
-Corrupt = Callable[[NDArray[np.uint8], Ints, np.random.Generator], NDArray[np.uint8]]
-"""Images (N, H, W, 3) and a severity for each, 0 for as it is."""
+Corrupt = Callable[[Image, int, np.random.Generator], Image]
+"""An image, a severity of 1 to 5 and random numbers, to the corrupted image."""
 Attack = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor, float, int, torch.Generator], Tensor]
 """What scores pixels in [0, 1], such pixels (N, 3, H, W), labels, eps, steps and random numbers, to worse pixels."""
 
@@ -84,6 +87,7 @@ class Trainer:
         self.average = copy.deepcopy(self.module).requires_grad_(False) if recipe.ema else None
         self.rate_factor = 1.0
         self._losses, self._counts = torch.zeros(2, device=self.device), [0, 0]
+        self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
         self._bad = torch.full((), -1, dtype=torch.int64, device=self.device)
 
     # -- a step --------------------------------------------------------------------------------------------------
@@ -134,7 +138,7 @@ class Trainer:
             if self.hooks.attack is not None:
                 images = self._attacked(images, draw.rows, number)
             elif self.hooks.corrupt is not None:
-                images = self._corrupted(images, number)
+                images = self._corrupted(images, draw.place, number)
             return self._per_image(self._scores(self._input(images)), draw.rows)
         worst = self._worst(draw.member, draw.crops)
         if recipe.loss == "worst":
@@ -186,17 +190,21 @@ class Trainer:
         used = self.recipe.label_smoothing if smoothing is None else smoothing
         return per_image(scores, self._label[place], every, smoothing=used)
 
-    def _corrupted(self, images: Tensor, number: int) -> Tensor:
-        if self.hooks.corrupt is None:
+    def _corrupted(self, images: Tensor, place: Ints, number: int) -> Tensor:
+        """The images, a share of them corrupted, on as many cores as there are."""
+        recipe, corrupt = self.recipe, self.hooks.corrupt
+        if corrupt is None:
             return images
-        recipe, rng = (
-            self.recipe,
-            generator(self.seed, Purpose.SEVERITY, number * self.processes.count + self.processes.rank),
-        )
-        severity = rng.choice(np.array(recipe.severities), len(images))
-        severity[rng.uniform(size=len(images)) >= recipe.corrupted] = 0
-        changed = self.hooks.corrupt(images.permute(0, 2, 3, 1).contiguous().cpu().numpy(), severity, rng)
-        return torch.from_numpy(changed).to(self.device).permute(0, 3, 1, 2)
+        pixels = np.array(images.permute(0, 2, 3, 1).cpu().numpy())  # a copy: the images are not ours to change
+
+        def one(which: int) -> None:
+            rng = generator(self.seed, Purpose.CORRUPTION, number, int(place[which]))
+            severity = int(rng.choice(np.array(recipe.severities)))
+            if rng.uniform() < recipe.corrupted:
+                pixels[which] = corrupt(pixels[which], severity, rng)
+
+        list(self._pool.map(one, range(len(pixels))))
+        return torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2)
 
     def _attacked(self, images: Tensor, rows: Ints, number: int) -> Tensor:
         if self.hooks.attack is None:

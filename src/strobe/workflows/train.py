@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from strobe.train.pixels import Pixels
     from strobe.train.processes import Processes
     from strobe.train.split import Split
-    from strobe.train.trainer import Trainer
+    from strobe.train.trainer import Hooks, Trainer
 
-__all__ = ["Material", "TrainOptions", "Trained", "train"]
+__all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "train"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +237,7 @@ class _Job:
         from strobe.train.trainer import Normal, Trainer
 
         recipe, plan, dataset = self.recipe, start.plan, self.material.dataset
+        hooks = hooks_of(recipe)
         pixels, places = self._pixels(self.material, plan)
         sets = TrainingSets.of(dataset, split.training, places, k=recipe.k, multi_label=recipe.multi_label)
         alone = int((sets.lengths == 1).sum())
@@ -251,7 +252,7 @@ class _Job:
         held = HeldOut.of((self.held_out or self.material).dataset, split.held_out, shown_places)
         trainer = Trainer(
             start.module, recipe, sets, pixels, Normal(plan.divide, plan.mean, plan.std), seed=self.options.seed,
-            precision=self._precision, processes=self.processes,
+            precision=self._precision, processes=self.processes, hooks=hooks,
         )  # fmt: skip
         return trainer, Measured(held, shown)
 
@@ -295,3 +296,25 @@ class _Job:
             model=start.written(weights), k=(self.held_out or self.material).dataset.info.k, weights=weights,
             card=folder.path / CARD, history=tuple(history), seconds=time.monotonic() - begin, was_there=was_there,
         )  # fmt: skip
+
+
+def hooks_of(recipe: Recipe) -> "Hooks":
+    """What other rooms lend to a recipe: a corruption, an attack."""
+    from strobe.train.trainer import Hooks
+    from strobe.vary.corruptions import chosen, corrupt
+    from strobe.vary.pgd import perturbed
+
+    if recipe.corruption:
+        kinds = chosen(recipe.corruption.split(","))
+
+        def corrupted(image: Image, severity: int, rng: np.random.Generator) -> Image:
+            return corrupt(image, kinds[int(rng.integers(len(kinds)))], severity, rng)
+
+        return Hooks(corrupt=corrupted)
+    if recipe.eps:
+
+        def attacked(scores: Any, pixels: Any, labels: Any, eps: float, steps: int, generator: Any) -> Any:
+            return perturbed(scores, pixels, labels, eps=eps, steps=steps, generator=generator)
+
+        return Hooks(attack=attacked)
+    return Hooks()
