@@ -24,7 +24,7 @@ from strobe.train.processes import Processes, shared_norms
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
-__all__ = ["Hooks", "Normal", "Trainer"]
+__all__ = ["Hooks", "Normal", "Trainer", "quick_precision"]
 
 _SCORED_AT_ONCE = {"cuda": 4096, "cpu": 256}
 """Images in a forward without gradients."""
@@ -53,8 +53,20 @@ class Hooks:
     attack: Attack | None = None
 
 
+def quick_precision(device: str, precision: str) -> str:
+    """The number type in which a set's members are scored: the quickest that tells which is the worst.
+
+    A processor with instructions for bfloat16 scores nearly twice as fast in it; only the choice depends on it.
+    """
+    known = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return "bfloat16" if device == "cpu" and known is not None and known() else precision
+
+
 class Trainer:
-    """A network in training. `step` is a function of its number and of the state before it, and of nothing else."""
+    """A network in training. `step` is a function of its number and of the state before it, and of nothing else.
+
+    `precision` is that of what is trained, `scoring` that in which members of a set are told apart (None: the same).
+    """
 
     def __init__(
         self,
@@ -66,12 +78,13 @@ class Trainer:
         *,
         seed: int = 0,
         precision: str = "float32",
+        scoring: str | None = None,
         processes: Processes | None = None,
         hooks: Hooks | None = None,
     ) -> None:
         self.recipe, self.sets, self.pixels, self.seed = recipe, sets, pixels, seed
         self.processes, self.hooks = processes or Processes(), hooks or Hooks()
-        self.device, self._precision = pixels.device, precision
+        self.device, self._precision, self._scoring = pixels.device, precision, scoring or precision
         self.module = module.to(self.device, memory_format=torch.channels_last)
         self.module.requires_grad_(True)
         if self.processes.count > 1:
@@ -163,7 +176,8 @@ class Trainer:
             at_once = _SCORED_AT_ONCE.get(self.device.partition(":")[0], 256)
             for start in range(0, len(rows), at_once):
                 part = slice(start, start + at_once)
-                scores = self._scores(self._input(self._images(rows[part], crops[of_set[part]])))
+                with self._autocast(self._scoring):
+                    scores = self._logits(self._input(self._images(rows[part], crops[of_set[part]])))
                 losses.append(self._per_image(scores, rows[part], smoothing=0.0))
             place = worst_of(torch.cat(losses), torch.from_numpy(there).to(self.device))
         self.module.train()
@@ -179,8 +193,11 @@ class Trainer:
         return (pixels - self._mean) / self._std
 
     def _scores(self, pixels: Tensor) -> Tensor:
-        with self._autocast():
-            scores = self.module(pixels)
+        with self._autocast(self._precision):
+            return self._logits(pixels)
+
+    def _logits(self, pixels: Tensor) -> Tensor:
+        scores = self.module(pixels)
         found: Tensor = getattr(scores, "logits", scores)
         return found
 
@@ -221,10 +238,10 @@ class Trainer:
         self.module.zero_grad(set_to_none=True)
         return found.detach() * 255
 
-    def _autocast(self) -> Any:
-        if self._precision == "float32":
+    def _autocast(self, precision: str) -> Any:
+        if precision == "float32":
             return nullcontext()
-        return torch.autocast(self.device.partition(":")[0], dtype=getattr(torch, self._precision))
+        return torch.autocast(self.device.partition(":")[0], dtype=getattr(torch, precision))
 
     @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
     def _follow(self, number: int) -> None:
@@ -264,7 +281,7 @@ class Trainer:
         own = places[mine]
         at_once = _SCORED_AT_ONCE.get(self.device.partition(":")[0], 256)
         module.eval()
-        with torch.inference_mode(), self._autocast():
+        with torch.inference_mode(), self._autocast(self._precision):
             for start in range(0, len(own), at_once):
                 part = own[start : start + at_once]
                 scores = module(self._input(pixels.take(part)))

@@ -223,6 +223,7 @@ class _Job:
             "split": sides,
             "preprocessing": start.plan.to_json(),
             "precision": self._precision,
+            "scoring": self._scoring,
         }
 
     @property
@@ -230,6 +231,13 @@ class _Job:
         if self.options.precision != "auto":
             return self.options.precision
         return "bfloat16" if self.device.startswith("cuda") else "float32"
+
+    @property
+    def _scoring(self) -> str | None:
+        """The number type in which members of a set are told apart, where a recipe does that."""
+        from strobe.train.trainer import quick_precision
+
+        return quick_precision(self.device, self._precision) if self.recipe.takes_sets else None
 
     def _trainer(self, split: "Split", start: "Start") -> "tuple[Trainer, Measured]":
         from strobe.train.loop import Measured
@@ -252,7 +260,7 @@ class _Job:
         held = HeldOut.of((self.held_out or self.material).dataset, split.held_out, shown_places)
         trainer = Trainer(
             start.module, recipe, sets, pixels, Normal(plan.divide, plan.mean, plan.std), seed=self.options.seed,
-            precision=self._precision, processes=self.processes, hooks=hooks,
+            precision=self._precision, scoring=self._scoring, processes=self.processes, hooks=hooks,
         )  # fmt: skip
         return trainer, Measured(held, shown)
 
