@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,13 @@ from strobe.core.records import Box
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.world import Clip, World, WorldOptions
 
-__all__ = ["ArraySource", "SyntheticOptions", "SyntheticSets", "balanced_clips", "boxes_seen", "synthetic_dataset"]
+__all__ = [
+    "ArraySource", "SyntheticOptions", "SyntheticSets", "balanced_clip", "balanced_clips", "boxes_seen", "light_clip",
+    "synthetic_dataset",
+]  # fmt: skip
 
 _TRIES = 50
+_NO_MASKS = np.zeros((0, 0, 0, 0), dtype=bool)
 _LEAST_PART = 0.2
 """An object of which less than this is to be seen is marked to be ignored (crowd): nobody could box it fairly."""
 
@@ -87,18 +91,26 @@ class SyntheticSets:
 
 def balanced_clips(options: SyntheticOptions) -> Iterator[Clip]:
     """The clips of a dataset: every class equally often, the order shuffled by the seed, every anchor a fair one."""
+    return (balanced_clip(options, place) for place in range(options.videos))
+
+
+def balanced_clip(options: SyntheticOptions, place: int) -> Clip:
+    """The clip of a dataset at this place; each can be rendered by itself, in any process."""
     world = World(options.world)
-    for place in range(options.videos):
-        turn, within = divmod(place, len(KINDS))
-        order = np.random.default_rng([options.seed, turn, 1]).permutation(len(KINDS))
-        for attempt in range(_TRIES):
-            seed = int(np.random.SeedSequence([options.seed, place, attempt]).generate_state(1)[0])
-            clip = world.clip(seed, label=int(order[within]))
-            if _fair(clip, options)[clip.anchor]:
-                yield clip
-                break
-        else:
-            raise InvalidValue(f"synthetic: no fair anchor in {_TRIES} tries; allow more occlusion or less motion")
+    turn, within = divmod(place, len(KINDS))
+    order = np.random.default_rng([options.seed, turn, 1]).permutation(len(KINDS))
+    for attempt in range(_TRIES):
+        seed = int(np.random.SeedSequence([options.seed, place, attempt]).generate_state(1)[0])
+        clip = world.clip(seed, label=int(order[within]))
+        if _fair(clip, options)[clip.anchor]:
+            return clip
+    raise InvalidValue(f"synthetic: no fair anchor in {_TRIES} tries; allow more occlusion or less motion")
+
+
+def light_clip(options: SyntheticOptions, place: int) -> Clip:
+    """The same without its masks where nobody stores them: what goes from process to process is small."""
+    clip = balanced_clip(options, place)
+    return clip if options.masks else replace(clip, masks_visible=_NO_MASKS, masks_full=_NO_MASKS)
 
 
 def boxes_seen(clip: Clip, place: int) -> tuple[Box, ...]:
@@ -124,10 +136,15 @@ def _fair(clip: Clip, options: SyntheticOptions) -> NDArray[np.bool_]:
 
 
 def synthetic_dataset(
-    options: SyntheticOptions, *, folder: Path | None = None, progress: Progress | None = None
+    options: SyntheticOptions,
+    *,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+    clips: Iterable[Clip] | None = None,
 ) -> SyntheticSets:
     """Render a dataset. With a folder, frames go to its `media/` (and masks to `masks/`, what is known of each frame
-    to `truth.csv`) and the tables are the caller's to write; without, everything stays in memory.
+    to `truth.csv`) and the tables are the caller's to write; without, everything stays in memory. `clips` are those of
+    the dataset in order, where somebody renders them already.
 
     >>> small = SyntheticOptions(world=WorldOptions(size=32, frames=3), videos=2)
     >>> made = synthetic_dataset(small)
@@ -137,7 +154,7 @@ def synthetic_dataset(
     rows = _Rows(options, in_folder=folder is not None)
     kept: list[NDArray[np.uint8]] = []
     with (progress or Silent()).task("clips", options.videos) as advance:
-        for number, clip in enumerate(balanced_clips(options)):
+        for number, clip in enumerate(clips or balanced_clips(options)):
             name = rows.add(clip, number)
             if folder is None:
                 kept.append(clip.frames)

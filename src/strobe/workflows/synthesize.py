@@ -1,15 +1,17 @@
 """`strobe synthesize`: a dataset folder from the synthetic world."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from strobe.build.pool import worker_pool
 from strobe.core.dataset import Dataset
 from strobe.core.ports import Progress
 from strobe.datasets import folder
 from strobe.datasets.making import made_before
-from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
+from strobe.synthetic.sets import SyntheticOptions, SyntheticSets, light_clip, synthetic_dataset
 
-__all__ = ["Synthesized", "synthesize"]
+__all__ = ["Synthesized", "rendered", "synthesize"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,15 +22,28 @@ class Synthesized:
     was_there: bool
 
 
-def synthesize(destination: Path, options: SyntheticOptions, *, progress: Progress | None = None) -> Synthesized:
+def synthesize(
+    destination: Path, options: SyntheticOptions, *, progress: Progress | None = None, workers: int = 1
+) -> Synthesized:
     """Render the clips and write the dataset folder; a finished one made with the same options is left as it is."""
     old = made_before(destination, lambda old: old.info.provenance == options.provenance() and _whole(old))
     if old is not None:
         return Synthesized(dataset=old, was_there=True)
     folder.refuse_other_content(destination, leftovers=("media", "masks", "truth.csv"))
-    dataset = synthetic_dataset(options, folder=destination, progress=progress).dataset
+    dataset = rendered(options, folder=destination, progress=progress, workers=workers).dataset
     folder.write(dataset, destination)
     return Synthesized(dataset=replace(dataset, root=destination), was_there=False)
+
+
+def rendered(
+    options: SyntheticOptions, *, folder: Path | None = None, progress: Progress | None = None, workers: int = 1
+) -> SyntheticSets:
+    """The dataset of `synthetic_dataset`, its clips rendered by several processes: the same bytes."""
+    if workers == 1:
+        return synthetic_dataset(options, folder=folder, progress=progress)
+    with worker_pool(workers) as pool:
+        clips = pool.map(partial(light_clip, options), range(options.videos), chunksize=4)
+        return synthetic_dataset(options, folder=folder, progress=progress, clips=clips)
 
 
 def _whole(dataset: Dataset) -> bool:

@@ -1,0 +1,246 @@
+"""The ladder of training recipes on the synthetic world: what is trained from what, at which size, seed by seed."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from strobe.build.pool import worker_pool
+from strobe.core.errors import UnknownName, expect
+from strobe.core.ports import Progress, Silent
+from strobe.synthetic.sets import ArraySource, SyntheticOptions
+from strobe.synthetic.world import WorldOptions
+from strobe.workflows.opening import Opened
+from strobe.workflows.sources import frame_source
+
+if TYPE_CHECKING:
+    from strobe.workflows.train import Material
+
+__all__ = [
+    "RUNGS",
+    "SIZES",
+    "LadderSize",
+    "Rung",
+    "RungDone",
+    "RungJob",
+    "jobs_of",
+    "material",
+    "size_named",
+    "train_ladder",
+    "train_rung",
+]
+
+HELD_SEED = 30_000
+"""The held-out clips' seed, far from those of the training clips."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One training of the ladder: its name, its recipe, the rung whose weights it starts from (empty: random ones)."""
+
+    name: str
+    recipe: str
+    start: str = ""
+    about: str
+
+
+RUNGS = (
+    Rung(name="stills", recipe="stills", about="anchors only, from scratch: the start of the others"),
+    Rung(name="finetune", recipe="finetune", start="stills", about="any frame of a set, from stills"),
+    Rung(name="finetune-scratch", recipe="finetune", about="any frame, from scratch, as long as both together"),
+    Rung(name="noise", recipe="noise", start="stills", about="any frame, half of them with noise, from stills"),
+    Rung(name="linf", recipe="linf", start="stills", about="any frame, attacked within 4/255, from stills"),
+    Rung(name="pmk", recipe="pmk", start="stills", about="the worst frame of a set (published), from stills"),
+    Rung(name="pmk-scratch", recipe="pmk", about="the worst frame of a set (published), from scratch"),
+    Rung(name="pmk-mixed", recipe="pmk-mixed", start="stills", about="average and worst frame (ours), from stills"),
+    Rung(name="consistency", recipe="consistency", start="stills", about="worst and random frame agree (ours), the same"),
+)  # fmt: skip
+"""Every rung after `stills` sees as many sets; the rungs from scratch see as many as stills and theirs together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderSize:
+    """How large a ladder is: the world, the clips, the network, and how long each kind of rung is trained.
+
+    `epochs` are of stills and of every rung that starts from it; the rungs from scratch have both together, `pmk`
+    excepted: it has its own, since it costs most and shows what it shows early. `changes` go to every recipe.
+    """
+
+    world: WorldOptions
+    clips: int
+    held_clips: int
+    model: str
+    epochs: tuple[int, int]
+    scratch_pmk_epochs: int
+    changes: tuple[str, ...]
+
+    def data(self, *, held: bool) -> SyntheticOptions:
+        """The clips to train on, or those to measure on."""
+        name = "strobe-ladder-held-out" if held else "strobe-ladder"
+        videos, seed = (self.held_clips, HELD_SEED) if held else (self.clips, 0)
+        return SyntheticOptions(world=self.world, videos=videos, seed=seed, name=name)
+
+    def settings(self, rung: Rung) -> tuple[str, ...]:
+        """What is changed in the recipe of a rung."""
+        first, then = self.epochs
+        epochs = first if rung.name == "stills" else then
+        if not rung.start and rung.name != "stills":
+            epochs = self.scratch_pmk_epochs if rung.recipe == "pmk" else first + then
+        own = () if rung.recipe == "stills" else ("frames=any", "schedule=cosine", "warm_up=0.05")
+        return (*self.changes, *own, f"epochs={epochs}")
+
+
+SIZES: Mapping[str, LadderSize] = {
+    "toy": LadderSize(
+        world=WorldOptions(size=32, frames=5, distractors=0, occluders=0), clips=48, held_clips=24,
+        model="strobe-net-small", epochs=(2, 1), scratch_pmk_epochs=1,
+        changes=("batch=24", "learning_rate=2e-3", "weight_decay=0.05"),
+    ),
+    "small": LadderSize(
+        world=WorldOptions(size=32, object_scale=(0.5, 0.75), distractors=0, lighting=0.6, texture_faithful=1.0),
+        clips=960, held_clips=240, model="strobe-net-small", epochs=(30, 10), scratch_pmk_epochs=10,
+        changes=("batch=48", "learning_rate=2e-3", "weight_decay=0.05"),
+    ),
+    "full": LadderSize(
+        world=WorldOptions(size=64, object_scale=(0.3, 0.55)), clips=4000, held_clips=2000, model="strobe-net",
+        epochs=(40, 30), scratch_pmk_epochs=40, changes=("batch=128", "learning_rate=2e-3", "weight_decay=0.05"),
+    ),
+}  # fmt: skip
+
+
+def size_named(name: str) -> LadderSize:
+    """The size of a name."""
+    if name not in SIZES:
+        raise UnknownName("size", name, SIZES, hint=f"known: {', '.join(SIZES)}")
+    return SIZES[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungJob:
+    """One training as plain data, so that any process can do it. `start` are the weights of the rung it starts from.
+
+    `frames` are the pixels of all frames in one array where the dataset folders hold tables alone.
+    """
+
+    rung: Rung
+    seed: int
+    size: LadderSize
+    training: Path
+    held: Path
+    out: Path
+    device: str = "auto"
+    threads: int | None = 1
+    evaluations: int = 1
+    frames: bool = False
+
+    @property
+    def name(self) -> str:
+        """The training's name: recipe and seed, as results.json groups them."""
+        return f"{self.rung.name}~{self.seed}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the training lies."""
+        return self.out / self.name
+
+    @property
+    def spec(self) -> str:
+        """The trained model, as every verb takes it."""
+        return f"{self.size.model}@{self.folder / 'model.safetensors'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungDone:
+    """A finished training: shares right on the held-out clips, and how long it took."""
+
+    job: RungJob
+    acc_orig: float
+    acc_pmk: float
+    seconds: float
+    was_there: bool
+
+
+def jobs_of(first: RungJob, *, seeds: int, only: Sequence[str] = ()) -> list[RungJob]:
+    """Every training of the ladder, made from one of them; `only` some rungs and what they start from."""
+    expect(seeds >= 1, "--seeds", ">= 1", seeds)
+    known = {rung.name: rung for rung in RUNGS}
+    for name in only:
+        if name not in known:
+            raise UnknownName("rung", name, known)
+    wanted = {*(only or known), *(known[name].start for name in (only or known))}
+    rungs = [rung for rung in RUNGS if rung.name in wanted]
+    return [replace(first, rung=rung, seed=seed) for seed in range(seeds) for rung in rungs]
+
+
+def train_ladder(
+    jobs: Sequence[RungJob], *, workers: int, progress: Progress, work: Callable[[RungJob], RungDone] | None = None
+) -> list[RungDone]:
+    """Train them all, several at once, each as soon as the rung it starts from is done; in the order of the jobs.
+
+    The same call again goes on where it was: finished trainings stand, others start from their last checkpoint. `work`
+    is done in place of `train_rung`.
+    """
+    done: dict[str, RungDone] = {}
+    with progress.task("trainings", len(jobs)) as advance:
+        for one in _done_in_turn(jobs, workers, work or train_rung):
+            done[one.job.name] = one
+            spent = "was there" if one.was_there else f"{one.seconds:.0f} s"
+            k = (one.job.size.world.frames - 1) // 2
+            progress.note(
+                f"{one.job.rung.name}, seed {one.job.seed}: {one.acc_orig:.1%} → {one.acc_pmk:.1%} (pm-{k}), {spent}"
+            )
+            advance(1)
+    return [done[job.name] for job in jobs]
+
+
+def _done_in_turn(jobs: Sequence[RungJob], workers: int, work: Callable[[RungJob], RungDone]) -> Iterator[RungDone]:
+    if workers == 1:
+        yield from map(work, jobs)  # a rung comes after the one it starts from
+        return
+    waiting, finished = list(jobs), set[str]()
+    with worker_pool(workers) as pool:
+        running: dict[Future[RungDone], RungJob] = {}
+        while waiting or running:
+            ready = [job for job in waiting if not job.rung.start or f"{job.rung.start}~{job.seed}" in finished]
+            for job in ready:
+                running[pool.submit(work, job)] = job
+                waiting.remove(job)
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                finished.add(running.pop(future).name)
+                yield future.result()
+
+
+def train_rung(job: RungJob) -> RungDone:
+    """Do one training in this process."""
+    from strobe.train.recipe import find
+    from strobe.workflows.train import TrainOptions, train
+
+    start = job.size.model
+    if job.rung.start:
+        start = replace(job, rung=next(rung for rung in RUNGS if rung.name == job.rung.start)).spec
+    recipe = find(job.rung.recipe, changes=job.size.settings(job.rung), model=start)
+    options = TrainOptions(
+        seed=job.seed, device=job.device, image_size=job.size.world.size, evaluations=job.evaluations,
+        threads=job.threads, checkpoint_s=30.0,
+    )  # fmt: skip
+    training, held = (material(path, with_frames=job.frames) for path in (job.training, job.held))
+    found = train(recipe, training, start, job.folder, options, Silent(), held_out=held)
+    last = found.history[-1]
+    return RungDone(
+        job=job, acc_orig=last.acc_orig, acc_pmk=last.acc_pmk, seconds=found.seconds, was_there=found.was_there
+    )
+
+
+@lru_cache(maxsize=4)
+def material(path: Path, *, with_frames: bool) -> "Material":
+    """A dataset folder to train on, read once in a process; its pixels from `frames.npy` where that is all it has."""
+    from strobe.workflows.train import Material
+
+    dataset = Opened.of(path).dataset
+    if with_frames:
+        return Material(dataset=dataset, source=ArraySource(np.load(path / "frames.npy", mmap_mode="r")))
+    return Material(dataset=dataset, source=frame_source(dataset))
