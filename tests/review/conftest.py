@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -226,7 +228,7 @@ def clock() -> Clock:
 @pytest.fixture
 def helpers() -> SimpleNamespace:
     """The makers of this file, for tests that need their own sizes."""
-    return SimpleNamespace(make_dataset=make_dataset, picture=picture, anchors_alone=anchors_alone)
+    return SimpleNamespace(make_dataset=make_dataset, picture=picture, anchors_alone=anchors_alone, Process=Process)
 
 
 @pytest.fixture
@@ -434,3 +436,49 @@ def visit(chromium):
     yield come
     for visitor in visitors:
         visitor.close()
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """Asks axe-core for the serious faults of a page. Fetched by npm into a cache outside the tree; not shipped."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not here, so axe-core cannot be fetched")
+    cache = Path(tempfile.gettempdir()) / "strobe-axe-core"
+    script = cache / "node_modules" / "axe-core" / "axe.min.js"
+    if not script.exists():
+        cache.mkdir(exist_ok=True)
+        command = [npm, "install", "--prefix", str(cache), "--no-audit", "--no-fund", "--ignore-scripts", "axe-core@4"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+        if done.returncode or not script.exists():
+            pytest.skip("axe-core cannot be fetched by npm here")
+    text = script.read_text(encoding="utf-8")
+
+    def serious(page):
+        page.evaluate(text)
+        found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+        return [
+            (one["id"], [node["html"][:100] for node in one["nodes"]])
+            for one in found["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+
+    return serious
+
+
+class Process:
+    """`strobe review serve` as people run it, to be killed."""
+
+    def __init__(self, root, *options, port=0):
+        call = "from strobe.cli.review import command; command()"
+        arguments = ["serve", str(root), "--no-open", "--port", str(port), "--controls", "0", *options]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", call, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.url = self.process.stdout.readline().split()[-1]
+        self.port = int(self.url.rsplit(":", 1)[1])
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(20)
+        self.process.stdout.close()

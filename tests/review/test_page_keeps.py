@@ -1,9 +1,6 @@
 """The review page loses nothing: undo, offline, a closed tab, the server killed under it, two people in one browser."""
 
 import random
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -113,23 +110,6 @@ def test_back_online_in_the_same_tab(small, run_server, visit):
     assert len({v.frame_id for v in votes}) == 12
 
 
-class Process:
-    """`strobe review serve` as people run it, to be killed."""
-
-    def __init__(self, root, port=0):
-        call = "from strobe.cli.review import command; command()"
-        arguments = ["serve", str(root), "--no-open", "--port", str(port), "--controls", "0"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", call, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        self.url = self.process.stdout.readline().split()[-1]
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(20)
-        self.process.stdout.close()
-
-
 def _votes(root):
     from strobe.review.store import Store
 
@@ -143,7 +123,7 @@ def _votes(root):
 def test_server_killed_in_the_middle_of_a_burst(helpers, tmp_path, visit):
     root = tmp_path / "burst"
     helpers.make_dataset(root, n_sets=5, k=4)
-    server = Process(root)
+    server = helpers.Process(root)
     visitors = [visit(server.url, name) for name in ("Ann", "Bo")]
     acknowledged = []
     for visitor in visitors:
@@ -166,7 +146,7 @@ def test_server_killed_in_the_middle_of_a_burst(helpers, tmp_path, visit):
         visitor.page.keyboard.press("s")
         visitor.page.wait_for_selector("#saved.offline")
     before = list(acknowledged)
-    server = Process(root, port=int(server.url.rsplit(":", 1)[1]))
+    server = helpers.Process(root, port=int(server.url.rsplit(":", 1)[1]))
     try:
         finish(*visitors)
     finally:
@@ -184,7 +164,7 @@ def test_a_wild_quarter_of_a_minute_loses_nothing_and_doubles_nothing(helpers, t
     """Bursts of keys, undo, reloads, lost networks and killed servers, by two people at once, from a fixed seed."""
     root = tmp_path / "wild"
     helpers.make_dataset(root, n_sets=10, k=3)
-    server = Process(root)
+    server = helpers.Process(root)
     port = int(server.url.rsplit(":", 1)[1])
     # What goes into the browser's outbox is noted where a reload does not lose it.
     note = """(() => { const set = Storage.prototype.setItem; Storage.prototype.setItem = function (key, text) {
@@ -218,7 +198,7 @@ def test_a_wild_quarter_of_a_minute_loses_nothing_and_doubles_nothing(helpers, t
             else:
                 server.kill()
                 page.keyboard.press("s")
-                server, killed = Process(root, port=port), killed + 1
+                server, killed = helpers.Process(root, port=port), killed + 1
             page.wait_for_timeout(rng.random() * 200)
     try:
         for visitor in visitors:

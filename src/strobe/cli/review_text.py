@@ -111,12 +111,17 @@ def _name(figures: dict[str, Any]) -> str:
         f"too late {said['late']:,}",
         f"control pictures right: {_estimate(controls, 100.0)} (n = {controls['n']})",
     ]
-    if len(figures["conditions"]) > 1:
+    if figures["conditions"]:
         out += ["", "  condition             pictures  answers"]
         out += [
             f"  {printable(one['name'], limit=20):<20} {one['pictures']:>9} {one['answers']:>8}"
             for one in figures["conditions"]
         ]
+    for one in figures["scores"]:
+        out += ["", f"{printable(one['name'])}: right {_estimate(one['accuracy'], 100.0)} % of answers"]
+        words = {"majority": ("majority right, %", 100.0), "fleiss_kappa": ("Fleiss' κ", 1.0)}
+        words |= {"consistency": ("error consistency", 1.0)}
+        out += [f"  {word:<22}{_estimate(one[key], scale)}" for key, (word, scale) in words.items()]
     if figures["people"]:
         out += ["", "  person               answers  class   none  cannot tell  late  controls  seconds"]
         out += [_person(one) for one in figures["people"]]

@@ -2,18 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from strobe.analyses.naming import CONTROL, PRACTICE, Naming
+from strobe.analyses.people import people_results
+from strobe.analyses.plan import ScoreOptions
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.people import SAID, NameAnswer, latest_answers
 from strobe.metrics.intervals import clopper_pearson
 from strobe.review.conduct import Conduct
 
-__all__ = ["ASIDE", "summarise"]
+__all__ = ["summarise"]
 
-ASIDE = ("practice", "control")
+ASIDE = (PRACTICE, CONTROL)
 """The conditions of pictures that are shown for their own sake and are no part of any result."""
 
 
@@ -43,9 +47,22 @@ def summarise(
             {"name": name, "pictures": count, "answers": sum(one.condition == name for one in real)}
             for name, count in sorted(Counter(shown.values()).items())
         ],
+        "scores": _scores(dataset, answers),
         "seconds": _seconds(answer.seconds for answer in real),
         "conduct": encode(conduct),
     }
+
+
+def _scores(dataset: Dataset, answers: Sequence[NameAnswer]) -> list[dict[str, Any]]:
+    """How often people are right and how much alike, by what the pictures are; the whole is in the results."""
+    found = people_results(Naming.of(replace(dataset, names=tuple(answers))), {}, ScoreOptions())
+    return [
+        {
+            "name": " ".join(filter(None, (one.variant, one.condition))),
+            **{name: encode(getattr(one, name)) for name in ("accuracy", "majority", "fleiss_kappa", "consistency")},
+        }
+        for one in found.scores
+    ]
 
 
 def _person(dataset: Dataset, name: str, latest: Sequence[NameAnswer]) -> dict[str, Any]:
@@ -69,7 +86,7 @@ def _controls(dataset: Dataset, latest: Sequence[NameAnswer]) -> Any:
     """The share of control pictures that were called what they are."""
     space = dataset.info.label_space
     row = {frame: place for place, frame in enumerate(dataset.frame_ids())}
-    asked = [answer for answer in latest if answer.condition == "control" and answer.frame_id in row]
+    asked = [answer for answer in latest if answer.condition == CONTROL and answer.frame_id in row]
     right = sum(
         answer.said == "class"
         and answer.label in {space.ids[label] for label in dataset.labels_of(row[answer.frame_id])}

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from strobe.analyses.naming import CONTROL, MEMBER, PRACTICE
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.labels import other_names
 from strobe.core.people import NameAnswer
-from strobe.core.variants import NO_VARIANT
+from strobe.core.variants import ANCHOR, NO_VARIANT
 from strobe.review.alone import Alone
 from strobe.review.conduct import Conduct, ReviewSettings
 from strobe.review.log import Log
@@ -29,7 +30,7 @@ from strobe.review.votes import Imported
 
 __all__ = ["Naming", "Shown", "shown"]
 
-PRACTICE = 5
+N_PRACTICE = 5
 """Pictures each person begins with where nobody says how many; never more than a quarter of the groups."""
 
 
@@ -60,9 +61,9 @@ def shown(dataset: Dataset) -> list[Shown]:
         parent[second] = first
         variant = NO_VARIANT if dataset.variants is None else str(dataset.variants.variant[sets.variant[number]])
         if is_anchor:
-            condition[row] = "anchor"
+            condition[row] = ANCHOR
         else:
-            condition.setdefault(row, variant if variant != NO_VARIANT else "member")
+            condition.setdefault(row, variant if variant != NO_VARIANT else MEMBER)
     return [Shown(frame_id=ids[row], kin=root(group[row]), condition=condition[row]) for row in sorted(group)]
 
 
@@ -70,9 +71,9 @@ def set_aside(pictures: Sequence[Shown], settings: ReviewSettings) -> dict[str, 
     """The kins that are no part of the study, and what their anchors are for: practice or control."""
     kins = sorted({one.kin for one in pictures})
     order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(len(kins)).tolist()
-    n_practice = min(PRACTICE if settings.practice is None else settings.practice, len(kins) // 4)
+    n_practice = min(N_PRACTICE if settings.practice is None else settings.practice, len(kins) // 4)
     n_controls = int(settings.controls * len(kins))
-    kinds = ["practice"] * n_practice + ["control"] * n_controls
+    kinds = [PRACTICE] * n_practice + [CONTROL] * n_controls
     return {kins[place]: kind for place, kind in zip(order, kinds, strict=False)}
 
 
@@ -87,8 +88,8 @@ class Naming(Alone):
         own_task="question = 'name' AND frame_id = :frame_id",
         shown="t.kind <> 'practice'",
     )
-    controls = ("control",)
-    first = ("practice",)
+    controls = (CONTROL,)
+    first = (PRACTICE,)
 
     def plan(self, dataset: Dataset, settings: ReviewSettings, *, secret: bytes) -> list[Task]:
         """Every picture; of the groups set aside only an anchor each."""
@@ -99,7 +100,7 @@ class Naming(Alone):
         order = rng.permutation(len(pictures)).tolist()
         for position, one in zip(order, pictures, strict=True):
             kind = aside.get(one.kin, "picture")
-            if kind != "picture" and (one.condition != "anchor" or one.kin in used):
+            if kind != "picture" and (one.condition != ANCHOR or one.kin in used):
                 continue
             used.add(one.kin)
             task = Task(
@@ -117,7 +118,7 @@ class Naming(Alone):
 
     def stage(self, task: Task) -> str:
         """`practice`, or `name` for all others: nothing tells a control apart."""
-        return "practice" if task.kind == "practice" else "name"
+        return "practice" if task.kind == PRACTICE else "name"
 
     def counts(self, answer: NameAnswer) -> bool:
         """A late answer is kept but is none: the picture goes to somebody else."""

@@ -14,7 +14,10 @@ export function draw(summary) {
     [figure(controls, 100, 0), `% of ${controls.n} control pictures right`],
     [seconds.median === null ? "—" : `${pace(seconds)} s`, "median time per answer"],
   ]);
-  $("agreement").closest("section").hidden = true;
+  tiles("agreement", summary.scores.flatMap((one) => [
+    [figure(one.accuracy, 100, 1), `% right, ${one.name}`],
+    [figure(one.fleiss_kappa), `Fleiss' κ, ${one.name}`],
+  ]));
   $("classes-title").textContent = "Conditions";
   table("class-table", ["Condition", "Pictures", "Answers"], summary.conditions.map((one) => [one.name, one.pictures, one.answers]));
   const row = (one) => [
