@@ -31,8 +31,8 @@ from strobe.core.estimate import Estimate
 from strobe.core.people import SAID
 from strobe.core.variants import ANCHOR
 from strobe.metrics.agreement import fleiss_kappa, rating_counts
-from strobe.metrics.bootstrap import Bootstrap
-from strobe.metrics.consistency import error_consistency, majority, quartiles
+from strobe.metrics.bootstrap import Bootstrap, too_few
+from strobe.metrics.consistency import FEW_PICTURES, error_consistency, majority, quartiles
 from strobe.metrics.intervals import nothing, proportion
 
 __all__ = ["BesidePeople"]
@@ -141,10 +141,7 @@ def _score(part: _Part, models: dict[str, NDArray[np.int8]], options: ScoreOptio
         accuracy=_share(right.astype(np.int8), part.given, source, options, "nobody answered"),
         majority=proportion(agreed, source, interval=options.interval),
         no_majority=int((most < 0).sum()),
-        fleiss_kappa=fleiss_kappa(
-            rating_counts(said, n_classes=n_classes + len(SAID) - 1), cluster=source, seed=options.seed,
-            draws=options.draws,
-        ),
+        fleiss_kappa=_fleiss(said, n_classes, source, options),
         consistency=means[""],
         seconds=_times(naming.seconds[part.lines], part.given, draws),
         people=tuple(
@@ -162,6 +159,14 @@ def _score(part: _Part, models: dict[str, NDArray[np.int8]], options: ScoreOptio
         pairs=pairs,
         confusion=_confusion(part, said, right),
     )  # fmt: skip
+
+
+def _fleiss(said: Ints, n_classes: int, source: Ints, options: ScoreOptions) -> Estimate:
+    counts = rating_counts(said, n_classes=n_classes + len(SAID) - 1)
+    found = fleiss_kappa(counts, cluster=source, seed=options.seed, draws=options.draws)
+    sources = len(np.unique(source[counts.sum(axis=1) > 1]))
+    marked = found.low is not None and found.reason is None
+    return replace(found, reason=too_few(sources, few=FEW_PICTURES)) if marked else found
 
 
 def _is_control(naming: Naming, variant: str) -> bool:

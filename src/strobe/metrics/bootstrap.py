@@ -23,13 +23,13 @@ METHOD = "video-cluster bootstrap"
 SWITCHED_OFF = "the bootstrap was switched off"
 
 
-def too_few(n_videos: int) -> str | None:
-    """Why an interval from resampling so few videos is marked; None from ten on.
+def too_few(n_videos: int, *, few: int = FEW_VIDEOS) -> str | None:
+    """Why an interval from resampling so few videos is marked; None from `few` on.
 
     >>> too_few(3), too_few(10)
     ('only 3 videos: the interval is too narrow', None)
     """
-    return f"only {n_videos} videos: the interval is too narrow" if n_videos < FEW_VIDEOS else None
+    return f"only {n_videos} videos: the interval is too narrow" if n_videos < few else None
 
 
 class Bootstrap:
@@ -91,8 +91,10 @@ class Bootstrap:
         filled = np.where(used, values, 0.0)
         return self.estimate(float(filled.sum() / n), self.ratio(filled, used), n=n)
 
-    def estimate(self, value: float, draws: Floats, *, n: int, n_clusters: int | None = None) -> Estimate:
-        """The value with the 2.5 and 97.5 percentiles of its draws; null with one video, marked with fewer than ten.
+    def estimate(
+        self, value: float, draws: Floats, *, n: int, n_clusters: int | None = None, few: int = FEW_VIDEOS
+    ) -> Estimate:
+        """The value with the 2.5 and 97.5 percentiles of its draws; null with one video, marked with fewer than `few`.
 
         `n_clusters` says how many videos the value rests on, where not all do.
         """
@@ -105,5 +107,5 @@ class Bootstrap:
         if not kept.size:
             return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason="no draw could be measured")
         low, high = np.percentile(kept, [2.5, 97.5])
-        reason = too_few(videos)
+        reason = too_few(videos, few=few)
         return Estimate(value=value, low=float(low), high=float(high), n=n, method=METHOD, reason=reason)

@@ -15,11 +15,14 @@ from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import METHOD, Bootstrap
 from strobe.metrics.intervals import nothing
 
-__all__ = ["Consistency", "error_consistency", "majority", "quartiles", "weighted_quantile"]
+__all__ = ["FEW_PICTURES", "Consistency", "error_consistency", "majority", "quartiles", "weighted_quantile"]
 
 NOTHING_SHARED = "no picture was answered by both"
 NEVER_DIFFER = "both are right on every picture they share, or both wrong: that cannot be told from chance"
 ONE_CONSTANT = "one of the two is right on every picture, or wrong on every one: it is nought whatever the other does"
+
+FEW_PICTURES = 50
+"""Below this many pictures the percentile bootstrap of a kappa covers too little (benchmarks/people_coverage.py)."""
 
 _CHUNK = 256
 """Pairs resampled at once: memory stays flat however many raters there are."""
@@ -48,7 +51,7 @@ class Consistency:
                 out.append(Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_CONSTANT))
             else:
                 drawn, sources = self.drawn[:, place], int(self.sources[place])
-                out.append(self.bootstrap.estimate(value, drawn, n=n, n_clusters=sources))
+                out.append(self.bootstrap.estimate(value, drawn, n=n, n_clusters=sources, few=FEW_PICTURES))
         return out
 
     def mean(self, which: Ints) -> Estimate:
@@ -62,8 +65,8 @@ class Consistency:
         drawn = self.drawn[:, known]
         some = drawn[np.isfinite(drawn).any(axis=1)]
         means = np.nanmean(some, axis=1) if some.size else np.empty(0)
-        sources = int(self.sources[known].max())
-        return self.bootstrap.estimate(float(self.value[known].mean()), means, n=int(known.size), n_clusters=sources)
+        value, n, sources = float(self.value[known].mean()), int(known.size), int(self.sources[known].max())
+        return self.bootstrap.estimate(value, means, n=n, n_clusters=sources, few=FEW_PICTURES)
 
 
 def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> Consistency:

@@ -8,6 +8,7 @@ from strobe.analyses.people_records import PeopleResults, PeopleScore
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
+from strobe.metrics.consistency import FEW_PICTURES
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, join, percent, points, value_of
 
@@ -118,8 +119,12 @@ def people_chapter(view: View) -> PeopleChapter | None:
         for reason in dict.fromkeys(one.accuracy.reason for one in found.scores)
         if reason
     ]
-    if any(one.consistency.reason for one in found.scores if is_known(one.consistency)):
-        notes.append("Some pairs share few pictures; the interval of their error consistency is too narrow.")
+    agreed = [figure for one in found.scores for figure in (one.fleiss_kappa, one.consistency)]
+    if any(one.reason and one.low is not None for one in agreed):
+        notes.append(
+            f"Agreement or error consistency from fewer than {FEW_PICTURES} pictures that the same people named: those "
+            "intervals are too narrow."
+        )
     if found.elsewhere:
         notes.append(f"{counted(found.elsewhere, 'answer')} about pictures that are not scored here left out.")
     return PeopleChapter(
