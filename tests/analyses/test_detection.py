@@ -1,6 +1,7 @@
 """The score of a detector on data small enough to work by hand."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -215,6 +216,16 @@ def test_no_interval_of_map_without_a_reason(zoo, n_videos, says):
     for part in (found.map_orig, found.drop, found.localization.map_pmk):
         assert part.low is None
         assert says in part.reason
+
+
+def test_sets_without_an_object_are_said(zoo):
+    dataset = zoo.dataset(n_videos=12)
+    found = zoo.table(dataset, zoo.perfect(dataset))
+    bare = dataset.frames.video[dataset.boxes.frame] == 0
+    boxes = {name: getattr(dataset.boxes, name)[~bare] for name in dataset.boxes.__slots__}
+    notes = score(replace(dataset, boxes=type(dataset.boxes)(**boxes)), found, model="m").notes
+    assert notes[0] == "1 of 12 sets show no object in any frame: they can only add false positives"
+    assert "no object" not in str(score(dataset, found, model="m").notes)
 
 
 @pytest.mark.parametrize("box", [(10.0, 10.0, 10.0, 20.0), (30.0, 10.0, 20.0, 20.0), (0.0, 0.0, np.nan, 5.0)])

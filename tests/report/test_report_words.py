@@ -82,6 +82,13 @@ def test_nothing_runs_from_a_number_to_the_same_number():
         assert "stays at 50.0\N{NO-BREAK SPACE}%" in figure(question, results_of({"m": flat})).sentence
 
 
+def test_the_time_axis_names_no_rate_that_is_not_in_the_data():
+    points = tuple(TimePoint(ms, share(0.5)) for ms in (0, 33))
+    model = scored(0.5, 0.5, time_curve=TimeCurve(t_max_ms=33, n_sets=8, points=points))
+    found = figure(figures_accuracy.time_curve, results_of({"m": model}))
+    assert not re.search(r"\bfps\b|\b(9|59)\b", found.how + found.sentence)
+
+
 def test_an_axis_that_is_no_time_has_no_frames():
     offsets = tuple(OffsetError(k, share(k / 10)) for k in range(3))
     model = scored(0.5, 0.3, curve=curve(0.5, 0.4, 0.3), per_offset=offsets)
