@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,7 @@ def test_table_json_and_files_agree(dataset: Dataset, tmp_path: Path) -> None:
     assert "mine" in done.stdout
     written = json.loads((tmp_path / "run/results.json").read_text())
     Draft202012Validator(results_schema()).validate(written)
+    assert written["strobe"] == version("strobe-vision"), "results carry the version that wrote them"
     model = written["models"]["mine"]
     assert [point["acc"]["count"] for point in model["curve"]] == plain_counts(dataset, scores)
     assert model["acc_orig"]["count"] - model["acc_pmk"]["count"] == model["drop"]["count"]

@@ -1,6 +1,7 @@
 """strobe inspect as a user meets it: the figures, and a contact sheet whose pixels are where they should be."""
 
 import json
+import os
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -134,6 +135,12 @@ def test_a_frame_that_cannot_be_read_is_counted_and_shown(place: Path) -> None:
     assert sheet(place, place.parent / "s.png") == 1
     done = CliRunner().invoke(command, [str(place), "-q", "--sheet", str(place.parent / "s.png")])
     assert "1 frame(s) could not be read" in done.stderr
+
+
+def test_a_pipe_in_a_frame_s_place_holds_nobody_up(place: Path) -> None:
+    (place / "media/dog/0.png").unlink()
+    os.mkfifo(place / "media/dog/0.png")
+    assert sheet(place, place.parent / "s.png") == 1
 
 
 def test_bad_requests(place: Path) -> None:
