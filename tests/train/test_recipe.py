@@ -7,7 +7,7 @@ import pytest
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName
 from strobe.train.recipe import Recipe, find, shipped
 
-SHIPPED = {"stills", "finetune", "noise", "linf", "pmk", "pmk-mixed", "consistency"}
+SHIPPED = {"stills", "finetune", "noise", "linf", "pmk", "pmk-mixed", "consistency", "linear-probe"}
 
 
 def test_every_shipped_recipe_reads_and_says_what_it_does() -> None:

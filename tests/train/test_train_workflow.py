@@ -172,6 +172,50 @@ def test_a_held_out_dataset_of_its_own(material: Material, tmp_path: Path) -> No
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("model", [NET, "torchvision:resnet18", "clip"])
+def test_a_linear_probe_is_the_network_under_another_head(model: str, material: Material, tmp_path: Path) -> None:
+    if model == "clip":
+        model = _clip(tmp_path)
+    settings = {"image_size": None if "clip" in model else 32, "from_scratch": "clip" not in model}
+    done = trained(material, tmp_path / "run", quick("linear-probe", "epochs=30"), model, **settings)
+    last = done.history[-1]
+    assert last.loss < 2.4 < np.log(12)
+    loaded: Any = load_model(done.model, LoadOptions(device="cpu"))
+    assert loaded.spec.label_space == material.dataset.info.label_space
+    part = material.dataset.only_videos((tmp_path / "run/held-out.txt").read_text().split())
+    rows, whole = part.sets.frame[part.sets.is_anchor], np.full(len(part.frames), -1)
+    whole[rows] = [loaded.forward([loaded.prepare(material.source.read(row))]).argmax() for row in rows]
+    right = part.right_rows(whole)[part.sets.is_anchor].mean()
+    assert right == pytest.approx(last.acc_orig, abs=1.5 / len(rows)), "as in training, to a rounding of features"
+    made = []
+
+    class Watching(Silent):
+        def task(self, label: str, total: int | None) -> Any:
+            made.append(label)
+            return super().task(label, total)
+
+    again = quick("linear-probe", "epochs=1")
+    train(again, material, model, tmp_path / "again", replace(OPTIONS, **settings), Watching())
+    assert "features" not in made, "they are made once"
+    with pytest.raises(StrobeError, match="all where images are corrupted"):
+        quick("linear-probe", "corruption=fog")
+
+
+def _clip(folder: Path) -> str:
+    import open_clip
+
+    config = {
+        "embed_dim": 32,
+        "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "patch_size": 16, "head_width": 16},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1},
+    }
+    (folder / "strobe-probe-clip.json").write_text(json.dumps(config))
+    open_clip.add_model_config(folder)
+    torch.manual_seed(0)
+    torch.save(open_clip.create_model("strobe-probe-clip").state_dict(), folder / "clip.pt")
+    return f"openclip:strobe-probe-clip@{folder / 'clip.pt'}"
+
+
 # -- killed ------------------------------------------------------------------------------------------------------
 
 

@@ -23,12 +23,16 @@ from strobe.core.labels import LabelSpace, space
 from strobe.core.late import require
 from strobe.core.ports import Silent
 from strobe.models.downloads import hub
+from strobe.models.header import Header, header_of
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plan import ImagePlan, as_triple
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import digest_of_state, load_into, state_of
 
-__all__ = ["load", "names"]
+__all__ = ["PROBE", "image_features", "load", "names"]
+
+PROBE = ("probe.weight", "probe.bias")
+"""A linear head in a file of weights, beside the two towers."""
 
 _PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")
 """What a tag may say of its images."""
@@ -56,7 +60,8 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         raise ModelFailed(
             f"{model.plain}: expected ARCH/TAG or ARCH@FILE, e.g. openclip:{architecture}/{(tags or ['TAG'])[0]}"
         )
-    label_space, words = _classes(library, model, over, options)
+    header = header_of(model, options)
+    label_space, words = (header.label_space, []) if header else _classes(library, model, over, options)
     fetch = tag if model.weights is None and options.pretrained else None
     trained = library.get_pretrained_cfg(architecture, tag) if tag else {}
     config = library.get_model_config(architecture)
@@ -72,9 +77,12 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         )
         tokenizer = library.get_tokenizer(architecture)
     state = state_of(model, options)
+    probe = [(state or {}).pop(key, None) for key in PROBE]
     if state is not None:
         load_into(module, state, path=model.weights or "", model=f"openclip:{architecture}")
     digest = digest_of_state(module.state_dict())
+    if header is not None:
+        return _probed(module, model, probe, header, options)
     device, templates = torch_setup(options).device, library.OPENAI_IMAGENET_TEMPLATES
     activation = "quick_gelu" if quick else "gelu"
     said = json.dumps([library.__version__, architecture, config, activation, digest, device.split(":")[0]])
@@ -90,6 +98,26 @@ def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
         options=options,
         call=lambda pixels: _scores(module, head, pixels),
         facts={"activation": activation, "zero_shot": zero_shot},
+        digest=digest,
+    )
+
+
+def _probed(module: Any, model: ModelName, probe: list[Any], header: Header, options: LoadOptions) -> TorchClassifier:
+    """The image tower under a linear head that was trained here: no words are read."""
+    device, width = torch_setup(options).device, len(header.label_space)
+    weight, bias = probe
+    if weight is None or bias is None or len(weight) != width or len(bias) != width:
+        raise ModelFailed(f"{model.plain}: {model.weights} holds no linear head for its {width} classes")
+    weight, bias = weight.float().to(device), bias.float().to(device)
+    digest = digest_of_state({**module.state_dict(), **dict(zip(PROBE, (weight, bias), strict=True))})
+    return classifier_of(
+        module,
+        model,
+        plan=header.plan_at(options.image_size) or plan_of(module, image_size=options.image_size),
+        label_space=header.label_space,
+        options=options,
+        call=lambda pixels: image_features(module, pixels) @ weight.T + bias,
+        facts={"head": "linear"},
         digest=digest,
     )
 
@@ -170,8 +198,13 @@ def _text_head(library: Any, model: Any, tokenizer: Any, prompts: _Prompts, opti
     return head
 
 
+def image_features(model: Any, pixels: Any) -> Any:
+    """What the image tower makes of images, of unit length, (N, width)."""
+    return model.encode_image(pixels, normalize=True).float()
+
+
 def _scores(model: Any, head: Any, pixels: Any) -> Any:
-    features = model.encode_image(pixels, normalize=True).float()
+    features = image_features(model, pixels)
     scores = model.logit_scale.exp().float() * (features @ head)
     bias = getattr(model, "logit_bias", None)
     return scores if bias is None else scores + bias.float()

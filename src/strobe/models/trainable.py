@@ -1,23 +1,26 @@
 """A model to train: its network with a head for the dataset's classes, and what its pixels have to be."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 from strobe.models.registry import load_model, parse
 from strobe.models.torch_classifier import TorchClassifier
 
-__all__ = ["Start", "start_of"]
+__all__ = ["Backbone", "Start", "backbone_of", "start_of"]
 
 _PROVIDERS = ("bundled", "timm", "torchvision")
 """Whose weights can be written to a file and loaded from it again."""
 
 _WITHOUT_WEIGHTS = ("strobe-net", "strobe-net-small")
 """Networks that have none but what they are trained to."""
+
+_Ways = tuple[Callable[[Any], Any], Callable[[Any, Any], dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,20 +47,21 @@ class Start:
         return f"{self.name}@{path}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Backbone(Start):
+    """A network whose head alone is trained. `features` are what the head sees of normalised images.
+
+    `with_head` gives the tensors of the whole model under a linear head of this weight and bias.
+    """
+
+    features: Callable[[Any], Any]
+    with_head: Callable[[Any, Any], dict[str, Any]]
+
+
 def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> Start:
     """The network of a model, its head kept where its classes are the dataset's and made anew where they are not."""
     torch = require("torch", what="training", extra="models")
-    model = parse(text)
-    if model.provider not in _PROVIDERS:
-        raise ModelFailed(
-            f"{printable(text)}: cannot be trained here: a model of {model.provider}: has no gradients, or no file for "
-            f"its weights; take a classifier of {', '.join(_PROVIDERS)}"
-        )
-    torch.manual_seed(seed)  # random weights and new heads are the seed's
-    pretrained = options.pretrained and model.plain not in _WITHOUT_WEIGHTS
-    loaded = load_model(text, replace(options, label_space=label_space, pretrained=pretrained))
-    if not isinstance(loaded, TorchClassifier) or not isinstance(loaded.plan, ImagePlan):
-        raise ModelFailed(f"{printable(text)}: not a classifier; its recipe is `detector`")
+    loaded, model, is_random = _loaded(text, label_space, options, _PROVIDERS, seed)
     module, own = loaded.module, loaded.spec.label_space
     for name in ("aux1", "aux2", "AuxLogits"):  # side heads of old networks have the old classes
         if getattr(module, name, None) is not None:
@@ -68,16 +72,90 @@ def start_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: 
         torch.manual_seed(seed)
         _replace_head(module, len(own), len(label_space), text)
     return Start(
-        name=model.plain, module=module, plan=loaded.plan, weights=loaded.spec.weights, new_head=not keeps,
-        is_random=model.weights is None and not pretrained,
+        name=model.plain, module=module, plan=_plan(loaded), weights=loaded.spec.weights, new_head=not keeps,
+        is_random=is_random,
     )  # fmt: skip
 
 
-def _replace_head(module: Any, have: int, want: int, text: str) -> None:
+def backbone_of(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> Backbone:
+    """The network of a model as features under a head to be trained; CLIP's image tower too."""
+    loaded, model, is_random = _loaded(text, label_space, options, (*_PROVIDERS, "openclip"), seed)
+    module = loaded.module
+    if model.provider == "openclip":
+        features, with_head = _around_clip(module)
+        name = f"openclip:{model.name.partition('+')[0].partition('/')[0]}"  # the weights are all in the file
+    else:
+        features, with_head = _around_head(module, len(loaded.spec.label_space), text)
+        name = model.plain
+    return Backbone(
+        name=name, module=module, plan=_plan(loaded), weights=loaded.spec.weights, new_head=True, is_random=is_random,
+        features=features, with_head=with_head,
+    )  # fmt: skip
+
+
+def _loaded(
+    text: str, label_space: LabelSpace, options: LoadOptions, providers: Sequence[str], seed: int
+) -> tuple[TorchClassifier, ModelName, bool]:
+    torch = require("torch", what="training", extra="models")
+    model = parse(text)
+    if model.provider not in providers:
+        raise ModelFailed(
+            f"{printable(text)}: cannot be trained here: a model of {model.provider}: has no gradients, or no file for "
+            f"its weights; take a classifier of {', '.join(providers)}"
+        )
+    torch.manual_seed(seed)  # random weights and new heads are the seed's
+    pretrained = options.pretrained and model.plain not in _WITHOUT_WEIGHTS
+    loaded = load_model(text, replace(options, label_space=label_space, pretrained=pretrained))
+    if not isinstance(loaded, TorchClassifier):
+        raise ModelFailed(f"{printable(text)}: not a classifier; its recipe is `detector`")
+    return loaded, model, model.weights is None and not pretrained
+
+
+def _plan(loaded: TorchClassifier) -> ImagePlan:
+    if not isinstance(loaded.plan, ImagePlan):
+        raise ModelFailed(f"{printable(loaded.spec.name)}: its own library prepares images; it cannot be trained here")
+    return loaded.plan
+
+
+def _around_clip(module: Any) -> _Ways:
+    """What CLIP's image tower says, and its tensors beside a linear head."""
+    from strobe.models.openclip import PROBE, image_features
+
+    def features(pixels: Any) -> Any:
+        return image_features(module, pixels)
+
+    def with_head(weight: Any, bias: Any) -> dict[str, Any]:
+        return {**module.state_dict(), **dict(zip(PROBE, (weight, bias), strict=True))}
+
+    return features, with_head
+
+
+def _around_head(module: Any, have: int, text: str) -> _Ways:
+    """What the last linear layer of a network sees, and the network's tensors with another in its place."""
     nn = require("torch.nn", what="training", extra="models")
-    if hasattr(module, "reset_classifier"):  # timm's own way
-        module.reset_classifier(want)
-        return
+    name, head = _head(module, have, text)
+    if not isinstance(head, nn.Linear):
+        raise ModelFailed(f"{printable(text)}: its last layer is no plain linear one, so there is nothing to probe")
+    seen: list[Any] = []
+
+    def features(pixels: Any) -> Any:
+        seen.clear()
+        hook = head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        try:
+            module(pixels)
+        finally:
+            hook.remove()
+        return seen.pop()
+
+    def with_head(weight: Any, bias: Any) -> dict[str, Any]:
+        return {**module.state_dict(), f"{name}.weight": weight, f"{name}.bias": bias}
+
+    return features, with_head
+
+
+def _head(module: Any, have: int, text: str) -> tuple[str, Any]:
+    """The last layer with as many outputs as the model has classes, and its name."""
+    nn = require("torch.nn", what="training", extra="models")
     heads = [
         (name, one)
         for name, one in module.named_modules()
@@ -88,7 +166,15 @@ def _replace_head(module: Any, have: int, want: int, text: str) -> None:
         raise ModelFailed(
             f"{printable(text)}: no last layer with {have} outputs in it, so its classes cannot be changed"
         )
-    name, old = heads[-1]
+    return heads[-1]
+
+
+def _replace_head(module: Any, have: int, want: int, text: str) -> None:
+    nn = require("torch.nn", what="training", extra="models")
+    if hasattr(module, "reset_classifier"):  # timm's own way
+        module.reset_classifier(want)
+        return
+    name, old = _head(module, have, text)
     above, _, own = name.rpartition(".")
     biased = old.bias is not None
     if isinstance(old, nn.Linear):

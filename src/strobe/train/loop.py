@@ -11,6 +11,7 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress, Silent
 from strobe.train.folder import Point, TrainFolder
 from strobe.train.pixels import Pixels
+from strobe.train.probe import Features
 from strobe.train.sets import HeldOut
 from strobe.train.trainer import Trainer
 
@@ -46,7 +47,7 @@ class Measured:
     """What a model is measured on while it trains: the sets, and the prepared frames they are in."""
 
     held: HeldOut
-    pixels: Pixels
+    pixels: Pixels | Features
 
     def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
         """The class of each frame of the sets."""

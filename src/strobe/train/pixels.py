@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect
+from strobe.core.errors import InvalidFile, StrobeError, expect
 from strobe.core.files import make_folder, replacing
 from strobe.core.ports import Image, Progress
 
-__all__ = ["Pixels", "prepared"]
+__all__ = ["Pixels", "kept_table", "prepared"]
 
 _TOGETHER = 64
 """Frames prepared between two words of progress."""
@@ -38,44 +38,59 @@ def prepared(
 ) -> NDArray[np.uint8]:
     """The frames `rows` as `read` prepares them, (N, H, W, 3), memory-mapped from a file in `folder`.
 
-    `facts` says all that changes what `read` gives. The file is made once for a dataset's frames and these facts; the
-    files used longest ago go where all together are more than `most_bytes`.
+    `facts` says all that changes what `read` gives. The file is made once for a dataset's frames and these facts.
     """
-    height, width = size_hw
-    shape = (len(rows), height, width, 3)
-    needed = int(np.prod(shape, dtype=np.int64))
+
+    def fill(table: NDArray[Any]) -> None:
+        def one(place: int) -> None:
+            table[place] = read(int(rows[place]))
+
+        with progress.task("frames prepared", len(rows)) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for start in range(0, len(rows), _TOGETHER):
+                part = range(start, min(len(rows), start + _TOGETHER))
+                list(pool.map(one, part))
+                advance(len(part))
+
+    names = [dataset.frames_digest(), dict(facts), hashlib.sha256(rows.tobytes()).hexdigest()]
+    return kept_table(folder, names, (len(rows), *size_hw, 3), np.uint8, fill, most_bytes=most_bytes)
+
+
+def kept_table(
+    folder: Path,
+    names: Sequence[Any],
+    shape: tuple[int, ...],
+    dtype: type,
+    fill: Callable[[NDArray[Any]], None],
+    *,
+    most_bytes: int,
+) -> NDArray[Any]:
+    """A table made once for what `names` it and memory-mapped ever after.
+
+    The tables used longest ago go where all in the folder together are more than `most_bytes`.
+    """
+    needed = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if needed > most_bytes:
+        size = "×".join(map(str, reversed(shape[1:3])))
         raise StrobeError(
-            f"{len(rows):,} frames of {width}×{height} need {needed / 1e9:.1f} GB, more than --cache-gb "
-            f"{most_bytes / 1e9:g}; allow more, or use a smaller --image-size"
+            f"{shape[0]:,} frames of {size} need {needed / 1e9:.1f} GB, more than --cache-gb {most_bytes / 1e9:g}; "
+            "allow more, or use a smaller --image-size"
         )
-    names = json.dumps(
-        [dataset.frames_digest(), dict(facts), hashlib.sha256(rows.tobytes()).hexdigest()], sort_keys=True
-    )
-    path = folder / f"{hashlib.sha256(names.encode()).hexdigest()[:32]}.npy"
+    digest = hashlib.sha256(json.dumps(names, sort_keys=True).encode()).hexdigest()
+    path = folder / f"{digest[:32]}.npy"
     if not path.is_file():
         make_folder(folder)
         _make_room(folder, most_bytes - needed)
         with replacing(path) as temporary:
-            _fill(temporary, shape, rows, read, progress)
+            table = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
+            fill(table)
+            table.flush()
     os.utime(path)  # used now
-    found = np.load(path, mmap_mode="r")
-    expect(found.shape == shape and found.dtype == np.uint8, str(path), f"pixels {shape}", found.shape)
+    try:
+        found = np.load(path, mmap_mode="r")
+    except (ValueError, OSError, EOFError) as error:
+        raise InvalidFile(path, "prepared frames that cannot be read", hint="remove it") from error
+    expect(found.shape == shape and found.dtype == dtype, str(path), f"a table {shape}", found.shape)
     return np.asarray(found)
-
-
-def _fill(path: Path, shape: tuple[int, ...], rows: Ints, read: Callable[[int], Image], progress: Progress) -> None:
-    table = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
-
-    def one(place: int) -> None:
-        table[place] = read(int(rows[place]))
-
-    with progress.task("frames prepared", len(rows)) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for start in range(0, len(rows), _TOGETHER):
-            part = range(start, min(len(rows), start + _TOGETHER))
-            list(pool.map(one, part))
-            advance(len(part))
-    table.flush()
 
 
 def _make_room(folder: Path, most_bytes: int) -> None:

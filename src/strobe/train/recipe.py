@@ -87,6 +87,8 @@ class Recipe:
         expect(plain, "loss", "average where images are corrupted or attacked", self.loss)
         expect(not (self.corruption and self.eps), "eps", "0 where images are corrupted", self.eps)
         expect(not (self.eps and self.multi_label), "multi_label", "false where images are attacked", True)
+        whole = self.trains == "all" or not (self.corruption or self.eps)
+        expect(whole, "trains", "all where images are corrupted or attacked", self.trains)
         expect(self.loss != "mixed" or self.worst_weight <= 1, "worst_weight", "0 to 1", self.worst_weight)
 
     @property

@@ -20,6 +20,7 @@ from strobe.core.ports import Image
 from strobe.train.draws import Draw, Purpose, Schedule, generator
 from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
 from strobe.train.pixels import Pixels
+from strobe.train.probe import Features
 from strobe.train.processes import Processes, shared_norms
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
@@ -37,6 +38,16 @@ class Normal:
     divide: float
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+
+    def on(self, device: str) -> Callable[[Tensor], Tensor]:
+        """What does it to images (N, 3, H, W) on a device."""
+        mean, std = (torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (self.mean, self.std))
+
+        def normalised(images: Tensor) -> Tensor:
+            pixels = images.to(torch.float32, memory_format=torch.channels_last)
+            return ((pixels / self.divide if self.divide != 1 else pixels) - mean) / std
+
+        return normalised
 
 
 Corrupt = Callable[[Image, int, np.random.Generator], Image]
@@ -66,6 +77,7 @@ class Trainer:
     """A network in training. `step` is a function of its number and of the state before it, and of nothing else.
 
     `precision` is that of what is trained, `scoring` that in which members of a set are told apart (None: the same).
+    `pixels` are what the network takes where there is no `normal`: features, for a network that is a head alone.
     """
 
     def __init__(
@@ -73,8 +85,8 @@ class Trainer:
         module: Any,
         recipe: Recipe,
         sets: TrainingSets,
-        pixels: Pixels,
-        normal: Normal,
+        pixels: Pixels | Features,
+        normal: Normal | None,
         *,
         seed: int = 0,
         precision: str = "float32",
@@ -92,9 +104,7 @@ class Trainer:
         self.schedule = Schedule(sets, recipe, seed=seed, side_hw=pixels.side_hw)
         self._label = torch.from_numpy(sets.label).to(self.device)
         self._every = torch.from_numpy(sets.every).to(self.device) if recipe.multi_label else None
-        self._divide = normal.divide
-        self._mean = torch.tensor(normal.mean, device=self.device).view(1, 3, 1, 1)
-        self._std = torch.tensor(normal.std, device=self.device).view(1, 3, 1, 1)
+        self._normal = None if normal is None else normal.on(self.device)
         self._parameters = [one for one in self.module.parameters() if one.requires_grad]
         self.optimiser = _optimiser(self.module, recipe, fused=self.device.startswith("cuda"))
         self.average = copy.deepcopy(self.module).requires_grad_(False) if recipe.ema else None
@@ -187,10 +197,7 @@ class Trainer:
         return self.pixels.take(self.sets.pixel[rows], crops)
 
     def _input(self, images: Tensor) -> Tensor:
-        pixels = images.to(torch.float32, memory_format=torch.channels_last)
-        if self._divide != 1:
-            pixels = pixels / self._divide
-        return (pixels - self._mean) / self._std
+        return images if self._normal is None else self._normal(images)
 
     def _scores(self, pixels: Tensor) -> Tensor:
         with self._autocast(self._precision):
@@ -274,7 +281,7 @@ class Trainer:
         self._counts[which] = 0
         return mean
 
-    def answers(self, pixels: Pixels, places: Ints) -> NDArray[np.int64]:
+    def answers(self, pixels: Pixels | Features, places: Ints) -> NDArray[np.int64]:
         """The class of each prepared frame by the network to be used; each process answers its part."""
         found = torch.zeros(len(places), device=self.device)
         mine, module = self.processes.mine(len(places)), self.result

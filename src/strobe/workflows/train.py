@@ -16,7 +16,7 @@ from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import cache_folder
 from strobe.core.late import require
 from strobe.core.ports import FrameSource, Image, Progress, Silent
-from strobe.models.options import LoadOptions, torch_setup
+from strobe.models.options import LoadOptions, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
 from strobe.train.recipe import Recipe
 from strobe.workflows.opening import Opened
@@ -24,13 +24,15 @@ from strobe.workflows.sources import frame_source
 from strobe.workflows.train_card import CARD, HELD, SPLIT, WEIGHTS, About, finish
 
 if TYPE_CHECKING:
-    from strobe.models.trainable import Start
+    from strobe.models.trainable import Backbone, Start
     from strobe.train.folder import Point, TrainFolder
     from strobe.train.loop import Measured
     from strobe.train.pixels import Pixels
+    from strobe.train.probe import Features
     from strobe.train.processes import Processes
+    from strobe.train.sets import TrainingSets
     from strobe.train.split import Split
-    from strobe.train.trainer import Hooks, Trainer
+    from strobe.train.trainer import Hooks, Normal, Trainer
 
 __all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "train"]
 
@@ -149,14 +151,15 @@ class _Job:
 
     def run(self) -> Trained:
         """Everything: the split, the start, the pixels, the steps, the files."""
-        from strobe.models.trainable import start_of
+        from strobe.models.trainable import backbone_of, start_of
         from strobe.train.folder import TrainFolder
         from strobe.train.loop import run
 
         begin, options, space = time.monotonic(), self.options, self.material.dataset.info.label_space
         split = self._split()
+        load = backbone_of if self.recipe.trains == "head" else start_of
         start = self.processes.first_then_all(
-            lambda: start_of(self.model, space, options.loading(self.say), seed=options.seed)
+            lambda: load(self.model, space, options.loading(self.say), seed=options.seed)
         )
         folder = TrainFolder(self.out, self._facts(split, start))
         with folder.held() if self.processes.is_first else nullcontext():
@@ -240,9 +243,11 @@ class _Job:
         return quick_precision(self.device, self._precision) if self.recipe.takes_sets else None
 
     def _trainer(self, split: "Split", start: "Start") -> "tuple[Trainer, Measured]":
+        from strobe.models.trainable import Backbone
         from strobe.train.loop import Measured
+        from strobe.train.probe import Probe
         from strobe.train.sets import HeldOut, TrainingSets
-        from strobe.train.trainer import Normal, Trainer
+        from strobe.train.trainer import Normal
 
         recipe, plan, dataset = self.recipe, start.plan, self.material.dataset
         hooks = hooks_of(recipe)
@@ -258,11 +263,52 @@ class _Job:
             self.say.note(f"{alone} of {len(sets)} sets have one frame only")
         shown, shown_places = (pixels, places) if self.held_out is None else self._pixels(self.held_out, plan)
         held = HeldOut.of((self.held_out or self.material).dataset, split.held_out, shown_places)
-        trainer = Trainer(
-            start.module, recipe, sets, pixels, Normal(plan.divide, plan.mean, plan.std), seed=self.options.seed,
-            precision=self._precision, scoring=self._scoring, processes=self.processes, hooks=hooks,
+        normal, module = Normal(plan.divide, plan.mean, plan.std), start.module
+        if not isinstance(start, Backbone):
+            trainer = self._around(module, sets, pixels, normal, hooks)
+            return trainer, Measured(held, shown)
+        module.to(self.device).eval()
+        known = self._features(self.material, start, pixels, normal)
+        seen = known if self.held_out is None else self._features(self.held_out, start, shown, normal)
+        probe = Probe(*known.spread(np.unique(sets.pixel)), len(dataset.info.label_space))
+        return self._around(probe, sets, known, None, hooks), Measured(held, seen)
+
+    def _around(
+        self, module: Any, sets: "TrainingSets", pixels: "Pixels | Features", normal: "Normal | None", hooks: "Hooks"
+    ) -> "Trainer":
+        from strobe.train.trainer import Trainer
+
+        return Trainer(
+            module, self.recipe, sets, pixels, normal, seed=self.options.seed, precision=self._precision,
+            scoring=self._scoring, processes=self.processes, hooks=hooks,
         )  # fmt: skip
-        return trainer, Measured(held, shown)
+
+    def _features(self, material: Material, start: "Backbone", pixels: "Pixels", normal: "Normal") -> "Features":
+        """What the network makes of every prepared frame, made once."""
+        import torch
+
+        from strobe.train.pixels import kept_table
+        from strobe.train.probe import Features, fill_features
+
+        prepare, dataset = normal.on(self.device), material.dataset
+
+        def features(images: Any) -> Any:
+            return start.features(prepare(images))
+
+        with torch.inference_mode():
+            width = int(features(pixels.take(np.zeros(1, dtype=np.int64))).shape[1])
+        batch = default_batch(sum(one.numel() for one in start.module.parameters()), device=self.device)
+        rows = hashlib.sha256(np.unique(dataset.sets.frame).tobytes()).hexdigest()
+        device = self.device.partition(":")[0]
+        names = ["features", dataset.frames_digest(), rows, start.plan.to_json(), start.weights, device]
+        table = self.processes.first_then_all(
+            lambda: kept_table(
+                cache_folder() / "frames", names, (len(pixels), width), np.float32,
+                lambda table: fill_features(table, pixels, features, batch=batch, progress=self.say),
+                most_bytes=int(self.options.cache_gb * 1e9),
+            )
+        )  # fmt: skip
+        return Features(table, device=self.device)
 
     def _pixels(self, material: Material, plan: ImagePlan) -> "tuple[Pixels, Ints]":
         """The prepared frames of a dataset, and the place of each frame among them."""

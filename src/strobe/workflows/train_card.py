@@ -4,7 +4,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def finish(folder: "TrainFolder", trainer: "Trainer", start: "Start", history: "
     training = {"name": folder.name, "facts": folder.facts, "versions": versions}
     with folder.finishing(history, {"versions": versions}) as staged:
         write_weights(
-            staged.root / WEIGHTS, trainer.result.state_dict(), label_space=about.dataset.info.label_space,
+            staged.root / WEIGHTS, _state(trainer.result, start), label_space=about.dataset.info.label_space,
             plan=start.plan, training=training,
         )  # fmt: skip
         has_curves = _draw(staged.root / CURVES, history, about)
@@ -65,6 +65,14 @@ def finish(folder: "TrainFolder", trainer: "Trainer", start: "Start", history: "
         write_text(
             staged.root / CARD, _card(folder, model, start, history, score, about, versions, has_curves=has_curves)
         )
+
+
+def _state(module: Any, start: "Start") -> dict[str, Any]:
+    """The tensors of the whole model."""
+    from strobe.models.trainable import Backbone
+
+    state: dict[str, Any] = start.with_head(*module.folded()) if isinstance(start, Backbone) else module.state_dict()
+    return state
 
 
 def _score(about: About) -> "ClassificationScore":
