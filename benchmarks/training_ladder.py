@@ -4,7 +4,7 @@
     PYTHONPATH=src python benchmarks/training_ladder.py OUT --size toy --seeds 2 --workers 2 --device cpu   # a dry run
     PYTHONPATH=src python benchmarks/training_ladder.py OUT --draw docs/images   # figures and tables from the JSON
 
-Renders the clips on all cores, trains every rung of `strobe demo --training` for every seed, and writes OUT/ladder.json:
+Renders the clips on all cores, trains every rung of `strobe demo --training` for every seed, writes OUT/ladder.json:
 for every training the first wrong distance of every held-out set (one character each, `-` where it holds), so that all
 figures can be made again from it. No training begins after --minutes. Weights stay in --work.
 """
@@ -65,7 +65,7 @@ def make_data(work: Path, size: Any, cores: int, talk: Talk) -> None:
         if not (path / "frames.npy").is_file():
             made = rendered(size.data(held=held), workers=cores)
             dataset_folder.write(made.dataset, path, overwrite=True)
-            np.save(path / "frames.npy", made.frames)
+            np.save(path / "frames.npy", made.source().all())
         data = dataset_folder.read(path)
         talk.note(f"{data.n_sets} clips, {len(data.frames)} frames rendered: {path.name}")
         plan, rows = plan_of(size.world.size), np.unique(data.sets.frame)

@@ -70,6 +70,10 @@ class ArraySource:
         """The frame."""
         return np.asarray(self._frames[row])
 
+    def all(self) -> NDArray[np.uint8]:
+        """Every frame, (F, H, W, 3)."""
+        return self._frames
+
     def read_encoded(self, row: int) -> bytes | None:  # noqa: ARG002 (the port's signature)
         """None: nothing here is encoded."""
         return None

@@ -57,7 +57,7 @@ RUNGS = (
     Rung(name="pmk", recipe="pmk", start="stills", about="the worst frame of a set (published), from stills"),
     Rung(name="pmk-scratch", recipe="pmk", about="the worst frame of a set (published), from scratch"),
     Rung(name="pmk-mixed", recipe="pmk-mixed", start="stills", about="average and worst frame (ours), from stills"),
-    Rung(name="consistency", recipe="consistency", start="stills", about="worst and random frame agree (ours), the same"),
+    Rung(name="consistency", recipe="consistency", start="stills", about="worst and random frame agree (ours)"),
 )  # fmt: skip
 """Every rung after `stills` sees as many sets; the rungs from scratch see as many as stills and theirs together."""
 
@@ -67,7 +67,8 @@ class LadderSize:
     """How large a ladder is: the world, the clips, the network, and how long each kind of rung is trained.
 
     `epochs` are of stills and of every rung that starts from it; the rungs from scratch have both together, `pmk`
-    excepted: it has its own, since it costs most and shows what it shows early. `changes` go to every recipe.
+    excepted: it has its own, since it costs most and shows what it shows early. What starts from trained weights has
+    half the learning rate.
     """
 
     world: WorldOptions
@@ -76,7 +77,8 @@ class LadderSize:
     model: str
     epochs: tuple[int, int]
     scratch_pmk_epochs: int
-    changes: tuple[str, ...]
+    batch: int
+    learning_rate: float = 2e-3
 
     def data(self, *, held: bool) -> SyntheticOptions:
         """The clips to train on, or those to measure on."""
@@ -91,23 +93,23 @@ class LadderSize:
         if not rung.start and rung.name != "stills":
             epochs = self.scratch_pmk_epochs if rung.recipe == "pmk" else first + then
         own = () if rung.recipe == "stills" else ("frames=any", "schedule=cosine", "warm_up=0.05")
-        return (*self.changes, *own, f"epochs={epochs}")
+        rate = self.learning_rate / 2 if rung.start else self.learning_rate
+        return (*own, f"batch={self.batch}", f"learning_rate={rate:g}", "weight_decay=0.05", f"epochs={epochs}")
 
 
 SIZES: Mapping[str, LadderSize] = {
     "toy": LadderSize(
         world=WorldOptions(size=32, frames=5, distractors=0, occluders=0), clips=48, held_clips=24,
-        model="strobe-net-small", epochs=(2, 1), scratch_pmk_epochs=1,
-        changes=("batch=24", "learning_rate=2e-3", "weight_decay=0.05"),
+        model="strobe-net-small", epochs=(2, 1), scratch_pmk_epochs=1, batch=24,
     ),
     "small": LadderSize(
         world=WorldOptions(size=32, object_scale=(0.5, 0.75), distractors=0, lighting=0.6, texture_faithful=1.0),
         clips=960, held_clips=240, model="strobe-net-small", epochs=(30, 10), scratch_pmk_epochs=10,
-        changes=("batch=48", "learning_rate=2e-3", "weight_decay=0.05"),
+        batch=48,
     ),
     "full": LadderSize(
         world=WorldOptions(size=64, object_scale=(0.3, 0.55)), clips=4000, held_clips=2000, model="strobe-net",
-        epochs=(40, 30), scratch_pmk_epochs=40, changes=("batch=128", "learning_rate=2e-3", "weight_decay=0.05"),
+        epochs=(40, 25), scratch_pmk_epochs=30, batch=128,
     ),
 }  # fmt: skip
 
