@@ -272,7 +272,16 @@ class Running:
     """A review server in a thread of this process, and clients that talk to it as the page does."""
 
     def __init__(
-        self, dataset: Dataset, url: str, *, settings, ask="pairs", token=None, invited_only=False, port=0
+        self,
+        dataset: Dataset,
+        url: str,
+        *,
+        settings,
+        ask="pairs",
+        token=None,
+        invited_only=False,
+        port=0,
+        suggestions=None,
     ) -> None:
         import threading
 
@@ -285,6 +294,8 @@ class Running:
         from strobe.review.store import Store
 
         self.store = Store(url, ask=ask)
+        if suggestions is not None:
+            self.store.question.suggestions = suggestions
         self.store.prepare(dataset, settings)
         self._listener = bind("127.0.0.1", port)
         self.address = ServerAddress.of("127.0.0.1", self._listener.getsockname()[1])
@@ -332,12 +343,15 @@ def run_server(tmp_path: Path):
     running = []
 
     def start(
-        dataset: Dataset, *, url=None, ask="pairs", token=None, invited_only=False, port=0, **settings
+        dataset: Dataset, *, url=None, ask="pairs", token=None, invited_only=False, port=0, suggestions=None, **settings
     ) -> Running:
         settings.setdefault("controls", 0.0)
         place = url or f"sqlite:///{tmp_path / f'server{len(running)}.sqlite'}"
         chosen = ReviewSettings(**settings)
-        made = Running(dataset, place, settings=chosen, ask=ask, token=token, invited_only=invited_only, port=port)
+        made = Running(
+            dataset, place, settings=chosen, ask=ask, token=token, invited_only=invited_only, port=port,
+            suggestions=suggestions,
+        )  # fmt: skip
         running.append(made)
         return made
 
@@ -401,7 +415,7 @@ class Visitor:
                 open: ["login", "idle", "review", "alert"].filter((name) => !document.getElementById(name).hidden),
                 alert: document.getElementById("alert-text").textContent,
                 saved: document.getElementById("saved").textContent,
-                panes: document.getElementById("panes").className })"""
+                panes: document.getElementById("panes")?.className })"""
             pytest.fail(f"{selector} did not come; the page: {self.page.evaluate(state)}; refused: {self.trouble}")
 
     def decide(self, key="s"):

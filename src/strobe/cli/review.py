@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import Grouped, folder, json_option, options, seed_option
+from strobe.cli.common import Grouped, folder, json_option, options, progress, quiet_option, seed_option
 from strobe.cli.review_text import text_of, unfinished
 from strobe.core.errors import printable
 from strobe.review.conduct import ASK
@@ -29,13 +29,13 @@ _ask = click.option(
     type=click.Choice(ASK),
     default="pairs",
     show_default=True,
-    help="The question: do two frames look the same, or what is this picture called.",
+    help="The question: do two frames look the same, what is this picture called, or where in it is its object.",
 )
 
 
 @click.group(name="review", epilog="Example: strobe review serve data/clips")
 def command() -> None:
-    """People decide what is similar, and what a picture shows: the review page, its progress and its outcome."""
+    """People decide what is similar, what a picture shows, and where: the review page, its progress and its outcome."""
 
 
 _reach = options(
@@ -58,8 +58,10 @@ _conduct = options(
     click.option("--labels", is_flag=True,
                  help="Start with the label stage: each anchor alone, labels added or removed."),
     click.option("--verify/--no-verify", default=True, show_default=True,
-                 help="Round two: doubtful pairs to everyone."),
-    click.option("--show-votes", is_flag=True, help="Show the earlier votes in round two."),
+                 help="Round two: doubtful pairs, or boxes that differ, to everyone."),
+    click.option("--show-votes", is_flag=True, help="Show the earlier votes or boxes in round two."),
+    click.option("--agree", type=click.FloatRange(0, 1, min_open=True), metavar="IOU",
+                 help="Overlap below which two boxes differ. Default: 0.7."),
     click.option("--controls", type=click.FloatRange(0, 0.5), default=0.04, show_default=True,
                  help="Share of hidden controls."),
     click.option("--lease", "lease_s", type=click.FloatRange(0.1), default=10.0, show_default=True,
@@ -77,8 +79,16 @@ _conduct = options(
 @_ask
 @_reach
 @_conduct
+@click.option("--suggest", metavar="RUN", help="Suggest the boxes of a detector: a run, NAME=RUN, or preds:FILE.")
 @click.option("--open/--no-open", "open_browser", default=True, show_default=True, help="Open the page in a browser.")
-def serve(dataset: Path, ask: str, where: "ServeOptions", settings: "ReviewSettings", open_browser: bool) -> None:
+def serve(
+    dataset: Path,
+    ask: str,
+    where: "ServeOptions",
+    settings: "ReviewSettings",
+    suggest: str | None,
+    open_browser: bool,
+) -> None:
     """Serve the review page of DATASET until Ctrl-C."""
     from strobe.workflows import review
 
@@ -93,7 +103,7 @@ def serve(dataset: Path, ask: str, where: "ServeOptions", settings: "ReviewSetti
 
             webbrowser.open(links.url)
 
-    review.serve(dataset, where, settings, ask=ask, on_ready=ready)
+    review.serve(dataset, where, settings, ask=ask, suggest=suggest, on_ready=ready)
 
 
 @command.command(epilog="Example: strobe review status data/clips --json")
@@ -113,21 +123,32 @@ def status(dataset: Path, ask: str, db: str | None, as_json: bool) -> None:
 @click.argument("dataset", type=folder())
 @_ask
 @_db
-@click.option("-o", "--out", type=folder(exists=False), help="Also write the reviewed sets as a dataset of their own.")
+@click.option(
+    "-o",
+    "--out",
+    type=folder(exists=False),
+    help="Also write what follows as a dataset of its own: the reviewed sets, or those kept with their boxes.",
+)
+@click.option("--crops", type=folder(exists=False), help="Also cut the kept pictures to their boxes: CLASS/NAME there.")
+@quiet_option
 @json_option
-def export(dataset: Path, ask: str, db: str | None, out: Path | None, as_json: bool) -> None:
-    """Write the answers and their figures into DATASET; the reviewed sets follow from those on pairs."""
+def export(
+    dataset: Path, ask: str, db: str | None, out: Path | None, crops: Path | None, quiet: bool, as_json: bool
+) -> None:
+    """Write the answers and their figures into DATASET; sets follow from those on pairs, boxes and crops from boxes."""
     from strobe.workflows import review
 
-    figures = review.export(dataset, ask=ask, db=db, out=out)
+    say = progress(quiet=quiet or as_json)
+    figures = review.export(dataset, ask=ask, db=db, out=out, crops=crops, progress=say)
     click.echo(json.dumps(figures, ensure_ascii=False) if as_json else text_of(ask, figures))
     if not as_json:
         click.echo(
             f"\nwritten: {printable(dataset)}/{', '.join(review.written(ask))}"
-            + (f", {printable(out)}/" if out else "")
+            + "".join(f", {printable(one)}/" for one in (out, crops) if one)
         )
-    if ask == "pairs" and (lacks := unfinished(figures)):
-        click.echo(f"note: the votes these sets follow from are not all in: {lacks}", err=True)
+    if lacks := unfinished(ask, figures):
+        what = "votes these sets" if ask == "pairs" else "answers these boxes"
+        click.echo(f"note: the {what} follow from are not all in: {lacks}", err=True)
 
 
 @command.command(name="import", epilog="Example: strobe review import data/clips votes.csv")

@@ -87,9 +87,15 @@ def _waiting(waiting: dict[str, Any]) -> list[str]:
     return out
 
 
-def unfinished(figures: dict[str, Any]) -> str:
-    """What the reviewed sets lack, in a line; nothing where they lack nothing."""
+def unfinished(ask: str, figures: dict[str, Any]) -> str:
+    """What the reviewed sets or boxes lack, in a line; nothing where they lack nothing."""
+    if ask not in ("pairs", "box"):
+        return ""
     waiting = figures["waiting"]
+    if ask == "box":
+        left, doubtful = waiting["round_one"]["pictures"], waiting["round_two"]["pictures"]
+        parts = [(left, "picture", "not boxed as often as asked"), (doubtful, "picture", "not looked at again")]
+        return ", ".join(f"{counted(count, noun)} {lacks}" for count, noun, lacks in parts if count)
     everyone = "" if waiting["round_two"]["votes"] is None else " by everyone"
     parts = [
         (waiting["round_one"]["pairs"], "pair", "not voted on as often as asked"),
@@ -164,4 +170,52 @@ def _estimate(data: dict[str, Any], scale: float) -> str:
     return shown if estimate.reason is None else f"{shown} ({estimate.reason})"
 
 
-_TEXTS = {"pairs": _pairs, "name": _name}
+def _box(figures: dict[str, Any]) -> str:
+    """Pictures kept and discarded, what is waited for, how far people agree, people."""
+    table, one, two = figures["table"], figures["waiting"]["round_one"], figures["waiting"]["round_two"]
+    out = [
+        f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
+        "",
+        f"{table['answered']:,} of {counted(table['pictures'], 'picture')} answered: {table['kept']:,} kept, "
+        f"{table['discarded']:,} not",
+        f"kept: {_estimate(figures['kept'], 100.0)}",
+    ]
+    if figures["reasons"]:
+        out += ["reasons to discard: " + ", ".join(f"{name} {count:,}" for name, count in figures["reasons"].items())]
+    first = f"{counted(one['answers'], 'answer')} on {counted(one['pictures'], 'picture')} still to come"
+    out += ["", "round one: " + (first if one["pictures"] else "every picture has its boxes")]
+    whom = ", ".join(f"{printable(name)} {count:,}" for name, count in two["people"].items())
+    second = f"{counted(two['pictures'], 'picture')} that people see differently" + (
+        f", still to come: {whom}" if whom else ""
+    )
+    second = second if two["pictures"] else "nothing that people see differently waits"
+    out += [f"round two: {second}" + (" (switched off: --no-verify)" if two["on"] is False else "")]
+    out += [
+        "",
+        "agreement in round one, before anybody saw the others' boxes",
+        f"  median overlap (IoU)  {_estimate(figures['overlap'], 1.0)} (n = {figures['overlap']['n']})",
+        f"  not a detector's box  {_estimate(figures['overlap_own'], 1.0)} (n = {figures['overlap_own']['n']})",
+        f"  see it differently    {_estimate(figures['disagreed'], 100.0)} (n = {figures['disagreed']['n']}, "
+        f"below an overlap of {figures['agree']:g})",
+        f"  Fleiss' κ of keeping  {_estimate(figures['fleiss_kappa'], 1.0)}",
+    ]
+    if figures["unsettled"]:
+        out += [f"{counted(figures['unsettled'], 'picture')} kept though two boxes still overlap less"]
+    if figures["suggested"]["count"]:
+        out += [f"boxes taken as a detector suggested them: {_estimate(figures['suggested'], 100.0)}"]
+    if figures["people"]:
+        out += ["", "  person               pictures   kept  discarded  suggested  overlap  seconds"]
+        out += [_boxer(one) for one in figures["people"]]
+    return "\n".join(out)
+
+
+def _boxer(one: dict[str, Any]) -> str:
+    overlap = "—" if one["overlap"]["value"] is None else f"{one['overlap']['value']:.2f}"
+    seconds = "—" if one["seconds"] is None else f"{one['seconds']:.1f}"
+    return (
+        f"  {printable(one['person'], limit=20):<20} {one['n_pictures']:>8} {one['kept']:>6} {one['discarded']:>10} "
+        f"{one['suggested']:>10} {overlap:>8} {seconds:>8}"
+    )
+
+
+_TEXTS = {"pairs": _pairs, "name": _name, "box": _box}

@@ -7,7 +7,7 @@ from strobe.core.errors import InvalidValue, expect
 
 __all__ = ["ASK", "Conduct", "ReviewSettings"]
 
-ASK = ("pairs", "name")
+ASK = ("pairs", "name", "box")
 """The questions that can be asked."""
 
 
@@ -18,6 +18,7 @@ class ReviewSettings:
     `votes` is how many annotators see each task in round one; `controls` the share of hidden controls; `labels` puts
     the label stage before the pairs; `verify` adds round two, with earlier votes shown or hidden. Of names alone:
     `limit_s` is how long a picture is seen and may be answered, `practice` how many pictures each person begins with.
+    Of boxes alone: `agree` is the overlap (IoU) below which two boxes call for round two.
     """
 
     votes: int = 1
@@ -29,6 +30,7 @@ class ReviewSettings:
     show_votes: bool = False
     limit_s: float | None = field(default=None, metadata=LEFT_OUT)
     practice: int | None = field(default=None, metadata=LEFT_OUT)
+    agree: float | None = field(default=None, metadata=LEFT_OUT)
 
     def __post_init__(self) -> None:
         expect(self.votes >= 1, "votes", ">= 1", self.votes)
@@ -36,6 +38,7 @@ class ReviewSettings:
         expect(0 <= self.controls <= 0.5, "controls", "a share from 0 to 0.5", self.controls)
         expect(self.limit_s is None or self.limit_s > 0, "limit", "more than 0 seconds", self.limit_s)
         expect(self.practice is None or self.practice >= 0, "practice", ">= 0", self.practice)
+        expect(self.agree is None or 0 < self.agree <= 1, "agree", "an overlap above 0, up to 1", self.agree)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,12 @@ class Pictures:
         """Whether a frame has that name."""
         return name in self._row
 
+    def size_wh(self, row: int) -> tuple[int, int]:
+        """Width and height of a frame, upright."""
+        with self._decoding:
+            height, width = self._source.read(row).shape[:2]
+        return width, height
+
     def get(self, name: str) -> Picture | None:
         """The picture of that name, None for an unknown name. Raises StrobeError where the frame cannot be read.
 

@@ -25,6 +25,7 @@ __all__ = ["QUESTIONS", "Deck", "Question", "question_named"]
 QUESTIONS = {
     "pairs": "strobe.review.pairs:Pairs",
     "name": "strobe.review.naming:Naming",
+    "box": "strobe.review.boxing:Boxing",
 }
 """The questions by the name `--ask` takes (`conduct.ASK`)."""
 

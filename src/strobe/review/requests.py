@@ -1,14 +1,15 @@
 """The bodies the page sends, checked field by field. Nothing else is read from a request."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
+from strobe.core.people import DISCARDS
 from strobe.core.records import REASONS
 
 __all__ = [
-    "Answered", "Claim", "Decision", "Invite", "JointClaim", "JointDecision", "JointVote", "Login", "NameDecision",
-    "Pause", "Release",
+    "Answered", "BoxDecision", "Claim", "Decision", "Invite", "JointClaim", "JointDecision", "JointVote", "Login",
+    "NameDecision", "Pause", "Release",
 ]  # fmt: skip
 
 Opaque = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
@@ -17,6 +18,12 @@ Reason = Literal["", "motion", "background", "blur", "occlusion", "deformation",
 
 if set(REASONS) | {""} != {"", "motion", "background", "blur", "occlusion", "deformation", "other"}:
     raise TypeError("review.requests.Reason must list core.records.REASONS")
+
+Pixel = Annotated[StrictInt, Field(ge=0, le=2**31 - 1)]
+Discard = Literal["", "absent", "several", "whole", "unclear", "other"]
+
+if set(DISCARDS) | {""} != set(get_args(Discard)):
+    raise TypeError("review.requests.Discard must list core.people.DISCARDS")
 
 
 class _Body(BaseModel):
@@ -77,6 +84,17 @@ class NameDecision(Answered):
     stage: Literal["name", "practice"]
     said: Literal["class", "none", "unsure", "late"]
     label: ShortText = ""
+
+
+class BoxDecision(Answered):
+    """Where an object is, to the pixel, or why the picture is discarded."""
+
+    answer_id: Opaque
+    stage: Literal["draw", "verify"]
+    decision: Literal["keep", "discard"]
+    label: ShortText
+    xyxy: tuple[Pixel, Pixel, Pixel, Pixel] | None = None
+    reason: Discard = ""
 
 
 class JointClaim(_Body):

@@ -3,6 +3,7 @@
 Each is about one question (`ask`): pairs, name or box. All lie in one store.
 """
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -17,6 +18,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, read_json, write_json
 from strobe.core.late import require
+from strobe.core.ports import Progress, Silent
 from strobe.review.conduct import Conduct, ReviewSettings
 
 if TYPE_CHECKING:
@@ -51,8 +53,14 @@ class Links:
     personal: dict[str, str] = field(default_factory=dict)
 
 
-_ONLY = {"limit_s": "name", "practice": "name", "labels": "pairs", "show_votes": "pairs"}
-"""Settings that mean something to one question only."""
+_ONLY = {
+    "limit_s": ("name",),
+    "practice": ("name",),
+    "labels": ("pairs",),
+    "show_votes": ("pairs", "box"),
+    "agree": ("box",),
+}
+"""Settings that mean something to some questions only."""
 
 
 def serve(
@@ -61,9 +69,13 @@ def serve(
     settings: ReviewSettings,
     *,
     ask: str = "pairs",
+    suggest: str | None = None,
     on_ready: Callable[[Links], None],
 ) -> None:
-    """Serve the review page of a dataset until interrupted; `on_ready` is told the links once it listens."""
+    """Serve the review page of a dataset until interrupted; `on_ready` is told the links once it listens.
+
+    `suggest` names the run or file whose boxes are suggested to who is asked where something is.
+    """
     for package in ("fastapi", "uvicorn", "sqlalchemy"):
         require(package, what="the review page", extra="review")
     from strobe.review.app import Access, make_app
@@ -75,8 +87,10 @@ def serve(
     from strobe.workflows.sources import frame_source
 
     for name, only in _ONLY.items():
-        if ask != only and getattr(settings, name) != getattr(ReviewSettings(), name):
-            raise StrobeError(f"--{name.removesuffix('_s').replace('_', '-')} is for --ask {only} alone")
+        if ask not in only and getattr(settings, name) != getattr(ReviewSettings(), name):
+            raise StrobeError(f"--{name.removesuffix('_s').replace('_', '-')} is for --ask {' or '.join(only)} alone")
+    if suggest is not None and ask != "box":
+        raise StrobeError("--suggest is for --ask box alone")
     guarded = options.token is not None or bool(options.invite)
     public = not is_loopback(options.host) or options.public_url is not None
     if public and not guarded:
@@ -88,6 +102,8 @@ def serve(
         raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
     dataset = _read(folder)
     with closing(bind(options.host, options.port)) as listener, _open(folder, options.db, ask) as store:
+        if suggest is not None:
+            _suggest(store, dataset, suggest)
         store.prepare(dataset, settings)
         port = int(listener.getsockname()[1])
         address = ServerAddress.of(options.host, port, options.public_url)
@@ -110,6 +126,14 @@ def serve(
         run(app, listener, on_ready=lambda: on_ready(links))
 
 
+def _suggest(store: "Store", dataset: Dataset, told: str) -> None:
+    from strobe.review.boxing import Boxing
+    from strobe.workflows.suggest import suggestions
+
+    if isinstance(store.question, Boxing):
+        store.question.suggestions = suggestions(dataset, told)
+
+
 def status(folder: Path, *, ask: str = "pairs", db: str | None = None) -> dict[str, Any]:
     """How far a question is, from the store and the answers in the folder."""
     dataset = _read(folder)
@@ -117,18 +141,29 @@ def status(folder: Path, *, ask: str = "pairs", db: str | None = None) -> dict[s
     return {"dataset": dataset.name, **_question(ask).summarise(dataset, answers, conduct)}
 
 
-def export(folder: Path, *, ask: str = "pairs", db: str | None = None, out: Path | None = None) -> dict[str, Any]:
+def export(
+    folder: Path,
+    *,
+    ask: str = "pairs",
+    db: str | None = None,
+    out: Path | None = None,
+    crops: Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
     """Write every answer into the dataset folder, and the figures beside them; the same answers give the same bytes.
 
-    Of pairs the figures are review.json, and with `out` the reviewed sets are also written as a dataset folder of their
-    own, its media hard links to these.
+    With `out` what follows from them is also written as a dataset folder of its own, its media hard links to these: of
+    pairs the reviewed sets, of boxes the sets whose anchor is kept, with the boxes people drew. With `crops` the kept
+    pictures are cut to their boxes there.
     """
     from strobe.core.derivation import derive
     from strobe.datasets.folder import append_answers, append_verdicts
 
     question = _question(ask)
-    if out is not None and ask != "pairs":
-        raise StrobeError("--out writes the reviewed sets, which follow from pairs: leave it out, or --ask pairs")
+    if out is not None and ask not in _OUTCOMES:
+        raise StrobeError("--out writes the sets that follow from pairs or boxes: leave it out, or --ask pairs")
+    if crops is not None and ask != "box":
+        raise StrobeError("--crops cuts pictures to the boxes people drew: it is for --ask box alone")
     dataset = _read(folder)
     answers, conduct = _all_answers(folder, dataset, ask, db)
     if not answers:
@@ -144,7 +179,9 @@ def export(folder: Path, *, ask: str = "pairs", db: str | None = None, out: Path
         figures["undecided_labels"] = list(derive(dataset).undecided_labels)
     write_json(folder / written(ask)[1], figures)
     if out is not None:
-        _write_reviewed(dataset, out)
+        _OUTCOMES[ask](dataset, out)
+    if crops is not None:
+        _write_crops(dataset, crops, progress or Silent())
     return figures
 
 
@@ -157,16 +194,46 @@ def written(ask: str) -> tuple[str, str]:
 def _write_reviewed(dataset: Dataset, out: Path) -> None:
     """The sets the votes leave, as a dataset folder of their own."""
     from strobe.core.derivation import reviewed
+
+    _write_part(dataset, reviewed(dataset), out, {"reviewed_from": dataset.digest()})
+
+
+def _write_boxed(dataset: Dataset, out: Path) -> None:
+    """The sets whose anchor people keep (of those the votes leave), with the boxes they drew."""
+    from strobe.analyses.drawn import drawn_pictures, with_drawn_boxes
+    from strobe.core.derivation import reviewed
+
+    pictures = drawn_pictures(dataset)
+    voted = dataset.info.reviewed == "votes" and bool(dataset.verdicts)
+    said = hashlib.sha256("\n".join(map(repr, pictures)).encode()).hexdigest()
+    part = with_drawn_boxes(reviewed(dataset) if voted else dataset, pictures)
+    _write_part(dataset, part, out, {"boxed_from": dataset.digest(), "boxes_drawn": said})
+
+
+_OUTCOMES = {"pairs": _write_reviewed, "box": _write_boxed}
+"""What `out` writes, by the question it follows from."""
+
+
+def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str, str]) -> None:
+    """A part of the dataset as a folder of its own that says what it came from; what people said stays behind."""
     from strobe.datasets.folder import write
     from strobe.datasets.making import made_before
 
     files = _media_files(dataset)
-    kept = reviewed(dataset)
-    source = {"reviewed_from": dataset.digest()}
-    info = replace(kept.info, reviewed="release", provenance={**kept.info.provenance, **source})
+    decided = "release" if part.info.reviewed == "votes" else part.info.reviewed
+    info = replace(part.info, reviewed=decided, provenance={**part.info.provenance, **source})
     old = made_before(out, lambda old: {**old.info.provenance, **source} == old.info.provenance)
-    write(replace(kept, info=info, verdicts=()), out, overwrite=old is not None)
+    write(replace(part, info=info, verdicts=(), names=(), drawn=()), out, overwrite=old is not None)
     _link_media(files, out)
+
+
+def _write_crops(dataset: Dataset, crops: Path, progress: Progress) -> None:
+    """The pictures people keep, cut to their boxes."""
+    from strobe.analyses.drawn import drawn_pictures
+    from strobe.datasets.export_crops import export_crops
+    from strobe.workflows.sources import frame_source
+
+    export_crops(dataset, drawn_pictures(dataset), frame_source(dataset), crops, progress=progress)
 
 
 def import_votes(

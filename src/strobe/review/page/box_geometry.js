@@ -66,7 +66,7 @@ export function words(box, size) {
   if (!box) return "No box yet";
   const [x0, y0, x1, y1] = box;
   const part = share(box, size) * 100;
-  return `${x1 - x0} × ${y1 - y0} pixels at ${x0}, ${y0} · ${part < 10 ? part.toFixed(1) : Math.round(part)} % of the picture`;
+  return `${x1 - x0} × ${y1 - y0} pixels at ${x0}, ${y0}, ${part < 10 ? part.toFixed(1) : Math.round(part)} % of it`;
 }
 
 const EDGE = 14; // room around the picture, so that handles at its edges can be taken hold of

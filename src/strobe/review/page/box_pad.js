@@ -4,7 +4,6 @@ import { element } from "./api.js";
 import { SIDES, View, between, corner, grabbed, moved, pulled, resized, same, words } from "./box_geometry.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const CURSORS = { nw: "nwse", se: "nwse", ne: "nesw", sw: "nesw", n: "ns", s: "ns", e: "ew", w: "ew" };
 const START = { mouse: 3, pen: 4, touch: 8 }; // CSS pixels a pointer goes before it draws: a click or a tap is no box
 const REACH = { mouse: 9, pen: 14, touch: 26 };
@@ -20,6 +19,8 @@ export class BoxPad {
   constructor(root, changed = () => {}) {
     [this.root, this.changed] = [root, changed];
     [this.box, this.suggestion, this.before, this.pointers, this.gesture] = [null, null, [], new Map(), null];
+    this.others = [];
+    this.coarse = matchMedia("(pointer: coarse)").matches; // fingers need larger handles
     this.view = new View();
     this.held = 0; // how often the key that is down has repeated
     root.classList.add("pad");
@@ -30,6 +31,7 @@ export class BoxPad {
     this.sheet = shape("svg", { class: "pad-sheet", "aria-hidden": "true" });
     this.parts = {
       shade: shape("path", { class: "pad-shade", "fill-rule": "evenodd" }),
+      theirs: shape("path", { class: "pad-theirs" }),
       under: shape("rect", { class: "pad-under" }),
       line: shape("rect", { class: "pad-line" }),
     };
@@ -49,9 +51,10 @@ export class BoxPad {
     this.listen();
   }
 
-  // A decoded picture, the box it starts with, and what a detector suggests (shown where there is no other box).
-  show(image, { box = null, suggestion = null, label = "" } = {}) {
-    [this.image, this.suggestion, this.before] = [image, suggestion, []];
+  // A decoded picture, the box it starts with, what a detector suggests (shown where there is no other box), and the boxes
+  // of others.
+  show(image, { box = null, suggestion = null, others = [], label = "" } = {}) {
+    [this.image, this.suggestion, this.before, this.others] = [image, suggestion, [], others];
     this.size = [image.naturalWidth, image.naturalHeight];
     this.box = box || suggestion;
     this.cancel();
@@ -65,7 +68,7 @@ export class BoxPad {
 
   clear() {
     this.cancel();
-    [this.image, this.box, this.suggestion, this.before] = [null, null, null, []];
+    [this.image, this.box, this.suggestion, this.before, this.others] = [null, null, null, [], []];
     this.picture.replaceChildren();
     this.draw();
   }
@@ -110,18 +113,11 @@ export class BoxPad {
     this.draw();
   }
 
-  // Whether the key was ours.
-  key(event) {
-    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") return this.undo() || true;
-    if (event.ctrlKey || event.metaKey || event.altKey || !this.image) return false;
-    if (event.key === "Delete" || event.key === "Backspace") return this.remove() || true;
-    const arrow = ARROWS[event.key];
-    if (!arrow) return false;
-    this.held = event.repeat ? this.held + 1 : 0;
-    // A press is one pixel; a key that is held down gets faster. All of it is one step back.
+  // An arrow key: a press is one pixel; held down (`again`) it gets faster. All of one hold is one step back.
+  press([dx, dy], { resize, again }) {
+    this.held = again ? this.held + 1 : 0;
     const far = this.held < 10 ? 1 : this.held < 30 ? 4 : 12;
-    this.nudge(arrow[0] * far, arrow[1] * far, { resize: event.shiftKey, step: !event.repeat });
-    return true;
+    this.nudge(dx * far, dy * far, { resize, step: !again });
   }
 
   // -- looking closer -----------------------------------------------------------------------------------------------
@@ -156,9 +152,13 @@ export class BoxPad {
       this.picture.classList.toggle("near", view.scale * window.devicePixelRatio >= 3);
     }
     for (const part of [...Object.values(parts), ...this.handles.map(([, one]) => one)]) part.toggleAttribute("hidden", !box);
+    const outline = (one) => [one, one.slice(2)].map((point) => view.toScreen(point)).flat();
+    const theirs = this.others.map(outline).map(([x0, y0, x1, y1]) => `M${x0} ${y0}H${x1}V${y1}H${x0}Z`);
+    parts.theirs.setAttribute("d", theirs.join(""));
+    parts.theirs.toggleAttribute("hidden", !this.image);
     this.root.classList.toggle("suggested", this.suggested);
     if (box) {
-      const [[x0, y0], [x1, y1]] = [view.toScreen(box), view.toScreen(box.slice(2))];
+      const [x0, y0, x1, y1] = outline(box);
       const [[px0, py0], [px1, py1]] = [view.toScreen([0, 0]), view.toScreen(this.size)];
       parts.shade.setAttribute("d", `M${px0} ${py0}H${px1}V${py1}H${px0}ZM${x0} ${y0}H${x1}V${y1}H${x0}Z`);
       for (const line of [parts.under, parts.line]) {
@@ -173,7 +173,7 @@ export class BoxPad {
         for (const [key, value] of Object.entries({ x: cx - wide / 2, y: cy - wide / 2, width: wide, height: wide })) handle.setAttribute(key, value);
       }
     }
-    const shown = this.image ? (this.suggested ? `Suggested: ${words(box, this.size)}` : words(box, this.size)) : "";
+    const shown = this.image ? `${this.suggested ? "Suggested: " : ""}${words(box, this.size)}` : "";
     if (shown === this.numbers.textContent) return;
     this.numbers.textContent = shown;
     clearTimeout(this.resting);
@@ -201,6 +201,8 @@ export class BoxPad {
       },
       { passive: false },
     );
+    // Or the browser may take the end of a stroke for a fling, and swallow the tap that comes after it.
+    root.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
     root.addEventListener("contextmenu", (event) => event.preventDefault());
     root.addEventListener("dragstart", (event) => event.preventDefault());
   }

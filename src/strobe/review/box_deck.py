@@ -1,0 +1,110 @@
+"""Pictures as the page shows them to be boxed, and what it says of them as answers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from strobe.analyses.drawn import check_inside
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue
+from strobe.core.people import DISCARDS, BoxAnswer, latest_answers
+from strobe.review.names import checked_note
+from strobe.review.pictures import Pictures
+from strobe.review.plan import Claimed, Task
+from strobe.review.requests import BoxDecision
+from strobe.review.store import Store
+
+__all__ = ["BoxDeck"]
+
+
+class BoxDeck:
+    """Makes the cards of a dataset's pictures, and answers of what comes back."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        store: Store,
+        pictures: Pictures,
+        suggestions: Mapping[str, tuple[int, int, int, int]],
+    ) -> None:
+        self._dataset, self._store, self._pictures, self._suggestions = dataset, store, pictures, suggestions
+        self._row = {frame: row for row, frame in enumerate(dataset.frame_ids())}
+        self._labels = dataset.labels.by_frame()
+        self._sizes: dict[int, tuple[int, int]] = {}
+
+    def told(self) -> dict[str, Any]:
+        """Why a picture may be discarded, and whether a detector suggests boxes."""
+        return {"reasons": list(DISCARDS), "suggests": bool(self._suggestions)}
+
+    def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
+        """A picture for one annotator: its classes, what a detector suggests, in round two what they said before."""
+        task, space = claimed.task, self._dataset.info.label_space
+        row = self._row[task.frame_id]
+        suggestion = self._suggestions.get(task.frame_id)
+        card: dict[str, Any] = {
+            "task": task.task_id,
+            "stage": claimed.stage,
+            "picture": task.task_id,
+            "labels": [{"id": space.ids[label], "name": space.names[label]} for label in sorted(self._labels[row])],
+            "suggestion": None if suggestion is None else list(suggestion),
+            "mine": None,
+            "votes": [],
+        }
+        if claimed.stage == "verify":
+            words = latest_answers(self._store.answers_on("frame_id = :frame", {"frame": task.frame_id}))
+            said = {name: _said(word) for name, word in sorted(words.get(task.frame_id, {}).items())}
+            card["mine"] = said.pop(annotator or "", None)
+            if self._store.settings.show_votes:
+                card["votes"] = [{"name": name, **word} for name, word in said.items()]
+        return card
+
+    def past(self, answer: BoxAnswer, task: Task) -> dict[str, Any]:
+        """An answer already given, for undo: its card and what was said."""
+        card = self.card(Claimed(task=task, stage=answer.stage), answer.annotator)
+        return {"card": card, "decision": {**_said(answer), "note": answer.note}}
+
+    def body(self, content: bytes) -> BoxDecision:
+        """What the page sent, checked field by field."""
+        return BoxDecision.model_validate_json(content)
+
+    def answer(self, body: BoxDecision, task: Task, annotator: str) -> BoxAnswer:
+        """A checked body as an answer: a box with an area inside the picture, of one of its classes."""
+        row, space = self._row[task.frame_id], self._dataset.info.label_space
+        label = space.index(body.label)
+        if label not in self._labels[row]:
+            known = ", ".join(space.names[one] for one in sorted(self._labels[row]))
+            raise InvalidValue(f"label: expected a class of this picture ({known})")
+        if body.decision == "discard" and body.xyxy is not None:
+            raise InvalidValue("xyxy: a picture that is discarded has no box")
+        if body.xyxy is not None:
+            check_inside(body.xyxy, self._size(row), what="xyxy")
+        return BoxAnswer(
+            answer_id=body.answer_id,
+            annotator=annotator,
+            at="",
+            stage=body.stage,
+            frame_id=task.frame_id,
+            label=space.ids[label],
+            decision=body.decision,
+            xyxy=body.xyxy,
+            reason=body.reason,
+            # The page need not be asked: it is the suggestion, or it is not.
+            suggested=body.xyxy is not None and body.xyxy == self._suggestions.get(task.frame_id),
+            seconds=body.seconds,
+            note=checked_note(body.note),
+            page_version=body.page_version,
+        )
+
+    def _size(self, row: int) -> tuple[int, int]:
+        """Width and height of a picture; looked at where nobody wrote them down."""
+        frames = self._dataset.frames
+        known = int(frames.width[row]), int(frames.height[row])
+        if all(known):
+            return known
+        if row not in self._sizes:
+            self._sizes[row] = self._pictures.size_wh(row)
+        return self._sizes[row]
+
+
+def _said(word: BoxAnswer) -> dict[str, Any]:
+    box = None if word.xyxy is None else list(word.xyxy)
+    return {"decision": word.decision, "reason": word.reason, "label": word.label, "xyxy": box}

@@ -1,0 +1,79 @@
+"""Boxes drawn elsewhere, from CSV: also the drawn.csv of `strobe export csv`."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from strobe.analyses.drawn import check_inside
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, in_file, printable
+from strobe.core.people import BoxAnswer
+from strobe.review.names import Spellings, checked_note
+from strobe.review.votes import Imported, Places, Turns, csv_rows, moment_of, seconds_of
+
+__all__ = ["read_boxes"]
+
+_SIDES = ("x0", "y0", "x1", "y1")
+_COLUMNS = ("annotator", "frame", "label", *_SIDES, "decision", "reason", "stage", "seconds", "note", "at")
+
+
+def read_boxes(path: Path, dataset: Dataset, asked: Iterable[str], annotator: str, known: Iterable[str]) -> Imported:
+    """The answers of a .csv file: `frame` (id or key), `label`, and a box, or a `reason` to discard the picture.
+
+    A box is x0, y0, x1, y1, or `xyxy` with | between. Lines on pictures that are not `asked` about are counted apart.
+    Another spelling of a `known` name is refused.
+    """
+    if path.suffix.lower() != ".csv":
+        raise StrobeError(f"{printable(path)}: expected a .csv file of boxes")
+    places, spellings, turns, elsewhere = Places(dataset), Spellings(known), Turns("answer_id"), 0
+    wanted = set(asked)
+    for place, row in csv_rows(path, _COLUMNS, wanted=("label",)):
+        if "frame" not in row and "frame_id" not in row:
+            hint = f"columns: {', '.join(_COLUMNS)}"
+            raise InvalidFile(path, "the column frame is missing", where="line 1", hint=hint)
+        frame = places.frame((row.get("frame") or row.get("frame_id") or "").strip())
+        if frame is None or places.ids[frame] not in wanted:
+            elsewhere += 1
+            continue
+        with in_file(path, where=f"line {place}"):
+            who = spellings.checked(row.get("annotator", "").strip() or annotator)
+            answer = _answer(row, dataset, frame, places.ids[frame], who)
+        turns.add(answer, answer.frame_id)
+    return Imported(answers=tuple(turns.all), elsewhere=elsewhere).checked(path, dataset)
+
+
+def _answer(row: dict[str, str], dataset: Dataset, frame: int, frame_id: str, who: str) -> BoxAnswer:
+    space, box = dataset.info.label_space, _box(row)
+    if box is not None:
+        size_wh = int(dataset.frames.width[frame]), int(dataset.frames.height[frame])
+        check_inside(box, size_wh, what=str(dataset.frames.key[frame]))
+    fields: dict[str, Any] = {
+        "annotator": who,
+        "at": moment_of(row.get("at", "").strip()),
+        "stage": row.get("stage", "").strip().lower() or "draw",
+        "frame_id": frame_id,
+        "label": space.ids[space.index(row["label"].strip())],
+        "decision": row.get("decision", "").strip().lower() or ("discard" if box is None else "keep"),
+        "xyxy": box,
+        "reason": row.get("reason", "").strip(),
+        "suggested": row.get("suggested", "").strip().lower() == "true",
+        "seconds": seconds_of(row.get("seconds", "").strip()),
+        "note": checked_note(row.get("note", "")),
+    }
+    # The id is made of the content where the file has none, so that reading the same file again adds nothing.
+    digest = hashlib.sha256(repr(sorted(fields.items())).encode()).hexdigest()[:32]
+    given = row.get("answer_id", "").strip()
+    return BoxAnswer(answer_id=given or digest, page_version=row.get("page_version", "").strip(), **fields)
+
+
+def _box(row: dict[str, str]) -> tuple[float, float, float, float] | None:
+    whole = row.get("xyxy", "").strip()
+    cells = whole.split("|") if whole else [row.get(side, "").strip() for side in _SIDES]
+    if not any(cells):
+        return None
+    try:
+        x0, y0, x1, y1 = (float(cell) for cell in cells)
+    except ValueError as error:
+        raise InvalidValue(f"x0, y0, x1, y1: expected four numbers, got {printable(', '.join(cells))}") from error
+    return x0, y0, x1, y1

@@ -1,0 +1,47 @@
+"""A detector's boxes for people to take or move: from a run's stored answers, or from a file of boxes."""
+
+from pathlib import Path
+
+from strobe.analyses.suggestions import suggested_boxes
+from strobe.core.answers import BoxAnswers
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.tasks import Task
+from strobe.datasets.read_detections import read_detections, task_of_file
+from strobe.models.asked import split_name
+from strobe.runs.folder import Run
+
+__all__ = ["suggestions"]
+
+
+def suggestions(dataset: Dataset, told: str) -> dict[str, tuple[int, int, int, int]]:
+    """The boxes to suggest, by frame. `told` is RUN, MODEL=RUN where a run holds several detectors, or preds:FILE."""
+    name, place = split_name(told)
+    answers = _of_file(dataset, Path(place[6:])) if place.startswith("preds:") else _of_run(dataset, name, Path(place))
+    found = suggested_boxes(dataset, answers)
+    if not found:
+        raise StrobeError(f"--suggest {printable(told)}: it holds no box on any anchor of {printable(dataset.name)}")
+    return found
+
+
+def _of_file(dataset: Dataset, path: Path) -> BoxAnswers:
+    if task_of_file(path) is not Task.DETECTION:
+        raise StrobeError(f"--suggest: {printable(path)} holds classes, not boxes")
+    return read_detections(path, dataset, name="suggested", absent="unscored", ignore_extra=True).answers
+
+
+def _of_run(dataset: Dataset, name: str | None, path: Path) -> BoxAnswers:
+    run = Run(path)
+    if not run.is_on(dataset):
+        raise StrobeError(f"--suggest: {printable(path)} was predicted on other frames than {printable(dataset.name)}")
+    held = run.models(dataset, only=[name] if name else (), allow_missing=True)
+    boxing = [model for model in held if model.task is Task.DETECTION]
+    if not boxing:
+        raise StrobeError(f"--suggest: {printable(path)} holds no detector; strobe predict runs one")
+    if len(boxing) > 1:
+        names = ", ".join(printable(model.name) for model in boxing)
+        raise StrobeError(f"--suggest: {printable(path)} holds several detectors ({names}); name one: NAME=RUN")
+    answers = boxing[0].load()
+    if not isinstance(answers, BoxAnswers):
+        raise StrobeError(f"--suggest: {printable(path)} holds no boxes")
+    return answers
