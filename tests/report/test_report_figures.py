@@ -19,6 +19,7 @@ from strobe.report.published import references_for
 from strobe.report.style import SERIES, draw
 from strobe.report.tables import TABLES
 from strobe.report.view import View
+from strobe.report.wording import points
 
 
 def test_the_curve_sentence_gives_both_ends(painted):
@@ -154,6 +155,8 @@ def test_hints_and_review_are_drawn_from_real_analyses(painted, make_results):
     drawn = figure(figures_review.review_impact, view)
     for stage in (changed.a, changed.b, changed.c):
         assert f"{100 * stage.drop.value:.1f}\N{NO-BREAK SPACE}points" in drawn.sentence
+    low, high = changed.drop_difference.low, changed.drop_difference.high
+    assert f"(95 %: {points(low)} to {points(high)})" in drawn.sentence
     assert drawn.drawing is not None
     assert figure(figures_review.review_offsets, view).drawing is not None
     assert [row["stage"] for row in TABLES["review_impact"](view)] == ["A", "B", "C"]

@@ -14,6 +14,8 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results, dataset_facts
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate, Missing
+from strobe.core.ports import Silent
+from strobe.datasets import folder
 from strobe.report import figures_people, story_people
 from strobe.report.drawing import Finding, Question
 from strobe.report.explain import explained, glossary
@@ -22,6 +24,8 @@ from strobe.report.story import lead
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
+from strobe.workflows.report import report_run
+from strobe.workflows.score import ScoreRequest, score_dataset, score_run
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +103,21 @@ def test_the_page_of_a_study_has_people_beside_models_and_still_what_it_was(stud
     assert all(float(row["named_low"]) <= float(row["named"]) <= float(row["named_high"]) for row in rows)
     with (tmp_path / "tables/people_models.csv").open() as file:
         assert {row["model"] for row in csv.DictReader(file)} == set(made.MODELS)
+
+
+def test_what_was_done_to_pictures_is_said_without_a_model_too(tmp_path: Path):
+    variants = made.generator()[0][1:3]
+    folder.write(people.named(made.study("generator", n=12, variants=variants)), tmp_path / "set")
+    request = ScoreRequest(options=ScoreOptions(replicates=100))
+    results = score_dataset(tmp_path / "set", [], tmp_path / "run", request, Silent())
+    assert [one.variant for one in results.variants or ()] == [one.variant for one in variants]
+    assert (results.models, results.dataset.k) == ({}, 0)
+    page = report_run(tmp_path / "run").read_text()
+    for part in ("What was done", "What the searches found", "What people say", "Is it still what it was?"):
+        assert part in page
+    assert "Whom does it fool?" not in page
+    again = score_run(tmp_path / "run", request, Silent()).results
+    assert again.people == results.people
 
 
 def test_sentences_say_what_the_figures_hold(study):

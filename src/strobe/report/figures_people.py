@@ -38,7 +38,7 @@ def _models(view: View, score: PeopleScore) -> dict[str, Any]:
 # -- right ---------------------------------------------------------------------------------------------------------
 
 
-@question("people_accuracy", "How often are people right, and the models?")
+@question("people_accuracy", "How often are people right?")
 def people_accuracy(view: View) -> Answer:
     """People, what most of them say, and every model on the same pictures."""
     rows = asked(view)
@@ -94,17 +94,17 @@ def _raters(view: View, score: PeopleScore) -> tuple[Any, int]:
 def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Any, int]:
     """Several kinds of pictures: a row each, people and models on it one above the other."""
     names = list(dict.fromkeys(name for score in rows.values() for name in _models(view, score)))[:MOST_MODELS]
-    step = 0.72 / max(len(names), 1)
+    step, first = 0.72 / max(len(names), 1), -0.36 if names else 0.0
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         for y, score in enumerate(rows.values()):
-            _ticks(axes, y - 0.36, score)
-            whisker(axes, y - 0.36, score.accuracy, INK)
+            _ticks(axes, y + first, score)
+            whisker(axes, y + first, score.accuracy, INK)
             mine = _models(view, score)
             for place, name in enumerate(names):
                 if name in mine and is_known(mine[name].accuracy):
-                    at = y - 0.36 + (place + 1) * step
+                    at = y + first + (place + 1) * step
                     whisker(axes, at, mine[name].accuracy, colour_of(place), marker=marker_of(place))
         names_on_y(axes, list(rows), limit=18 if is_narrow else 34)
         axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -116,7 +116,7 @@ def _kinds(view: View, rows: Mapping[str, PeopleScore]) -> tuple[Any, int]:
         _legend(figure, [("people", INK, "o"), *((n, colour_of(i), marker_of(i)) for i, n in enumerate(names))],
                 is_narrow=is_narrow)  # fmt: skip
 
-    return paint, max(len(rows) * (1 + len(names)) // 2, 2 * len(rows))
+    return paint, max(len(rows) * (1 + len(names)) // 2, (2 if names else 1) * len(rows))
 
 
 def _ticks(axes: Any, y: float, score: PeopleScore) -> None:

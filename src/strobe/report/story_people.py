@@ -12,7 +12,10 @@ from strobe.metrics.consistency import FEW_PICTURES
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, join, percent, points, value_of
 
-__all__ = ["Beside", "PeopleChapter", "asked", "kappa", "people_chapter", "people_lead", "people_text", "quality"]
+__all__ = [
+    "Beside", "PeopleChapter", "ahead", "asked", "kappa", "people_chapter", "people_lead", "people_notes",
+    "people_text", "quality",
+]  # fmt: skip
 
 MOST_BESIDE = 60
 """Rows of models beside people on the page; all are in tables/people_models.csv."""
@@ -114,23 +117,31 @@ def people_chapter(view: View) -> PeopleChapter | None:
                consistency=one.consistency)
         for name, score in rows.items() for one in score.models
     ]  # fmt: skip
-    notes = [
+    return PeopleChapter(
+        n_people=found.n_people, quality=f"{quality(found)}.", notes=people_notes(view), rows=list(rows.items()),
+        beside=beside[:MOST_BESIDE], left_out=max(len(beside) - MOST_BESIDE, 0), words=_WORDS,
+    )  # fmt: skip
+
+
+def people_notes(view: View) -> list[str]:
+    """What must stand beside the figures: why intervals are missing or too narrow, answers that were left out."""
+    found = view.results.people
+    if found is None:
+        return []
+    out = [
         view.words.say(f"{reason[0].upper()}{reason[1:]}.")
         for reason in dict.fromkeys(one.accuracy.reason for one in found.scores)
         if reason
     ]
     agreed = [figure for one in found.scores for figure in (one.fleiss_kappa, one.consistency)]
     if any(one.reason and one.low is not None for one in agreed):
-        notes.append(
+        out.append(
             f"Agreement or error consistency from fewer than {FEW_PICTURES} pictures that the same people named: those "
             "intervals are too narrow."
         )
     if found.elsewhere:
-        notes.append(f"{counted(found.elsewhere, 'answer')} about pictures that are not scored here left out.")
-    return PeopleChapter(
-        n_people=found.n_people, quality=f"{quality(found)}.", notes=notes, rows=list(rows.items()),
-        beside=beside[:MOST_BESIDE], left_out=max(len(beside) - MOST_BESIDE, 0), words=_WORDS,
-    )  # fmt: skip
+        out.append(f"{counted(found.elsewhere, 'answer')} about pictures that are not scored here left out.")
+    return out
 
 
 def people_lead(view: View) -> tuple[str, str] | None:

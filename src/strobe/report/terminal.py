@@ -9,7 +9,7 @@ from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
-from strobe.report.story_people import asked, kappa, people_text, quality
+from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
 from strobe.report.story_variants import level_text, plain_scores, survives, top_mean
 from strobe.report.view import View
 from strobe.report.wording import counted, some, with_interval
@@ -190,8 +190,9 @@ def _people_lines(view: View) -> list[tuple[str, list[str], list[list[str]], lis
             for model in one.models
         ]  # fmt: skip
     columns = ["who", "accuracy", "by most", "Fleiss κ", "error consistency", "seconds"]
-    notes = [quality(found), "error consistency: of two people, or of a person and the model, on average"]
-    out = [(f"{name}: people", columns, rows, notes)]
+    said = [quality(found), "error consistency: of two people, or of a person and the model, on average"]
+    said += people_notes(view)
+    out = [(f"{name}: people", columns, rows, said)]
     if found.preservation:
         kept = [
             [f"{printable(one.variant)}{' (control)' if one.role == 'control' else ''}", str(one.n_pictures),

@@ -174,6 +174,9 @@ def score_staged(
         results = scorer(job, held, results) if held else results
     if not results.models and job.left_out:
         raise StrobeError(job.left_out[0])
+    if not results.models:  # people alone: what was done to the pictures is said all the same
+        whole = dataset_facts(opened.dataset, k=overall(opened.dataset).info.k)
+        results = ByVariant(opened.dataset, request.options).into(replace(results, dataset=whole))
     results = people.into(results)
     write_json(stage / "results.json", encode(results))
     write_tables(stage, results)
