@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError
 from strobe.core.files import write_json
 from strobe.core.ports import Progress
 from strobe.datasets.bring_media import MediaMode
@@ -22,6 +23,12 @@ __all__ = ["export_coco"]
 def export_coco(dataset: Dataset, target: Path, *, media: MediaMode, progress: Progress) -> list[Path]:
     """Write annotations.json and, on request, images/; category and image ids are places in the tables plus one."""
     used = np.unique(dataset.sets.frame).tolist()
+    rendered = int((dataset.frames.recipe[used] != "").sum())
+    if rendered and media != "none":
+        raise StrobeError(
+            f"{rendered} of {len(used)} frames are rendered when they are read and have no file; make the set with "
+            "--store, or export with --media none"
+        )
     names = {row: _file_name(dataset, row) for row in used}
     export_media(dataset, target / "images", names, mode=media, progress=progress)
     path = target / "annotations.json"
@@ -30,7 +37,7 @@ def export_coco(dataset: Dataset, target: Path, *, media: MediaMode, progress: P
 
 
 def _file_name(dataset: Dataset, row: int) -> str:
-    stored = str(dataset.frames.media[row]).removeprefix("media/")
+    stored = "" if dataset.frames.recipe[row] else str(dataset.frames.media[row]).removeprefix("media/")
     return stored or str(dataset.frames.key[row])
 
 

@@ -23,17 +23,15 @@ def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Gener
     """Softened, its pixels shuffled within a reach some times, and softened again: (sigma, reach, times)."""
     sigma, reach, times = how
     scale = scale_of(pixels)
-    reach = max(1, round(reach * scale))
     soft = _softened(pixels, sigma * scale)
     height, width = soft.shape[:2]
-    rows, columns = np.mgrid[:height, :width]
-    # A pixel is swapped as it is passed and again by those that pass near it: two moves each time.
-    for _ in range(2 * times):
-        moved = rng.integers(-reach, reach + 1, (2, height, width))
-        down = np.clip(np.arange(height)[:, None] + moved[0], 0, height - 1)
-        across = np.clip(np.arange(width)[None, :] + moved[1], 0, width - 1)
-        rows, columns = rows[down, across], columns[down, across]
-    return _softened(soft[rows, columns], sigma * scale)
+    # A pixel is swapped as it is passed and again by those that pass near it: two moves each time, each within the
+    # reach. So many moves together are a bell curve, and that has a width in pictures of any size.
+    spread = scale * np.sqrt(2 * times * reach * (reach + 1) / 3)
+    moved = np.rint(spread * rng.standard_normal((2, height, width), dtype=np.float32)).astype(np.intp)
+    down = np.clip(np.arange(height)[:, None] + moved[0], 0, height - 1)
+    across = np.clip(np.arange(width)[None, :] + moved[1], 0, width - 1)
+    return _softened(soft[down, across], sigma * scale)
 
 
 def motion_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:

@@ -18,10 +18,12 @@ _SIDE = 224
 def scale_of(pixels: Pixels) -> float:
     """How many pixels of this picture one pixel of a picture with a short side of 224 is.
 
-    >>> scale_of(np.zeros((448, 600, 3), np.float32))
-    2.0
+    A strip counts by its long side, as if it were four to one.
+
+    >>> scale_of(np.zeros((448, 600, 3), np.float32)), scale_of(np.zeros((1, 896, 3), np.float32))
+    (2.0, 1.0)
     """
-    return float(min(pixels.shape[:2]) / _SIDE)
+    return max(min(pixels.shape[:2]) / _SIDE, max(pixels.shape[:2]) / (4 * _SIDE))
 
 
 def nominal_hw(pixels: Pixels) -> tuple[int, int]:
@@ -94,13 +96,13 @@ def streak(length: float, sigma: float, angle: float) -> NDArray[np.float64]:
 
 def cloud(size_hw: tuple[int, int], roughness: float, rng: np.random.Generator) -> Pixels:
     """A fractal field of 0–1: waves of every length, weaker the shorter by `roughness` (3: soft, 2: ragged)."""
-    side = round(max(size_hw) * 8 / 7)  # its extremes may lie outside the picture
-    across, down = np.fft.rfftfreq(side), np.fft.fftfreq(side)
-    length = np.hypot(across[None, :], down[:, None]) * side
+    height, width = (max(2, round(n * 8 / 7)) for n in size_hw)  # its extremes may lie outside the picture
+    across, down = np.fft.rfftfreq(width), np.fft.fftfreq(height)
+    length = np.hypot(across[None, :], down[:, None])
     length[0, 0] = 1
     white = rng.standard_normal((2, *length.shape), dtype=np.float32)
     spectrum = (white[0] + 1j * white[1]) * (length**-roughness).astype(np.float32)
     spectrum[0, 0] = 0
-    field = np.fft.irfft2(spectrum, s=(side, side))
+    field = np.fft.irfft2(spectrum, s=(height, width))
     low, high = float(field.min()), float(field.max())
     return np.asarray((field - low) / max(high - low, 1e-12), dtype=np.float32)[: size_hw[0], : size_hw[1]]
