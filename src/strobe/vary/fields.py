@@ -23,7 +23,7 @@ def scale_of(pixels: Pixels) -> float:
     >>> scale_of(np.zeros((448, 600, 3), np.float32)), scale_of(np.zeros((1, 896, 3), np.float32))
     (2.0, 1.0)
     """
-    return max(min(pixels.shape[:2]) / _SIDE, max(pixels.shape[:2]) / (4 * _SIDE))
+    return float(max(min(pixels.shape[:2]) / _SIDE, max(pixels.shape[:2]) / (4 * _SIDE)))
 
 
 def nominal_hw(pixels: Pixels) -> tuple[int, int]:
