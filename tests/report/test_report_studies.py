@@ -114,7 +114,10 @@ def test_terminal_of_corruptions_has_worst_and_mean(studies) -> None:
 
 
 def test_terminal_of_searches_and_of_a_ladder(studies) -> None:
-    _, searches = headline_lines(studies["attack"][2])
+    _, searches, linf, l2 = headline_lines(studies["attack"][2])
+    assert linf[1][:4] == ["search", "as it is", "1/255", "2/255"]
+    assert l2[1][:4] == ["search", "as it is", "0.00392", "0.00784"], "255ths are linf's"
+    assert [row[0] for row in linf[2]] == ["linf/robust", "linf/standard"], "each target on its own searches"
     assert searches[1][-1] == "half by"
     first = studies["attack"][2].searches[0]
     assert searches[2][0][2] == f"{first.found} of {first.found + first.censored}"

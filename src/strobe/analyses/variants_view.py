@@ -20,9 +20,10 @@ def overall(dataset: Dataset) -> Dataset:
 
     Under `worst` the sets of a group are merged over all variants but controls, and k counts the levels they share.
     Under `each` no worst means anything: the distinct anchors are left, at k = 0. A dataset without variants, or with
-    one, is its own view. Frames keep their rows, so that predictions fit.
+    one, is its own view, unless that one was searched: a model that was not its target would be credited with every
+    search that found nothing. Frames keep their rows, so that predictions fit.
     """
-    if dataset.variants is None or len(dataset.variants) == 1:
+    if dataset.variants is None or (len(dataset.variants) == 1 and bool((dataset.sets.status == "complete").all())):
         return dataset
     return _merged(dataset, dataset.variants) if dataset.info.combine == "worst" else _anchors(dataset)
 

@@ -12,13 +12,16 @@ from strobe.report.view import View
 from strobe.report.wording import is_known, p_text, percent, plain_number, points, value_of
 
 __all__ = [
-    "MOST_CONTRASTS", "Contrasted", "Done", "Fooled", "Heat", "Study", "contrast_text", "contrasts", "fooled", "heat",
-    "is_real", "level_number", "level_text", "plain_scores", "scale", "searched_names", "searches_lead", "side",
-    "study", "survives", "top_mean", "variants_lead",
+    "MOST_CONTRASTS", "Contrasted", "Done", "Fooled", "Heat", "Robust", "Study", "contrast_text", "contrasts", "fooled",
+    "heat", "is_real", "level_number", "level_text", "median_text", "plain_scores", "robust", "scale",
+    "searched_names", "searches_lead", "side", "study", "survives", "top_mean", "variants_lead",
 ]  # fmt: skip
 
 MOST_CONTRASTS = 60
 """Rows of the table of contrasts on the page; the rest is in tables/contrasts.csv."""
+
+MOST_LEVELS = 8
+"""Columns of the table of robust accuracy; a finer grid is thinned, and whole in tables/variants.csv."""
 
 _AXES = {"epsilon": "ε"}
 
@@ -45,13 +48,19 @@ def level_text(one: VariantFacts | Variant, level: float) -> str:
 
 
 def level_number(one: VariantFacts | Variant, level: float) -> str:
-    """The number of a level; an ε of the unit range as so many 255ths, which is how everybody writes it.
+    """The number of a level; an ε of the unit range as so many 255ths, which is how everybody writes it, but for l2.
 
     >>> level_number(Variant(variant="linf", axis="epsilon", levels=(8 / 255,)), 8 / 255)
     '8/255'
     """
-    steps = level * 255
-    if one.axis == "epsilon" and max(one.levels) <= 1 and abs(steps - round(steps)) < 1e-3 and round(steps):
+    steps, is_l2 = level * 255, one.fields.get("norm") == "l2"
+    if (
+        one.axis == "epsilon"
+        and not is_l2
+        and max(one.levels) <= 1
+        and abs(steps - round(steps)) < 1e-3
+        and round(steps)
+    ):
         return f"{round(steps)}/255"
     return f"{level:.3g}"
 
@@ -262,6 +271,50 @@ def survives(view: View) -> list[str]:
                     f"{printable(name)} gets {percent(back)} of the {plain_number(back.n)} findings of "
                     f"{printable(one.variant)} wrong when they are read back: the others did not survive being stored."
                 )
+    return out
+
+
+def median_text(view: View, one: Search) -> tuple[str, str]:
+    """By which distance half of the searches have found something, and its interval or why there is none."""
+    facts, found = view.variants.get(one.variant), one.median
+
+    def number(value: float) -> str:
+        return f"{value:.3g}" if facts is None else level_number(facts, value)
+
+    if found.value is None:
+        return "—", found.reason or ""
+    ends = "" if found.low is None or found.high is None else f"{number(found.low)} – {number(found.high)}"
+    return number(found.value), ends or found.reason or ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Robust:
+    """Robust accuracy of targets on searches of one scale: as the pictures are, then up to every level shown."""
+
+    scale: str
+    levels: tuple[str, ...]
+    rows: tuple[tuple[str, str, Estimate, tuple[Estimate, ...]], ...]
+
+
+def robust(view: View) -> list[Robust]:
+    """For every scale of the searches, the targets that are in this run, on their own searches read back."""
+    scales: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, VariantScore]]] = {}
+    for search in view.results.searches or ():
+        facts = view.variants[search.variant]
+        texts = tuple(level_number(facts, level) for level in facts.levels)
+        for name, model in view.classifiers.items():
+            for score in model.variants or ():
+                if score.variant == search.variant and score.is_target and facts.ordered and score.levels:
+                    rows = scales.setdefault((scale(facts), texts), [])
+                    rows.append((printable(search.variant), printable(name), score))
+    out = []
+    for (name, levels), found in scales.items():
+        kept = range(len(levels) - 1, -1, -len(levels) // MOST_LEVELS)[::-1]
+        rows_of = [
+            (variant, model, score.acc_orig, tuple(score.levels[place].upto for place in kept))
+            for variant, model, score in found
+        ]
+        out.append(Robust(scale=name, levels=tuple(levels[place] for place in kept), rows=tuple(rows_of)))
     return out
 
 

@@ -10,7 +10,7 @@ from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
-from strobe.report.story_variants import level_text, plain_scores, survives, top_mean
+from strobe.report.story_variants import level_text, median_text, plain_scores, robust, survives, top_mean
 from strobe.report.view import View
 from strobe.report.wording import counted, some, with_interval
 
@@ -163,12 +163,20 @@ def _search_lines(view: View) -> list[tuple[str, list[str], list[list[str]], lis
             str(one.censored),
             str(one.anchor_wrong),
             str(one.failed),
-            one.median.text(scale=1.0, digits=4),
+            median_text(view, one)[0],
         ]
         for one in view.results.searches or ()
     ]
     columns = ["search", "against", "found", "nothing found", "wrong from the start", "failed", "half by"]
-    return [(f"{printable(view.results.dataset.name)}: searches", columns, rows, [])] if rows else []
+    name = printable(view.results.dataset.name)
+    out: list[tuple[str, list[str], list[list[str]], list[str]]] = []
+    if rows:
+        out.append((f"{name}: searches", columns, rows, []))
+    for table in robust(view):
+        columns = ["search", "as it is", *table.levels]
+        rows = [[variant, *map(with_interval, (orig, *cells))] for variant, _, orig, cells in table.rows]
+        out.append((f"{name}: robust accuracy of the target, up to {table.scale}", columns, rows, []))
+    return out
 
 
 def _people_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
