@@ -26,7 +26,7 @@ from strobe.models.strobe_net_layers import StrobeNet
 from strobe.train.pixels import Pixels
 from strobe.train.recipe import find
 from strobe.train.sets import TrainingSets
-from strobe.train.trainer import Normal, Trainer
+from strobe.train.trainer import Normal, Trainer, quick_precision
 
 MEMBERS, CLASSES = 21, 12
 NORMAL = Normal(255.0, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
@@ -68,7 +68,8 @@ class Bench:
     def trainer(self, recipe: str, *changes: str) -> Trainer:
         """A trainer of a recipe with this batch."""
         wanted = find(recipe, changes=[f"batch={self.batch}", "epochs=10000", *changes])
-        return Trainer(self.module(), wanted, self.sets, self.pixels, NORMAL, precision=self.precision)
+        scoring = quick_precision(self.device, self.precision)  # as strobe train has it
+        return Trainer(self.module(), wanted, self.sets, self.pixels, NORMAL, precision=self.precision, scoring=scoring)
 
     def bare(self) -> tuple[Any, Any]:
         """A network and its optimiser, as the trainer has them."""
