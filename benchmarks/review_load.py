@@ -3,8 +3,9 @@
     python benchmarks/review_load.py                      # 50 annotators, 60 s, SQLite
     python benchmarks/review_load.py --db postgresql://…  # the same on PostgreSQL
     python benchmarks/review_load.py --think 0            # no thinking time: the most it can take
+    python benchmarks/review_load.py --ask name           # another question: the frames of the pairs, one at a time
 
-Each annotator does what the page does: claims pairs six ahead, fetches their pictures, thinks, posts one decision and
+Each annotator does what the page does: claims tasks six ahead, fetches their pictures, thinks, posts one decision and
 waits for the acknowledgement. One decision in fifty is sent twice, as after a lost answer. The server is a process of
 its own, `strobe review serve`, as people run it. Afterwards the votes are read back from the database and compared.
 """
@@ -119,9 +120,19 @@ class Tally:
     errors: list[str] = field(default_factory=list)
 
 
-async def annotate(url: str, name: str, until: float, think_s: float, tally: Tally, seed: int) -> None:
+ANSWERS: dict[str, dict[str, Any]] = {
+    "pairs": {"decision": "similar", "label_right": True},
+    "name": {"said": "class", "label": "dog"},
+}
+"""What everyone answers, by question."""
+
+IDS = {"pairs": "verdict_id"}
+"""What an answer's id is called, where it is not answer_id."""
+
+
+async def annotate(url: str, name: str, until: float, options: argparse.Namespace, tally: Tally, seed: int) -> None:
     """One annotator until the time is up."""
-    rng = random.Random(seed)
+    rng, think_s, key = random.Random(seed), options.think, IDS.get(options.ask, "answer_id")
     page, media = Connection(url), Connection(url)
     await page.request("POST", "/api/login", {"name": name})
     media._cookie = page._cookie
@@ -142,7 +153,7 @@ async def annotate(url: str, name: str, until: float, think_s: float, tally: Tal
             for card in fresh:
                 seen.add(card["task"])
                 begin = time.monotonic()
-                status, _ = await media.request("GET", f"/media/{card['neighbour']}")
+                status, _ = await media.request("GET", f"/media/{card['task']}")
                 tally.pictures.append(time.monotonic() - begin)
                 if status != 200:
                     tally.errors.append(f"media {status}")
@@ -152,8 +163,8 @@ async def annotate(url: str, name: str, until: float, think_s: float, tally: Tal
         await asyncio.sleep(think_s * rng.uniform(0.5, 1.5))
         card = queue.pop(0)
         body = {
-            "verdict_id": secrets.token_hex(16), "task": card["task"], "stage": card["stage"], "label_right": True,
-            "decision": "similar", "seconds": 1.0, "page_version": "bench",
+            key: secrets.token_hex(16), "task": card["task"], "stage": card["stage"], "seconds": 1.0,
+            "page_version": "bench", **ANSWERS[options.ask],
         }  # fmt: skip
         for attempt in range(2 if rng.random() < 0.02 else 1):
             begin = time.monotonic()
@@ -164,7 +175,7 @@ async def annotate(url: str, name: str, until: float, think_s: float, tally: Tal
             elif attempt:
                 tally.replays += 1
             else:
-                tally.acknowledged.append(body["verdict_id"])
+                tally.acknowledged.append(body[key])
     page.close()
     media.close()
 
@@ -186,7 +197,7 @@ async def drive(url: str, options: argparse.Namespace) -> tuple[Tally, float]:
     tally = Tally()
     begin = time.monotonic()
     until = begin + options.seconds
-    await asyncio.gather(*(annotate(url, f"p{i}", until, options.think, tally, i) for i in range(options.annotators)))
+    await asyncio.gather(*(annotate(url, f"p{i}", until, options, tally, i) for i in range(options.annotators)))
     return tally, time.monotonic() - begin
 
 
@@ -197,6 +208,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--think", type=float, default=1.0, help="mean seconds between two decisions of one person")
     parser.add_argument("--pairs", type=int, default=20_000)
+    parser.add_argument("--ask", choices=sorted(ANSWERS), default="pairs")
     parser.add_argument("--db")
     parser.add_argument("--limit-ms", type=float, default=100, help="the p99 of a decision that is still fine")
     options = parser.parse_args()
@@ -205,6 +217,7 @@ def main() -> int:
         make_dataset(root, n_sets=options.pairs // 20)
         serve = "from strobe.cli.review import command; command()"
         command = [sys.executable, "-c", serve, "serve", str(root), "--no-open", "--port", "0", "--controls", "0"]
+        command += ["--ask", options.ask, *(["--practice", "0"] if options.ask == "name" else [])]
         command += ["--db", options.db] if options.db else []
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         if server.stdout is None:
@@ -220,26 +233,27 @@ def main() -> int:
         cpu_s = used.ru_utime + used.ru_stime
         from strobe.review.store import Store
 
-        store = Store(options.db or f"sqlite:///{root / 'review.sqlite'}")
-        votes = list(store.all())
+        store = Store(options.db or f"sqlite:///{root / 'review.sqlite'}", ask=options.ask)
+        answers = list(store.all())
+        stored = [store.question.log.id_of(answer) for answer in answers]
         store.close()
-    stored = [vote.verdict_id for vote in votes]
-    pairs = [(vote.set_id, vote.frame_id) for vote in votes]
+    tasks = [(getattr(answer, "set_id", ""), answer.frame_id) for answer in answers]
     figures = {
         "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end",
         "database": "PostgreSQL" if options.db else "SQLite, WAL, synchronous=FULL",
-        "annotators": options.annotators, "seconds": round(took, 1), "think_s": options.think, "pairs": options.pairs,
+        "ask": options.ask, "annotators": options.annotators, "seconds": round(took, 1), "think_s": options.think,
+        "pairs": options.pairs,
         "decisions_per_s": round(len(tally.acknowledged) / took, 1),
         "server_cpu_ms_per_decision": round(1000 * cpu_s / max(len(tally.acknowledged), 1), 2),
         "decision_ms": milliseconds(tally.decisions), "claim_ms": milliseconds(tally.claims),
         "picture_ms": milliseconds(tally.pictures), "replays_sent": tally.replays,
         "acknowledged": len(tally.acknowledged), "stored": len(stored),
         "lost": len(set(tally.acknowledged) - set(stored)), "doubled": len(stored) - len(set(stored)),
-        "unasked": len(set(stored) - set(tally.acknowledged)), "pairs_given_to_two": len(pairs) - len(set(pairs)),
+        "unasked": len(set(stored) - set(tally.acknowledged)), "given_to_two": len(tasks) - len(set(tasks)),
         "errors": len(tally.errors), "first_errors": tally.errors[:3],
     }  # fmt: skip
     print(json.dumps(figures, indent=1))
-    wrong = figures["lost"] or figures["doubled"] or figures["unasked"] or figures["pairs_given_to_two"] or tally.errors
+    wrong = figures["lost"] or figures["doubled"] or figures["unasked"] or figures["given_to_two"] or tally.errors
     # Without thinking time the question is how much it can take, not how soon it answers.
     slow = bool(options.think) and np.percentile(tally.decisions, 99) * 1000 > options.limit_ms
     print("exactly once: " + ("NO" if wrong else "yes"))

@@ -1,4 +1,4 @@
-"""A store made by version 1 of the schema (store_v1.json: the rows of one, as that code wrote them) opens and works."""
+"""A store of an earlier schema (store_v1.json: the rows of one, as that code wrote them) opens and works."""
 
 import json
 from dataclasses import asdict
@@ -8,7 +8,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from strobe.core.derivation import latest_votes
+from strobe.core.people import NameAnswer
 from strobe.review import queue
+from strobe.review.conduct import ReviewSettings
 from strobe.review.database import Database
 from strobe.review.people import People
 from strobe.review.schema import MIGRATIONS, migrate
@@ -18,12 +20,13 @@ from strobe.review.store import Store
 OLD = json.loads((Path(__file__).parent / "store_v1.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture
-def old_url(database_url):
-    """A database of version 1 with the old store's rows, on each kind of database."""
+@pytest.fixture(params=[1, 2])
+def old_url(database_url, request):
+    """A database of an earlier version with the old store's rows, on each kind of database."""
     engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:
-        assert migrate(connection, {1: MIGRATIONS[1]}) == 1
+        earlier = {number: MIGRATIONS[number] for number in range(1, request.param + 1)}
+        assert migrate(connection, earlier) == request.param
         for table, rows in OLD["tables"].items():
             columns = list(rows[0])
             statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES (:{', :'.join(columns)})"
@@ -73,4 +76,27 @@ def test_the_old_tables_end_as_fresh_ones(old_url):
     database = Database(old_url)
     with database.read() as connection:
         assert connection.execute(text("SELECT max(version) FROM schema_version")).scalar() == max(MIGRATIONS)
+        assert connection.execute(text("SELECT DISTINCT question FROM tasks")).scalars().all() == ["pairs"]
+        for table in ("names", "drawn"):
+            assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
     database.close()
+
+
+def test_another_question_leaves_its_votes_be(old_url, small, clock):
+    clock.now += 1_000_000
+    store = Store(old_url, clock=clock)
+    votes = list(store.all())
+    store.prepare(small, store.conduct().settings)
+    counts = queue.progress(store, "Ann")
+    names = Store(old_url, ask="name", clock=clock)
+    assert names.conduct() is None, "how pairs are asked says nothing of names"
+    names.prepare(small, ReviewSettings(practice=0))
+    (claimed, *_) = queue.claim(names, "Ann", tab="tab", want=1)
+    names.cast([
+        NameAnswer(answer_id=votes[0].verdict_id, annotator="Ann", at="", frame_id=claimed.task.frame_id, said="none")
+    ])  # fmt: skip
+    store.prepare(small, store.conduct().settings)
+    assert list(store.all()) == votes
+    assert queue.progress(store, "Ann") == counts
+    for one in (store, names):
+        one.close()

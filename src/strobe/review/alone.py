@@ -61,13 +61,16 @@ class Alone:
                 del given[condition]
                 continue
             given[condition] += 1
-            taken += [found[0].kin, found[0].task_id]
+            taken.append(found[0].kin)
             tasks += found
         return tasks
 
     def open_for(self, connection: Connection, _settings: ReviewSettings, who: str) -> int:
         """How many pictures, one of a kin, could still be given to them."""
-        return int(execute(connection, _OPEN_FOR, {"question": self.name, "real": self.real, "who": who}).scalar_one())
+        own = {"question": self.name, "real": self.real}
+        every = execute(connection, f"SELECT count(DISTINCT t.kin) FROM tasks t WHERE {_OPEN}", own).scalar_one()  # noqa: S608
+        mine = execute(connection, _OPEN_AND_SEEN, {**own, "who": who}).scalar_one()
+        return int(every) - int(mine)
 
     def _given(self, connection: Connection, asked: dict[str, Any]) -> Counter[str]:
         """How many pictures of each condition that is still open this person has had, or holds."""
@@ -78,13 +81,11 @@ class Alone:
         for table in ("latest", "leases"):
             rows = execute(
                 connection,
-                f"SELECT t.condition, count(*) AS n FROM {table} l JOIN tasks t ON t.task_id = l.task_id "  # noqa: S608
-                "WHERE l.annotator = :who AND t.question = :question AND t.kind = :real GROUP BY t.condition",
+                "SELECT (SELECT t.condition FROM tasks t WHERE t.task_id = l.task_id AND t.question = :question "  # noqa: S608
+                f"AND t.kind = :real) AS condition FROM {table} l WHERE l.annotator = :who",
                 own,
-            ).mappings()
-            for row in rows:
-                if row["condition"] in given:
-                    given[row["condition"]] += int(row["n"])
+            )
+            given.update(name for name in rows.scalars() if name in given)
         return given
 
     def _tasks(self, connection: Connection, statement: str, values: dict[str, Any]) -> list[Task]:
@@ -178,15 +179,14 @@ _FIRST = """SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind IN :
     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
     ORDER BY t.position LIMIT :want"""
 
-_UNSEEN = """t.question = :question AND t.kind = :real AND t.open1 = 1
-    AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who)
-    AND (t.kin = '' OR NOT EXISTS (SELECT 1 FROM latest l WHERE l.annotator = :who AND l.kin = t.kin))"""
+_OPEN = "t.question = :question AND t.kind = :real AND t.open1 = 1"
 
-_NEXT = f"""SELECT t.* FROM tasks t WHERE {_UNSEEN} AND t.condition = :condition
-    AND t.task_id NOT IN :taken AND (t.kin = '' OR t.kin NOT IN :taken)
-    AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
-    AND (t.kin = '' OR NOT EXISTS (SELECT 1 FROM leases l WHERE l.annotator = :who AND l.kin = t.kin))
+_NEXT = f"""SELECT t.* FROM tasks t WHERE {_OPEN} AND t.condition = :condition AND t.kin NOT IN :taken
+    AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.annotator = :who AND l.kin = t.kin)
+    AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.annotator = :who AND l.kin = t.kin)
     AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted
     ORDER BY t.position LIMIT :want"""  # noqa: S608
 
-_OPEN_FOR = f"SELECT count(DISTINCT CASE WHEN t.kin = '' THEN t.task_id ELSE t.kin END) FROM tasks t WHERE {_UNSEEN}"  # noqa: S608
+_OPEN_AND_SEEN = f"""SELECT count(DISTINCT l.kin) FROM latest l WHERE l.annotator = :who
+    AND EXISTS (SELECT 1 FROM tasks t WHERE {_OPEN} AND t.kin = l.kin)"""  # noqa: S608
+"""What is theirs is subtracted, so that both counts use an index."""

@@ -85,6 +85,6 @@ _FRESH = """SELECT t.* FROM tasks t WHERE t.question = 'pairs' AND t.kind = :kin
 _OPEN_FOR = """SELECT (SELECT count(*) FROM tasks WHERE question = 'pairs' AND kind = 'anchor' AND open1 = 1)
     + (SELECT count(*) FROM tasks WHERE question = 'pairs' AND kind = 'pair' AND open1 = 1)
     - (SELECT count(*) FROM latest l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who AND l.round = 1
-        AND t.question = 'pairs' AND (t.kind = 'pair' AND t.open1 = 1
+        AND (t.kind = 'pair' AND t.open1 = 1
             OR :labels = 1 AND t.kind = 'pair' AND t.held = 2 AND t.position >= 0 AND t.votes < :wanted))"""
 """What is theirs is subtracted, so that the counts use indexes."""

@@ -20,8 +20,8 @@ Kind = Literal["pair", "anchor", "same", "different"]
 class Task:
     """One thing to decide. Of a pair `frame_id` is the neighbour's, or the anchor's own for `anchor` and `same`.
 
-    `kind` is one of its question's. Where tasks have a `kin`, one person is given one of each kin at most; `condition`
-    is what its picture is shown as.
+    `kind` is one of its question's. One person is given one task of each `kin` at most (empty: it has none but itself);
+    `condition` is what its picture is shown as.
     """
 
     task_id: str

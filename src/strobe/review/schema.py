@@ -60,9 +60,13 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "ALTER TABLE leases ADD COLUMN kin TEXT NOT NULL DEFAULT ''",
         "DROP INDEX tasks_round_one",
         "DROP INDEX tasks_round_two",
+        "DROP INDEX tasks_of_pair",
         "CREATE INDEX tasks_round_one ON tasks (question, kind, open1, position)",
         "CREATE INDEX tasks_round_two ON tasks (question, open2, position)",
+        "CREATE INDEX tasks_of_pair ON tasks (question, set_id, frame_id)",
         "CREATE INDEX tasks_of_picture ON tasks (question, frame_id)",
+        "CREATE INDEX tasks_of_kin ON tasks (question, kind, open1, kin)",
+        "CREATE INDEX tasks_of_condition ON tasks (question, kind, open1, condition, position)",
         "CREATE INDEX latest_of_kin ON latest (annotator, kin)",
         "CREATE INDEX leases_of_kin ON leases (annotator, kin)",
         """CREATE TABLE names (

@@ -71,7 +71,7 @@ class Store:
                 connection,
                 f"INSERT INTO tasks ({', '.join(names)}) VALUES (:{', :'.join(names)}) ON CONFLICT (task_id) DO UPDATE "  # noqa: S608
                 f"SET {', '.join(f'{name} = excluded.{name}' for name in names if name != 'task_id')}",
-                [row_of(task) for task in tasks],
+                [row_of(task) | {"kin": task.kin or task.task_id} for task in tasks],
             )
             for log in (question_named(name).log for name in QUESTIONS):
                 log.insert_all(connection, getattr(dataset, log.table))
