@@ -2,6 +2,8 @@
 
 import pytest
 
+from strobe.review.store import Store
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 PHONE = {"viewport": {"width": 390, "height": 780}, "device_scale_factor": 3, "has_touch": True, "is_mobile": True}
 SHARP = {"viewport": {"width": 1100, "height": 700}, "device_scale_factor": 1.5}
@@ -309,3 +311,91 @@ def test_geometry_never_leaves_the_picture(small, run_server, visit):
     }"""
     )
     assert wrong == []
+
+
+def test_server_killed_while_boxes_are_on_their_way(helpers, tmp_path, visit):
+    root = tmp_path / "killed"
+    helpers.make_dataset(root, n_sets=8, k=1)
+    server = helpers.Process(root, "--ask", "box")
+    visitors = [visit(server.url, "Ann"), visit(server.url, "Bo", **PHONE)]
+    made = {}
+    for visitor in visitors:
+        made[visitor] = []
+        visitor.page.on(
+            "request", lambda one, to=made[visitor]: to.append(one.post_data_json) if "/decisions" in one.url else None
+        )
+        visitor.shown()
+
+    def box_one(number):
+        for visitor in visitors:
+            if visitor.page.is_visible("#review"):
+                Hand(visitor).keys(*["ArrowRight"] * number, "Shift+ArrowUp")
+                visitor.decide("Enter")
+
+    box_one(1)
+    server.kill()  # -9
+    for number in (2, 3):
+        box_one(number)
+    for visitor in visitors:
+        visitor.page.wait_for_selector("#saved.offline")
+    server = helpers.Process(root, "--ask", "box", port=server.port)
+    try:
+        for number in range(4, 10):
+            box_one(number)
+        for visitor in visitors:
+            visitor.saved()
+    finally:
+        server.kill()
+    store = Store(f"sqlite:///{root / 'review.sqlite'}", ask="box")
+    words = list(store.all())
+    store.close()
+    assert len({word.frame_id for word in words}) == len(words) == 8, "every picture once"
+    for visitor, name in zip(visitors, ("Ann", "Bo"), strict=True):
+        sent = {one["answer_id"]: one["xyxy"] for one in made[visitor]}
+        assert {w.answer_id: list(w.xyxy) for w in words if w.annotator == name} == sent, "stored is what was made"
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "touch"),
+    [(1024, 600, False), (390, 780, True), (780, 390, True), (360, 640, True)],
+)
+def test_the_picture_and_every_choice_fit_the_screen(small, run_server, visit, width, height, touch):
+    server = run_server(small, ask="box")
+    context = {"viewport": {"width": width, "height": height}, "has_touch": touch, "is_mobile": touch}
+    ann = visit(server.url, "Ann", **context)
+    ann.shown()
+    Hand(ann).keys("ArrowRight")
+    for choice in ann.page.locator("#question, #decide button, #tools button:visible, #extra button:visible").all():
+        box = choice.bounding_box()
+        assert min(box["x"], box["y"]) >= 0
+        assert box["x"] + box["width"] <= width + 0.5
+        assert box["y"] + box["height"] <= height + 0.5, choice.inner_text()
+        is_button = choice.evaluate("(one) => one.matches('button')")
+        assert not touch or not is_button or box["height"] >= 36, "large enough for a finger"
+    picture = ann.page.locator("#pad img").bounding_box()
+    assert picture["width"] * picture["height"] > width * height * 0.08, "the picture is large"
+    assert picture["width"] / picture["height"] == pytest.approx(320 / 200, rel=0.02), "and not distorted"
+    assert ann.page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(
+    "context", [{"color_scheme": "light"}, {"color_scheme": "dark", **PHONE}], ids=["light", "dark phone"]
+)
+def test_axe_finds_no_serious_violation(small, run_server, visit, axe, context):
+    frames = [small.frame_ids()[row] for row in small.sets.anchor_frame.tolist()]
+    server = run_server(small, ask="box", suggestions={frames[0]: (30, 20, 200, 180)})
+    ann = visit(server.url, "Ann", **context)
+    ann.shown()
+    assert axe(ann.page) == [], "a picture"
+    Hand(ann).keys("ArrowRight", "ArrowRight", "r")
+    assert axe(ann.page) == [], "a box"
+    ann.decide("Enter")
+    ann.page.keyboard.press("z")
+    ann.page.wait_for_selector("#past:not([hidden])")
+    assert axe(ann.page) == [], "undo"
+    ann.page.keyboard.press("?")
+    ann.page.wait_for_selector("#keys[open]")
+    assert axe(ann.page) == [], "keys"
+    ann.page.goto(server.url + "/admin")
+    ann.page.wait_for_selector("#people td")
+    assert axe(ann.page) == [], "admin"
