@@ -7,7 +7,7 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.tasks import Task
-from strobe.datasets.read_detections import read_detections, task_of_file
+from strobe.datasets.read_detections import read_detections
 from strobe.models.asked import split_name
 from strobe.runs.folder import Run
 
@@ -25,8 +25,6 @@ def suggestions(dataset: Dataset, told: str) -> dict[str, tuple[int, int, int, i
 
 
 def _of_file(dataset: Dataset, path: Path) -> BoxAnswers:
-    if task_of_file(path) is not Task.DETECTION:
-        raise StrobeError(f"--suggest: {printable(path)} holds classes, not boxes")
     return read_detections(path, dataset, name="suggested", absent="unscored", ignore_extra=True).answers
 
 
