@@ -275,12 +275,14 @@ def _weights(folder: Path) -> None:
 def _made(folder: Path) -> None:
     """Datasets and runs written by the code under test, through the verbs that are fuzzed later."""
     few = ("--k", "2", "-q", "--workers", "1")
+    corrupted = ("--kind", "fog,glass_blur", "--severity", "1,3", "-q", "--workers", "1")
     quick = ("--no-report", "-q", "--bootstrap", "100", "--workers", "1")
     for words in (
         ("build", "clips/a.mp4", "datasets/clips", "--label", "dog", *few),
         ("build", "clips/b.mp4", "datasets/reference", "--label", "cat", "--reference", *few),
         ("simulate", "photos/in", "datasets/shaky", "--k", "1", "--size", "24", "-q", "--workers", "1"),
         ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q"),
+        ("vary", "corruption", "datasets/shaky", "datasets/varied", *corrupted),
         (
             "import",
             "imagenet-c",

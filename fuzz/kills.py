@@ -57,6 +57,22 @@ KILLS: dict[str, Killed] = {
         place=(),
         dest="out",
     ),
+    "vary": Killed(
+        words=(
+            "vary",
+            "corruption",
+            "datasets/shaky",
+            "out",
+            "--kind",
+            "fog",
+            "--severity",
+            "1,3",
+            "--store",
+            *_FEW[2:],
+        ),
+        place=("datasets/shaky",),
+        dest="out",
+    ),
     "import-vid-robust": Killed(
         words=("import", "imagenet-vid-robust", "releases/vid-robust", "out", "-q"),
         place=("releases/vid-robust",),

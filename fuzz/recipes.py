@@ -16,6 +16,7 @@ _DATASETS = (
     "shaky",
     "world",
     "variants",
+    "varied",
     "reviewing",
     "reviewed",
 )
@@ -66,7 +67,7 @@ class Recipe:
     @property
     def verb(self) -> str:
         """The verb, with the format or the second word where it has one."""
-        return " ".join(self.words[:2]) if self.words[0] in ("import", "review") else self.words[0]
+        return " ".join(self.words[:2]) if self.words[0] in ("import", "review", "vary") else self.words[0]
 
 
 @cache
@@ -202,6 +203,16 @@ def _making() -> list[Recipe]:
     words = ("simulate", "photos/in", "datasets/shaky", *camera)
     place = ("photos/in", "datasets/shaky")
     out.append(Recipe(name="simulate again", words=words, place=place, dest="datasets/shaky", aside=("photos/in",)))
+    corrupted = ("--kind", "fog,glass_blur", "--severity", "1,3", "-q", "--workers", "1")
+    for name, data, dest, more in (
+        ("vary", "video", "out", ()),
+        ("vary stored", "boxes", "out", ("--store",)),
+        ("vary again", "shaky", "datasets/varied", ()),
+    ):
+        words = ("vary", "corruption", f"datasets/{data}", dest, *corrupted, *more)
+        source, again = (f"datasets/{data}",), dest != "out"
+        place, aside = (*source, dest) if again else source, source if again else ()
+        out.append(Recipe(name=name, words=words, place=place, dest=dest, aside=aside))
     words = ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q")
     out.append(Recipe(name="synthesize again", words=words, place=("datasets/world",), dest="datasets/world"))
     words = (

@@ -115,6 +115,13 @@ def simulate() -> None:
     strobe("simulate", "photos", "shaky", "--k", "2", "--size", "64", "--label-space", "imagenet-vid", "-q", *extra)
 
 
+def vary() -> None:
+    """The anchors of a dataset, corrupted; rendered where they are read."""
+    strobe("vary", "corruption", "shaky", "foggy", "--kind", "fog,jpeg_compression", "--severity", "1,5", "-q")
+    strobe("inspect", "foggy", "--sheet", "foggy.png", "-q")
+    expect(Path("foggy.png").stat().st_size > 1000, "the contact sheet of corrupted pictures is empty")
+
+
 def inspect() -> None:
     """What a dataset holds, and a contact sheet."""
     strobe("inspect", "world", "--sheet", "sheet.png", "--sets", "2", "-q")
@@ -203,20 +210,25 @@ def with_torch() -> None:
     """What needs torch: a bundled classifier, a few steps of training, the detector that ships, the whole demo."""
     strobe("train-detector", "-o", "tiny.safetensors", "--clips", "8", "--steps", "2", "--test-clips", "0", "-q")
     strobe("eval", "world", "-m", "strobe-tiny", "-m", "strobe-tiny@tiny.safetensors", "-o", "run-tiny", "-q")
+    strobe("synthesize", "many", "--videos", "40", "--size", "32", "--k", "1", "-q")
+    few = ("--set", "epochs=1", "--evaluations", "1", "--image-size", "32", "-q")
+    strobe("train", "finetune", "many", "-m", "strobe-net", "--from-scratch", "-o", "tuned", *few)
+    strobe("eval", "many", "-m", "strobe-net@tuned/model.safetensors", "-o", "run-tuned", "-q")
     strobe("demo", "-q")
 
 
 def without_torch() -> None:
     """What needs torch says so."""
     if find_spec("torch") is None:
-        for words in (("demo", "--offline"), ("train-detector", "-o", "tiny.safetensors")):
+        train = ("train", "finetune", "world", "-m", "timm:resnet18", "-o", "tuned")
+        for words in (("demo", "--offline"), ("train-detector", "-o", "tiny.safetensors"), train):
             expect("strobe-vision[" in strobe(*words, code=2), f"strobe {words[0]} does not say what to install")
 
 
 def main() -> None:
     """Run every step in an empty folder; exit 1 where one failed."""
     steps: list[Callable[[], None]] = [
-        about, synthesize, build, simulate, inspect, exchange, measure, report, review, without_torch,
+        about, synthesize, build, simulate, vary, inspect, exchange, measure, report, review, without_torch,
     ]  # fmt: skip
     steps += [with_torch] if "--torch" in sys.argv else []
     failed = []
