@@ -1,7 +1,7 @@
 """How often the 95 % intervals of proportions hold the truth, by simulation: 1, 3 and 10 sets per video.
 
     python benchmarks/coverage.py [--draws 4000]
-    python benchmarks/coverage.py --detection [--draws 150] [--full]
+    python benchmarks/coverage.py --detection [--draws 150] [--full] [--lanes 4]
     python benchmarks/coverage.py --comparison [--draws 500]
     python benchmarks/coverage.py --alternatives [--draws 4000]
 
@@ -92,13 +92,13 @@ def tolerance(draws: int) -> float:
     return float(2 * np.sqrt(0.95 * 0.05 / draws))
 
 
-def detection(draws: int, seed: int, *, full: bool) -> int:
+def detection(draws: int, seed: int, *, full: bool, lanes: int) -> int:
     """The table of mAP's intervals; 1 where one that is asked for covers too little, beyond the simulation's error."""
     cells = coverage_detection.full() if full else coverage_detection.SHORT
     print(f"coverage of 95 % intervals of mAP, {draws} samples a cell (the bootstrap: a quarter of them), seed {seed}")
     print("videos  classes  shape  mAP    mAP_orig  mAP_pm-k   drop  bootstrap  width  no interval  asked")
     worst = 1.0
-    for found in coverage_detection.rows(cells, draws=draws, seed=seed):
+    for found in coverage_detection.rows(cells, draws=draws, seed=seed, lanes=lanes):
         cell = found.cell
         print(
             f"{cell.videos:6d}  {cell.classes:7d}  {'equal' if cell.equal else 'tail ':5s}  {found.truth:.3f}  "
@@ -153,6 +153,7 @@ def main() -> int:
     parser.add_argument(
         "--comparison", action="store_true", help="the intervals of a difference between models instead"
     )
+    parser.add_argument("--lanes", type=int, default=1, help="with --detection: processes")
     parser.add_argument("--alternatives", action="store_true", help="what else was tried for shares")
     arguments = parser.parse_args()
     if arguments.alternatives:
@@ -162,7 +163,7 @@ def main() -> int:
     if arguments.comparison:
         return comparison(arguments.draws or 500, arguments.seed)
     if arguments.detection:
-        return detection(arguments.draws or 150, arguments.seed, full=arguments.full)
+        return detection(arguments.draws or 150, arguments.seed, full=arguments.full, lanes=arguments.lanes)
     draws = arguments.draws or 4000
     print(f"coverage of 95 % intervals, {draws} draws, correlation {CORRELATION} within videos")
     worst = 1.0
