@@ -208,11 +208,12 @@ def serve() -> None:
 
 def with_torch() -> None:
     """What needs torch: a bundled classifier, a few steps of training, the detector that ships, the whole demo."""
-    strobe("train-detector", "-o", "tiny.safetensors", "--clips", "8", "--steps", "2", "--test-clips", "0", "-q")
-    strobe("eval", "world", "-m", "strobe-tiny", "-m", "strobe-tiny@tiny.safetensors", "-o", "run-tiny", "-q")
+    few = [word for change in ("clips=8", "steps=2", "test_clips=1") for word in ("--set", change)]
+    strobe("train", "detector", "-m", "strobe-tiny", "-o", "tiny", *few, "-q")
+    strobe("eval", "world", "-m", "strobe-tiny", "-m", "strobe-tiny@tiny/model.safetensors", "-o", "run-tiny", "-q")
     strobe("synthesize", "many", "--videos", "40", "--size", "32", "--k", "1", "-q")
-    few = ("--set", "epochs=1", "--evaluations", "1", "--image-size", "32", "-q")
-    strobe("train", "finetune", "many", "-m", "strobe-net", "--from-scratch", "-o", "tuned", *few)
+    quick = ("--set", "epochs=1", "--evaluations", "1", "--image-size", "32", "-q")
+    strobe("train", "finetune", "many", "-m", "strobe-net", "--from-scratch", "-o", "tuned", *quick)
     strobe("eval", "many", "-m", "strobe-net@tuned/model.safetensors", "-o", "run-tuned", "-q")
     strobe("demo", "-q")
 
@@ -220,8 +221,9 @@ def with_torch() -> None:
 def without_torch() -> None:
     """What needs torch says so."""
     if find_spec("torch") is None:
+        detector = ("train", "detector", "-m", "strobe-tiny", "-o", "tiny")
         train = ("train", "finetune", "world", "-m", "timm:resnet18", "-o", "tuned")
-        for words in (("demo", "--offline"), ("train-detector", "-o", "tiny.safetensors"), train):
+        for words in (("demo", "--offline"), detector, train):
             expect("strobe-vision[" in strobe(*words, code=2), f"strobe {words[0]} does not say what to install")
 
 

@@ -89,6 +89,14 @@ def test_members_are_those_near_whose_label_is_the_anchors(clips: list[list[int]
         assert found.anchor[place] in found.member[place]
 
 
+def test_an_average_takes_every_labelled_frame_and_a_detector_every_one() -> None:
+    dataset = made([[[0], [1], [1], [], [2]], [[], [], [], [0], [0]]])
+    for which, expected in (("matching", [1, 2]), ("labelled", [0, 1, 2, 4]), ("all", list(range(10)))):
+        found = TrainingSets.of(dataset, np.arange(2), np.arange(10), which=which)
+        assert found.frame.tolist() == expected, which
+        assert found.label.tolist() == [targets_of(dataset).label[row] for row in expected]
+
+
 def test_accuracy_while_training_is_what_score_says() -> None:
     rng = np.random.default_rng(0)
     dataset = made([[[int(label)]] * 5 for label in rng.integers(0, 3, 30)])

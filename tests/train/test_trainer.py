@@ -33,6 +33,7 @@ def small_sets(n: int = 6, members: int = 4) -> TrainingSets:
         member[place, :length] = first[place] + np.arange(length)
     label = np.repeat(np.arange(n) % 3, lengths)
     return TrainingSets(
+        frame=np.arange(len(label)),
         pixel=np.random.default_rng(0).permutation(sum(lengths)),
         label=label,
         every=np.eye(3, dtype=bool)[label],

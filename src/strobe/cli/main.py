@@ -39,8 +39,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Models": {
         "models": ("strobe.cli.models:command", "Which models can be named."),
-        "train": ("strobe.cli.train:command", "Train a model by a recipe: fine-tune, pm-k, and more."),
-        "train-detector": ("strobe.cli.train_detector:command", "Train the small detector on the synthetic world."),
+        "train": ("strobe.cli.train:command", "Train a classifier or detector by a recipe: fine-tune, pm-k, and more."),
     },
     "Help": {
         "demo": ("strobe.cli.demo:command", "See it work: three real classifiers, a real clip, a report."),

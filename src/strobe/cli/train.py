@@ -66,7 +66,7 @@ _running = options(
     "torchrun --nproc-per-node 4 -m strobe train …",
 )
 @click.argument("recipe")
-@click.argument("dataset", type=folder())
+@click.argument("dataset", type=folder(), required=False)
 @click.option("-m", "--model", required=True, metavar="MODEL", help="What to start from: [provider:]name[@weights].")
 @out_option(what="the run: weights, checkpoint, curves, card")
 @click.option(
@@ -82,7 +82,7 @@ _running = options(
 @json_option
 def command(
     recipe: str,
-    dataset: Path,
+    dataset: Path | None,
     model: str,
     out: Path,
     changes: tuple[str, ...],
@@ -92,26 +92,34 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Train a classifier on a dataset's sets by a RECIPE: a name (see --list) or the path of a TOML file of your own.
+    """Train a model on a dataset's sets by a RECIPE: a name (see --list) or the path of a TOML file of your own.
 
-    The same command goes on where it was stopped. The result is used as MODEL@OUT/model.safetensors.
+    The same command goes on where it was stopped. The result is used as MODEL@OUT/model.safetensors. Only
+    `strobe train detector -m strobe-tiny` does without a DATASET: it renders its own clips.
     """
     from strobe.train.recipe import find
     from strobe.workflows.train import Material, train
 
     said = [*changes, *(["multi_label=true"] if multi_label else [])]
-    done = train(
-        find(recipe, changes=said, model=model), Material.of(dataset), model, out, wanted,
-        progress(quiet=quiet or as_json), held_out=None if held_out is None else Material.of(held_out),
-    )  # fmt: skip
+    chosen, bar = find(recipe, changes=said, model=model), progress(quiet=quiet or as_json)
+    held = None if held_out is None else Material.of(held_out)
+    if chosen.trains == "detector":
+        from strobe.workflows.train_detector import train_detector
+
+        material = None if dataset is None else Material.of(dataset)
+        done = train_detector(chosen, material, model, out, wanted, bar, held_out=held)
+    else:
+        if dataset is None:
+            raise click.UsageError("say which DATASET to train on")
+        done = train(chosen, Material.of(dataset), model, out, wanted, bar, held_out=held)
     if as_json:
         print_json(_told(done))
         return
     last = done.history[-1]
     before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
-    click.echo(
-        f"{printable(done.weights)}: held out acc_orig {last.acc_orig:.1%}, acc_pm-{done.k} {last.acc_pmk:.1%}{before}"
-    )
+    names = ("mAP@0.5", f"pm-{done.k} mAP") if chosen.trains == "detector" else ("acc_orig", f"acc_pm-{done.k}")
+    told = f"{names[0]} {last.acc_orig:.1%}, {names[1]} {last.acc_pmk:.1%}"
+    click.echo(f"{printable(done.weights)}: held out {told}{before}")
     click.echo(f"use it as {printable(done.model)}; its card: {printable(done.card)}")
 
 

@@ -12,8 +12,10 @@ from strobe.report.style import INK, colour_of, draw, marker_of
 __all__ = ["curves"]
 
 
-def curves(path: Path, rows: Sequence[tuple[float, float | None, float, float]], *, k: int, title: str) -> None:
-    """Draw (epoch, loss, acc_orig, acc_pm-k) as a PNG: the loss on the left, held-out accuracy on the right."""
+def curves(
+    path: Path, rows: Sequence[tuple[float, float | None, float, float]], *, names: tuple[str, str], title: str
+) -> None:
+    """Draw (epoch, loss, figure on anchors, on worst frames) as a PNG: the loss left, the held-out figures right."""
 
     def paint(figure: Any, is_narrow: bool) -> None:
         left, right = figure.subplots(2 if is_narrow else 1, 1 if is_narrow else 2)
@@ -23,12 +25,12 @@ def curves(path: Path, rows: Sequence[tuple[float, float | None, float, float]],
             left.set_ylim(0, 1.05 * max(loss for _, loss in known) or 1)
         left.set_title("training loss")
         epochs = [row[0] for row in rows]
-        for place, (name, column) in enumerate((("acc_orig", 2), (f"acc_pm-{k}", 3))):
+        for place, (name, column) in enumerate(((names[0], 2), (names[1], 3))):
             values = [row[column] for row in rows]
             right.plot(epochs, values, color=colour_of(place), marker=marker_of(place), markersize=4, label=name)
         right.set_ylim(0, 1)
         per_cent(right)
-        right.set_title("held-out accuracy")
+        right.set_title("on held-out clips")
         right.legend(loc="best")
         for axes in (left, right):
             axes.set_xlabel("epoch")

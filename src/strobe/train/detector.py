@@ -1,11 +1,11 @@
-"""Training a detector whose cells answer for what lies in them: targets for every cell, the loss, and the loop.
+"""Training a detector whose cells answer for what lies in them: targets for every cell, the loss, the step.
 
 The network is handed in; what is asked of it is written down as GridNet.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from strobe.core.errors import expect
-from strobe.core.ports import Progress, Silent
 from strobe.core.records import Box
+from strobe.train.optimising import Optimising
+from strobe.train.recipe import Recipe
 
-__all__ = ["GridNet", "Samples", "TrainOptions", "targets", "train"]
+__all__ = ["GridNet", "GridTrainer", "Samples", "targets"]
 
 BACKGROUND, IGNORED = -1, -2
 _REACH = 1.5
@@ -37,28 +38,6 @@ class GridNet(Protocol):
 
     def decode(self, distances: Tensor) -> Tensor:
         """Distances as corners (N, S · S, 4) in pixels."""
-
-
-Net = TypeVar("Net", bound=GridNet)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainOptions:
-    """How to train. With one thread the same options and samples give the same weights, bit for bit, on one machine."""
-
-    steps: int = 1400
-    batch: int = 32
-    learning_rate: float = 3e-3
-    weight_decay: float = 1e-3
-    seed: int = 0
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        expect(self.steps >= 1, "steps", ">= 1", self.steps)
-        expect(2 <= self.batch <= 4096, "batch", "2 to 4096", self.batch)
-        expect(0 < self.learning_rate < 1, "learning rate", "in (0, 1)", self.learning_rate)
-        expect(self.seed >= 0, "seed", ">= 0", self.seed)
-        expect(self.threads >= 1, "threads", ">= 1", self.threads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,63 +86,78 @@ def targets(boxes: Sequence[Box], *, side: int, stride: int) -> tuple[NDArray[np
     return classes, corners
 
 
-def train(make: Callable[[], Net], samples: Samples, options: TrainOptions, *, progress: Progress | None = None) -> Net:
-    """The network that `make` gives, trained; its random weights are drawn from the options' seed."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(options.threads)
-    try:
-        return _train(make, samples, options, progress or Silent())
-    finally:
-        torch.set_num_threads(before)
+class GridTrainer(Optimising):
+    """A network of cells in training. Draws come one after the other from the seed; resuming makes them again.
+
+    With one thread the same recipe, seed and samples give the same weights, bit for bit, on one machine.
+    """
+
+    def __init__(self, module: GridNet, recipe: Recipe, samples: Samples, *, seed: int, device: str) -> None:
+        self.samples, self._batch_size = samples, min(recipe.batch, len(samples))
+        self._steps_per_epoch = max(1, len(samples) // self._batch_size)
+        length = _Length(recipe.steps or recipe.epochs * self._steps_per_epoch, self._steps_per_epoch)
+        super().__init__(module, recipe, length, device=device, seed=seed, processes=None)
+        self._draws, self._next = self._endless(), 0
+
+    def make_optimiser(self) -> Any:
+        """Everything is decayed, as it was when the shipped weights were made."""
+        recipe = self.recipe
+        return torch.optim.AdamW(self.module.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+
+    def rate(self, number: int) -> float:
+        """A short way up, then half a cosine down to a fiftieth."""
+        warm_up = max(1, min(100, self.steps // 10))
+        falling = 0.51 + 0.49 * float(np.cos(np.pi * number / self.steps))
+        return self.recipe.learning_rate * (min(1.0, (number + 1) / warm_up) * falling)
+
+    def backward(self, number: int) -> Tensor:
+        """The loss of the step, and its gradients."""
+        while self._next < number:  # made again after a resume
+            next(self._draws)
+            self._next += 1
+        rows, mirrored, gain, lift = next(self._draws)
+        self._next += 1
+        batch = _batch(self.module, self.samples, rows, mirrored, gain, lift)
+        loss = _loss(self.module, *(one.to(self.device) for one in batch))
+        loss.backward()
+        return loss.detach()
+
+    def _endless(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[Any], NDArray[Any]]]:
+        """What each step takes: places in shuffled order, every one once per round, and how they are changed."""
+        rng, size = np.random.default_rng(self.seed), self._batch_size
+        order: list[int] = []
+        while True:
+            rows: list[int] = []
+            while len(rows) < size:
+                order = order or rng.permutation(len(self.samples)).tolist()[::-1]
+                rows.append(order.pop())
+            mirrored = rng.uniform(size=size) < 0.5
+            gain, lift = rng.uniform(0.8, 1.2, (size, 3, 1, 1)), rng.uniform(-0.15, 0.15, (size, 1, 1, 1))
+            yield np.array(rows), mirrored, gain, lift
 
 
-def _train(make: Callable[[], Net], samples: Samples, options: TrainOptions, progress: Progress) -> Net:
-    torch.manual_seed(options.seed)
-    rng = np.random.default_rng(options.seed)
-    network = make()
-    module: Any = network  # torch is untyped here
-    module.to(memory_format=torch.channels_last)
-    optimiser = torch.optim.AdamW(module.parameters(), lr=options.learning_rate, weight_decay=options.weight_decay)
-    warm_up = max(1, min(100, options.steps // 10))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser,
-        lambda step: min(1.0, (step + 1) / warm_up) * (0.51 + 0.49 * float(np.cos(np.pi * step / options.steps))),
-    )
-    module.train()
-    order = _endless(len(samples), rng)
-    with progress.task("steps", options.steps) as advance:
-        for _ in range(options.steps):
-            rows = np.array([next(order) for _ in range(options.batch)])
-            loss = _loss(network, *_batch(network, samples, rows, rng))
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(module.parameters(), 5.0)
-            optimiser.step()
-            schedule.step()
-            advance(1)
-    module.eval()
-    return network
-
-
-def _endless(count: int, rng: np.random.Generator) -> Any:
-    """Places in shuffled order, every one once per round."""
-    while True:
-        yield from rng.permutation(count).tolist()
+@dataclass(frozen=True, slots=True)
+class _Length:
+    steps: int
+    steps_per_epoch: int
 
 
 def _batch(
-    network: GridNet, samples: Samples, rows: NDArray[np.int64], rng: np.random.Generator
+    network: GridNet,
+    samples: Samples,
+    rows: NDArray[np.int64],
+    mirrored: NDArray[np.bool_],
+    gains: NDArray[Any],
+    lifts: NDArray[Any],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Some samples, half of them mirrored, brightness and contrast a little changed."""
+    """Some samples, some of them mirrored, brightness and contrast a little changed."""
     images, classes, corners = samples.images[rows], samples.classes[rows], samples.corners[rows].copy()
-    mirrored = rng.uniform(size=len(rows)) < 0.5
     images[mirrored] = images[mirrored, :, ::-1]
     classes[mirrored] = classes[mirrored, :, ::-1]
     flipped, wide = corners[mirrored, :, ::-1], images.shape[2]
     corners[mirrored] = np.stack([wide - flipped[..., 2], flipped[..., 1], wide - flipped[..., 0], flipped[..., 3]], -1)
     pixels = network.to_input(torch.from_numpy(images))
-    gain = torch.from_numpy(rng.uniform(0.8, 1.2, (len(rows), 3, 1, 1)).astype(np.float32))
-    lift = torch.from_numpy(rng.uniform(-0.15, 0.15, (len(rows), 1, 1, 1)).astype(np.float32))
+    gain, lift = torch.from_numpy(gains.astype(np.float32)), torch.from_numpy(lifts.astype(np.float32))
     return (
         (pixels * gain + lift).contiguous(memory_format=torch.channels_last),
         torch.from_numpy(classes).flatten(1),

@@ -57,7 +57,7 @@ class Schedule:
         self.units = len(sets.label) if self._by_frame else len(sets)
         self.batch = min(recipe.batch, self.units)
         self.steps_per_epoch = max(1, self.units // self.batch)
-        self.steps = recipe.epochs * self.steps_per_epoch
+        self.steps = recipe.steps or recipe.epochs * self.steps_per_epoch
         self._reach = np.array([round(recipe.crop * side) for side in side_hw])
         self._epoch, self._order = -1, np.zeros(0, dtype=np.int64)
 

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress, Silent
 from strobe.train.folder import Point, TrainFolder
+from strobe.train.optimising import Optimising
 from strobe.train.pixels import Pixels
 from strobe.train.probe import Features
 from strobe.train.sets import HeldOut
 from strobe.train.trainer import Trainer
 
-__all__ = ["Measured", "Plateau", "run"]
+__all__ = ["Measure", "Measured", "Plateau", "run"]
 
 
 class Plateau:
@@ -42,21 +43,41 @@ class Plateau:
         return 0.1
 
 
+class Measure(Protocol):
+    """What a model is measured on while it trains, and the names of the two figures that come of it."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Of the anchors and of the worst frames."""
+
+    def measure(self, trainer: Any) -> tuple[float, float]:
+        """The two figures of the network as it stands."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What a model is measured on while it trains: the sets, and the prepared frames they are in."""
+    """The sets a classifier is measured on, and the prepared frames they are in."""
 
     held: HeldOut
     pixels: Pixels | Features
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Accuracies."""
+        return "acc_orig", f"acc_pm-{self.held.dataset.info.k}"
 
     def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
         """The class of each frame of the sets."""
         return trainer.answers(self.pixels, self.held.pixel)
 
+    def measure(self, trainer: Trainer) -> tuple[float, float]:
+        """acc_orig and acc_pm-k."""
+        return self.held.accuracy(self.predicted(trainer))
+
 
 def run(
-    trainer: Trainer,
-    measured: Measured,
+    trainer: Optimising,
+    measured: Measure,
     folder: TrainFolder,
     *,
     evaluations: int,
@@ -67,7 +88,7 @@ def run(
 
     A loss that is no number ends it with a line, and the checkpoint before it is kept.
     """
-    schedule, first = trainer.schedule, trainer.processes.is_first
+    steps, first = trainer.steps, trainer.processes.is_first
     say: Progress = progress if first else Silent()
     plateau, start, spent = Plateau(trainer.recipe.patience), 0, 0.0
     history: list[Point] = []
@@ -77,9 +98,9 @@ def run(
         trainer.load_state(state)
         start, spent = int(state["step"]), float(state["seconds"])
         plateau.best, plateau.waited = float(state["plateau"][0]), int(state["plateau"][1])
-        say.note(f"going on after step {start} of {schedule.steps}")
+        say.note(f"going on after step {start} of {steps}")
     begin = saved = time.monotonic()
-    points = set(np.linspace(0, schedule.steps, evaluations + 1).round().astype(int).tolist())
+    points = set(np.linspace(0, steps, evaluations + 1).round().astype(int).tolist())
 
     def seconds() -> float:
         return spent + time.monotonic() - begin
@@ -91,15 +112,15 @@ def run(
     try:
         if found is None:
             history.append(_measure(trainer, measured, 0, seconds(), say))
-        with say.task(f"{trainer.recipe.name}: steps", schedule.steps - start) as advance:
-            for step in range(start, schedule.steps):
+        with say.task(f"{trainer.recipe.name}: steps", steps - start) as advance:
+            for step in range(start, steps):
                 trainer.step(step)
                 done = step + 1
-                if done % schedule.steps_per_epoch == 0 and trainer.recipe.schedule == "plateau":
+                if done % trainer.steps_per_epoch == 0 and trainer.recipe.schedule == "plateau":
                     trainer.rate_factor *= plateau.factor(trainer.mean_loss(1))
                 if done in points:
                     history.append(_measure(trainer, measured, done, seconds(), say))
-                if first and (time.monotonic() - saved >= checkpoint_s) and done < schedule.steps:
+                if first and (time.monotonic() - saved >= checkpoint_s) and done < steps:
                     trainer.check()
                     save(done)
                     saved = time.monotonic()
@@ -112,15 +133,16 @@ def run(
     return history
 
 
-def _measure(trainer: Trainer, measured: Measured, step: int, seconds: float, say: Progress) -> Point:
+def _measure(trainer: Optimising, measured: Measure, step: int, seconds: float, say: Progress) -> Point:
     trainer.check()
-    orig, worst = measured.held.accuracy(measured.predicted(trainer))
+    orig, worst = measured.measure(trainer)
     loss = trainer.mean_loss(0) if step else None
-    epoch = step / trainer.schedule.steps_per_epoch
+    epoch = step / trainer.steps_per_epoch
     point = Point(
         step=step, epoch=epoch, seconds=seconds, learning_rate=trainer.rate(max(0, step - 1)), loss=loss, acc_orig=orig,
         acc_pmk=worst,
     )  # fmt: skip
-    said = "before training" if loss is None else f"epoch {epoch:.4g} of {trainer.recipe.epochs}: loss {loss:.4f}"
-    say.note(f"{said}; held out: acc_orig {orig:.1%}, acc_pm-{measured.held.dataset.info.k} {worst:.1%}")
+    last = trainer.steps / trainer.steps_per_epoch
+    said = "before training" if loss is None else f"epoch {epoch:.4g} of {last:.4g}: loss {loss:.4f}"
+    say.note(f"{said}; held out: {measured.names[0]} {orig:.1%}, {measured.names[1]} {worst:.1%}")
     return point

@@ -1,6 +1,7 @@
 """What is trained on, as arrays: the target of every frame, and for every set the members that count."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +66,14 @@ def _largest(dataset: Dataset) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingSets:
-    """Sets to train on. `pixel`, `label` (R,) and `every` (R, C) are per row: its place among the prepared pixels, its
-    class, all its classes. `anchor` (S,) is the row of each set's anchor; `member` (S, M) are rows, the anchor among
-    them, padded with −1.
+    """Sets to train on.
+
+    `frame`, `pixel`, `label` (R,) and `every` (R, C) are per row: its frame in the dataset, its place among the
+    prepared pixels, its class, all its classes. `anchor` (S,) is the row of each set's anchor; `member` (S, M) are
+    rows, the anchor among them, padded with −1.
     """
 
+    frame: Ints
     pixel: Ints
     label: Ints
     every: Bools
@@ -78,11 +82,19 @@ class TrainingSets:
 
     @classmethod
     def of(
-        cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints, *, k: int = 0, multi_label: bool = False
+        cls,
+        dataset: Dataset,
+        sets: Ints,
+        pixel_of_frame: Ints,
+        *,
+        k: int = 0,
+        multi_label: bool = False,
+        which: Literal["matching", "labelled", "all"] = "matching",
     ) -> "TrainingSets":
-        """The named sets of a dataset: of their rows those within `k` levels (0: all) whose label is the anchor's.
+        """The named sets of a dataset: of their rows within `k` levels (0: all) those `which` count.
 
-        A set whose anchor has no label is left out, and so are controls.
+        These are the rows whose label is the anchor's, the rows with any label, or all. A set whose anchor does not
+        count is left out, and so are controls.
         """
         targets, table = targets_of(dataset, multi_label=multi_label), dataset.sets
         near = (dataset.row_levels() <= k) if k else np.ones(len(table.set), dtype=bool)
@@ -90,20 +102,22 @@ class TrainingSets:
         if dataset.variants is not None:
             chosen &= (dataset.variants.role == "same")[table.variant]
         anchor_row = np.flatnonzero(table.is_anchor)
-        chosen &= targets.label[anchor_row] != _NONE
+        counts = np.ones(len(table.set), dtype=bool) if which == "all" else targets.label != _NONE
+        chosen &= counts[anchor_row]
         own = anchor_row[table.set]
-        if multi_label:
-            same = (targets.every == targets.every[own]).all(axis=1)
-        else:
-            same = targets.label == targets.label[own]
-        rows = np.flatnonzero(near & same & chosen[table.set])
+        if which == "matching" and multi_label:
+            counts &= (targets.every == targets.every[own]).all(axis=1)
+        elif which == "matching":
+            counts &= targets.label == targets.label[own]
+        rows = np.flatnonzero(near & counts & chosen[table.set])
         new_place = np.cumsum(chosen) - 1
         place = new_place[table.set[rows]]
-        counts = np.bincount(place, minlength=int(chosen.sum()))
-        first = np.cumsum(counts) - counts
-        member = np.full((len(counts), max(1, int(counts.max(initial=0)))), _NONE, dtype=np.int64)
+        lengths = np.bincount(place, minlength=int(chosen.sum()))
+        first = np.cumsum(lengths) - lengths
+        member = np.full((len(lengths), max(1, int(lengths.max(initial=0)))), _NONE, dtype=np.int64)
         member[place, np.arange(len(rows)) - first[place]] = np.arange(len(rows))
         return cls(
+            frame=table.frame[rows],
             pixel=pixel_of_frame[table.frame[rows]],
             label=targets.label[rows],
             every=targets.every[rows],

@@ -10,25 +10,36 @@ import numpy as np
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.ports import Progress
+from strobe.train.sets import targets_of
 
-__all__ = ["Split", "check_classes", "check_leaks", "split_by_source"]
+__all__ = ["HELD", "SPLIT", "Split", "check_classes", "check_leaks", "sides_of", "split_by_source"]
+
+
+SPLIT, HELD = "split.csv", "held-out.txt"
+"""Files in the folder of a training: every source and its side; the held-out ones, for --subset."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """The sets of each side, as places in the dataset; nothing is held out here where another dataset is."""
+    """The sets of each side, as places in the dataset; where `is_part` is False the held-out ones are another's."""
 
     training: Ints
     held_out: Ints
+    is_part: bool = True
 
-    def held_names(self, dataset: Dataset) -> str:
-        """The held-out sources by name, one a line: a file for --subset."""
+    def files(self, dataset: Dataset) -> dict[str, str]:
+        """The split as files to be kept with the run."""
+        if not self.is_part:
+            return {SPLIT: self.csv(dataset)}
         rows = np.unique(dataset.video_of_set[self.held_out])
-        return "".join(f"{dataset.videos.video_id[row]}\n" for row in rows)
+        return {SPLIT: self.csv(dataset), HELD: "".join(f"{dataset.videos.video_id[row]}\n" for row in rows)}
 
     def csv(self, dataset: Dataset) -> str:
-        """Every source and its side, to be read by people and kept with the run."""
-        side = {int(place): "training" for place in self.training} | {int(place): "held-out" for place in self.held_out}
+        """Every source and its side."""
+        side = {int(place): "training" for place in self.training}
+        if self.is_part:
+            side |= {int(place): "held-out" for place in self.held_out}
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["source", "name", "set", "side"])
@@ -37,6 +48,37 @@ class Split:
                 names = dataset.videos.video_id[video], dataset.videos.name[video], dataset.sets.set_id[place]
                 writer.writerow([*names, side[place]])
         return text.getvalue()
+
+    def digest(self, dataset: Dataset) -> str:
+        """Changes when a set changes sides."""
+        return hashlib.sha256(self.csv(dataset).encode()).hexdigest()[:16]
+
+
+def sides_of(
+    dataset: Dataset, held_out: Dataset | None, *, share: float, seed: int, multi_label: bool, say: Progress
+) -> Split:
+    """The split of a dataset, or all of it beside a held-out dataset; checked for leaks and for classes, and said."""
+    label = targets_of(dataset, multi_label=multi_label).label[dataset.sets.is_anchor]
+    if held_out is None:
+        split, other, held_label = split_by_source(dataset, label, share=share, seed=seed), dataset, label
+    else:
+        other = held_out
+        if other.info.label_space.ids != dataset.info.label_space.ids:
+            raise StrobeError(
+                f"{printable(other.name)} has other classes than {printable(dataset.name)}, so it cannot be its "
+                "held-out side"
+            )
+        split = Split(training=np.arange(dataset.n_sets), held_out=np.arange(other.n_sets), is_part=False)
+        held_label = targets_of(other, multi_label=multi_label).label[other.sets.is_anchor]
+    check_leaks(dataset, split.training, other, split.held_out)
+    trained, held = label[split.training], held_label[split.held_out]
+    unseen = check_classes(dataset, trained[trained >= 0], held[held >= 0])
+    if unseen:
+        say.note(f"{len(unseen)} class(es) have no held-out clip, first {printable(unseen[0])}")
+    if (trained < 0).any():
+        say.note(f"{int((trained < 0).sum())} set(s) are left out: their anchor has no label")
+    say.note(f"{len(split.training)} sets to train on, {len(split.held_out)} held out")
+    return split
 
 
 def split_by_source(dataset: Dataset, label_of_set: Ints, *, share: float, seed: int) -> Split:

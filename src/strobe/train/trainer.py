@@ -1,9 +1,7 @@
-"""One step of training and what goes with it: optimiser, averaged weights, answers, and a state to go on from."""
+"""A classifier in training: the loss of a step by the recipe, and what the network answers meanwhile."""
 
-import copy
-import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,9 +17,10 @@ from strobe.core.errors import StrobeError
 from strobe.core.ports import Image
 from strobe.train.draws import Draw, Purpose, Schedule, generator
 from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
+from strobe.train.optimising import Optimising, parts_of
 from strobe.train.pixels import Pixels
 from strobe.train.probe import Features
-from strobe.train.processes import Processes, shared_norms
+from strobe.train.processes import Processes
 from strobe.train.recipe import Recipe
 from strobe.train.sets import TrainingSets
 
@@ -73,8 +72,8 @@ def quick_precision(device: str, precision: str) -> str:
     return "bfloat16" if device == "cpu" and known is not None and known() else precision
 
 
-class Trainer:
-    """A network in training. `step` is a function of its number and of the state before it, and of nothing else.
+class Trainer(Optimising):
+    """A classifier in training.
 
     `precision` is that of what is trained, `scoring` that in which members of a set are told apart (None: the same).
     `pixels` are what the network takes where there is no `normal`: features, for a network that is a head alone.
@@ -94,64 +93,30 @@ class Trainer:
         processes: Processes | None = None,
         hooks: Hooks | None = None,
     ) -> None:
-        self.recipe, self.sets, self.pixels, self.seed = recipe, sets, pixels, seed
-        self.processes, self.hooks = processes or Processes(), hooks or Hooks()
-        self.device, self._precision, self._scoring = pixels.device, precision, scoring or precision
-        self.module = module.to(self.device, memory_format=torch.channels_last)
-        self.module.requires_grad_(True)
-        if self.processes.count > 1:
-            shared_norms(self.module)
         self.schedule = Schedule(sets, recipe, seed=seed, side_hw=pixels.side_hw)
+        module.requires_grad_(True)
+        super().__init__(module, recipe, self.schedule, device=pixels.device, seed=seed, processes=processes)
+        if self.schedule.batch < self.processes.count:
+            raise StrobeError(f"a batch of {self.schedule.batch} cannot be shared by {self.processes.count} processes")
+        self.sets, self.pixels, self.hooks = sets, pixels, hooks or Hooks()
+        self._precision, self._scoring = precision, scoring or precision
         self._label = torch.from_numpy(sets.label).to(self.device)
         self._every = torch.from_numpy(sets.every).to(self.device) if recipe.multi_label else None
         self._normal = None if normal is None else normal.on(self.device)
-        self._parameters = [one for one in self.module.parameters() if one.requires_grad]
-        self.optimiser = _optimiser(self.module, recipe, fused=self.device.startswith("cuda"))
-        self.average = copy.deepcopy(self.module).requires_grad_(False) if recipe.ema else None
-        self.rate_factor = 1.0
-        self._losses, self._counts = torch.zeros(2, device=self.device), [0, 0]
         self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
-        self._bad = torch.full((), -1, dtype=torch.int64, device=self.device)
 
     # -- a step --------------------------------------------------------------------------------------------------
 
-    def step(self, number: int) -> Tensor:
-        """One step of the optimiser; its loss, on the device."""
-        draw, recipe = self.schedule.draw(number), self.recipe
-        # Dropout and the like: a stream of its own for every step and process.
-        torch.manual_seed(int(generator(self.seed, Purpose.NETWORK, number).integers(2**62)) + self.processes.rank)
-        self.module.train()
+    def backward(self, number: int) -> Tensor:
+        """The loss of this process's part of the batch, and its gradients."""
+        draw = self.schedule.draw(number)
         own, whole = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
         total = torch.zeros((), device=self.device)
-        size = math.ceil(len(own.rows) / recipe.accumulate)
-        for start in range(0, len(own.rows), size):
-            loss = self._loss_of(own.part(slice(start, start + size)), number).sum() / whole
+        for part in parts_of(len(own.rows), self.recipe.accumulate):
+            loss = self._loss_of(own.part(part), number).sum() / whole
             loss.backward()
             total += loss.detach()
-        # A parameter nothing flowed into has no gradient in any process.
-        gradients = [one.grad for one in self._parameters if one.grad is not None]
-        if not gradients:
-            raise StrobeError("the model has no parameter that can be trained")
-        self.processes.add_up([*gradients, total])
-        self._bad = torch.where((self._bad < 0) & ~torch.isfinite(total), number, self._bad)
-        if recipe.clip_norm:
-            torch.nn.utils.clip_grad_norm_(self._parameters, recipe.clip_norm, foreach=True)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.rate(number)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        if self.average is not None:
-            self._follow(number)
-        self._losses += total
-        self._counts = [count + 1 for count in self._counts]
         return total
-
-    def rate(self, number: int) -> float:
-        """The learning rate of a step."""
-        recipe, steps = self.recipe, self.schedule.steps
-        warm = min(1.0, (number + 1) / max(1, round(recipe.warm_up * steps)))
-        falling = 0.5 * (1 + math.cos(math.pi * number / steps)) if recipe.schedule == "cosine" else 1.0
-        return recipe.learning_rate * self.rate_factor * warm * max(falling, 1e-3)
 
     def _loss_of(self, draw: Draw, number: int) -> Tensor:
         """The loss of each of a part of the batch."""
@@ -172,7 +137,7 @@ class Trainer:
         first, second = scores[: len(worst)], scores[len(worst) :]
         bad = self._per_image(first, worst)
         if recipe.loss == "mixed":
-            weight = worst_weight(recipe, done=number / self.schedule.steps)
+            weight = worst_weight(recipe, done=number / self.steps)
             return weight * bad + (1 - weight) * self._per_image(second, other)
         return bad + recipe.worst_weight * symmetric_kl(first, second)
 
@@ -250,36 +215,7 @@ class Trainer:
             return nullcontext()
         return torch.autocast(self.device.partition(":")[0], dtype=getattr(torch, precision))
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
-    def _follow(self, number: int) -> None:
-        """Move the averaged weights towards the trained ones; the first steps count more, or the start would linger."""
-        decay = min(self.recipe.ema, (1 + number) / (10 + number))
-        average: Any = self.average
-        torch._foreach_lerp_(list(average.parameters()), list(self.module.parameters()), 1 - decay)
-        for mine, theirs in zip(average.buffers(), self.module.buffers(), strict=True):
-            mine.copy_(theirs)
-
     # -- what has come of it -------------------------------------------------------------------------------------
-
-    @property
-    def result(self) -> Any:
-        """The network to be used: the average, or the one that was trained."""
-        return self.module if self.average is None else self.average
-
-    def check(self) -> None:
-        """Raise StrobeError where the loss of a step so far was no number."""
-        bad = int(self._bad)
-        if bad >= 0:
-            raise StrobeError(
-                f"the loss of step {bad} is not a number; a smaller learning rate helps most (--set learning_rate=…)"
-            )
-
-    def mean_loss(self, which: int) -> float:
-        """The mean loss since this was last asked; of two that are kept apart, 0 and 1."""
-        mean = float(self._losses[which]) / max(1, self._counts[which])
-        self._losses[which] = 0.0
-        self._counts[which] = 0
-        return mean
 
     def answers(self, pixels: Pixels | Features, places: Ints) -> NDArray[np.int64]:
         """The class of each prepared frame by the network to be used; each process answers its part."""
@@ -296,37 +232,3 @@ class Trainer:
                 found[mine.start + start : mine.start + start + len(part)] = best.float()
         self.processes.add_up([found])
         return np.asarray(found.cpu().numpy().astype(np.int64))
-
-    def state(self) -> dict[str, Any]:
-        """Everything the next step depends on, as plain tensors and numbers."""
-        return {
-            "module": self.module.state_dict(),
-            "average": None if self.average is None else self.average.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "rate_factor": self.rate_factor,
-            "losses": self._losses,
-            "counts": list(self._counts),
-        }
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state."""
-        self.module.load_state_dict(state["module"])
-        if self.average is not None:
-            self.average.load_state_dict(state["average"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.rate_factor, self._counts = float(state["rate_factor"]), list(state["counts"])
-        self._losses.copy_(state["losses"])
-
-
-def _optimiser(module: Any, recipe: Recipe, *, fused: bool) -> Any:
-    """Norms and biases are not decayed."""
-    decayed = [one for one in module.parameters() if one.requires_grad and one.ndim > 1]
-    others = [one for one in module.parameters() if one.requires_grad and one.ndim <= 1]
-    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
-    groups = [group for group in groups if group["params"]]
-    if not groups:
-        raise StrobeError("the model has no parameter that can be trained")
-    rate, decay = recipe.learning_rate, recipe.weight_decay
-    if recipe.optimiser == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, weight_decay=decay, fused=fused)
-    return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=fused)

@@ -2,14 +2,15 @@
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
@@ -21,7 +22,7 @@ from strobe.models.plan import ImagePlan
 from strobe.train.recipe import Recipe
 from strobe.workflows.opening import Opened
 from strobe.workflows.sources import frame_source
-from strobe.workflows.train_card import CARD, HELD, SPLIT, WEIGHTS, About, finish
+from strobe.workflows.train_card import CARD, WEIGHTS, About, began, finish, trained_on
 
 if TYPE_CHECKING:
     from strobe.models.trainable import Backbone, Start
@@ -163,7 +164,7 @@ class _Job:
         )
         folder = TrainFolder(self.out, self._facts(split, start))
         with folder.held() if self.processes.is_first else nullcontext():
-            if self.processes.first_then_all(lambda: folder.begin(self._sides(split))):
+            if self.processes.first_then_all(lambda: folder.begin(split.files(self.material.dataset))):
                 return self._trained(folder, start, folder.history(), begin, was_there=True)
             trainer, measured = self._trainer(split, start)
             history = run(
@@ -172,58 +173,31 @@ class _Job:
             )  # fmt: skip
             predicted = measured.predicted(trainer)  # by all processes together
             if self.processes.is_first:
-                finish(folder, trainer, start, history, self._about(split, measured, predicted))
+                about = self._about(folder, start, split, measured, predicted)
+                finish(folder, history, about, lambda path, told: self._write(path, told, trainer.result, start))
         return self._trained(folder, start, history, begin, was_there=False)
 
     def _split(self) -> "Split":
-        from strobe.train.sets import targets_of
-        from strobe.train.split import Split, check_classes, check_leaks, split_by_source
+        from strobe.train.split import sides_of
 
-        dataset, multi = self.material.dataset, self.recipe.multi_label
-        label = targets_of(dataset, multi_label=multi).label[dataset.sets.is_anchor]
-        if self.held_out is None:
-            split = split_by_source(dataset, label, share=self.options.held_share, seed=self.options.seed)
-            other, held_label = dataset, label
-        else:
-            other = self.held_out.dataset
-            if other.info.label_space.ids != dataset.info.label_space.ids:
-                raise StrobeError(
-                    f"{printable(other.name)} has other classes than {printable(dataset.name)}, so it cannot be its "
-                    "held-out side"
-                )
-            split = Split(training=np.arange(dataset.n_sets), held_out=np.arange(other.n_sets))
-            held_label = targets_of(other, multi_label=multi).label[other.sets.is_anchor]
-        check_leaks(dataset, split.training, other, split.held_out)
-        trained, held = label[split.training], held_label[split.held_out]
-        unseen = check_classes(dataset, trained[trained >= 0], held[held >= 0])
-        if unseen:
-            self.say.note(f"{len(unseen)} class(es) have no held-out clip, first {printable(unseen[0])}")
-        if (trained < 0).any():
-            self.say.note(f"{int((trained < 0).sum())} set(s) are left out: their anchor has no label")
-        self.say.note(f"{len(split.training)} sets to train on, {len(split.held_out)} held out")
-        return split
-
-    def _sides(self, split: "Split") -> dict[str, str]:
-        """The split as files; a held-out dataset is a side of its own."""
-        dataset = self.material.dataset
-        if self.held_out is not None:
-            return {SPLIT: replace(split, held_out=split.held_out[:0]).csv(dataset)}
-        return {SPLIT: split.csv(dataset), HELD: split.held_names(dataset)}
+        held = None if self.held_out is None else self.held_out.dataset
+        return sides_of(
+            self.material.dataset, held, share=self.options.held_share, seed=self.options.seed,
+            multi_label=self.recipe.multi_label, say=self.say,
+        )  # fmt: skip
 
     def _facts(self, split: "Split", start: "Start") -> dict[str, Any]:
         """All that the weights follow from."""
-        recipe = {key: value for key, value in self.recipe.to_json().items() if key not in ("name", "about")}
         dataset, held = self.material.dataset, self.held_out
-        sides = hashlib.sha256(self._sides(split)[SPLIT].encode()).hexdigest()[:16]
         return {
             "model": start.name,
-            "recipe": recipe,
+            "recipe": self.recipe.settings(),
             "seed": self.options.seed,
             "start": start.weights,
             "new_head": start.new_head,
             "dataset": dataset.digest(),
             "held_out": None if held is None else held.dataset.digest(),
-            "split": sides,
+            "split": split.digest(dataset),
             "preprocessing": start.plan.to_json(),
             "precision": self._precision,
             "scoring": self._scoring,
@@ -252,7 +226,10 @@ class _Job:
         recipe, plan, dataset = self.recipe, start.plan, self.material.dataset
         hooks = hooks_of(recipe)
         pixels, places = self._pixels(self.material, plan)
-        sets = TrainingSets.of(dataset, split.training, places, k=recipe.k, multi_label=recipe.multi_label)
+        sets = TrainingSets.of(
+            dataset, split.training, places, k=recipe.k, multi_label=recipe.multi_label,
+            which="matching" if recipe.takes_sets else "labelled",
+        )  # fmt: skip
         alone = int((sets.lengths == 1).sum())
         if recipe.takes_sets and alone:
             if alone == len(sets):
@@ -332,15 +309,41 @@ class _Job:
         places[rows] = np.arange(len(rows))
         return Pixels(table, device=self.device), places
 
-    def _about(self, split: "Split", measured: "Measured", predicted: Ints) -> About:
-        held = measured.held
+    def _write(self, path: Path, told: Mapping[str, Any], module: Any, start: "Start") -> None:
+        from strobe.models.header import write_weights
+        from strobe.models.trainable import Backbone
+
+        state = start.with_head(*module.folded()) if isinstance(start, Backbone) else module.state_dict()
+        space = self.material.dataset.info.label_space
+        write_weights(path, state, label_space=space, plan=start.plan, training=told)
+
+    def _about(
+        self, folder: "TrainFolder", start: "Start", split: "Split", measured: "Measured", predicted: Ints
+    ) -> About:
+        from strobe.analyses.classification import ScoreOptions, score
+        from strobe.analyses.variants_view import overall
+
+        held, dataset = measured.held, self.material.dataset
         label = np.full(len(held.dataset.frames), -1, dtype=np.int64)
         label[held.frames] = predicted
+        part = held.dataset.keep_rows(np.isin(held.dataset.sets.set, held.sets))
+        answers = ClassAnswers.from_labels(self.recipe.name, label, scored=label >= 0)
+        found = score(overall(part), answers, options=ScoreOptions())
         return About(
-            recipe=self.recipe, model=self.model, dataset=self.material.dataset, n_training=len(split.training),
-            held_out=held.dataset.keep_rows(np.isin(held.dataset.sets.set, held.sets)), answers=label,
-            is_part=self.held_out is None, device=self.device, processes=self.processes.count,
-        )  # fmt: skip
+            recipe=self.recipe,
+            name=start.name,
+            written=start.written(folder.path / WEIGHTS),
+            start=began(self.model, start.weights, is_random=start.is_random, new_head=start.new_head),
+            knew=not (start.is_random or start.new_head),
+            classes=dataset.info.label_space,
+            trained_on=trained_on(dataset, len(split.training)),
+            held_out=part,
+            is_part=self.held_out is None,
+            names=measured.names,
+            scored=(found.acc_orig, found.acc_pmk, found.drop),
+            device=self.device,
+            processes=self.processes.count,
+        )
 
     def _trained(
         self, folder: "TrainFolder", start: "Start", history: "Sequence[Point]", begin: float, *, was_there: bool

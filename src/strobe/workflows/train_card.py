@@ -1,86 +1,80 @@
 """What a training leaves behind: weights, curves, and a card that says what the model is and how it came about."""
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from strobe.core.answers import ClassAnswers
-from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import MissingExtra, printable
 from strobe.core.estimate import Estimate
 from strobe.core.files import write_text
+from strobe.core.labels import LabelSpace
 from strobe.core.late import installed_version
 from strobe.train.recipe import Recipe
+from strobe.train.split import HELD, SPLIT
 
 if TYPE_CHECKING:
-    from strobe.analyses.classification import ClassificationScore
-    from strobe.models.trainable import Start
     from strobe.train.folder import Point, TrainFolder
-    from strobe.train.trainer import Trainer
 
-__all__ = ["CARD", "HELD", "SPLIT", "WEIGHTS", "About", "finish"]
+__all__ = ["CARD", "WEIGHTS", "About", "began", "finish", "trained_on"]
 
 WEIGHTS, CARD, CURVES = "model.safetensors", "card.md", "curves.png"
-SPLIT, HELD = "split.csv", "held-out.txt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
     """What the card tells besides the weights and the curves.
 
-    `held_out` holds the sets measured on alone, a part of the same dataset where `is_part`. `answers` is the trained
-    model's class for each of its frames, −1 where it was not asked.
+    `written` is the model as it is named from now on, `start` what it was; `names` are those of the figures on anchors
+    and on worst frames, `scored` the trained model's with their drop. `knew` says that the start had these classes, so
+    that its own figures mean something. `held_out` holds the sets measured on alone, a part of the same data where
+    `is_part`; `trained_on` is a sentence about the rest.
     """
 
     recipe: Recipe
-    model: str
-    dataset: Dataset
-    n_training: int
+    name: str
+    written: str
+    start: str
+    knew: bool
+    classes: LabelSpace
+    trained_on: str
     held_out: Dataset
-    answers: Ints
     is_part: bool
+    names: tuple[str, str]
+    scored: tuple[Estimate, Estimate, Estimate]
     device: str
     processes: int
 
 
-def finish(folder: "TrainFolder", trainer: "Trainer", start: "Start", history: "Sequence[Point]", about: About) -> None:
-    """Score what it answered, with intervals, and write everything in one swap."""
-    from strobe.models.header import write_weights
+def began(model: str, weights: str, *, is_random: bool, new_head: bool) -> str:
+    """A few words on what a training started from."""
+    what = "random weights" if is_random else f"`{printable(model)}`"
+    return f"{what}{', its last layer new' if new_head and not is_random else ''}, digest `{weights[:16]}`"
 
-    score, versions = _score(about), _versions(about)
-    training = {"name": folder.name, "facts": folder.facts, "versions": versions}
+
+def trained_on(dataset: Dataset, n_sets: int) -> str:
+    """A few words on the sets of a dataset that were trained on."""
+    licence = f", licence {printable(dataset.info.licence)}" if dataset.info.licence else ""
+    return f"{n_sets} sets of {printable(dataset.name)}, digest `{dataset.digest()[:16]}`{licence}"
+
+
+def finish(
+    folder: "TrainFolder",
+    history: "Sequence[Point]",
+    about: About,
+    write: Callable[[Path, Mapping[str, Any]], None],
+) -> None:
+    """Write everything in one swap; `write` puts the weights into a file, with what is told of their training."""
+    versions = _versions(about)
     with folder.finishing(history, {"versions": versions}) as staged:
-        write_weights(
-            staged.root / WEIGHTS, _state(trainer.result, start), label_space=about.dataset.info.label_space,
-            plan=start.plan, training=training,
-        )  # fmt: skip
+        write(staged.root / WEIGHTS, {"name": folder.name, "facts": folder.facts, "versions": versions})
         has_curves = _draw(staged.root / CURVES, history, about)
         write_text(staged.root / "recipe.toml", about.recipe.to_toml())
-        model = start.written(folder.path / WEIGHTS)
-        write_text(
-            staged.root / CARD, _card(folder, model, start, history, score, about, versions, has_curves=has_curves)
-        )
-
-
-def _state(module: Any, start: "Start") -> dict[str, Any]:
-    """The tensors of the whole model."""
-    from strobe.models.trainable import Backbone
-
-    state: dict[str, Any] = start.with_head(*module.folded()) if isinstance(start, Backbone) else module.state_dict()
-    return state
-
-
-def _score(about: About) -> "ClassificationScore":
-    from strobe.analyses.classification import ScoreOptions, score
-    from strobe.analyses.variants_view import overall
-
-    answers = ClassAnswers.from_labels(about.recipe.name, about.answers, scored=about.answers >= 0)
-    return score(overall(about.held_out), answers, options=ScoreOptions())
+        write_text(staged.root / CARD, _card(folder, history, about, versions, has_curves=has_curves))
 
 
 def _versions(about: About) -> dict[str, str]:
@@ -104,54 +98,42 @@ def _draw(path: Path, history: "Sequence[Point]", about: About) -> bool:
 
     rows = [(point.epoch, point.loss, point.acc_orig, point.acc_pmk) for point in history]
     try:
-        curves(path, rows, k=about.held_out.info.k, title=f"{about.recipe.name}: {about.model.partition('@')[0]}")
+        curves(path, rows, names=about.names, title=f"{about.recipe.name}: {about.name}")
     except MissingExtra:
         return False
     return True
 
 
 def _card(
-    folder: "TrainFolder",
-    model: str,
-    start: "Start",
-    history: "Sequence[Point]",
-    score: "ClassificationScore",
-    about: About,
-    versions: Mapping[str, str],
-    *,
-    has_curves: bool,
+    folder: "TrainFolder", history: "Sequence[Point]", about: About, versions: Mapping[str, str], *, has_curves: bool
 ) -> str:
-    recipe, data, held, k = about.recipe, about.dataset, about.held_out, about.held_out.info.k
-    first, last = history[0], history[-1]
-    began = "random weights" if start.is_random else f"`{printable(about.model)}`"
-    known = not (start.is_random or start.new_head)
-    before = [("before training", _share(first.acc_orig), _share(first.acc_pmk), "")] if known else []
-    rows = [*before, ("trained", _text(score.acc_orig), _text(score.acc_pmk), _text(score.drop))]
-    names = ", ".join(printable(name) for name in data.info.label_space.names[:12])
-    more = f" and {len(data.info.label_space) - 12} more" if len(data.info.label_space) > 12 else ""
+    recipe, held, first, last = about.recipe, about.held_out, history[0], history[-1]
+    before = [("before training", _share(first.acc_orig), _share(first.acc_pmk), "")] if about.knew else []
+    rows = [*before, ("trained", *(_text(one) for one in about.scored))]
+    names = ", ".join(printable(name) for name in about.classes.names[:12])
+    more = f" and {len(about.classes) - 12} more" if len(about.classes) > 12 else ""
     lines = [
-        f"# {printable(start.name)}, trained by the recipe {printable(recipe.name)}",
+        f"# {printable(about.name)}, trained by the recipe {printable(recipe.name)}",
         "",
-        f"{printable(recipe.about)} Use it as `{printable(model)}`: classes and preprocessing are in the file.",
+        f"{printable(recipe.about)} Use it as `{printable(about.written)}`: classes and preprocessing are in the file.",
         "",
         "## On clips it never saw",
         f"{held.n_sets} sets of {_count(held)} source(s), split by source; per cent [95 % interval].",
         "",
-        f"| | acc_orig | acc_pm-{k} | drop |",
+        f"| | {about.names[0]} | {about.names[1]} | drop |",
         "|---|---|---|---|",
         *(f"| {' | '.join(row)} |" for row in rows),
         "",
-        *([f"![Loss and held-out accuracy over the epochs]({CURVES})", ""] if has_curves else []),
+        *([f"![Loss and held-out figures over the epochs]({CURVES})", ""] if has_curves else []),
         f"The held-out side decided nothing: these are the weights of the last of {last.step} steps.",
         "",
         "## Data",
-        f"- trained on {about.n_training} sets of {printable(data.name)}, digest `{data.digest()[:16]}`"
-        + (f", licence {printable(data.info.licence)}" if data.info.licence else ""),
+        f"- trained on {about.trained_on}",
         f"- held out: {_held(folder.path, about)}",
-        f"- {len(data.info.label_space)} classes: {names}{more}",
+        f"- {len(about.classes)} classes: {names}{more}",
         "",
         "## How it came about",
-        f"- start: {began}{', its last layer new' if start.new_head else ''}, digest `{start.weights[:16]}`",
+        f"- start: {about.start}",
         f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps in {last.seconds:.0f} s; this "
         f"training is `{folder.name}`",
         f"- {', '.join(f'{key} {value}' for key, value in versions.items())}",
@@ -161,7 +143,7 @@ def _card(
         "```",
         "",
         "## What it is not",
-        "It knows the classes above and nothing else, from the sources above. An accuracy on their like says little of "
+        "It knows the classes above and nothing else, from the sources above. A figure on their like says little of "
         "other cameras, places or objects.",
         "",
     ]

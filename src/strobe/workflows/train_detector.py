@@ -1,26 +1,45 @@
-"""`strobe train-detector`: the demo's detector, trained on the synthetic world and measured on clips it never saw."""
+"""`strobe train detector`: torchvision's detectors and strobe-tiny on a dataset with boxes.
+
+Without a dataset strobe-tiny is trained on clips rendered for it, as the weights that are shipped were.
+"""
 
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from strobe.analyses.detection import DetectionOptions, score
-from strobe.analyses.model_results import DetectionResult
+from strobe.analyses.detection import DetectionOptions, DetectionScore, score
 from strobe.core.answers import BoxAnswers
-from strobe.core.errors import expect
+from strobe.core.arrays import Ints
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.files import cache_folder
 from strobe.core.late import require
-from strobe.core.ports import Progress, Silent
-from strobe.core.records import Detections
-from strobe.models.detectors import tiny
-from strobe.models.options import LoadOptions, ModelName
+from strobe.core.ports import Image, Progress, Silent
+from strobe.core.records import Box, Detections
+from strobe.core.tables import Boxes
+from strobe.models.options import LoadOptions, torch_setup
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import Clip, World, WorldOptions
+from strobe.train.recipe import Recipe
+from strobe.workflows.train import Material, Trained, TrainOptions
+from strobe.workflows.train_card import CARD, WEIGHTS, About, began, finish, trained_on
 
-__all__ = ["DETECTION_WORLD", "TrainDetectorOptions", "Trained", "train_detector"]
+if TYPE_CHECKING:
+    from strobe.models.detectors.boxes import Placement
+    from strobe.models.detectors.trainable import DetectorStart
+    from strobe.train.detector import Samples
+    from strobe.train.folder import Point, TrainFolder
+    from strobe.train.optimising import Optimising
+    from strobe.train.processes import Processes
+    from strobe.train.split import Split
+
+__all__ = ["DETECTION_WORLD", "train_detector"]
 
 DETECTION_WORLD = WorldOptions(size=128, objects_min=1, objects_max=3, object_scale=(0.25, 0.5))
 """The world strobe-tiny is trained on and the detection demo plays in."""
@@ -31,85 +50,305 @@ _TRAINING, _TESTING = 11, 12
 """Streams of seeds that never meet: no clip is both trained on and measured on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainDetectorOptions:
-    """How much to train, on how many clips (two frames of each), and how many unseen ones to measure on."""
+def train_detector(
+    recipe: Recipe,
+    material: Material | None,
+    model: str,
+    out: Path,
+    options: TrainOptions,
+    progress: Progress,
+    *,
+    held_out: Material | None = None,
+) -> Trained:
+    """Train a detector by a recipe; the same call again goes on where it was, or says that it is done."""
+    torch = require("torch", what="training a detector", extra="models")
+    from strobe.train.processes import joined
 
-    clips: int = 3000
-    steps: int = 1400
-    batch: int = 32
-    seed: int = 0
-    threads: int = 1
-    test_clips: int = 60
-    world: WorldOptions = field(default_factory=lambda: DETECTION_WORLD)
-
-    def __post_init__(self) -> None:
-        expect(self.clips >= 1, "clips", ">= 1", self.clips)
-        expect(self.test_clips >= 0, "test clips", ">= 0", self.test_clips)
-        expect(self.seed >= 0, "seed", ">= 0", self.seed)
-        expect(self.world.size == 128, "world.size", "128, the network's input", self.world.size)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """Where the weights are, their digest, how long it took, and how good they are on unseen clips."""
-
-    weights: Path
-    digest: str
-    size_bytes: int
-    seconds: float
-    score: DetectionResult | None
+    setup = torch_setup(LoadOptions(device=options.device, deterministic=options.deterministic))
+    before = torch.get_num_threads()
+    torch.set_num_threads(options.threads or before)
+    try:
+        with joined(setup.device) as (processes, device):
+            say = progress if processes.is_first else Silent()
+            return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
+    finally:
+        torch.set_num_threads(before)
 
 
-def train_detector(out: Path, options: TrainDetectorOptions, *, progress: Progress | None = None) -> Trained:
-    """Render, train, write the weights, then measure what was written."""
-    require("torch", what="training a detector", extra="models")
-    from strobe.models.detectors.tiny_net import STRIDE, TinyNet, save
-    from strobe.train.detector import Samples, TrainOptions, train
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """Held-out sets, where their frames come from, and the detector in training as other verbs run it."""
 
-    say, begin = progress or Silent(), time.monotonic()
-    side = options.world.size
-    images = np.empty((options.clips, _FRAMES, side, side, 3), dtype=np.uint8)
-    boxes = []
-    with say.task("clips", options.clips) as advance:
-        for place, clip in enumerate(_training_clips(options)):
-            images[place] = clip.frames
-            boxes += [boxes_seen(clip, one) for one in range(_FRAMES)]
-            advance(1)
-    how = TrainOptions(steps=options.steps, batch=options.batch, seed=options.seed, threads=options.threads)
-    samples = Samples.of(images.reshape(-1, side, side, 3), boxes, stride=STRIDE)
-    network = train(lambda: TinyNet(len(LABEL_SPACE)), samples, how, progress=say)
-    told = {"clips": options.clips, "world": asdict(options.world), **asdict(how)}
-    save(out, network.state_dict(), label_space=LABEL_SPACE, training=told)
-    detector = tiny.load(ModelName("bundled", "strobe-tiny", out), LoadOptions(device="cpu"))
-    return Trained(
-        weights=out,
-        digest=detector.spec.weights,
-        size_bytes=out.stat().st_size,
-        seconds=time.monotonic() - begin,
-        score=_measure(detector, options, say) if options.test_clips else None,
-    )
+    dataset: Dataset
+    material: Material
+    start: "DetectorStart"
+    device: str
+    say: Progress
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Mean average precisions."""
+        return "mAP@0.5", f"pm-{self.dataset.info.k} mAP"
+
+    def measure(self, trainer: "Optimising") -> tuple[float, float]:
+        """mAP on the anchors and on the worst frames; 0 where there is nothing to find."""
+        found = self.scored(trainer)
+        return found.map_orig.value or 0.0, found.map_pmk.value or 0.0
+
+    def scored(self, trainer: "Optimising") -> DetectionScore:
+        """Everything measured of the detector as it stands."""
+        detector, source = self.start.behind_port(trainer.result, self.device), self.material.source
+        rows, batch = np.unique(self.dataset.sets.frame), detector.spec.batch_size
+        found: list[Detections | None] = [None] * len(self.dataset.frames)
+        with self.say.task("held-out frames", len(rows)) as advance:
+            for first in range(0, len(rows), batch):
+                some = rows[first : first + batch]
+                seen = detector.forward([detector.prepare(source.read(row)) for row in some])
+                for row, one in zip(some, seen, strict=True):
+                    found[row] = self._in_classes(one)
+                advance(len(some))
+        table = BoxAnswers.of_frames(found, n_classes=len(self.dataset.info.label_space))
+        return score(self.dataset, table, model=self.start.name, options=DetectionOptions())
+
+    def _in_classes(self, found: Detections) -> Detections:
+        label = found.label - self.start.first_label
+        kept = (label >= 0) & (label < len(self.dataset.info.label_space))
+        return Detections(xyxy=found.xyxy[kept], label=label[kept].astype(np.int32), score=found.score[kept])
 
 
-def _training_clips(options: TrainDetectorOptions) -> Iterator[Clip]:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One training of a detector; without material, on clips rendered for it."""
+
+    recipe: Recipe
+    material: Material | None
+    held_out: Material | None
+    model: str
+    out: Path
+    options: TrainOptions
+    say: Progress
+    processes: "Processes"
+    device: str
+
+    def run(self) -> Trained:
+        """Everything: the data, the start, the steps, the files."""
+        from strobe.models.detectors.trainable import detector_start
+        from strobe.train.folder import TrainFolder
+        from strobe.train.loop import run
+
+        begin, options = time.monotonic(), self.options
+        space = LABEL_SPACE if self.material is None else self.material.dataset.info.label_space
+        loading = options.loading(self.say)
+        if self.material is None:
+            loading = LoadOptions(device="cpu", pretrained=False)  # as the shipped weights were made: from nothing
+        split = self._split()
+        start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=options.seed))
+        if start.is_grid and self.processes.count > 1:
+            raise StrobeError(f"{printable(self.model)}: it is small; train it in one process")
+        if self.material is None and not start.is_grid:
+            raise StrobeError(f"{printable(self.model)}: say which DATASET to train on; only strobe-tiny does without")
+        folder = TrainFolder(self.out, self._facts(split, start))
+        with folder.held() if self.processes.is_first else nullcontext():
+            files = {} if split is None or self.material is None else split.files(self.material.dataset)
+            if self.processes.first_then_all(lambda: folder.begin(files)):
+                return self._trained(folder, start, folder.history(), begin, was_there=True)
+            measured = self._measured(split, start)
+            trainer = self._trainer(split, start)
+            history = run(
+                trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
+                progress=self.say,
+            )  # fmt: skip
+            if self.processes.is_first:
+                about = self._about(folder, start, split, measured, measured.scored(trainer))
+                finish(folder, history, about, lambda path, told: start.write(path, trainer.result, told))
+        return self._trained(folder, start, history, begin, was_there=False)
+
+    def _split(self) -> "Split | None":
+        from strobe.train.split import sides_of
+
+        if self.material is None:
+            return None
+        if self.material.dataset.boxes is None:
+            raise StrobeError(
+                f"{printable(self.material.dataset.name)}: it has no boxes, so no detector can learn from it"
+            )
+        held = None if self.held_out is None else self.held_out.dataset
+        return sides_of(
+            self.material.dataset, held, share=self.options.held_share, seed=self.options.seed, multi_label=True,
+            say=self.say,
+        )  # fmt: skip
+
+    def _facts(self, split: "Split | None", start: "DetectorStart") -> dict[str, Any]:
+        data: dict[str, Any] = {"clips": asdict(DETECTION_WORLD)}
+        if self.material is not None and split is not None:
+            held = None if self.held_out is None else self.held_out.dataset.digest()
+            dataset = self.material.dataset
+            data = {"dataset": dataset.digest(), "held_out": held, "split": split.digest(dataset)}
+        return {
+            "model": start.name, "recipe": self.recipe.settings(), "seed": self.options.seed, "start": start.weights,
+            "new_head": start.new_head, "image_size": self.options.image_size, "precision": "float32", **data,
+        }  # fmt: skip
+
+    def _measured(self, split: "Split | None", start: "DetectorStart") -> _Measured:
+        if self.material is None or split is None:
+            seed = int(np.random.SeedSequence([_TESTING, self.options.seed]).generate_state(1)[0])
+            wanted = SyntheticOptions(world=DETECTION_WORLD, videos=self.recipe.test_clips or 1, seed=seed)
+            unseen = synthetic_dataset(wanted, progress=self.say)
+            material = Material(dataset=unseen.dataset, source=unseen.source())
+            return _Measured(unseen.dataset, material, start, self.device, self.say)
+        material = self.held_out or self.material
+        part = material.dataset.keep_rows(np.isin(material.dataset.sets.set, split.held_out))
+        return _Measured(part, material, start, self.device, self.say)
+
+    def _trainer(self, split: "Split | None", start: "DetectorStart") -> "Optimising":
+        from strobe.train.boxes import BoxTrainer, Truth
+        from strobe.train.detector import GridTrainer
+        from strobe.train.sets import TrainingSets
+
+        if start.is_grid:
+            samples = self._rendered() if split is None else self._placed(split)
+            return GridTrainer(start.module, self.recipe, samples, seed=self.options.seed, device=self.device)
+        if self.material is None or split is None:
+            raise StrobeError("a detector needs a dataset")
+        dataset, rows = self.material.dataset, np.unique(self.material.dataset.sets.frame)
+        sizes = _sizes(self.material, rows)
+        canvas = (int(sizes[rows, 0].max()), int(sizes[rows, 1].max()))
+        pixels, places = self._pixels(rows, canvas, "corner")
+        sets = TrainingSets.of(dataset, split.training, places, multi_label=True, which="all")
+        return BoxTrainer(
+            start.module, self.recipe, sets, pixels, Truth(dataset, sizes), first_label=start.first_label,
+            seed=self.options.seed, processes=self.processes,
+        )  # fmt: skip
+
+    def _pixels(self, rows: Ints, canvas: tuple[int, int], way: str) -> tuple[Any, Ints]:
+        """The frames on a canvas of one size: as they are in its corner, or made to fit its middle."""
+        from strobe.models.detectors.boxes import place
+        from strobe.train.pixels import Pixels, prepared
+
+        material = self.material
+        if material is None:
+            raise StrobeError("a detector needs a dataset")
+
+        def read(row: int) -> Image:
+            image = material.source.read(row)
+            if way == "middle":
+                return place(image, canvas)[0]
+            out = np.zeros((*canvas, 3), dtype=np.uint8)
+            out[: image.shape[0], : image.shape[1]] = image
+            return out
+
+        table = self.processes.first_then_all(
+            lambda: prepared(
+                material.dataset, rows, read, size_hw=canvas, facts={"canvas": canvas, "way": way},
+                folder=cache_folder() / "frames", most_bytes=int(self.options.cache_gb * 1e9), progress=self.say,
+            )
+        )  # fmt: skip
+        places = np.full(len(material.dataset.frames), -1, dtype=np.int64)
+        places[rows] = np.arange(len(rows))
+        return Pixels(table, device=self.device), places
+
+    def _placed(self, split: "Split") -> "Samples":
+        """The training frames of the dataset at the network's input, their boxes with them."""
+        from strobe.models.detectors.boxes import Placing
+        from strobe.models.detectors.tiny_net import INPUT, STRIDE
+        from strobe.train.detector import Samples
+
+        if self.material is None or self.material.dataset.boxes is None:
+            raise StrobeError("a detector needs a dataset with boxes")
+        dataset, boxes = self.material.dataset, self.material.dataset.boxes
+        chosen = np.isin(dataset.sets.set, split.training)
+        if self.recipe.frames == "anchor":
+            chosen &= dataset.sets.is_anchor
+        rows = np.unique(dataset.sets.frame[chosen])
+        pixels, _ = self._pixels(rows, (INPUT, INPUT), "middle")
+        placing, found = Placing(size_hw=(INPUT, INPUT), one_scale=True), []
+        order = np.argsort(boxes.frame, kind="stable")
+        first = np.searchsorted(boxes.frame[order], np.arange(len(dataset.frames) + 1))
+        for row, (height, width) in zip(rows, _sizes(self.material, rows)[rows], strict=True):
+            _, placement = placing.prepare(np.zeros((height, width, 3), dtype=np.uint8))
+            part = range(int(first[row]), int(first[row + 1]))
+            found.append([_moved(boxes, int(order[one]), placement) for one in part])
+        images = pixels.take(np.arange(len(rows))).permute(0, 2, 3, 1).cpu().numpy()
+        return Samples.of(images, found, stride=STRIDE)
+
+    def _rendered(self) -> "Samples":
+        from strobe.models.detectors.tiny_net import INPUT, STRIDE
+        from strobe.train.detector import Samples
+
+        clips = max(1, self.recipe.clips)
+        images = np.empty((clips, _FRAMES, INPUT, INPUT, 3), dtype=np.uint8)
+        boxes: list[Sequence[Box]] = []
+        with self.say.task("clips", clips) as advance:
+            for place, clip in enumerate(_training_clips(clips, self.options.seed)):
+                images[place] = clip.frames
+                boxes += [boxes_seen(clip, one) for one in range(_FRAMES)]
+                advance(1)
+        return Samples.of(images.reshape(-1, INPUT, INPUT, 3), boxes, stride=STRIDE)
+
+    def _about(
+        self,
+        folder: "TrainFolder",
+        start: "DetectorStart",
+        split: "Split | None",
+        measured: _Measured,
+        found: DetectionScore,
+    ) -> About:
+        on = f"{self.recipe.clips} clips rendered for it, two frames of each, seed {self.options.seed}"
+        if self.material is not None and split is not None:
+            on = trained_on(self.material.dataset, len(split.training))
+        return About(
+            recipe=self.recipe,
+            name=start.name,
+            written=start.written(folder.path / WEIGHTS),
+            start=began(self.model, start.weights, is_random=start.is_random, new_head=start.new_head),
+            knew=not (start.is_random or start.new_head),
+            classes=measured.dataset.info.label_space,
+            trained_on=on,
+            held_out=measured.dataset,
+            is_part=split is not None and split.is_part,
+            names=measured.names,
+            scored=(found.map_orig, found.map_pmk, found.drop),
+            device=self.device,
+            processes=self.processes.count,
+        )
+
+    def _trained(
+        self,
+        folder: "TrainFolder",
+        start: "DetectorStart",
+        history: "Sequence[Point]",
+        begin: float,
+        *,
+        was_there: bool,
+    ) -> Trained:
+        weights, shown = folder.path / WEIGHTS, self.held_out or self.material
+        k = DETECTION_WORLD.frames // 2 if shown is None else shown.dataset.info.k
+        return Trained(
+            model=start.written(weights), k=k, weights=weights, card=folder.path / CARD, history=tuple(history),
+            seconds=time.monotonic() - begin, was_there=was_there,
+        )  # fmt: skip
+
+
+def _sizes(material: Material, rows: Ints) -> Ints:
+    """The size (height, width) of these frames, (F, 2); one nobody wrote down is read."""
+    frames = material.dataset.frames
+    sizes = np.column_stack([frames.height, frames.width]).astype(np.int64)
+    for row in rows[(sizes[rows] == 0).any(axis=1)]:
+        sizes[row] = material.source.read(int(row)).shape[:2]
+    return sizes
+
+
+def _moved(boxes: Boxes, place: int, placement: "Placement") -> Box:
+    """One box where it lies in the network's input."""
+    x0, y0, x1, y1 = placement.to_input(boxes.xyxy[place : place + 1])[0].tolist()
+    return Box(xyxy=(x0, y0, x1, y1), label=int(boxes.label[place]), crowd=bool(boxes.crowd[place]))
+
+
+def _training_clips(clips: int, seed: int) -> Iterator[Clip]:
     """Classes in turn, two frames of each clip from anywhere in it."""
-    world, half = World(options.world), options.world.frames // 2
-    for place in range(options.clips):
-        draw = np.random.default_rng([_TRAINING, options.seed, place])
-        seed = int(draw.integers(2**62))
+    world, half = World(DETECTION_WORLD), DETECTION_WORLD.frames // 2
+    for place in range(clips):
+        draw = np.random.default_rng([_TRAINING, seed, place])
+        of_clip = int(draw.integers(2**62))
         offsets = draw.integers(-half, half + 1, _FRAMES).tolist()
-        yield world.clip(seed, label=place % len(KINDS), offsets=offsets)
-
-
-def _measure(detector: tiny.TinyDetector, options: TrainDetectorOptions, say: Progress) -> DetectionResult:
-    seed = int(np.random.SeedSequence([_TESTING, options.seed]).generate_state(1)[0])
-    unseen = synthetic_dataset(SyntheticOptions(world=options.world, videos=options.test_clips, seed=seed))
-    source, count, batch = unseen.source(), len(unseen.dataset.frames), detector.spec.batch_size
-    found: list[Detections] = []
-    with say.task("test frames", count) as advance:
-        for first in range(0, count, batch):
-            rows = range(first, min(count, first + batch))
-            found += detector.forward([detector.prepare(source.read(row)) for row in rows])
-            advance(len(rows))
-    table = BoxAnswers.of_frames(found, n_classes=len(LABEL_SPACE))
-    return score(unseen.dataset, table, model="strobe-tiny", options=DetectionOptions(seed=options.seed))
+        yield world.clip(of_clip, label=place % len(KINDS), offsets=offsets)

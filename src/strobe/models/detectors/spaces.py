@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace, space
 
-__all__ = ["detector_space"]
+__all__ = ["detector_space", "with_background"]
 
 _ALIASES = {
     "aeroplane": "airplane", "motorbike": "motorcycle", "sofa": "couch", "pottedplant": "potted plant",
@@ -33,11 +33,11 @@ def detector_space(
     if n_classes in known:
         return space(known[n_classes])
     if background and n_classes == 21:
-        return _with_background(space("voc"))
+        return with_background(space("voc"))
     if dataset is not None and n_classes == len(dataset):
         return dataset
     if dataset is not None and background and n_classes == len(dataset) + 1:
-        return _with_background(dataset)
+        return with_background(dataset)
     have = f" and the dataset has {len(dataset)} classes" if dataset is not None else ""
     raise ModelFailed(f"{printable(model)}: its {n_classes} classes have no names{have}; name them in its settings")
 
@@ -58,7 +58,7 @@ def _named(model: str, names: Sequence[str]) -> LabelSpace:
     return LabelSpace(name=f"classes of {model}", ids=tuple(unique), names=tuple(unique))
 
 
-def _with_background(label_space: LabelSpace) -> LabelSpace:
+def with_background(label_space: LabelSpace) -> LabelSpace:
     """The space with a class before all others that is no object; its ids stay, so that they match the dataset's."""
     return LabelSpace(
         name=f"{label_space.name} after background",

@@ -1,11 +1,13 @@
-"""strobe-tiny: the detector that comes with strobe, trained on its synthetic world by `strobe train-detector`."""
+"""strobe-tiny: the detector that comes with strobe, trained on its synthetic world by `strobe train detector`."""
 
 from collections.abc import Iterator
 from importlib import resources
+from typing import Any
 
 import numpy as np
 
 from strobe.core.errors import ModelFailed, printable
+from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import Detections
@@ -14,7 +16,7 @@ from strobe.models.detectors.torch_detector import TorchDetector, detector_spec
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.weights import digest_of_state, load_into, read_state
 
-__all__ = ["TinyDetector", "load"]
+__all__ = ["TinyDetector", "detector_of", "load"]
 
 _SIDE, _LOW_SCORE, _NMS_IOU, _MOST = 128, 0.02, 0.6, 100
 
@@ -43,7 +45,7 @@ class TinyDetector(TorchDetector):
 
 
 def load(model: ModelName, options: LoadOptions) -> TinyDetector:
-    """The shipped detector, or the same network with weights that `strobe train-detector` wrote elsewhere."""
+    """The shipped detector, or the same network with weights that `strobe train detector` wrote elsewhere."""
     require("torch", what=model.name, extra="models")
     from strobe.models.detectors.tiny_net import TinyNet, label_space_of
 
@@ -52,18 +54,30 @@ def load(model: ModelName, options: LoadOptions) -> TinyDetector:
     with resources.as_file(shipped) as inside:
         path = model.weights or inside
         if not path.is_file():
-            raise ModelFailed(f"{name}: no weights at {printable(path)}; make them with strobe train-detector -o FILE")
+            raise ModelFailed(
+                f"{name}: no weights at {printable(path)}; make them with strobe train detector -m strobe-tiny -o OUT"
+            )
         label_space, state = label_space_of(path), read_state(path, trust=options.trust)
     network = TinyNet(len(label_space))
     load_into(network, {key: value.float() for key, value in state.items()}, path=path, model=name)
+    return detector_of(
+        network, model, label_space=label_space, weights=digest_of_state(state), device=device,
+        batch_size=options.batch_size or 16,
+    )  # fmt: skip
+
+
+def detector_of(
+    network: Any, model: ModelName, *, label_space: LabelSpace, weights: str, device: str, batch_size: int = 16
+) -> TinyDetector:
+    """The network behind the port, whatever its weights."""
     spec = detector_spec(
         model,
         label_space=label_space,
-        weights=digest_of_state(state),
+        weights=weights,
         preprocessing={
             "size": _SIDE, "resize": "letterbox, bilinear, grey 114", "scale": "x / 127.5 - 1",
             "low_score": _LOW_SCORE, "nms_iou": _NMS_IOU, "max_detections": _MOST,
         },
-        batch_size=options.batch_size or 16,
+        batch_size=batch_size,
     )  # fmt: skip
     return TinyDetector(network, spec, device=device)

@@ -24,6 +24,11 @@ class TorchDetector:
         self._module, self.spec, self.device = module.eval().to(device), spec, device
         keep_freed_memory(one_arena=device == "cpu")
 
+    @property
+    def module(self) -> Any:
+        """The network itself, for who trains it."""
+        return self._module
+
     def prepare(self, image: Image) -> Any:
         """The image as the preparation makes it."""
         return image if self.preparation is None else self.preparation.prepare(image)

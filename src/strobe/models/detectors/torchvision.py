@@ -6,17 +6,19 @@ from typing import Any
 import numpy as np
 
 from strobe.core.errors import ModelFailed, printable
+from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import Detections
 from strobe.models.detectors.boxes import detections
 from strobe.models.detectors.spaces import detector_space
 from strobe.models.detectors.torch_detector import TorchDetector, detector_spec, in_float32
+from strobe.models.header import header_of
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.torchvision_weights import cached, detection_classes, published
 from strobe.models.weights import digest_of_state, load_into, state_of
 
-__all__ = ["TorchvisionDetector", "load"]
+__all__ = ["TorchvisionDetector", "detector_of", "has_background", "load", "sized"]
 
 
 class TorchvisionDetector(TorchDetector):
@@ -44,12 +46,28 @@ def load(model: ModelName, options: LoadOptions) -> TorchvisionDetector:
     module = models.get_model(architecture, weights=None, weights_backbone=None, num_classes=n_classes)
     if state is not None:
         load_into(module, state, path=model.weights or chosen.name, model=f"torchvision:{architecture}")
-    device, transform = torch_setup(options).device, _sized(module.transform, options.image_size, model)
-    has_background = not architecture.startswith(("retinanet", "fcos"))
+    sized(module.transform, options.image_size, model)
+    header = header_of(model, options)
+    space = (
+        header.label_space
+        if header
+        else detector_space(model.text, n_classes, background=has_background(architecture), dataset=options.label_space)
+    )
+    return detector_of(module, model, label_space=space, options=options)
+
+
+def has_background(architecture: str) -> bool:
+    """Whether label 0 of an architecture is no object."""
+    return not architecture.startswith(("retinanet", "fcos"))
+
+
+def detector_of(module: Any, model: ModelName, *, label_space: LabelSpace, options: LoadOptions) -> TorchvisionDetector:
+    """The module behind the port, whatever its weights."""
+    device, transform = torch_setup(options).device, module.transform
     heads = getattr(module, "roi_heads", module)
     spec = detector_spec(
         model,
-        label_space=detector_space(model.text, n_classes, background=has_background, dataset=options.label_space),
+        label_space=label_space,
         weights=digest_of_state(module.state_dict()),
         preprocessing={
             "scale": "x / 255", "min_size": list(transform.min_size), "max_size": transform.max_size,
@@ -62,7 +80,7 @@ def load(model: ModelName, options: LoadOptions) -> TorchvisionDetector:
     return TorchvisionDetector(module, spec, device=device)
 
 
-def _sized(transform: Any, size: int | None, model: ModelName) -> Any:
+def sized(transform: Any, size: int | None, model: ModelName) -> Any:
     """The model's own resizing, with its shorter side at `size` where that is asked for."""
     if size is None:
         return transform

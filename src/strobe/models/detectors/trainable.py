@@ -1,0 +1,112 @@
+"""A detector to train: its network for the dataset's classes, the same behind the port, and the file it ends in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import ModelFailed, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.late import require
+from strobe.core.ports import Detector
+from strobe.models.detectors import tiny
+from strobe.models.detectors import torchvision as of_torchvision
+from strobe.models.detectors.spaces import with_background
+from strobe.models.header import write_weights
+from strobe.models.options import LoadOptions, ModelName
+from strobe.models.registry import load_model, parse
+from strobe.models.weights import digest_of_state
+
+__all__ = ["DetectorStart", "detector_start"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DetectorStart:
+    """A detector before it is trained. `first_label` is the number of the dataset's first class among its labels.
+
+    `is_grid`: it is strobe-tiny's network. `behind_port` makes of the network what every other verb runs.
+    """
+
+    name: str
+    module: Any
+    weights: str
+    is_random: bool
+    new_head: bool
+    is_grid: bool
+    first_label: int
+    behind_port: Callable[[Any, str], Detector]
+    write: Callable[[Path, Any, Mapping[str, Any]], None]
+
+    def written(self, path: object) -> str:
+        """The model as it is named with its weights in a file."""
+        return f"{self.name}@{path}"
+
+
+def detector_start(text: str, label_space: LabelSpace, options: LoadOptions, *, seed: int) -> DetectorStart:
+    """The network of a detector; tensors that fit its classes are kept, the others are the seed's."""
+    torch = require("torch", what="training a detector", extra="models")
+    model = parse(text)
+    loaded = None
+    if options.pretrained or model.weights is not None:
+        loaded = load_model(text, replace(options, label_space=label_space))
+        if not isinstance(loaded, Detector) or loaded.spec.task != "detection":
+            raise ModelFailed(f"{printable(text)}: not a detector; choose a recipe for classifiers")
+    torch.manual_seed(seed)
+    if model.plain == "strobe-tiny":
+        return _tiny(model, label_space, loaded)
+    if model.provider == "torchvision":
+        return _torchvision(model, label_space, options, loaded)
+    raise ModelFailed(f"{printable(text)}: cannot be trained here; take strobe-tiny or a detector of torchvision:")
+
+
+def _tiny(model: ModelName, label_space: LabelSpace, loaded: Any) -> DetectorStart:
+    from strobe.models.detectors.tiny_net import TinyNet, save
+
+    network = TinyNet(len(label_space))
+    new_head = _kept(network, loaded, label_space, label_space)
+
+    def behind_port(module: Any, device: str) -> Detector:
+        weights = digest_of_state(module.state_dict())
+        return tiny.detector_of(module, model, label_space=label_space, weights=weights, device=device)
+
+    def write(path: Path, module: Any, told: Mapping[str, Any]) -> None:
+        save(path, module.state_dict(), label_space=label_space, training=told)
+
+    return DetectorStart(
+        name=model.plain, module=network, weights=digest_of_state(network.state_dict()), is_random=loaded is None,
+        new_head=new_head, is_grid=True, first_label=0, behind_port=behind_port, write=write,
+    )  # fmt: skip
+
+
+def _torchvision(model: ModelName, label_space: LabelSpace, options: LoadOptions, loaded: Any) -> DetectorStart:
+    models = require("torchvision.models", what=model.plain, extra="models")
+    detection = require("torchvision.models.detection", what=model.plain, extra="models")
+    architecture = model.name.partition("/")[0]
+    if architecture not in models.list_models(module=detection):
+        raise ModelFailed(f"{printable(model.text)}: not a detector; choose a recipe for classifiers")
+    first = int(of_torchvision.has_background(architecture))
+    space = with_background(label_space) if first else label_space
+    module = models.get_model(architecture, weights=None, weights_backbone=None, num_classes=len(space))
+    of_torchvision.sized(module.transform, options.image_size, model)
+    new_head = _kept(module, loaded, space, label_space)
+
+    def behind_port(module: Any, device: str) -> Detector:
+        return of_torchvision.detector_of(module, model, label_space=space, options=replace(options, device=device))
+
+    def write(path: Path, module: Any, told: Mapping[str, Any]) -> None:
+        write_weights(path, module.state_dict(), label_space=space, training=told)
+
+    return DetectorStart(
+        name=model.plain, module=module, weights=digest_of_state(module.state_dict()), is_random=loaded is None,
+        new_head=new_head, is_grid=False, first_label=first, behind_port=behind_port, write=write,
+    )  # fmt: skip
+
+
+def _kept(module: Any, loaded: Any, space: LabelSpace, classes: LabelSpace) -> bool:
+    """Put what fits of a loaded detector into the network; whether its head is new."""
+    if loaded is None:
+        return True
+    own, given = module.state_dict(), loaded.module.state_dict()
+    fits = {name: given[name] for name in given if name in own and own[name].shape == given[name].shape}
+    module.load_state_dict({**own, **fits})
+    return loaded.spec.label_space.ids not in (space.ids, classes.ids) or fits.keys() != own.keys()

@@ -1,0 +1,94 @@
+"""Training a detector that brings its own losses, as torchvision's do: images and boxes in, a dict of losses out."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from strobe.core.arrays import Ints
+from strobe.core.dataset import Dataset
+from strobe.train.draws import Schedule
+from strobe.train.optimising import Optimising, parts_of
+from strobe.train.pixels import Pixels
+from strobe.train.processes import Processes
+from strobe.train.recipe import Recipe
+from strobe.train.sets import TrainingSets
+
+__all__ = ["BoxTrainer", "Truth"]
+
+
+class Truth:
+    """The objects of every frame of a dataset: corners (N, 4) in its pixels, classes (N,), and its size."""
+
+    def __init__(self, dataset: Dataset, sizes_hw: Ints) -> None:
+        self.sizes_hw = sizes_hw
+        boxes = dataset.boxes
+        self._corners = np.zeros((0, 4)) if boxes is None else boxes.xyxy[~boxes.crowd.astype(bool)]
+        self._label = np.zeros(0, int) if boxes is None else boxes.label[~boxes.crowd.astype(bool)]
+        frame = np.zeros(0, int) if boxes is None else boxes.frame[~boxes.crowd.astype(bool)]
+        order = np.argsort(frame, kind="stable")
+        self._corners, self._label, frame = self._corners[order], self._label[order], frame[order]
+        self._first = np.searchsorted(frame, np.arange(len(dataset.frames) + 1))
+
+    def of(self, row: int) -> tuple[NDArray[np.float64], Ints]:
+        """The objects of a frame, cut to it; what has no pixel left in it is no object."""
+        part = slice(int(self._first[row]), int(self._first[row + 1]))
+        height, width = self.sizes_hw[row]
+        corners = np.clip(self._corners[part], 0, [width, height, width, height])
+        seen = (corners[:, 2:] - corners[:, :2] >= 1).all(axis=1)
+        return corners[seen], self._label[part][seen]
+
+
+class BoxTrainer(Optimising):
+    """A detector in training. `pixels` holds each frame in the top left corner of one canvas.
+
+    `first_label` is the number of the first class: 1 where 0 is the background.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        recipe: Recipe,
+        sets: TrainingSets,
+        pixels: Pixels,
+        truth: Truth,
+        *,
+        first_label: int,
+        seed: int,
+        processes: Processes,
+    ) -> None:
+        self.schedule = Schedule(sets, recipe, seed=seed, side_hw=(0, 0))
+        super().__init__(module, recipe, self.schedule, device=pixels.device, seed=seed, processes=processes)
+        self._sets, self._pixels, self._truth = sets, pixels, truth
+        self._first_label = first_label
+
+    def backward(self, number: int) -> Tensor:
+        """The loss of this process's part of the batch, and its gradients."""
+        draw = self.schedule.draw(number)
+        own, whole = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
+        total = torch.zeros((), device=self.device)
+        for part in parts_of(len(own.rows), self.recipe.accumulate):
+            some = own.part(part)
+            images, targets = self._sample(some.rows, some.crops[:, 2] > 0)
+            loss = sum(self.module(images, targets).values()) * len(images) / whole
+            loss.backward()
+            total += loss.detach()
+        return total
+
+    def _sample(self, rows: Ints, mirrored: NDArray[np.bool_]) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
+        images, targets = [], []
+        taken = self._pixels.take(self._sets.pixel[rows])
+        for image, row, turned in zip(taken, rows, mirrored, strict=True):
+            frame = int(self._sets.frame[row])
+            height, width = (int(side) for side in self._truth.sizes_hw[frame])
+            corners, label = self._truth.of(frame)
+            picture = image[:, :height, :width].float() / 255
+            if turned:
+                picture, corners = picture.flip(2), corners[:, [2, 1, 0, 3]] * [-1, 1, -1, 1] + [width, 0, width, 0]
+            images.append(picture.contiguous())
+            boxes = torch.from_numpy(corners.astype(np.float32)).to(self.device)
+            labels = torch.from_numpy(label.astype(np.int64) + self._first_label).to(self.device)
+            targets.append({"boxes": boxes, "labels": labels})
+        return images, targets

@@ -1,0 +1,179 @@
+"""What every training does around its own loss: exchange, clip, step, average, watch, and a state to go on from."""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from strobe.core.errors import StrobeError
+from strobe.train.draws import Purpose, generator
+from strobe.train.processes import Processes, shared_norms
+from strobe.train.recipe import Recipe
+
+__all__ = ["Length", "Optimising"]
+
+_NO_PARAMETER = "the model has no parameter that can be trained"
+
+
+class Length(Protocol):
+    """How long a training is."""
+
+    @property
+    def steps(self) -> int:
+        """All of it."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """One round over the data."""
+
+
+class Optimising:
+    """A network and its optimiser. A subclass adds `backward`, the loss of a step and its gradients.
+
+    `step` is a function of its number and of the state before it, and of nothing else.
+    """
+
+    def __init__(
+        self, module: Any, recipe: Recipe, schedule: Length, *, device: str, seed: int, processes: Processes | None
+    ) -> None:
+        self.recipe, self.device, self.seed = recipe, device, seed
+        self.processes = processes or Processes()
+        self.module = module.to(device, memory_format=torch.channels_last)
+        if self.processes.count > 1:
+            shared_norms(self.module)
+        self._length = schedule
+        self._parameters = [one for one in self.module.parameters() if one.requires_grad]
+        if not self._parameters:
+            raise StrobeError(_NO_PARAMETER)
+        self.optimiser = self.make_optimiser()
+        self.average = copy.deepcopy(self.module).requires_grad_(False) if recipe.ema else None
+        self.rate_factor = 1.0
+        self._losses, self._counts = torch.zeros(2, device=device), [0, 0]
+        self._bad = torch.full((), -1, dtype=torch.int64, device=device)
+
+    @property
+    def steps(self) -> int:
+        """How many there are to do."""
+        return self._length.steps
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many make a round over the data."""
+        return self._length.steps_per_epoch
+
+    def backward(self, number: int) -> Tensor:
+        """The loss of this process's part of a step, of which the whole batch's is the sum; its gradients are made."""
+        raise NotImplementedError
+
+    def step(self, number: int) -> Tensor:
+        """One step of the optimiser; its loss, on the device."""
+        # Dropout and the like: a stream of its own for every step and process.
+        torch.manual_seed(int(generator(self.seed, Purpose.NETWORK, number).integers(2**62)) + self.processes.rank)
+        self.module.train()
+        total = self.backward(number)
+        # A parameter nothing flowed into has no gradient in any process.
+        gradients = [one.grad for one in self._parameters if one.grad is not None]
+        if not gradients:
+            raise StrobeError(_NO_PARAMETER)
+        self.processes.add_up([*gradients, total])
+        self._bad = torch.where((self._bad < 0) & ~torch.isfinite(total), number, self._bad)
+        if self.recipe.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self._parameters, self.recipe.clip_norm)
+        rate = self.rate(number)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        if self.average is not None:
+            self._follow(number)
+        self._losses += total
+        self._counts = [count + 1 for count in self._counts]
+        return total
+
+    def rate(self, number: int) -> float:
+        """The learning rate of a step."""
+        recipe, done = self.recipe, number / self.steps
+        warm = min(1.0, (number + 1) / max(1, round(recipe.warm_up * self.steps)))
+        if recipe.schedule == "cosine":
+            falling = max(1e-3, 0.5 * (1 + math.cos(math.pi * done)))
+        elif recipe.schedule == "steps":
+            falling = 1.0 if done < 0.5 else 0.1 if done < 0.75 else 0.01
+        else:
+            falling = 1.0
+        return recipe.learning_rate * self.rate_factor * warm * falling
+
+    def make_optimiser(self) -> Any:
+        """Norms and biases are not decayed."""
+        recipe, fused = self.recipe, self.device.startswith("cuda")
+        decayed = [one for one in self._parameters if one.ndim > 1]
+        others = [one for one in self._parameters if one.ndim <= 1]
+        groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+        groups = [group for group in groups if group["params"]]
+        rate, decay = recipe.learning_rate, recipe.weight_decay
+        if recipe.optimiser == "sgd":
+            return torch.optim.SGD(groups, lr=rate, momentum=recipe.momentum, weight_decay=decay, fused=fused)
+        return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=fused)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
+    def _follow(self, number: int) -> None:
+        """Move the averaged weights towards the trained ones; the first steps count more, or the start would linger."""
+        decay = min(self.recipe.ema, (1 + number) / (10 + number))
+        average: Any = self.average
+        torch._foreach_lerp_(list(average.parameters()), list(self.module.parameters()), 1 - decay)
+        for mine, theirs in zip(average.buffers(), self.module.buffers(), strict=True):
+            mine.copy_(theirs)
+
+    # -- what has come of it -------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> Any:
+        """The network to be used: the average, or the one that was trained."""
+        return self.module if self.average is None else self.average
+
+    def check(self) -> None:
+        """Raise StrobeError where the loss of a step so far was no number."""
+        bad = int(self._bad)
+        if bad >= 0:
+            raise StrobeError(
+                f"the loss of step {bad} is not a number; a smaller learning rate helps most (--set learning_rate=…)"
+            )
+
+    def mean_loss(self, which: int) -> float:
+        """The mean loss since this was last asked; of two that are kept apart, 0 and 1."""
+        mean = float(self._losses[which]) / max(1, self._counts[which])
+        self._losses[which] = 0.0
+        self._counts[which] = 0
+        return mean
+
+    def state(self) -> dict[str, Any]:
+        """Everything the next step depends on, as plain tensors and numbers."""
+        return {
+            "module": self.module.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "rate_factor": self.rate_factor,
+            "losses": self._losses,
+            "counts": list(self._counts),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self.module.load_state_dict(state["module"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.rate_factor, self._counts = float(state["rate_factor"]), list(state["counts"])
+        self._losses.copy_(state["losses"])
+
+
+def parts_of(count: int, pieces: int) -> Sequence[slice]:
+    """A batch in so many parts of about one size, none of them empty.
+
+    >>> parts_of(5, 2), parts_of(1, 4)
+    ([slice(0, 3, None), slice(3, 6, None)], [slice(0, 1, None)])
+    """
+    size = max(1, math.ceil(count / pieces))
+    return [slice(start, start + size) for start in range(0, count, size)]
