@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help demo test quick check lint docs clean browser dist matrix fuzz
 
 help:
-	@echo "make demo   the whole way on real models and a real clip, ends in a report"
+	@echo "make demo   the whole way on real models and a real clip, ends in a report; DEMO=--training for the recipes"
 	@echo "make test   all tests, doctests and the ring contracts"
 	@echo "make quick  the tests that take a second or less each"
 	@echo "make check  format, lint, types, contracts, tests"
@@ -29,7 +29,7 @@ $(VENV)/.dev: pyproject.toml
 	touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
-	$(BIN)/strobe demo
+	$(BIN)/strobe demo $(DEMO)
 
 browser: $(VENV)/.dev
 	@$(BIN)/python scripts/get_browser.py

@@ -119,10 +119,12 @@ def _bars(ladder: Ladder, path: Path) -> None:
         colour = COLOURS.get(rung, "#5c6570")
         axes.plot([100 * worst.mean(), 100 * orig.mean()], [y, y], color=colour, alpha=0.35, linewidth=5,
                   solid_capstyle="round", zorder=1)  # fmt: skip
-        for values, seeds, marker in ((orig, ladder.seeds(rung)[0], "o"), (worst, ladder.seeds(rung)[1], "D")):
+        # Seeds of the anchors above the line, of whole sets below it.
+        rows = ((orig, ladder.seeds(rung)[0], "o", -0.24), (worst, ladder.seeds(rung)[1], "D", 0.24))
+        for values, seeds, marker, off in rows:
             low, high = ladder.interval(values)
             axes.plot([100 * low, 100 * high], [y, y], color=colour, linewidth=1.4, zorder=3)
-            axes.plot(100 * seeds, np.full(len(seeds), y + 0.24), "|", color=colour, markersize=6, zorder=2)
+            axes.plot(100 * seeds, np.full(len(seeds), y + off), "|", color=colour, markersize=6, zorder=2)
             axes.plot([100 * values.mean()], [y], marker, color=colour, markersize=7, zorder=4)
         text = f"{100 * orig.mean():.0f} → {100 * worst.mean():.0f}"
         axes.annotate(text, xy=(1.01, y), xycoords=("axes fraction", "data"), va="center", color=colour, fontsize=9)
@@ -156,10 +158,13 @@ def _curves(ladder: Ladder, path: Path) -> None:
 
 def _named(axes: Any, ends: Sequence[tuple[float, str]]) -> None:
     """Names at the ends of lines, pushed apart."""
-    last = -np.inf
-    for y, rung in sorted(ends):
-        last = max(y, last + 4.2)
-        axes.annotate(rung, xy=(1.01, last), xycoords=("axes fraction", "data"), va="center",
+    places = np.array([y for y, _ in sorted(ends)])
+    for _ in range(200):  # neighbours push each other apart by half of what they lack
+        lack = np.maximum(0, 3.6 - np.diff(places))
+        places[:-1] -= lack / 2
+        places[1:] += lack / 2
+    for place, (_, rung) in zip(places.tolist(), sorted(ends), strict=True):
+        axes.annotate(rung, xy=(1.01, place), xycoords=("axes fraction", "data"), va="center",
                       color=COLOURS.get(rung, "#5c6570"), fontsize=9, annotation_clip=False)  # fmt: skip
 
 

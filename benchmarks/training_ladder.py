@@ -15,7 +15,7 @@ import os
 import platform
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,8 @@ def run(args: argparse.Namespace) -> None:
     import torch
 
     begin, talk, size = time.time(), Talk(), size_named(args.size)
+    if args.then:
+        size = replace(size, epochs=(size.epochs[0], args.then))
     cores = args.cores or os.cpu_count() or 1
     work = args.work or Path(tempfile.mkdtemp(prefix="ladder-"))
     os.environ["STROBE_CACHE"] = str(work / "cache")
@@ -180,6 +182,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=8, help="trainings at once")
     parser.add_argument("--cores", type=int, help="processes that render; default: all cores")
     parser.add_argument("--only", nargs="*", default=(), help="some rungs, by name")
+    parser.add_argument("--then", type=int, help="epochs of the rungs after stills, in place of the size's own")
     parser.add_argument("--minutes", type=float, default=8, help="no training begins after this")
     parser.add_argument("--evaluations", type=int, default=4)
     parser.add_argument("--device", default="auto")

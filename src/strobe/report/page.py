@@ -32,6 +32,7 @@ from strobe.report import (
     story,
     story_people,
     story_variants,
+    trainings,
 )
 from strobe.report.drawing import Figure, Question
 from strobe.report.explain import explained, glossary
@@ -207,8 +208,9 @@ PEOPLE = (
 """The figures of what people called the pictures, whatever the task."""
 
 QUESTIONS = [one for part in TASKS.values() for one in (*part.main, *part.compare, *part.slices)]
+TRAININGS = (trainings.trainings,)
 CHANGE = (change.before_after, change.before_after_curve)
-QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values(), *CHANGE, *PEOPLE]
+QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values(), *CHANGE, *TRAININGS, *PEOPLE]
 """Every figure there is; what other pages ask of the same figure is the same question in other words."""
 
 
@@ -219,7 +221,10 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
     if not view.results.models and people["people"]:  # what is asked of models is no want where there are none
         return {name: [] for name in ("change", "main", "compare", "slices", "variants", "contrasts")} | people
     parts = [TASKS[task] for task in Task if view.of(task)] or [TASKS[Task.CLASSIFICATION]]
-    found: dict[str, list[Question]] = {"change": [] if view.words.is_still else list(CHANGE)}
+    found: dict[str, list[Question]] = {
+        "change": list(CHANGE) if view.change and not view.words.is_still else [],
+        "trainings": list(TRAININGS) if view.results.trainings and not view.words.is_still else [],
+    }
     if view.words.is_still or view.variants:
         asked = [one for part in parts for one in (part.still if view.words.is_still else part.varied)]
         compare = [one for part in parts for one in part.compare] if len(view.classifiers) > 1 else []
@@ -235,7 +240,7 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
         kept = {name: [one for one in groups if one[0].drawing is not None] for name, groups in drawn.items()}
         return kept | people
     return {
-        "change": [one.figures(view) for one in found["change"] if view.change],
+        **{name: [one.figures(view) for one in questions] for name, questions in found.items()},
         "main": [one.figures(view) for part in parts for one in part.main],
         "compare": [one.figures(view) for part in parts for one in part.compare],
         "slices": [one.figures(view) for part in parts for one in part.slices],
@@ -302,6 +307,8 @@ def _context(
         "chapters": chapters,
         "comparison": pairs,
         "change": change.change_table(view),
+        "trainings": () if view.words.is_still else view.results.trainings or (),
+        "spread_text": trainings.spread_text,
         "in_gallery": {one["id"] for one in gallery.data["sets"]} if choice.change else (),
         "pairs_left_out": left_out,
         "off_the_line": story.off_the_line(view),

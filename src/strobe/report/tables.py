@@ -90,6 +90,16 @@ def _detection(model: DetectionResult) -> Row:
     )
 
 
+def _trainings(view: View) -> Iterator[Row]:
+    for one in view.results.trainings or ():
+        row: Row = {"recipe": one.name, "trainings": len(one.models)}
+        for name in ("acc_orig", "acc_pmk", "drop"):
+            row |= _spread(name, getattr(one, name)) | {
+                f"{name}_seeds_{key}": value for key, value in encode(getattr(one, f"{name}_spread")).items()
+            }
+        yield row
+
+
 def _trend(view: View) -> Table:
     found = view.results.trend
     return [
@@ -162,6 +172,7 @@ TABLES: dict[str, Callable[[View], Table]] = {
     ),
     "comparison": lambda view: [_row(one) for one in view.results.comparison],
     "trend": _trend,
+    "trainings": lambda view: list(_trainings(view)),
     "review_impact": lambda view: _each(
         view.classifiers, lambda model: ({"stage": name, **_row(stage)} for name, stage in _stages(model))
     ),

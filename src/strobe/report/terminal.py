@@ -11,10 +11,11 @@ from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
 from strobe.report.story_variants import level_text, median_text, plain_scores, robust, survives, top_mean
+from strobe.report.trainings import spread_text
 from strobe.report.view import View
 from strobe.report.wording import counted, some, with_interval
 
-__all__ = ["change_lines", "headline_lines", "print_headline"]
+__all__ = ["change_lines", "headline_lines", "print_headline", "training_lines"]
 
 MOST_NAMED_PAIRS, MOST_PAIRS, MOST_NAMES = 6, 30, 10
 """Pairs of models whose changed sets are named, pairs of which they are counted, and names in one line."""
@@ -64,6 +65,24 @@ def change_lines(changes: Sequence[Change]) -> Iterator[str]:
                     yield f"  {what}: {', '.join([*shown, *rest])}"
     if len(changes) > MOST_PAIRS:
         yield f"{len(changes) - MOST_PAIRS} more pairs; tables/sets of a scored run has every model on every set."
+
+
+def training_lines(results: Results) -> list[str]:
+    """Recipes that were trained several times, a line each: mean, interval over clips, lowest and highest seed."""
+    rows = [("recipe", "acc_orig", f"acc_pm-{results.dataset.k}", "drop")]
+    for one in results.trainings or ():
+        cells = [
+            f"{with_interval(found)}; {spread_text(spread)}"
+            for found, spread in (
+                (one.acc_orig, one.acc_orig_spread), (one.acc_pmk, one.acc_pmk_spread), (one.drop, one.drop_spread)
+            )
+        ]  # fmt: skip
+        rows.append((printable(one.name), cells[0], cells[1], cells[2]))
+    if len(rows) == 1:
+        return []
+    widths = [max(len(row[place]) for row in rows) for place in range(4)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return ["", *lines, "means over trainings [95 % interval over clips]; lowest – highest training"]
 
 
 _NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pm"), Task.DETECTION: ("mAP_orig", "mAP_pm")}

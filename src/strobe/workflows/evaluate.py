@@ -43,10 +43,11 @@ def evaluate(
     progress: Progress,
     with_report: bool = True,
     show: tuple[str, ...] = (),
+    change: tuple[str, str] | None = None,
 ) -> Evaluation:
     """Run or bring every model, score them all, write the report. A model that fails is reported, the rest go on.
 
-    `show` names models that the report's figures and gallery show first.
+    `show` names models that the report's figures and gallery show first, `change` two as before and after.
     The run's models of earlier commands are scored too; one that an interrupted command left half-way is left out.
     Where people named the pictures there need be no model: they are reported alone.
     """
@@ -79,7 +80,7 @@ def evaluate(
     report, reason = None, None
     if with_report:
         try:
-            report = report_run(run, ReportRequest(show=show), progress, opened=opened)
+            report = report_run(run, ReportRequest(show=show, change=change), progress, opened=opened)
         except StrobeError as error:
             reason = str(error)
             (run / "report.html").unlink(missing_ok=True)  # an earlier one, which would pass for this one's

@@ -16,6 +16,7 @@ from strobe.analyses.people import BesidePeople
 from strobe.analyses.per_set import ModelSets, box_sets, class_sets, set_facts
 from strobe.analyses.results import Results, Settings, dataset_facts
 from strobe.analyses.review_impact import ReviewStages, impact
+from strobe.analyses.trainings import trainings
 from strobe.analyses.trend import fit
 from strobe.analyses.variants_contrasts import ByVariant
 from strobe.analyses.variants_view import overall
@@ -254,6 +255,7 @@ def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> R
             models={**results.models, **{one.model: one for one in scores}},
             offset_error_all_models=pool.estimates(),
             comparison=compare(whole, scores),
+            trainings=trainings(whole, scores, seed=options.seed, replicates=options.draws),
             trend=fit(whole, scores, seed=options.seed, replicates=options.draws),
         )
     )

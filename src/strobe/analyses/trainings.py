@@ -1,0 +1,78 @@
+"""One recipe trained several times: figures over all its trainings, with what clips and what seeds leave open. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.classification import ClassificationScore
+from strobe.core.codec import Count
+from strobe.core.dataset import Dataset
+from strobe.core.estimate import Estimate
+from strobe.metrics.bootstrap import REPLICATES, Bootstrap
+
+__all__ = ["SEED_MARK", "Spread", "Trainings", "trainings"]
+
+SEED_MARK = "~"
+"""What stands between the name of a recipe and the seed it was trained with: `pmk~2`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The figures of single trainings: the lowest, the highest, and their standard deviation."""
+
+    low: float
+    high: float
+    sd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainings:
+    """Models called NAME~SEED together: the mean over them, its interval over videos, and the spread over seeds.
+
+    The interval says what other clips would do to these models, the spread what other seeds did to the recipe; neither
+    holds the other. `n_sets` are those all of them were scored on.
+    """
+
+    name: str
+    models: tuple[str, ...]
+    n_sets: Count
+    acc_orig: Estimate
+    acc_pmk: Estimate
+    drop: Estimate
+    acc_orig_spread: Spread
+    acc_pmk_spread: Spread
+    drop_spread: Spread
+
+
+def trainings(
+    dataset: Dataset, scores: Sequence[ClassificationScore], *, seed: int = 0, replicates: int = REPLICATES
+) -> tuple[Trainings, ...] | None:
+    """The recipes that were trained at least twice, those that hold on most sets first; None where there is none."""
+    groups: dict[str, list[ClassificationScore]] = {}
+    for score in scores:
+        name, mark, number = score.model.rpartition(SEED_MARK)
+        if mark and name and number.isdigit():
+            groups.setdefault(name, []).append(score)
+    draws = Bootstrap(dataset.video_of_set, replicates=replicates, seed=seed)
+    found = [_together(name, group, draws) for name, group in groups.items() if len(group) > 1]
+    return tuple(sorted((one for one in found if one), key=lambda one: (-(one.acc_pmk.value or 0), one.name))) or None
+
+
+def _together(name: str, group: Sequence[ClassificationScore], draws: Bootstrap) -> Trainings | None:
+    use = np.logical_and.reduce([score.scored for score in group])
+    if not use.any():
+        return None
+    orig = np.stack([score.right_at(0) for score in group]).astype(np.float64)
+    worst = np.stack([score.right_at(score.k) for score in group]).astype(np.float64)
+    means = [draws.mean(values.mean(axis=0), use=use) for values in (orig, worst, orig - worst)]
+    spreads = [_spread(values[:, use].mean(axis=1)) for values in (orig, worst, orig - worst)]
+    return Trainings(
+        name=name, models=tuple(score.model for score in group), n_sets=int(use.sum()), acc_orig=means[0],
+        acc_pmk=means[1], drop=means[2], acc_orig_spread=spreads[0], acc_pmk_spread=spreads[1], drop_spread=spreads[2],
+    )  # fmt: skip
+
+
+def _spread(values: NDArray[np.float64]) -> Spread:
+    return Spread(low=float(values.min()), high=float(values.max()), sd=float(values.std(ddof=1)))

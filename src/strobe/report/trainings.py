@@ -1,0 +1,74 @@
+"""Recipes that were trained several times: the papers' table for them, and what each does to the drop."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from strobe.analyses.trainings import Spread, Trainings
+from strobe.core.errors import printable
+from strobe.core.estimate import Missing
+from strobe.report.drawing import Answer, Finding, Paint, names_on_y, per_cent, question
+from strobe.report.style import RIGHT, WRONG
+from strobe.report.view import View
+from strobe.report.wording import is_known, percent, points, value_of
+
+__all__ = ["spread_text", "trainings"]
+
+
+def spread_text(spread: Spread) -> str:
+    """The lowest and the highest training, in per cent.
+
+    >>> spread_text(Spread(low=0.705, high=0.73, sd=0.01))
+    '70.5 – 73.0'
+    """
+    return f"{100 * spread.low:.1f} – {100 * spread.high:.1f}".replace("-", "−")
+
+
+@question("trainings", "What does each recipe do?")
+def trainings(view: View) -> Answer:
+    """Every recipe over its trainings: anchors, whole sets, and what lies between."""
+    rows = [one for one in view.results.trainings or () if is_known(one.acc_orig, one.acc_pmk, one.drop)]
+    if not rows:
+        return Missing("no recipe was trained several times.")
+    most = max(rows, key=lambda one: value_of(one.acc_pmk))
+    text = (
+        f"{printable(most.name)} holds on most sets: {percent(most.acc_pmk)}, "
+        f"{percent(most.acc_orig)} of the anchors right."
+    )
+    usable = [one for one in rows if value_of(one.acc_orig) >= 0.5 * max(value_of(row.acc_orig) for row in rows)]
+    if len(usable) > 1:
+        least, largest = (pick(usable, key=lambda one: value_of(one.drop)) for pick in (min, max))
+        text += (
+            f" The drop runs from {points(least.drop)} ({printable(least.name)}) to {points(largest.drop)} "
+            f"({printable(largest.name)})"
+        )
+        text += " among those that are right half as often as the best." if len(usable) < len(rows) else "."
+    height = 0.9 + 0.42 * len(rows)
+    return Finding(
+        sentence=text,
+        how="Means over all trainings of a recipe with their 95 % interval over clips; ticks above are the single "
+        "trainings (seeds). A small drop means little where few anchors are right.",
+        paint=_paint(rows, view.k),
+        inches=(height, height + 0.2),
+    )
+
+
+def _paint(rows: Sequence[Trainings], k: str) -> Paint:
+    def paint(figure: Any, is_narrow: bool) -> None:
+        axes = figure.subplots()
+        for y, one in enumerate(rows):
+            ends = [value_of(one.acc_pmk), value_of(one.acc_orig)]
+            axes.plot(ends, [y, y], color=WRONG, alpha=0.25, linewidth=5, solid_capstyle="round", zorder=1)
+            for found, spread, colour, marker in (
+                (one.acc_orig, one.acc_orig_spread, RIGHT, "o"),
+                (one.acc_pmk, one.acc_pmk_spread, WRONG, "D"),
+            ):
+                if found.low is not None:
+                    axes.plot([found.low, found.high], [y, y], color=colour, linewidth=1.4, zorder=3)
+                axes.plot([spread.low, spread.high], [y - 0.26] * 2, "|", color=colour, markersize=6, zorder=2)
+                axes.plot([value_of(found)], [y], marker, color=colour, markersize=6, markeredgecolor="none", zorder=4)
+        names_on_y(axes, [one.name for one in rows])
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("anchors ●, sets ◆" if is_narrow else f"right: anchors (●) and whole sets, {k} (◆)")
+        per_cent(axes, which="x")
+
+    return paint

@@ -1,0 +1,60 @@
+"""The training demo: the ladder of recipes on the synthetic world, ending in a report on clips none of them saw."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from strobe.core.files import make_folder
+from strobe.core.late import require
+from strobe.core.ports import Progress
+from strobe.models.cores import cores
+from strobe.models.options import LoadOptions
+from strobe.workflows.evaluate import Evaluation, evaluate
+from strobe.workflows.ladder import RUNGS, RungJob, jobs_of, size_named, train_ladder
+from strobe.workflows.predict import PredictOptions
+from strobe.workflows.score import ScoreRequest
+from strobe.workflows.synthesize import synthesize
+
+__all__ = ["demo_training"]
+
+MOST_WORKERS, GPU_WORKERS = 4, 8
+"""Trainings at once on a CPU, each on a core of its own, and on a GPU, which one such small network leaves idle."""
+
+
+def demo_training(
+    out: Path,
+    progress: Progress,
+    *,
+    size: str = "small",
+    seeds: int = 3,
+    device: str = "auto",
+    workers: int | None = None,
+    only: Sequence[str] = (),
+) -> Evaluation:
+    """Render clips, train every recipe for every seed, and report on the held-out clips.
+
+    `only` names some rungs. Killed and started again it goes on where it was: clips, finished trainings, checkpoints
+    and predictions stand.
+    """
+    torch = require("torch", what="strobe demo --training", extra="models")
+    wanted = size_named(size)
+    on_gpu = device != "cpu" and torch.cuda.is_available()
+    usable = cores()
+    make_folder(out)
+    training, held = out / "training-clips", out / "dataset"
+    for path, is_held in ((training, False), (held, True)):
+        synthesize(path, wanted.data(held=is_held), progress=progress, workers=usable)
+    first = RungJob(rung=RUNGS[0], seed=0, size=wanted, training=training, held=held, out=out / "models", device=device)
+    jobs = jobs_of(first, seeds=seeds, only=only)
+    at_once = workers or min(len(jobs), GPU_WORKERS if on_gpu else min(usable, MOST_WORKERS))
+    train_ladder(jobs, workers=at_once, progress=progress)
+    shown = [name for name in ("stills~0", "finetune~0", "pmk~0") if name in {job.name for job in jobs}]
+    return evaluate(
+        held,
+        [f"{job.name}={job.spec}" for job in jobs],
+        out / "run",
+        prediction=PredictOptions(load=LoadOptions(device=device)),
+        request=ScoreRequest(),
+        progress=progress,
+        show=tuple(shown),
+        change=("stills~0", "pmk~0") if {"stills~0", "pmk~0"} <= set(shown) else None,
+    )
