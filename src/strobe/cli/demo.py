@@ -26,9 +26,7 @@ def default_folder(kind: str = "") -> Path:
 @click.option("-o", "--out", type=folder(exists=False), default=None,
               help="Where to write; default: strobe-demo, strobe-demo-detection or strobe-demo-training.")  # fmt: skip
 @click.option("--detection", is_flag=True, help="A small detector on the synthetic world instead.")
-@click.option(
-    "--training", is_flag=True, help="Every training recipe on the synthetic world, several seeds, instead."
-)
+@click.option("--training", is_flag=True, help="Every training recipe on the synthetic world, several seeds, instead.")
 @click.option(
     "--size",
     type=click.Choice(["toy", "small", "full"]),
