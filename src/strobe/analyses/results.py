@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from strobe.analyses.comparison import Comparison
+from strobe.analyses.drawn_results import DrawnResults
 from strobe.analyses.model_results import ModelResult, OffsetError
 from strobe.analyses.people_records import PeopleResults
 from strobe.analyses.trainings import Trainings
@@ -109,6 +110,7 @@ class Results:
     searches: tuple[Search, ...] | None = field(default=None, metadata=LEFT_OUT)
     contrasts: tuple[Contrast, ...] | None = field(default=None, metadata=LEFT_OUT)
     people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
+    drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 

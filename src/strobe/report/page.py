@@ -22,6 +22,7 @@ from strobe.core.tasks import Task
 from strobe.report import (
     change,
     figures_accuracy,
+    figures_boxes,
     figures_classes,
     figures_detection,
     figures_people,
@@ -207,16 +208,20 @@ PEOPLE = (
 )  # fmt: skip
 """The figures of what people called the pictures, whatever the task."""
 
+BOXES = (figures_boxes.people_boxes,)
+"""The figures of where people saw the objects."""
+
 QUESTIONS = [one for part in TASKS.values() for one in (*part.main, *part.compare, *part.slices)]
 TRAININGS = (trainings.trainings,)
 CHANGE = (change.before_after, change.before_after_curve)
-QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values(), *CHANGE, *TRAININGS, *PEOPLE]
+QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values(), *CHANGE, *TRAININGS, *PEOPLE, *BOXES]
 """Every figure there is; what other pages ask of the same figure is the same question in other words."""
 
 
 def _chapters(view: View) -> dict[str, list[list[Figure]]]:
     """Figures by section; each entry is a list of alternatives (one per model) or of one."""
-    named = [one.figures(view) for one in PEOPLE] if view.results.people else []
+    told = [*(PEOPLE if view.results.people else ()), *(BOXES if view.results.drawn else ())]
+    named = [one.figures(view) for one in told]
     people = {"people": [one for one in named if one[0].drawing is not None]}
     if not view.results.models and people["people"]:  # what is asked of models is no want where there are none
         return {name: [] for name in ("change", "main", "compare", "slices", "variants", "contrasts")} | people
@@ -293,6 +298,7 @@ def _context(
         "glossary": glossary(view),
         "varied": _varied(view, chapters),
         "people": story_people.people_chapter(view),
+        "boxed": figures_boxes.boxes_quality(view),
         "people_text": story_people.people_text,
         "n_models": len(view.results.models),
         "headlines": [TASKS[task].headline(view) for task in Task if view.of(task)],

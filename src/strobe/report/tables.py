@@ -190,6 +190,8 @@ TABLES: dict[str, Callable[[View], Table]] = {
     "people_models": lambda view: _people(view, lambda score: map(_row, score.models)),
     "people_consistency": lambda view: _people(view, lambda score: map(_row, score.pairs)),
     "people_confusion": lambda view: _people(view, lambda score: map(_row, score.confusion)),
+    "people_boxes": lambda view: [_row(one) for one in (view.results.drawn.people if view.results.drawn else ())],
+    "people_box_pairs": lambda view: [_row(one) for one in (view.results.drawn.pairs if view.results.drawn else ())],
     "label_preservation": lambda view: [
         _row(one) for one in (view.results.people.preservation if view.results.people else ())
     ],

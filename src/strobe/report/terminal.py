@@ -9,6 +9,7 @@ from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
+from strobe.report.figures_boxes import boxes_quality
 from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
 from strobe.report.story_variants import level_text, median_text, plain_scores, robust, survives, top_mean
 from strobe.report.trainings import spread_text
@@ -136,7 +137,7 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
         notes += [note for note in survives(view) if task is Task.CLASSIFICATION]
         notes += [_review(name, model.review_impact) for name, model in known.items() if model.review_impact]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
-    return [*out, *_variant_lines(view), *_search_lines(view), *_people_lines(view)]
+    return [*out, *_variant_lines(view), *_search_lines(view), *_people_lines(view), *_box_lines(view)]
 
 
 _STILL = {Task.CLASSIFICATION: "accuracy", Task.DETECTION: "mAP"}
@@ -196,6 +197,20 @@ def _search_lines(view: View) -> list[tuple[str, list[str], list[list[str]], lis
         rows = [[variant, *map(with_interval, (orig, *cells))] for variant, _, orig, cells in table.rows]
         out.append((f"{name}: robust accuracy of the target, up to {table.scale}", columns, rows, []))
     return out
+
+
+def _box_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
+    """Where people saw the objects: what each kept, and how far their boxes overlap those of others."""
+    found, text = view.results.drawn, boxes_quality(view)
+    if found is None or text is None:
+        return []
+    rows = [
+        [printable(one.person, limit=60), str(one.n_pictures), str(one.kept), str(one.discarded), kappa(one.overlap),
+         "—" if one.seconds is None else f"{one.seconds:.2f}"]
+        for one in found.people
+    ]  # fmt: skip
+    columns = ["who", "pictures", "kept", "discarded", "overlap (IoU)", "seconds"]
+    return [(f"{printable(view.results.dataset.name)}: boxes of people", columns, rows, [text])]
 
 
 def _people_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:

@@ -11,6 +11,7 @@ from strobe.analyses.comparison import compare
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.detection import score as score_boxes
+from strobe.analyses.drawn_results import drawn_results
 from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.people import BesidePeople
 from strobe.analyses.per_set import ModelSets, box_sets, class_sets, set_facts
@@ -179,6 +180,8 @@ def score_staged(
         whole = dataset_facts(opened.dataset, k=overall(opened.dataset).info.k)
         results = ByVariant(opened.dataset, request.options).into(replace(results, dataset=whole))
     results = people.into(results)
+    if opened.dataset.drawn:
+        results = replace(results, drawn=drawn_results(opened.dataset, seed=request.options.seed))
     write_json(stage / "results.json", encode(results))
     write_tables(stage, results)
     if job.sets:
