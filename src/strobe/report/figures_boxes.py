@@ -63,7 +63,7 @@ def people_boxes(view: View) -> Answer:
     return Finding(
         sentence=f"{text}.",
         how="Boxes of round one, before anybody saw the others’. The line is the 95 % interval over pictures; two boxes "
-        f"below the dotted {found.agree:g} count as different, and their picture was shown to everyone again.",
+        f"below the dotted {found.agree:g} count as different and call for a second look.",
         paint=paint,
         inches=(1.0 + 0.34 * len(rows), 1.1 + 0.34 * len(rows)),
     )
