@@ -123,6 +123,7 @@ class Tally:
 ANSWERS: dict[str, dict[str, Any]] = {
     "pairs": {"decision": "similar", "label_right": True},
     "name": {"said": "class", "label": "dog"},
+    "box": {"decision": "keep", "label": "cat", "xyxy": [100, 50, 400, 300]},
 }
 """What everyone answers, by question."""
 
@@ -214,7 +215,9 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "load"
-        make_dataset(root, n_sets=options.pairs // 20)
+        # Boxes are asked of anchors alone: as many of those as there would be pairs.
+        k = 0 if options.ask == "box" else 10
+        make_dataset(root, n_sets=options.pairs // max(1, 2 * k), k=k)
         serve = "from strobe.cli.review import command; command()"
         command = [sys.executable, "-c", serve, "serve", str(root), "--no-open", "--port", "0", "--controls", "0"]
         command += ["--ask", options.ask, *(["--practice", "0"] if options.ask == "name" else [])]
