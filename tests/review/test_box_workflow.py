@@ -22,8 +22,8 @@ def word(dataset, number, annotator, box, *, stage="draw", at=0, label=None, sug
     row = int(dataset.sets.anchor_frame[number])
     space = dataset.info.label_space
     return BoxAnswer(
-        answer_id=f"{annotator}-{number}-{stage}", annotator=annotator, at=f"2026-01-01T00:00:{at:02}.000000Z", stage=stage,
-        frame_id=dataset.frame_ids()[row], label=label or space.ids[dataset.labels_of(row)[0]],
+        answer_id=f"{annotator}-{number}-{stage}", annotator=annotator, at=f"2026-01-01T00:00:{at:02}.000000Z",
+        stage=stage, frame_id=dataset.frame_ids()[row], label=label or space.ids[dataset.labels_of(row)[0]],
         decision="keep" if box else "discard", xyxy=box, reason="" if box else "several", suggested=suggested,
         seconds=3.0,
     )  # fmt: skip

@@ -30,6 +30,8 @@ class Alone:
     together = False
     twice = False
     """Whether what is doubtful is shown again, in round two."""
+    mixed = True
+    """Whether pictures are of several conditions or kins, to be kept apart."""
 
     # -- what a question says otherwise -----------------------------------------------------------------------------
 
@@ -52,6 +54,9 @@ class Alone:
             self._tasks(connection, _FIRST, {**asked, "kinds": list(self.first), "want": want}) if self.first else []
         )
         asked |= {"real": self.real, "wanted": settings.votes}
+        if not self.mixed:
+            rest = {"condition": "", "taken": [""], "want": want - len(tasks)}
+            return tasks + self._tasks(connection, _NEXT, {**asked, **rest})
         given = self._given(connection, asked)
         taken = [""]
         while len(tasks) < want and given:

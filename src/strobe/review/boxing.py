@@ -36,6 +36,7 @@ class Boxing(Alone):
         shown="1 = 1",
     )
     twice = True
+    mixed = False
 
     def __init__(self) -> None:
         self.suggestions: Mapping[str, tuple[int, int, int, int]] = {}
