@@ -40,7 +40,7 @@ def made_sets(sets: int, side: int) -> tuple[TrainingSets, np.ndarray[Any, np.dt
     every = np.zeros((len(rows), CLASSES), dtype=bool)
     every[rows, label] = True
     member = rows.reshape(sets, MEMBERS)
-    made = TrainingSets(pixel=rows, label=label, every=every, anchor=member[:, MEMBERS // 2], member=member)
+    made = TrainingSets(frame=rows, pixel=rows, label=label, every=every, anchor=member[:, MEMBERS // 2], member=member)
     return made, rng.integers(0, 256, (len(rows), side, side, 3), dtype=np.uint8)
 
 
