@@ -133,6 +133,7 @@ def measure(bench: Bench, *, times: int, each: int) -> dict[str, Any]:
     return {
         "device": name,
         "precision": bench.precision,
+        "scoring": quick_precision(bench.device, bench.precision),
         "batch": bench.batch,
         "pmk_step_ms": round(1000 * pmk_s, 2),
         "passes_21_ms": round(1000 * members_s, 2),

@@ -14,7 +14,7 @@ from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
 from strobe.train.draws import Schedule
 from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
-from strobe.train.pixels import Pixels, prepared
+from strobe.train.pixels import Pixels, _gathered, _lines_of, _windows, prepared
 from strobe.train.recipe import Recipe, find
 from strobe.train.sets import TrainingSets
 from strobe.train.trainer import Hooks, Normal, Trainer
@@ -72,6 +72,16 @@ def test_crops_are_the_plain_thing() -> None:
         padded = np.pad(whole[place], ((4, 4), (4, 4), (0, 0)), mode="reflect")
         expected = padded[4 + down : 12 + down, 4 + right : 12 + right]
         assert (found[place] == (expected[:, ::-1] if mirrored else expected)).all()
+
+
+def test_crops_on_a_device_are_those_of_the_host() -> None:
+    rng, table = np.random.default_rng(2), np.random.default_rng(1).integers(0, 256, (9, 8, 12, 3), dtype=np.uint8)
+    rows = rng.integers(0, 9, 200)
+    crops = np.column_stack([rng.integers(-3, 4, 200), rng.integers(-5, 6, 200), rng.integers(0, 2, 200)])
+    host = Pixels(table, device="cpu").take(rows, crops).permute(0, 2, 3, 1)
+    windows = [_windows(side, 6) for side in (8, 12)]
+    told = torch.from_numpy(_lines_of(rows, crops, 6))
+    assert torch.equal(_gathered(torch.from_numpy(table), windows, told), host)
 
 
 def test_frames_are_prepared_once_and_the_oldest_go(material: Material, tmp_path: Path) -> None:

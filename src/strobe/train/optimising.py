@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from strobe.core.errors import StrobeError
-from strobe.train.draws import Purpose, generator
+from strobe.train.draws import Purpose, mixed
 from strobe.train.processes import Processes, shared_norms
 from strobe.train.recipe import Recipe
 
@@ -51,8 +51,9 @@ class Optimising:
         self.optimiser = self.make_optimiser()
         self.average = copy.deepcopy(self.module).requires_grad_(False) if recipe.ema else None
         self.rate_factor = 1.0
-        self._losses, self._counts = torch.zeros(2, device=device), [0, 0]
-        self._bad = torch.full((), -1, dtype=torch.int64, device=device)
+        self._sums, self._counts = [0.0, 0.0], [0, 0]
+        # Losses stay on the device until somebody asks: a look at each would make the host wait at every step.
+        self._pending: list[tuple[int, Tensor]] = []
 
     @property
     def steps(self) -> int:
@@ -71,15 +72,16 @@ class Optimising:
     def step(self, number: int) -> Tensor:
         """One step of the optimiser; its loss, on the device."""
         # Dropout and the like: a stream of its own for every step and process.
-        torch.manual_seed(int(generator(self.seed, Purpose.NETWORK, number).integers(2**62)) + self.processes.rank)
-        self.module.train()
+        torch.manual_seed(mixed(self.seed, Purpose.NETWORK, number, self.processes.rank))
+        if not self.module.training:
+            self.module.train()
         total = self.backward(number)
         # A parameter nothing flowed into has no gradient in any process.
         gradients = [one.grad for one in self._parameters if one.grad is not None]
         if not gradients:
             raise StrobeError(_NO_PARAMETER)
         self.processes.add_up([*gradients, total])
-        self._bad = torch.where((self._bad < 0) & ~torch.isfinite(total), number, self._bad)
+        self._pending.append((number, total))
         if self.recipe.clip_norm:
             torch.nn.utils.clip_grad_norm_(self._parameters, self.recipe.clip_norm)
         rate = self.rate(number)
@@ -89,8 +91,6 @@ class Optimising:
         self.optimiser.zero_grad(set_to_none=True)
         if self.average is not None:
             self._follow(number)
-        self._losses += total
-        self._counts = [count + 1 for count in self._counts]
         return total
 
     def rate(self, number: int) -> float:
@@ -135,27 +135,35 @@ class Optimising:
 
     def check(self) -> None:
         """Raise StrobeError where the loss of a step so far was no number."""
-        bad = int(self._bad)
-        if bad >= 0:
-            raise StrobeError(
-                f"the loss of step {bad} is not a number; a smaller learning rate helps most (--set learning_rate=…)"
-            )
+        if not self._pending:
+            return
+        values = torch.stack([loss for _, loss in self._pending]).tolist()
+        for (number, _), value in zip(self._pending, values, strict=True):
+            if not math.isfinite(value):
+                raise StrobeError(
+                    f"the loss of step {number} is not a number; a smaller learning rate helps most "
+                    "(--set learning_rate=…)"
+                )
+            self._sums = [one + value for one in self._sums]
+            self._counts = [count + 1 for count in self._counts]
+        self._pending.clear()
 
     def mean_loss(self, which: int) -> float:
         """The mean loss since this was last asked; of two that are kept apart, 0 and 1."""
-        mean = float(self._losses[which]) / max(1, self._counts[which])
-        self._losses[which] = 0.0
-        self._counts[which] = 0
+        self.check()
+        mean = self._sums[which] / max(1, self._counts[which])
+        self._sums[which], self._counts[which] = 0.0, 0
         return mean
 
     def state(self) -> dict[str, Any]:
         """Everything the next step depends on, as plain tensors and numbers."""
+        self.check()
         return {
             "module": self.module.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "rate_factor": self.rate_factor,
-            "losses": self._losses,
+            "sums": list(self._sums),
             "counts": list(self._counts),
         }
 
@@ -166,7 +174,7 @@ class Optimising:
             self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.rate_factor, self._counts = float(state["rate_factor"]), list(state["counts"])
-        self._losses.copy_(state["losses"])
+        self._sums = list(state["sums"])
 
 
 def parts_of(count: int, pieces: int) -> Sequence[slice]:

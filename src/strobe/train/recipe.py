@@ -77,7 +77,7 @@ class Recipe:
             ("accumulate", 1, 1024), ("attack_steps", 1, 1000), ("clips", 0, 10**7), ("test_clips", 0, 10**7),
             ("ramp", 0, 1), ("worst_weight", 0, 1000), ("corrupted", 0, 1), ("eps", 0, 1), ("weight_decay", 0, 1),
             ("momentum", 0, 0.9999), ("warm_up", 0, 1), ("clip_norm", 0, 1e6), ("label_smoothing", 0, 0.9),
-            ("ema", 0, 0.99999), ("crop", 0, 0.5),
+            ("ema", 0, 0.99999), ("crop", 0, 0.4),
         ):  # fmt: skip
             value = getattr(self, key)
             expect(low <= value <= high, key, f"{low} to {high}", value)

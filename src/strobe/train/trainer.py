@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 from strobe.core.arrays import Ints
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Image
-from strobe.train.draws import Draw, Purpose, Schedule, generator
+from strobe.train.draws import Draw, Purpose, Schedule, generator, mixed
 from strobe.train.losses import per_image, symmetric_kl, worst_of, worst_weight
 from strobe.train.optimising import Optimising, parts_of
 from strobe.train.pixels import Pixels
@@ -40,11 +41,12 @@ class Normal:
 
     def on(self, device: str) -> Callable[[Tensor], Tensor]:
         """What does it to images (N, 3, H, W) on a device."""
-        mean, std = (torch.tensor(values, device=device).view(1, 3, 1, 1) for values in (self.mean, self.std))
+        mean, std = (torch.tensor(values, dtype=torch.float64).view(1, 3, 1, 1) for values in (self.mean, self.std))
+        slope, lift = ((1 / (self.divide * std)).float().to(device), (-mean / std).float().to(device))
 
         def normalised(images: Tensor) -> Tensor:
-            pixels = images.to(torch.float32, memory_format=torch.channels_last)
-            return ((pixels / self.divide if self.divide != 1 else pixels) - mean) / std
+            # The same to a rounding, in one pass over the pixels.
+            return torch.addcmul(lift, images.to(torch.float32, memory_format=torch.channels_last), slope)
 
         return normalised
 
@@ -68,8 +70,13 @@ def quick_precision(device: str, precision: str) -> str:
 
     A processor with instructions for bfloat16 scores nearly twice as fast in it; only the choice depends on it.
     """
-    known = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return "bfloat16" if device == "cpu" and known is not None and known() else precision
+    if device != "cpu":
+        return precision
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:  # not Linux
+        return precision
+    return "bfloat16" if "avx512_bf16" in flags or "amx_bf16" in flags else precision
 
 
 class Trainer(Optimising):
@@ -111,12 +118,12 @@ class Trainer(Optimising):
         """The loss of this process's part of the batch, and its gradients."""
         draw = self.schedule.draw(number)
         own, whole = draw.part(self.processes.mine(len(draw.rows))), len(draw.rows)
-        total = torch.zeros((), device=self.device)
+        losses = []
         for part in parts_of(len(own.rows), self.recipe.accumulate):
             loss = self._loss_of(own.part(part), number).sum() / whole
             loss.backward()
-            total += loss.detach()
-        return total
+            losses.append(loss.detach())
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def _loss_of(self, draw: Draw, number: int) -> Tensor:
         """The loss of each of a part of the batch."""
@@ -199,7 +206,7 @@ class Trainer(Optimising):
         if self.hooks.attack is None:
             return images
         rng = torch.Generator(device=self.device)
-        rng.manual_seed(int(generator(self.seed, Purpose.ATTACK, number).integers(2**62)) + self.processes.rank)
+        rng.manual_seed(mixed(self.seed, Purpose.ATTACK, number, self.processes.rank))
         self.module.eval()
         label = self._label[torch.from_numpy(rows).to(self.device)]
         found = self.hooks.attack(
