@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 
@@ -74,12 +74,20 @@ def theirs(images: np.ndarray[Any, Any], python: str, draws: int) -> tuple[dict[
             return found, dict(made)
 
 
-def sheet(rows: dict[str, Any], path: Path) -> None:
-    """A row per corruption and five columns; with theirs, ten."""
-    names = list(CORRUPTIONS)
-    cells = [np.concatenate([part[f"{name} {severity}"] for part in rows.values() for severity in SEVERITIES], axis=1)
-             for name in names]  # fmt: skip
-    Image.fromarray(np.concatenate(cells, axis=0)).save(path)
+def sheet(image: np.ndarray[Any, Any], rows: dict[str, Any], path: Path, *, cell: int = 84, columns: int = 2) -> None:
+    """The picture and its five severities in a row for every corruption; theirs beside ours where there are both."""
+    names, title = list(CORRUPTIONS), 13
+    wide, high = cell * (1 + len(SEVERITIES) * len(rows)) + 12, cell + title + 4
+    deep = -(-len(names) // columns)
+    canvas = Image.new("RGB", (wide * columns - 12, high * deep), "white")
+    pen = ImageDraw.Draw(canvas)
+    for place, name in enumerate(names):
+        left, top = wide * (place // deep), high * (place % deep)
+        pen.text((left, top), name, fill="black")
+        shown = [image, *(part[f"{name} {severity}"] for part in rows.values() for severity in SEVERITIES)]
+        for n, pixels in enumerate(shown):
+            canvas.paste(Image.fromarray(pixels).resize((cell - 2, cell - 2)), (left + cell * n, top + title))
+    canvas.save(path, quality=82)
 
 
 def speed(side: int) -> None:
@@ -125,7 +133,7 @@ def main() -> None:
     if args.json:
         args.json.write_text(json.dumps({"ours": mine, "theirs": other, "photos": len(images)}, indent=1))
     if args.sheet:
-        sheet(rows, args.sheet)
+        sheet(images[0], rows, args.sheet, columns=1 if args.oracle else 2)
     sys.stdout.flush()
 
 

@@ -74,7 +74,7 @@ def _pane(size_hw: tuple[int, int], rng: np.random.Generator) -> Pixels:
         shade = rng.uniform(0.25, 0.55)
         ice[there] = np.where(won, shade + 0.55 * barbs * rng.uniform(0.5, 1) - 0.25 * far, ice[there])
         nearest[there] = np.where(won, far, nearest[there])
-    contrast, level = rng.uniform(0.25, 0.6), rng.uniform(0.45, 0.76)
+    contrast, level = rng.uniform(0.25, 0.6), rng.uniform(0.47, 0.78)
     tint = 1 + rng.uniform(0.2, 1.5) * _ICE
     pane = (level + contrast * (ice - 0.5) * (0.5 + ground) + 0.2 * (ground - 0.5))[..., None] * tint
     return np.asarray(np.clip(pane, 0, 1), dtype=np.float32)
