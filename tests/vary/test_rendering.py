@@ -1,5 +1,6 @@
 """Frames rendered when they are read: the same pixels whichever way they come, and never the bare picture instead."""
 
+import io
 import json
 import pickle
 from dataclasses import replace
@@ -16,11 +17,13 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import SendableSource, Silent
 from strobe.core.tables import texts
+from strobe.datasets.export_coco import export_coco
 from strobe.datasets.media import MediaSource
 from strobe.models.fast_jpeg import FastJpegSource
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded
 from strobe.predict.decode_pool import DecodePool, can_start_workers
+from strobe.review.pictures import Pictures
 from strobe.runs.folder import Run
 from strobe.vary.corruptions import corrupt
 from strobe.vary.rendering import corruption_recipe, rendered
@@ -111,6 +114,23 @@ def test_the_picture_is_decoded_once_for_frames_near_each_other(corrupted: Datas
     for row in range(10):
         source.read(row)
     assert reads == [0, 1, 5, 6]
+
+
+def test_the_review_page_shows_what_is_rendered(corrupted: Dataset) -> None:
+    pictures, wanted = Pictures(corrupted, frame_source(corrupted), secret=b"x"), expected(corrupted)
+    for row, name in enumerate(corrupted.frame_ids()):
+        shown = pictures.get(pictures.name(name))
+        assert shown is not None
+        with Pillow.open(io.BytesIO(shown.content)) as opened:
+            np.testing.assert_array_equal(np.asarray(opened.convert("RGB")), wanted[row])
+
+
+def test_an_export_never_passes_the_bare_picture_off_as_the_rendered_one(corrupted: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(StrobeError, match=r"8 of 10 frames are rendered .* --store"):
+        export_coco(corrupted, tmp_path / "coco", media="copy", progress=Silent())
+    (path,) = export_coco(corrupted, tmp_path / "coco", media="none", progress=Silent())
+    names = [one["file_name"] for one in json.loads(path.read_text())["images"]]
+    assert len(set(names)) == 10
 
 
 PLUGIN = """
