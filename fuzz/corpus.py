@@ -18,6 +18,27 @@ GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
 TENCH, GOLDFISH, TURTLE, CAT = "n01440764", "n01443537", "n01662784", "n02121808"
 
 
+_NET = """
+import torch
+from strobe import LabelSpace
+from strobe.models.options import ModelName
+from strobe.models.plan import ImagePlan
+from strobe.models.torch_classifier import classifier_of
+
+
+class Net(torch.nn.Module):
+    def forward(self, pixels):
+        return 20 * pixels.mean((2, 3))
+
+
+def make(options):
+    torch.set_num_threads(1)
+    plan, space = ImagePlan(size_hw=(8, 8), resize=8), LabelSpace.of_names("colours", ["red", "green", "blue"])
+    return classifier_of(Net(), ModelName("py", "net"), plan=plan, label_space=space, options=options)
+"""
+"""A model with gradients, for what attacks one."""
+
+
 def make_corpus(folder: Path) -> Path:
     """The folder, filled unless an earlier call did; a half-filled one is made again."""
     done = folder / "done"
@@ -38,6 +59,7 @@ def _fill(folder: Path) -> None:
     shutil.copytree(GOLDEN / "inputs", folder / "inputs")
     shutil.copy(GOLDEN / "models.py", folder / "models.py")
     _text(folder / "inputs/models.toml", "[[model]]", 'model = "py:models.py:logits"', 'model_type = "mine"')
+    _text(folder / "net.py", *_NET.strip().splitlines())
     _clips(folder / "clips")
     _photos(folder / "photos")
     _releases(folder)

@@ -39,6 +39,7 @@ class Killed:
 
 _FEW = ("--k", "2", "-q", "--workers", "1")
 _SCORE = ("-q", "--bootstrap", "100")
+_ATTACK = ("--eps", "2/255,8/255", "--steps", "3", "--restarts", "0", "--device", "cpu", "--batch-size", "2", "-q")
 KILLS: dict[str, Killed] = {
     "build": Killed(words=("build", "clips/a.mp4", "out", "--label", "dog", *_FEW), place=("clips",), dest="out"),
     "build-more": Killed(
@@ -71,6 +72,11 @@ KILLS: dict[str, Killed] = {
             *_FEW[2:],
         ),
         place=("datasets/shaky",),
+        dest="out",
+    ),
+    "attack": Killed(
+        words=("vary", "attack", "datasets/video", "out", "-m", "py:net.py:make", *_ATTACK),
+        place=("datasets/video", "net.py"),
         dest="out",
     ),
     "import-vid-robust": Killed(

@@ -47,6 +47,7 @@ _FILES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("variants", "variants.json", ()),
 )
 _QUICK = ("--bootstrap", "100", "-q")
+_ATTACK = ("--eps", "2/255,8/255", "--steps", "3", "--restarts", "0", "--device", "cpu", "-q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +214,9 @@ def _making() -> list[Recipe]:
         source, again = (f"datasets/{data}",), dest != "out"
         place, aside = (*source, dest) if again else source, source if again else ()
         out.append(Recipe(name=name, words=words, place=place, dest=dest, aside=aside))
+    words = ("vary", "attack", "datasets/video", "out", "-m", "py:net.py:make", *_ATTACK)
+    place = ("datasets/video", "net.py")
+    out.append(Recipe(name="attack", words=words, place=place, dest="out", aside=("net.py",)))
     words = ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q")
     out.append(Recipe(name="synthesize again", words=words, place=("datasets/world",), dest="datasets/world"))
     words = (
