@@ -136,6 +136,29 @@ def test_alone_and_in_a_batch_it_is_the_same_finding(shown, norm) -> None:
             assert (alone.image == one.image).all()
 
 
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_a_network_alone_and_in_a_batch_finds_at_the_same_level(norm) -> None:
+    """Convolutions round otherwise in another batch: the bound is the same status and, where found, the same level."""
+    torch.manual_seed(3)
+    layers = (torch.nn.Conv2d(3, 8, 3, stride=2), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3), torch.nn.ReLU())
+    net = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.LazyLinear(4)).eval()
+    images = np.random.default_rng(4).integers(0, 256, (9, 12, 12, 3), dtype=np.uint8)
+    with torch.no_grad():
+        said = net(torch.from_numpy(images).permute(0, 3, 1, 2) / 255).argmax(1).numpy()
+    net.requires_grad_(False)
+    truth, names = np.eye(4, dtype=bool)[said], [str(n) for n in range(9)]
+    levels = [2 / 255, 6 / 255, 18 / 255] if norm == "linf" else [0.1, 0.4, 1.6]
+    options = AttackOptions(pgd=Pgd(norm=norm, steps=8))
+    together = attack(net, images, truth, names, levels=levels, options=options)
+    assert "found" in {one.status for one in together}
+    for place, one in enumerate(together):
+        part = slice(place, place + 1)
+        (alone,) = attack(net, images[part], truth[part], names[part], levels=levels, options=options)
+        assert alone.status == one.status
+        if one.status == "found":
+            assert np.searchsorted(levels, alone.reach * 0.999999) == np.searchsorted(levels, one.reach * 0.999999)
+
+
 def test_the_same_seed_gives_the_same_pictures_and_another_one_others(shown) -> None:
     first, again, other = (run(shown, "linf", [8 / 255], steps=3, restarts=3, seed=seed) for seed in (1, 1, 2))
     same = [None if a.image is None else bool((a.image == b.image).all()) for a, b in zip(first, again, strict=True)]
