@@ -311,5 +311,5 @@ def test_settings_of_another_question_are_refused(small):
             review.serve(small.root, review.ServeOptions(port=0), settings, ask=ask, on_ready=lambda links: None)
     with pytest.raises(StrobeError, match="no answers to --ask name"):
         review.export(small.root, ask="name")
-    with pytest.raises(StrobeError, match="--out writes the reviewed sets"):
+    with pytest.raises(StrobeError, match="--out writes the sets that follow from pairs or boxes"):
         review.export(small.root, ask="name", out=small.root / "out")
