@@ -352,7 +352,7 @@ def _made(folder: Path) -> None:
 
 
 def _votes(folder: Path) -> None:
-    """Votes on the golden video dataset, and a copy of it with a review under way."""
+    """Votes on the golden video dataset, names of its frames, and a copy of it with a review under way."""
     import csv
 
     _call(folder, "export", "datasets/video", "csv", "as-csv", "-q")
@@ -361,10 +361,15 @@ def _votes(folder: Path) -> None:
     words = ["dissimilar", *["similar"] * 4]
     rows = [f"{row['set_id']},{row['frame_id']},{words[place % 5]},Ann" for place, row in enumerate(members)]
     _text(folder / "inputs/votes.csv", "set,frame,decision,annotator", *rows)
+    with (folder / "as-csv/labels.csv").open(encoding="utf-8", newline="") as file:
+        named = [f"{row['frame_id']},{row['label']},Ann,{place}.5" for place, row in enumerate(csv.DictReader(file))]
+    _text(folder / "inputs/names.csv", "frame,label,annotator,seconds", *named)
     shutil.copytree(folder / "datasets/video", folder / "datasets/reviewing")
     _call(folder, "review", "import", "datasets/reviewing", "inputs/votes.csv")
+    _call(folder, "review", "import", "datasets/reviewing", "inputs/names.csv", "--ask", "name")
     shutil.copytree(folder / "datasets/reviewing", folder / "datasets/reviewed")
     _call(folder, "review", "export", "datasets/reviewed")
+    _call(folder, "review", "export", "datasets/reviewed", "--ask", "name")
 
 
 def _call(folder: Path, *words: str) -> None:

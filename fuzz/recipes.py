@@ -312,7 +312,7 @@ def _importing() -> list[Recipe]:
 
 
 def _reviewing() -> list[Recipe]:
-    video, votes = "datasets/video", "inputs/votes.csv"
+    video, votes, names = "datasets/video", "inputs/votes.csv", "inputs/names.csv"
     pairs = "releases/ytbb-robust/metadata/pair_labels.json"
     words = ("review", "import", "datasets/reviewing", votes)
     out = [
@@ -331,12 +331,23 @@ def _reviewing() -> list[Recipe]:
             in_place=True,
             aside=(video,),
         ),
+        Recipe(
+            name="names",
+            words=("review", "import", video, names, "--ask", "name"),
+            place=(video, names),
+            in_place=True,
+            aside=(video,),
+            weight=2,
+        ),
         Recipe(name="votes again", words=words, place=("datasets/reviewing", votes), in_place=True, weight=1.5),
     ]
     for name in ("reviewing", "reviewed"):
         data = f"datasets/{name}"
         out += [
             Recipe(name=f"status {name}", words=("review", "status", data), place=(data,), in_place=True),
+            Recipe(
+                name=f"names {name}", words=("review", "status", data, "--ask", "name"), place=(data,), in_place=True
+            ),
             Recipe(
                 name=f"review export {name}",
                 words=("review", "export", data, "-o", "out"),

@@ -9,7 +9,7 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
-from strobe.core.people import NameAnswer
+from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.ports import Silent
 from strobe.core.records import Verdict
 from strobe.core.variants import Variant
@@ -219,38 +219,43 @@ def test_two_people_with_one_name_are_one(small, run_server, claim):
 # -- three questions in one store -------------------------------------------------------------------------------------
 
 
-def test_a_vote_and_a_name_on_one_frame_stay_two_things(database_url, small, clock):
-    frame = "vid0:0"
-    pairs = Store(database_url, clock=clock)
-    pairs.prepare(small, ReviewSettings(controls=0))
-    vote = Verdict(
-        verdict_id="one", annotator="Ann", at="", stage="pair", set_id="set0", frame_id=frame, decision="dissimilar"
-    )
-    pairs.cast([vote])
-    before = queue.progress(pairs, "Ann")
-    names = Store(database_url, ask="name", clock=clock)
-    names.prepare(small, ReviewSettings(controls=0, practice=0))
-    said = NameAnswer(answer_id="one", annotator="Ann", at="", frame_id=frame, said="class", label="n01")
-    names.cast([said])
-    assert [one.decision for one in pairs.all()] == ["dissimilar"]
-    assert [one.said for one in names.all()] == ["class"]
-    assert queue.progress(pairs, "Ann") == before
-    pairs.prepare(small, ReviewSettings(controls=0))
-    assert queue.progress(pairs, "Ann") == before
-    assert len(names.history("Ann")) == len(pairs.history("Ann")) == 1
-    assert review.status(small.root, db=database_url)["votes"] == 1
-    assert review.status(small.root, ask="name", db=database_url)["answers"] == 1
-    for ask in ("pairs", "name"):
+def test_a_vote_a_name_and_a_box_on_one_frame_are_three_things(database_url, small, clock):
+    """Cast under one id by one person on one frame of one store, exported, taken in again by another store."""
+    common = {"annotator": "Ann", "at": "", "frame_id": "vid0:2"}
+    cast = {
+        "pairs": Verdict(**common, verdict_id="one", stage="anchor", set_id="set0", decision="dissimilar"),
+        "name": NameAnswer(**common, answer_id="one", said="class", label="n01"),
+        "box": BoxAnswer(
+            **common, answer_id="one", stage="draw", label="n01", decision="keep", xyxy=(10.0, 20.0, 110.0, 120.0)
+        ),
+    }
+    settings = ReviewSettings(controls=0)
+    stores = {ask: Store(database_url, ask=ask, clock=clock) for ask in ASK}
+    counts = {}
+    for ask, store in stores.items():
+        store.prepare(small, settings)
+        store.cast([cast[ask]])
+        counts[ask] = queue.progress(store, "Ann")
+    kept = {ask: list(store.all()) for ask, store in stores.items()}
+    assert {ask: [type(one) for one in found] for ask, found in kept.items()} == {
+        "pairs": [Verdict], "name": [NameAnswer], "box": [BoxAnswer],
+    }  # fmt: skip
+    for ask, store in stores.items():
+        store.prepare(small, settings)  # every counter anew
+        assert queue.progress(store, "Ann") == counts[ask]
+        assert counts[ask].mine == 1
+        assert [one for _, one, _ in store.history("Ann")] == kept[ask]
         review.export(small.root, ask=ask, db=database_url)
     back = folders.read(small.root)
-    assert [one.verdict_id for one in back.verdicts] == [one.answer_id for one in back.names] == ["one"]
-    pairs.close()
-    names.close()
-    fresh = Store(f"sqlite:///{small.root / 'fresh.sqlite'}", ask="name")
-    fresh.prepare(back, ReviewSettings(controls=0, practice=0))
-    assert list(fresh.all()) == list(back.names)
-    assert queue.progress(fresh, "Ann").mine == 1
-    fresh.close()
+    assert (list(back.verdicts), list(back.names), list(back.drawn)) == (kept["pairs"], kept["name"], kept["box"])
+    for store in stores.values():
+        store.close()
+    for ask in ASK:
+        fresh = Store(f"sqlite:///{small.root / 'fresh.sqlite'}", ask=ask)
+        fresh.prepare(back, settings)
+        assert list(fresh.all()) == kept[ask]
+        assert queue.progress(fresh, "Ann").mine == 1
+        fresh.close()
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
