@@ -357,12 +357,15 @@ def _votes(folder: Path) -> None:
 
     _call(folder, "export", "datasets/video", "csv", "as-csv", "-q")
     with (folder / "as-csv/sets.csv").open(encoding="utf-8", newline="") as file:
-        members = [row for row in csv.DictReader(file) if row["is_anchor"] == "false"]
+        rows = list(csv.DictReader(file))
+    members = [row for row in rows if row["is_anchor"] == "false"]
+    anchors = dict.fromkeys(row["frame_id"] for row in rows if row["is_anchor"] == "true")
     words = ["dissimilar", *["similar"] * 4]
-    rows = [f"{row['set_id']},{row['frame_id']},{words[place % 5]},Ann" for place, row in enumerate(members)]
-    _text(folder / "inputs/votes.csv", "set,frame,decision,annotator", *rows)
+    votes = [f"{row['set_id']},{row['frame_id']},{words[place % 5]},Ann" for place, row in enumerate(members)]
+    _text(folder / "inputs/votes.csv", "set,frame,decision,annotator", *votes)
     with (folder / "as-csv/labels.csv").open(encoding="utf-8", newline="") as file:
-        named = [f"{row['frame_id']},{row['label']},Ann,{place}.5" for place, row in enumerate(csv.DictReader(file))]
+        label = {row["frame_id"]: row["label"] for row in csv.DictReader(file)}
+    named = [f"{frame},{said},Ann,{place}.5" for place, (frame, said) in enumerate(label.items())]
     _text(folder / "inputs/names.csv", "frame,label,annotator,seconds", *named)
     shutil.copytree(folder / "datasets/video", folder / "datasets/reviewing")
     _call(folder, "review", "import", "datasets/reviewing", "inputs/votes.csv")
@@ -370,6 +373,15 @@ def _votes(folder: Path) -> None:
     shutil.copytree(folder / "datasets/reviewing", folder / "datasets/reviewed")
     _call(folder, "review", "export", "datasets/reviewed")
     _call(folder, "review", "export", "datasets/reviewed", "--ask", "name")
+    lines = [
+        f"{frame},{label[frame]},{'1,2,7,8,' if person == 'Ann' or place % 3 else ',,,,several'},{person}"
+        for place, frame in enumerate(anchors)
+        for person in ("Ann", "Bo")
+    ]
+    _text(folder / "inputs/boxes.csv", "frame,label,x0,y0,x1,y1,reason,annotator", *lines)
+    shutil.copytree(folder / "datasets/video", folder / "datasets/boxing")
+    _call(folder, "review", "import", "datasets/boxing", "inputs/boxes.csv", "--ask", "box")
+    _call(folder, "review", "export", "datasets/boxing", "--ask", "box")
 
 
 def _call(folder: Path, *words: str) -> None:

@@ -19,6 +19,7 @@ _DATASETS = (
     "varied",
     "reviewing",
     "reviewed",
+    "boxing",
 )
 _RUNS = {
     "anchor-py": "anchor",
@@ -340,6 +341,25 @@ def _reviewing() -> list[Recipe]:
             weight=2,
         ),
         Recipe(name="votes again", words=words, place=("datasets/reviewing", votes), in_place=True, weight=1.5),
+    ]
+    boxes, ask = "inputs/boxes.csv", ("--ask", "box")
+    out += [
+        Recipe(
+            name="boxes of people",
+            words=("review", "import", video, boxes, *ask),
+            place=(video, boxes),
+            in_place=True,
+            aside=(video,),
+            weight=2,
+        ),
+        Recipe(
+            name="crops",
+            words=("review", "export", "datasets/boxing", *ask, "--crops", "out"),
+            place=("datasets/boxing",),
+            dest="out",
+            in_place=True,
+            weight=2,
+        ),
     ]
     for name in ("reviewing", "reviewed"):
         data = f"datasets/{name}"

@@ -86,9 +86,9 @@ def test_export_writes_answers_figures_a_dataset_and_crops(boxed, tmp_path, run)
     assert made.info.provenance["boxed_from"] == boxed.digest()
     assert (out / made.frames.media[0]).is_file()
     manifest = json.loads((crops / "manifest.json").read_text())
-    assert [entry["file"] for entry in manifest["crops"]] == ["n01/frame2.jpg", "n02/frame2.jpg"]
+    assert [entry["file"] for entry in manifest["crops"]] == ["n01/clip0__frame2.jpg", "n02/clip1__frame2.jpg"]
     assert manifest["crops"][1]["agreement"] == pytest.approx(50 / 170)
-    with Image.open(crops / "n01/frame2.jpg") as picture:
+    with Image.open(crops / "n01/clip0__frame2.jpg") as picture:
         assert picture.size == (100, 101)
     again = from_photos(crops, tmp_path / "again", files=PhotoFiles()).dataset
     assert [again.info.label_space.ids[label] for label in again.labels.label] == ["n01", "n02"]

@@ -122,8 +122,10 @@ def _folder_of(label: str) -> str:
 
 
 def _name(dataset: Dataset, row: int) -> str:
-    """The picture's own file name, with the ending of what will be in it."""
-    name = PurePosixPath(str(dataset.frames.key[row])).name
+    """The picture's own file name (a video's frame: with its folders in front) and the ending of what is in it."""
+    key = PurePosixPath(str(dataset.frames.key[row]))
+    is_frame = str(dataset.videos.kind[dataset.frames.video[row]]) == "video"
+    name = "__".join(key.parts).replace("/", "") if is_frame else key.name
     stored = PurePosixPath(str(dataset.frames.media[row])).suffix.lower()
     ending = stored if stored in (*_JPEG, *_WITHOUT_LOSS) else ".png"
     own = PurePosixPath(name).suffix.lower()
