@@ -62,8 +62,8 @@ def people_boxes(view: View) -> Answer:
         text += f". They see {percent(found.disagreed)} of the pictures differently at first"
     return Finding(
         sentence=f"{text}.",
-        how="Boxes of round one, before anybody saw the others’. The line is the 95 % interval over pictures; two "
-        f"boxes below the dotted {found.agree:g} count as different and call for a second look.",
+        how="Boxes of round one, before anybody saw others’. The line is the 95 % interval over pictures. Two boxes "
+        f"that overlap by less than the dotted {found.agree:g} count as different and call for a second look.",
         paint=paint,
         inches=(1.0 + 0.34 * len(rows), 1.1 + 0.34 * len(rows)),
     )
