@@ -261,7 +261,8 @@ def test_killed_at_any_step_it_ends_the_same(world_folder: Path, tmp_path: Path)
 
 @pytest.mark.slow
 def test_two_processes_train_the_model_of_one(world_folder: Path, tmp_path: Path) -> None:
-    more = ["--set", "loss=worst", "--set", "optimiser=sgd", "--set", "learning_rate=0.05"]
+    # In bfloat16 two members often tie, and who is worst is then a matter of the order of sums.
+    more = ["--set", "loss=worst", "--set", "optimiser=sgd", "--set", "learning_rate=0.05", "--precision", "float32"]
     _run(_command(world_folder, tmp_path / "one", *more))
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "strobe"]
     done = subprocess.run(

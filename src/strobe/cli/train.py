@@ -41,7 +41,7 @@ _running = options(
     seed_option,
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
     click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True,
-                 help="auto: bfloat16 on CUDA, float32 elsewhere."),
+                 help="auto: bfloat16 on CUDA, float32 elsewhere but for choosing the worst frame."),
     click.option("--image-size", type=click.IntRange(8, 8192), help="Another input size than the model's own."),
     click.option("--held-share", type=float, default=0.2, show_default=True,
                  help="Share of every class's sources held out, where --held-out is not given."),

@@ -42,9 +42,11 @@ __all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "train"]
 class TrainOptions:
     """How to run a training; none of it but seed, image size, share and precision changes what is learnt.
 
-    `held_share` of the sources are held out where no dataset is given for it. `from_scratch` starts from random
-    weights. `evaluations` of the held-out side are spread over the training. A checkpoint is written every
-    `checkpoint_s` seconds. `cache_gb` bounds the prepared frames kept on disk. `threads` are torch's on a CPU.
+    `precision` auto is bfloat16 on CUDA and float32 elsewhere, where the worst of a set is only chosen in bfloat16 if
+    the processor has it; float32 is float32 throughout. `held_share` of the sources are held out where no dataset is
+    given for it. `from_scratch` starts from random weights. `evaluations` of the held-out side are spread over the
+    training. A checkpoint is written every `checkpoint_s` seconds. `cache_gb` bounds the prepared frames kept on disk.
+    `threads` are torch's on a CPU.
     """
 
     seed: int = 0
@@ -214,7 +216,9 @@ class _Job:
         """The number type in which members of a set are told apart, where a recipe does that."""
         from strobe.train.trainer import quick_precision
 
-        return quick_precision(self.device, self._precision) if self.recipe.takes_sets else None
+        if not self.recipe.takes_sets:
+            return None
+        return quick_precision(self.device, self._precision) if self.options.precision == "auto" else self._precision
 
     def _trainer(self, split: "Split", start: "Start") -> "tuple[Trainer, Measured]":
         from strobe.models.trainable import Backbone
