@@ -1,11 +1,16 @@
 """Where is it? on the server: who gets which picture, what is refused, what disagrees, what comes out."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
 
+from strobe.core.people import NameAnswer
 from strobe.datasets import folder as folders
+from strobe.review.conduct import ReviewSettings
+from strobe.review.store import Store
+from strobe.workflows import review
 
 BOX, NEAR, FAR = [40, 30, 140, 130], [42, 30, 142, 130], [150, 100, 300, 190]
 
@@ -175,7 +180,7 @@ def test_the_counters_made_anew_say_the_same(small, run_server, say, claim, data
 
 def test_three_answers_on_one_frame_are_three_things(small, run_server, say, claim, decision, tmp_path):
     """A pair vote, a name and a box in one store, exported into the folder, taken in again by another store."""
-    url = f"sqlite:///{tmp_path / 'one.sqlite'}"
+    url = f"sqlite:///{small.root / 'review.sqlite'}"
     pairs = run_server(small, url=url, labels=True)
     ann = pairs.client("Ann")
     card = claim(ann)["tasks"][0]
@@ -184,17 +189,33 @@ def test_three_answers_on_one_frame_are_three_things(small, run_server, say, cla
     assert ann.post("/api/decisions", json=body).status_code == 200
     (vote,) = pairs.store.all()
     pairs.stop()
+    names = Store(url, ask="name")
+    names.prepare(small, ReviewSettings(controls=0, practice=0))
+    name = NameAnswer(
+        answer_id="named-0001", annotator="Ann", at="2026-01-01T00:00:00.000000Z", frame_id=vote.frame_id, said="none"
+    )
+    assert names.append(name)
+    names.close()
     boxes = run_server(small, url=url, ask="box")
     ann = boxes.client("Ann")
     for one in claim(ann)["tasks"]:
         say(ann, task=one)
-    drawn = list(boxes.store.all())
-    assert vote.frame_id in {word.frame_id for word in drawn}
     assert ann.post("/api/decisions", json={**body, "verdict_id": "another-00001"}).status_code == 422
-    folders.append_answers(small.root, drawn=drawn)
-    folders.append_verdicts(small.root, [vote])
-    again = folders.read(small.root)
-    other = run_server(again, ask="box")
-    assert list(other.store.all()) == drawn
-    assert claim(other.client("Ann"))["tasks"] == [], "what the folder holds is not asked again"
-    assert again.verdicts == (vote,)
+    drawn = [word for word in boxes.store.all() if word.frame_id == vote.frame_id]
+    assert len(drawn) == 1
+    boxes.stop()
+    for ask in ("pairs", "name", "box"):
+        review.export(small.root, ask=ask)
+    shutil.copytree(small.root, tmp_path / "moved", ignore=shutil.ignore_patterns("review.sqlite*"))
+    moved = folders.read(tmp_path / "moved")
+    assert (moved.verdicts, moved.names) == ((vote,), (name,))
+    again = {}
+    for ask in ("pairs", "name", "box"):
+        store = Store(f"sqlite:///{tmp_path / 'moved/review.sqlite'}", ask=ask)
+        store.prepare(moved, ReviewSettings(controls=0))
+        again[ask] = [word for word in store.all() if word.frame_id == vote.frame_id]
+        store.close()
+    assert again == {"pairs": [vote], "name": [name], "box": drawn}
+    assert review.status(tmp_path / "moved")["votes"] == 1
+    assert review.status(tmp_path / "moved", ask="name")["answers"] == 1
+    assert review.status(tmp_path / "moved", ask="box")["answers"] == 3

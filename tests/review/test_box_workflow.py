@@ -69,6 +69,10 @@ def test_status_says_what_is_kept_and_how_far_people_agree(boxed, run):
     assert [one["person"] for one in figures["people"]] == ["Ann", "Bo"]
 
 
+def test_inspect_says_that_people_drew_boxes(boxed, run):
+    assert "boxes of people: 6 answers of 2 people" in run("inspect", boxed.root).output
+
+
 def test_export_writes_answers_figures_a_dataset_and_crops(boxed, tmp_path, run):
     before = {path: path.read_bytes() for path in boxed.root.glob("*.parquet")}
     out, crops = tmp_path / "boxed", tmp_path / "crops"

@@ -46,6 +46,8 @@ def inspect(path: Path) -> dict[str, Any]:
         ]
     if dataset.names:
         facts["names"] = {"answers": len(dataset.names), "people": len({one.annotator for one in dataset.names})}
+    if dataset.drawn:
+        facts["drawn"] = {"answers": len(dataset.drawn), "people": len({one.annotator for one in dataset.drawn})}
     return facts
 
 
@@ -113,9 +115,10 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     yield from _video_lines(facts)
     if not kinds or counts["members"]:
         yield from _review_lines(facts)
-    if said := facts.get("names"):
-        whose = "1 person" if said["people"] == 1 else f"{said['people']:,} people"
-        yield f"  names: {counted(said['answers'], 'answer')} of {whose}"
+    for table, what in (("names", "names"), ("drawn", "boxes of people")):
+        if said := facts.get(table):
+            whose = "1 person" if said["people"] == 1 else f"{said['people']:,} people"
+            yield f"  {what}: {counted(said['answers'], 'answer')} of {whose}"
     yield from _ceiling_lines(facts)
     yield ""
     yield f"classes ({len(facts['classes'])} occur; a {noun} with several counts in each)"
