@@ -206,6 +206,11 @@ KILLS: dict[str, Killed] = {
         dest="datasets/video",
         ask=("review", "status", "datasets/video", "--json"),
     ),
+    "review-boxes": Killed(
+        words=("review", "export", "datasets/boxing", "--ask", "box", "-o", "out", "-q"),
+        place=("datasets/boxing",),
+        dest="out",
+    ),
     "review-crops": Killed(
         words=("review", "export", "datasets/boxing", "--ask", "box", "--crops", "out", "-q"),
         place=("datasets/boxing",),
