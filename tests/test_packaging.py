@@ -17,8 +17,10 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from matrix import bounds, lowest, requirements  # noqa: E402 (a script, not a package)
 
 EVERYTHING = ("dev", "ultralytics")
-OURS = {"strobe", "no_such_thing", "odd_plan", "_typeshed"}
+OURS = {"strobe", "fuzz", "no_such_thing", "odd_plan", "_typeshed"}
 """Ourselves, names that tests make up, and what only type checkers see."""
+ORACLES = {"foolbox"}
+"""What a benchmark is held against; its first lines say how to have it beside."""
 
 
 @pytest.mark.slow
@@ -48,7 +50,7 @@ def _imported(folder: Path) -> set[str]:
                 if called in ("importorskip", "require", "import_module"):
                     found.add(str(node.args[0].value))
     names = {name.partition(".")[0] for name in found}
-    return names - set(sys.stdlib_module_names) - OURS - beside
+    return names - set(sys.stdlib_module_names) - OURS - ORACLES - beside
 
 
 @pytest.mark.parametrize("folder", ["src", "tests", "scripts", "benchmarks"])
