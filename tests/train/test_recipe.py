@@ -1,8 +1,11 @@
 """Recipes: what is shipped can be read, changes are typed, and what is wrong is said in one line."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName
 from strobe.train.recipe import Recipe, find, shipped
@@ -78,6 +81,27 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
         find(str(tmp_path / "none.toml"))
     with pytest.raises(UnknownName, match="did you mean finetune"):
         find("fine-tune")
+
+
+@given(st.sampled_from(sorted(SHIPPED)), st.data())
+def test_a_damaged_recipe_is_a_recipe_or_one_line(name: str, data: st.DataObject) -> None:
+    text = find(name).to_toml()
+    start = data.draw(st.integers(0, len(text)))
+    stop = data.draw(st.integers(start, min(len(text), start + 30)))
+    with_junk = st.one_of(
+        st.text(max_size=8), st.sampled_from(["9" * 400, "nan", "-1e999", "[[", "= =", '"""', "\0", "{}"])
+    )
+    damaged = text[:start] + data.draw(with_junk) + text[stop:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "damaged.toml"
+        path.write_bytes(damaged.encode("utf-8", "surrogatepass"))
+        said = ""
+        try:
+            assert isinstance(find(str(path)), Recipe)
+        except StrobeError as error:
+            said = str(error)
+    assert "\n" not in said
+    assert len(said) < 1500
 
 
 def test_a_loss_over_sets_cannot_be_corrupted() -> None:

@@ -22,11 +22,13 @@ from strobe.cli.train import command
 from strobe.core.errors import CannotWrite, ModelFailed, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
+from strobe.models.header import read_header
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.train.recipe import Recipe, find
 from strobe.train.sets import targets_of
 from strobe.train.split import split_by_source
+from strobe.train.trainer import Trainer
 from strobe.workflows.train import Material, TrainOptions, train
 
 NET = "timm:test_resnet"
@@ -342,6 +344,38 @@ def test_a_damaged_checkpoint_is_one_line(material: Material, tmp_path: Path) ->
     path = tmp_path / "run/checkpoint.pt"
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(StrobeError, match="not a checkpoint that can be read; remove it to begin anew"):
+        trained(material, tmp_path / "run", quick("stills"))
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"facts": 3}', '{"facts": {}}', '{"facts": {"model": []}, "done": 7}']
+)
+def test_a_damaged_folder_is_one_line(content: str, material: Material, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/training.json").write_text(content)
+    with pytest.raises(StrobeError) as caught:
+        trained(material, tmp_path / "run", quick("stills"))
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "run/training.json").read_text() == content
+
+
+@pytest.mark.parametrize(
+    "told", ["", "{", "[]", '{"label_space": 3}', '{"label_space": {"name": "x", "ids": [], "names": []}}']
+)
+def test_a_damaged_header_is_one_line(told: str, tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    save_file({"fc.weight": torch.zeros(2, 2)}, str(path), metadata={"strobe": told})
+    with pytest.raises(StrobeError, match="its header is damaged") as caught:
+        read_header(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_memory_that_runs_out_is_one_line(material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def step(trainer: Trainer, number: int) -> Any:
+        raise RuntimeError("CUDA out of memory. Tried to allocate 9 GiB")
+
+    monkeypatch.setattr(Trainer, "backward", step)
+    with pytest.raises(StrobeError, match=r"out of memory; do a step in parts with --set accumulate=4"):
         trained(material, tmp_path / "run", quick("stills"))
 
 

@@ -125,6 +125,11 @@ class TrainFolder:
             raise broken
         return state, list(decode(tuple[Point, ...], state["history"], where="history"))
 
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is one to go on from."""
+        return (self.path / _CHECKPOINT).is_file()
+
     def history(self) -> list[Point]:
         """The points of a finished training."""
         return list(decode(tuple[Point, ...], read_json(self.path / _ABOUT).get("history", []), where="history"))

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import StrobeError, out_of_memory, printable
 from strobe.core.ports import Progress, Silent
 from strobe.train.folder import Point, TrainFolder
-from strobe.train.optimising import Optimising
+from strobe.train.optimising import Diverged, Optimising
 from strobe.train.pixels import Pixels
 from strobe.train.probe import Features
 from strobe.train.sets import HeldOut
@@ -125,11 +125,16 @@ def run(
                     save(done)
                     saved = time.monotonic()
                 advance(1)
-    except StrobeError as error:
-        if "not a number" not in str(error):
+    except Diverged as error:
+        kept = "the last good checkpoint is kept" if folder.has_checkpoint else "nothing was lost"
+        raise Diverged(f"{printable(folder.path)}: {error}; {kept}") from error
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
             raise
-        kept = "the last good checkpoint is kept" if (folder.path / "checkpoint.pt").is_file() else "nothing was lost"
-        raise StrobeError(f"{printable(folder.path)}: {error}; {kept}") from error
+        raise StrobeError(
+            f"{printable(folder.path)}: out of memory; do a step in parts with --set accumulate=4, or make batch or "
+            "--image-size smaller"
+        ) from error
     return history
 
 

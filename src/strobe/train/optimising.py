@@ -13,9 +13,13 @@ from strobe.train.draws import Purpose, mixed
 from strobe.train.processes import Processes, shared_norms
 from strobe.train.recipe import Recipe
 
-__all__ = ["Length", "Optimising"]
+__all__ = ["Diverged", "Length", "Optimising", "parts_of"]
 
 _NO_PARAMETER = "the model has no parameter that can be trained"
+
+
+class Diverged(StrobeError):
+    """A loss that is no number; the message names the step."""
 
 
 class Length(Protocol):
@@ -134,13 +138,13 @@ class Optimising:
         return self.module if self.average is None else self.average
 
     def check(self) -> None:
-        """Raise StrobeError where the loss of a step so far was no number."""
+        """Raise Diverged where the loss of a step so far was no number."""
         if not self._pending:
             return
         values = torch.stack([loss for _, loss in self._pending]).tolist()
         for (number, _), value in zip(self._pending, values, strict=True):
             if not math.isfinite(value):
-                raise StrobeError(
+                raise Diverged(
                     f"the loss of step {number} is not a number; a smaller learning rate helps most "
                     "(--set learning_rate=…)"
                 )
