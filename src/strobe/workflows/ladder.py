@@ -104,7 +104,7 @@ SIZES: Mapping[str, LadderSize] = {
     ),
     "small": LadderSize(
         world=WorldOptions(size=32, object_scale=(0.5, 0.75), distractors=0, lighting=0.6, texture_faithful=1.0),
-        clips=960, held_clips=240, model="strobe-net-small", epochs=(30, 10), scratch_pmk_epochs=10,
+        clips=800, held_clips=200, model="strobe-net-small", epochs=(30, 10), scratch_pmk_epochs=10,
         batch=48,
     ),
     "full": LadderSize(
