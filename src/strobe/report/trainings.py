@@ -41,12 +41,12 @@ def trainings(view: View) -> Answer:
             f" The drop runs from {points(least.drop)} ({printable(least.name)}) to {points(largest.drop)} "
             f"({printable(largest.name)})"
         )
-        text += " among those that are right half as often as the best." if len(usable) < len(rows) else "."
+        text += " among those right at least half as often as the best." if len(usable) < len(rows) else "."
     height = 0.9 + 0.42 * len(rows)
     return Finding(
         sentence=text,
-        how="Means over all trainings of a recipe with their 95 % interval over clips; ticks above are the single "
-        "trainings (seeds). A small drop means little where few anchors are right.",
+        how="Means over all trainings of a recipe with their 95 % interval over clips; the ticks above are the "
+        "lowest and the highest training. A small drop means little where few anchors are right.",
         paint=_paint(rows, view.k),
         inches=(height, height + 0.2),
     )
