@@ -383,6 +383,9 @@ def test_sets_of_one_frame_have_no_worst(material: Material, tmp_path: Path) -> 
     dataset = material.dataset.keep_rows(material.dataset.sets.is_anchor)
     with pytest.raises(StrobeError, match=r"every set has one frame only.*stills"):
         trained(replace(material, dataset=dataset), tmp_path / "run", quick("pmk"))
+    with pytest.raises(StrobeError, match="did you mean fog"):
+        trained(material, tmp_path / "run", quick("noise", "corruption=fogg"))
+    assert not (tmp_path / "run").exists(), "a folder nothing was written to goes again"
     trained(replace(material, dataset=dataset), tmp_path / "stills", quick("stills", "epochs=1"))
 
 

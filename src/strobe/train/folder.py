@@ -29,7 +29,7 @@ from strobe.core.files import (
 
 __all__ = ["Point", "TrainFolder", "curves_csv"]
 
-_ABOUT, _CHECKPOINT, _CURVES = "training.json", "checkpoint.pt", "curves.csv"
+_ABOUT, _CHECKPOINT, _CURVES, _LOCK = "training.json", "checkpoint.pt", "curves.csv", ".lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +71,18 @@ class TrainFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While open no other process trains in the folder."""
+        """While open no other process trains in the folder; a new one that nothing was written to goes again."""
         make_folder(self.path)
-        with locked(self.path / ".lock", busy=f"another process is training in {printable(self.path)}"):
-            yield
+        try:
+            with locked(self.path / _LOCK, busy=f"another process is training in {printable(self.path)}"):
+                yield
+        finally:
+            if [entry.name for entry in self.path.iterdir()] == [_LOCK]:
+                (self.path / _LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
 
-    def begin(self, files: Mapping[str, str]) -> bool:
-        """Make the folder this training's, with these files in it; whether it is finished already.
-
-        Raises StrobeError where it is another's.
-        """
+    def is_done(self) -> bool:
+        """Whether this training is finished already; raises StrobeError where the folder is another's."""
         settle(self.path, sweep=True)
         about = self.path / _ABOUT
         if about.is_file():
@@ -94,15 +96,20 @@ class TrainFolder:
                     "choose another folder, or give the settings it was begun with to go on"
                 )
             return bool(told.get("done"))
-        other = [entry.name for entry in self.path.iterdir() if entry.name != ".lock"]
+        other = [entry.name for entry in self.path.iterdir() if entry.name != _LOCK]
         if other:
-            raise StrobeError(
-                f"{printable(self.path)} holds other files ({printable(other[0])}); choose another folder"
-            )
-        for name, text in files.items():
-            write_text(self.path / name, text)
-        write_json(about, {"format": 1, "name": self.name, "done": False, "facts": self.facts})
+            first = printable(other[0])
+            raise StrobeError(f"{printable(self.path)} holds other files ({first}); choose another folder")
         return False
+
+    def begin(self, files: Mapping[str, str]) -> None:
+        """Make the folder this training's, with these files in it."""
+        if (self.path / _ABOUT).is_file():
+            return
+        with swapping(self.path) as staged:
+            for name, text in files.items():
+                write_text(staged.root / name, text)
+            write_json(staged.root / _ABOUT, {"format": 1, "name": self.name, "done": False, "facts": self.facts})
 
     def save(self, state: Mapping[str, Any], history: Sequence[Point]) -> None:
         """Write the checkpoint, whole or not at all."""

@@ -166,9 +166,11 @@ class _Job:
         )
         folder = TrainFolder(self.out, self._facts(split, start))
         with folder.held() if self.processes.is_first else nullcontext():
-            if self.processes.first_then_all(lambda: folder.begin(split.files(self.material.dataset))):
+            if self.processes.first_then_all(folder.is_done):
                 return self._trained(folder, start, folder.history(), begin, was_there=True)
             trainer, measured = self._trainer(split, start)
+            if self.processes.is_first:
+                folder.begin(split.files(self.material.dataset))
             history = run(
                 trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
                 progress=self.say,

@@ -149,11 +149,11 @@ class _Job:
             raise StrobeError(f"{printable(self.model)}: say which DATASET to train on; only strobe-tiny does without")
         folder = TrainFolder(self.out, self._facts(split, start))
         with folder.held() if self.processes.is_first else nullcontext():
-            files = {} if split is None or self.material is None else split.files(self.material.dataset)
-            if self.processes.first_then_all(lambda: folder.begin(files)):
+            if self.processes.first_then_all(folder.is_done):
                 return self._trained(folder, start, folder.history(), begin, was_there=True)
-            measured = self._measured(split, start)
-            trainer = self._trainer(split, start)
+            measured, trainer = self._measured(split, start), self._trainer(split, start)
+            if self.processes.is_first:
+                folder.begin({} if split is None or self.material is None else split.files(self.material.dataset))
             history = run(
                 trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
                 progress=self.say,
