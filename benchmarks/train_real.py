@@ -74,9 +74,9 @@ def prepare(source: Path, target: Path, most: int | None) -> None:
     print(f"{count} frames of {len(CLIPS)} clips in {target}")
 
 
-def run(data: Path, out: Path, epochs: int, device: str) -> None:
+def run(data: Path, out: Path, dogs: list[str], epochs: int, device: str) -> None:
     """Every fold: train, train on, evaluate."""
-    folds = {held: fold(data, out / held, held, epochs, device) for held in DOGS}
+    folds = {held: fold(data, out / held, held, epochs, device) for held in dogs}
     out.mkdir(parents=True, exist_ok=True)
     (out / "real.json").write_text(json.dumps({"epochs": epochs, "folds": folds}, indent=1), encoding="utf-8")
     for held, found in folds.items():
@@ -132,13 +132,14 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("--frames", type=int, help="of each clip at most, for a dry run")
+    parser.add_argument("--held", nargs="*", default=list(DOGS), choices=DOGS, help="the dogs to hold out")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
     if args.verb == "prepare":
         prepare(args.source, args.target, args.frames)
     else:
-        run(args.source, args.target, args.epochs, args.device)
+        run(args.source, args.target, args.held, args.epochs, args.device)
 
 
 if __name__ == "__main__":

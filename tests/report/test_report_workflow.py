@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from strobe.cli.main import main
 from strobe.cli.report import command
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError
@@ -162,3 +163,21 @@ def test_more_than_can_be_told_apart_are_refused(scored, monkeypatch):
     monkeypatch.setattr(report, "MOST_SHOWN", 1)
     with pytest.raises(StrobeError, match="2 models; at most 1 can be told apart"):
         report_run(scored[2], ReportRequest(show=("quick-net", "steady-net")))
+
+
+def test_two_models_are_set_beside_each_other_in_the_order_named(scored, capsys):
+    _root, _data, run = scored
+    page = report_run(run, ReportRequest(change=("steady-net", "quick-net"))).read_text(encoding="utf-8")
+    assert "Before and after: steady-net → quick-net" in page
+    assert "Before and after: quick-net → steady-net" in report_run(run).read_text(encoding="utf-8"), (
+        "two models in all"
+    )
+    for words, said in (
+        (["--before", "steady-net"], "go together"),
+        (["--before", "steady-net", "--after", "steady-net"], "twice"),
+        (["--before", "steady-net", "--after", "nobody"], "has no results of nobody"),
+    ):
+        with pytest.raises(SystemExit) as left:
+            main(["report", str(run), *words, "--quiet"])
+        assert left.value.code == 2
+        assert said in capsys.readouterr().err
