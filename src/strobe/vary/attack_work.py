@@ -58,18 +58,18 @@ class AttackWork:
     def kept(self, one: Attacking, names: Sequence[str], pictures: Sequence[Stored]) -> list[Attacked] | None:
         """What became of a batch before; None where it has to be searched, or a picture is not what it was."""
         place = self._record(one, names)
-        if not place.is_file():
+        try:
+            return [self._again(*pair) for pair in zip(read_json(place), pictures, strict=True)]
+        except (StrobeError, OSError, KeyError, TypeError, ValueError):  # not there, or not as it was written
             return None
-        out = []
-        for said, picture in zip(read_json(place), pictures, strict=True):
-            found = said.pop("found")
-            if found is not None:
-                found = Stored(media=found["media"], sha256=found["sha256"], size_wh=picture.size_wh)
-                path = self._folder / found.media
-                if not path.is_file() or sha256_of_file(path) != found.sha256:
-                    return None
-            out.append(Attacked(picture=picture, found=found, **said))
-        return out
+
+    def _again(self, said: Mapping[str, Any], picture: Stored) -> Attacked:
+        found = None
+        if said["found"] is not None:
+            found = Stored(media=said["found"]["media"], sha256=said["found"]["sha256"], size_wh=picture.size_wh)
+            if sha256_of_file(self._folder / found.media) != found.sha256:
+                raise StrobeError(f"{printable(found.media)} is not what was found")
+        return Attacked(picture=picture, status=said["status"], reach=said["reach"], margin=said["margin"], found=found)
 
     def keep(
         self, one: Attacking, names: Sequence[str], pictures: Sequence[Stored], findings: Sequence[Finding]
