@@ -37,6 +37,16 @@ def run(*words: object, code: int = 0) -> str:
 # -- photos --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(os.name != "posix", reason="names are bytes there")
+@pytest.mark.parametrize("words", [("import", "photos"), ("simulate",), ("import", "frames", "--label", "cat")])
+def test_a_name_that_is_no_text_is_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
+    path = picture(tmp_path / "photos/cat/a.png", 1, (48, 40))
+    os.rename(os.fsencode(path), os.fsencode(path.parent) + b"/\xff.png")  # noqa: PTH104 (its name is no text)
+    out = run(*words[:2], tmp_path / "photos", tmp_path / "set", *words[2:], "-q", code=2)
+    assert out.count("\n") == 1
+    assert "cat/?.png: its name is no UTF-8 text; rename it" in out
+
+
 def test_class_folders_by_name(tmp_path: Path) -> None:
     for place, name in enumerate(("cat/a.png", "cat/b.png", "dog/a.png")):
         picture(tmp_path / "photos" / name, place)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from strobe.core.builder import written
 from strobe.core.errors import InvalidFile, StrobeError, expect, printable
 from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
@@ -98,6 +99,7 @@ def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
         else:
             raise StrobeError(f"no such file or folder: {printable(source)}")
         for name, path in entries:
+            written(name)
             if name in found and found[name].resolve() != path.resolve():
                 raise StrobeError(
                     f"two photos are called {printable(name)}: {printable(found[name])} and {printable(path)}; "

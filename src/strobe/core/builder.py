@@ -11,16 +11,26 @@ import numpy as np
 
 from strobe.core.arrays import Bools, Floats, Ints, Texts
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import expect
+from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.records import Verdict
 from strobe.core.tables import NO_PTS, SET_COLUMNS, Boxes, Frames, Hints, Labels, Sets, Videos
 from strobe.core.variants import NO_VARIANT, Variant, Variants
 
-__all__ = ["DatasetBuilder", "frame_list_digest"]
+__all__ = ["DatasetBuilder", "frame_list_digest", "written"]
 
 Table = TypeVar("Table", Videos, Frames, Sets, Labels, Boxes)
 
 _DTYPES: dict[Any, type] = {Texts: object, Ints: np.int64, Floats: np.float64, Bools: np.bool_}
+
+
+def written(name: str) -> str:
+    """The name of a file, or one line where it cannot be written down: names are bytes, not text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        shown = printable(name.encode(errors="replace").decode())
+        raise InvalidValue(f"{shown}: its name is no UTF-8 text; rename it") from error
+    return name
 
 
 def frame_list_digest(names: Iterable[str]) -> str:
@@ -29,7 +39,7 @@ def frame_list_digest(names: Iterable[str]) -> str:
     >>> frame_list_digest(["clip/0001.jpg", "clip/0002.jpg"])
     'eaa363a0ab617d7f'
     """
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join(map(written, names)).encode()).hexdigest()[:16]
 
 
 class DatasetBuilder:
