@@ -196,10 +196,13 @@ def _stream(handle: int):  # type: ignore[no-untyped-def]  # a text stream over 
 
 
 def _limit_memory() -> None:
-    """A stop beyond the growth that is watched, so that one case cannot take the machine down."""
+    """A stop beyond the growth that is watched, so that one case cannot take the machine down.
+
+    Of data, not of addresses: libraries such as torch's map many times what they ever use.
+    """
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 (no object more than needed)
-        now = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (now + 2 * GROWTH, resource.RLIM_INFINITY))
+        now = int(file.read().split()[5]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_DATA, (now + 2 * GROWTH, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
