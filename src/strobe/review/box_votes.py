@@ -7,10 +7,10 @@ from typing import Any
 
 from strobe.analyses.drawn import check_inside
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, in_file, printable
+from strobe.core.errors import InvalidValue, in_file, printable
 from strobe.core.people import BoxAnswer
 from strobe.review.names import Spellings, checked_note
-from strobe.review.votes import Imported, Places, Turns, csv_rows, moment_of, seconds_of
+from strobe.review.votes import Imported, Places, Turns, moment_of, picture_rows, seconds_of
 
 __all__ = ["read_boxes"]
 
@@ -24,16 +24,9 @@ def read_boxes(path: Path, dataset: Dataset, asked: Iterable[str], annotator: st
     A box is x0, y0, x1, y1, or `xyxy` with | between. Lines on pictures that are not `asked` about are counted apart.
     Another spelling of a `known` name is refused.
     """
-    if path.suffix.lower() != ".csv":
-        raise StrobeError(f"{printable(path)}: expected a .csv file of boxes")
     places, spellings, turns, elsewhere = Places(dataset), Spellings(known), Turns("answer_id"), 0
-    wanted = set(asked)
-    for place, row in csv_rows(path, _COLUMNS, wanted=("label",)):
-        if "frame" not in row and "frame_id" not in row:
-            hint = f"columns: {', '.join(_COLUMNS)}"
-            raise InvalidFile(path, "the column frame is missing", where="line 1", hint=hint)
-        frame = places.frame((row.get("frame") or row.get("frame_id") or "").strip())
-        if frame is None or places.ids[frame] not in wanted:
+    for place, row, frame in picture_rows(path, _COLUMNS, places, set(asked)):
+        if frame is None:
             elsewhere += 1
             continue
         with in_file(path, where=f"line {place}"):

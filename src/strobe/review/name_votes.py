@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, in_file, printable
+from strobe.core.errors import InvalidValue, in_file, printable
 from strobe.core.people import SAID, NameAnswer
 from strobe.review.names import Spellings, checked_note
-from strobe.review.votes import Imported, Places, Turns, csv_rows, moment_of, seconds_of
+from strobe.review.votes import Imported, Places, Turns, moment_of, picture_rows, seconds_of
 
 __all__ = ["read_names"]
 
@@ -23,15 +23,9 @@ def read_names(
 
     `conditions` say what a picture is shown as where the file does not. Another spelling of a `known` name is refused.
     """
-    if path.suffix.lower() != ".csv":
-        raise StrobeError(f"{printable(path)}: expected a .csv file of names")
     places, spellings, turns, elsewhere = Places(dataset), Spellings(known), Turns("answer_id"), 0
-    for place, row in csv_rows(path, _COLUMNS, wanted=("label",)):
-        if "frame" not in row and "frame_id" not in row:
-            hint = f"columns: {', '.join(_COLUMNS)}"
-            raise InvalidFile(path, "the column frame is missing", where="line 1", hint=hint)
-        frame = places.frame((row.get("frame") or row.get("frame_id") or "").strip())
-        if frame is None or places.ids[frame] not in conditions:
+    for place, row, frame in picture_rows(path, _COLUMNS, places, conditions):
+        if frame is None:
             elsewhere += 1
             continue
         with in_file(path, where=f"line {place}"):

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from strobe.core.records import DECISIONS, Verdict
 from strobe.review.moments import NO_TIME, moment_text
 from strobe.review.names import Spellings, checked_note
 
-__all__ = ["Imported", "Places", "Turns", "csv_rows", "moment_of", "read_votes", "seconds_of"]
+__all__ = ["Imported", "Places", "Turns", "csv_rows", "moment_of", "picture_rows", "read_votes", "seconds_of"]
 
 MAX_SECONDS = 86_400
 """The longest time a decision can have taken, as on the page: a day."""
@@ -185,6 +185,20 @@ def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> It
             raise InvalidFile(path, f"the column {name} is missing", where="line 1", hint=hint)
     for place, raw in enumerate(rows, start=2):
         yield place, {str(k).strip().lower(): (v or "") for k, v in raw.items() if isinstance(v, str | None)}
+
+
+def picture_rows(
+    path: Path, columns: Sequence[str], places: Places, asked: Collection[str]
+) -> Iterator[tuple[int, dict[str, str], int | None]]:
+    """The lines of a .csv file about single pictures: number, values, and the frame's row where it is `asked` about."""
+    if path.suffix.lower() != ".csv":
+        raise StrobeError(f"{printable(path)}: expected a .csv file with the columns {', '.join(columns)}")
+    for place, row in csv_rows(path, columns, wanted=("label",)):
+        if "frame" not in row and "frame_id" not in row:
+            hint = f"columns: {', '.join(columns)}"
+            raise InvalidFile(path, "the column frame is missing", where="line 1", hint=hint)
+        frame = places.frame((row.get("frame") or row.get("frame_id") or "").strip())
+        yield place, row, None if frame is None or places.ids[frame] not in asked else frame
 
 
 def _from_csv(path: Path, dataset: Dataset, annotator: str, spellings: Spellings) -> Imported:

@@ -2,8 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from strobe.train.split import Split
     from strobe.train.trainer import Hooks, Normal, Trainer
 
-__all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "train"]
+__all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "in_training", "train"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +124,13 @@ def train(
     held_out: Material | None = None,
 ) -> Trained:
     """Train a classifier by a recipe; the same call again goes on where it was, or says that it is done."""
+    with in_training(options, progress) as (say, processes, device):
+        return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
+
+
+@contextmanager
+def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Progress, "Processes", str]]:
+    """Threads and processes of a training: who may speak, the processes that share it, and this one's device."""
     torch = require("torch", what="training", extra="models")
     from strobe.train.processes import joined
 
@@ -132,8 +139,7 @@ def train(
     torch.set_num_threads(options.threads or before)
     try:
         with joined(setup.device) as (processes, device):
-            say = progress if processes.is_first else Silent()
-            return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
+            yield progress if processes.is_first else Silent(), processes, device
     finally:
         torch.set_num_threads(before)
 

@@ -18,16 +18,15 @@ from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import cache_folder
-from strobe.core.late import require
-from strobe.core.ports import Image, Progress, Silent
+from strobe.core.ports import Image, Progress
 from strobe.core.records import Box, Detections
 from strobe.core.tables import Boxes
-from strobe.models.options import LoadOptions, torch_setup
+from strobe.models.options import LoadOptions
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import Clip, World, WorldOptions
 from strobe.train.recipe import Recipe
-from strobe.workflows.train import Material, Trained, TrainOptions
+from strobe.workflows.train import Material, Trained, TrainOptions, in_training
 from strobe.workflows.train_card import CARD, WEIGHTS, About, began, finish, trained_on
 
 if TYPE_CHECKING:
@@ -61,18 +60,8 @@ def train_detector(
     held_out: Material | None = None,
 ) -> Trained:
     """Train a detector by a recipe; the same call again goes on where it was, or says that it is done."""
-    torch = require("torch", what="training a detector", extra="models")
-    from strobe.train.processes import joined
-
-    setup = torch_setup(LoadOptions(device=options.device, deterministic=options.deterministic))
-    before = torch.get_num_threads()
-    torch.set_num_threads(options.threads or before)
-    try:
-        with joined(setup.device) as (processes, device):
-            say = progress if processes.is_first else Silent()
-            return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
-    finally:
-        torch.set_num_threads(before)
+    with in_training(options, progress) as (say, processes, device):
+        return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
 @dataclass(frozen=True, slots=True)
