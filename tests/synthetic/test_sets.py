@@ -14,7 +14,7 @@ from strobe.core.ports import FrameSource
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.synthetic.classes import KINDS
-from strobe.synthetic.sets import SyntheticOptions, balanced_clips, synthetic_dataset
+from strobe.synthetic.sets import SyntheticOptions, balanced_clip, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.synthesize import synthesize
 
@@ -25,9 +25,10 @@ TINY = SyntheticOptions(
 
 def test_classes_come_equally_often_and_the_order_follows_the_seed() -> None:
     options = replace(TINY, videos=2 * len(KINDS), world=replace(TINY.world, frames=1))
-    labels = [clip.label for clip in balanced_clips(options)]
+    labels = [balanced_clip(options, place).label for place in range(options.videos)]
     assert np.bincount(labels).tolist() == [2] * len(KINDS)
-    assert labels != [clip.label for clip in balanced_clips(replace(options, seed=4))]
+    other = replace(options, seed=4)
+    assert labels != [balanced_clip(other, place).label for place in range(options.videos)]
 
 
 def test_memory_and_folder_hold_the_same_frames(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ def test_members_show_enough_of_the_object() -> None:
         world=WorldOptions(size=48, occluders=2, motion=1.5), videos=24, max_occlusion=0.3, min_in_view=0.8
     )
     dataset = synthetic_dataset(options).dataset
-    clips = list(balanced_clips(options))
+    clips = [balanced_clip(options, place) for place in range(options.videos)]
     occlusion = np.concatenate([clip.occlusion[:, 0] for clip in clips])
     in_view = np.concatenate([clip.in_view[:, 0] for clip in clips])
     fair = np.flatnonzero((occlusion <= 0.3) & (in_view >= 0.8))
@@ -91,7 +92,7 @@ def test_what_was_written_cannot_be_read_from_memory(tmp_path: Path) -> None:
 def test_no_fair_anchor_is_said() -> None:
     world = WorldOptions(size=32, frames=1, objects_min=1, distractors=0, occluders=0)
     with pytest.raises(InvalidValue, match="no fair anchor"):
-        list(balanced_clips(SyntheticOptions(world=replace(world, object_scale=(1.0, 1.0)), min_in_view=1.0)))
+        synthetic_dataset(SyntheticOptions(world=replace(world, object_scale=(1.0, 1.0)), min_in_view=1.0))
 
 
 def test_the_command_makes_a_dataset(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The step: what it takes, the worst it finds, the losses, and that nothing but its number decides what is drawn."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,11 @@ def test_frames_are_prepared_once_and_the_oldest_go(material: Material, tmp_path
     assert len(read) == 20, "the one used longest ago had gone"
     with pytest.raises(StrobeError, match="--cache-gb"):
         ready({"a": 1}, size - 1)
+    read.clear()
+    with ThreadPoolExecutor(4) as pool:
+        at_once = [pool.submit(ready, {"a": 5}, 3 * size) for _ in range(4)]
+    assert all((one.result() == first).all() for one in at_once)
+    assert len(read) == 4, "trainings that start at once wait for one of them"
 
 
 # -- what a step takes -------------------------------------------------------------------------------------------

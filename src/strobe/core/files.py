@@ -162,17 +162,17 @@ def _lock(handle: int, *, wait: bool = False) -> bool:
 
 
 @contextmanager
-def locked(path: Path, *, busy: str) -> Iterator[None]:
+def locked(path: Path, *, busy: str | None) -> Iterator[None]:
     """Hold a file as a lock; StrobeError, `busy`, where another process does. The system frees it when we die.
 
-    Where the system has no such locks everybody goes on.
+    Without a `busy` to say we wait until the other is done. Where the system has no such locks everybody goes on.
     """
     try:
         file = path.open("w")
     except OSError as error:
         raise cannot_write(path, error) from error
     with file:
-        if not _lock(file.fileno()) and find_spec("fcntl"):
+        if not _lock(file.fileno(), wait=busy is None) and busy is not None and find_spec("fcntl"):
             raise StrobeError(busy)
         yield
 

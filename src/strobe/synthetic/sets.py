@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +22,7 @@ from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.world import Clip, World, WorldOptions
 
 __all__ = [
-    "ArraySource", "SyntheticOptions", "SyntheticSets", "balanced_clip", "balanced_clips", "boxes_seen", "light_clip",
+    "ArraySource", "SyntheticOptions", "SyntheticSets", "balanced_clip", "boxes_seen", "stored_clip",
     "synthetic_dataset",
 ]  # fmt: skip
 
@@ -93,13 +93,11 @@ class SyntheticSets:
         return ArraySource(self.frames)
 
 
-def balanced_clips(options: SyntheticOptions) -> Iterator[Clip]:
-    """The clips of a dataset: every class equally often, the order shuffled by the seed, every anchor a fair one."""
-    return (balanced_clip(options, place) for place in range(options.videos))
-
-
 def balanced_clip(options: SyntheticOptions, place: int) -> Clip:
-    """The clip of a dataset at this place; each can be rendered by itself, in any process."""
+    """The clip of a dataset at this place; each can be rendered by itself, in any process.
+
+    Every class comes equally often, in an order shuffled by the seed; every anchor is a fair one.
+    """
     world = World(options.world)
     turn, within = divmod(place, len(KINDS))
     order = np.random.default_rng([options.seed, turn, 1]).permutation(len(KINDS))
@@ -111,10 +109,12 @@ def balanced_clip(options: SyntheticOptions, place: int) -> Clip:
     raise InvalidValue(f"synthetic: no fair anchor in {_TRIES} tries; allow more occlusion or less motion")
 
 
-def light_clip(options: SyntheticOptions, place: int) -> Clip:
-    """The same without its masks where nobody stores them: what goes from process to process is small."""
+def stored_clip(options: SyntheticOptions, folder: Path | None, place: int) -> Clip:
+    """The same, stored in the folder where there is one, without its masks: what goes on to the tables is small."""
     clip = balanced_clip(options, place)
-    return clip if options.masks else replace(clip, masks_visible=_NO_MASKS, masks_full=_NO_MASKS)
+    if folder is not None:
+        _store(clip, folder, _name(clip, place), masks=options.masks)
+    return replace(clip, masks_visible=_NO_MASKS, masks_full=_NO_MASKS)
 
 
 def boxes_seen(clip: Clip, place: int) -> tuple[Box, ...]:
@@ -148,7 +148,7 @@ def synthetic_dataset(
 ) -> SyntheticSets:
     """Render a dataset. With a folder, frames go to its `media/` (and masks to `masks/`, what is known of each frame
     to `truth.csv`) and the tables are the caller's to write; without, everything stays in memory. `clips` are those of
-    the dataset in order, where somebody renders them already.
+    the dataset in order, where somebody makes them (`stored_clip`) already.
 
     >>> small = SyntheticOptions(world=WorldOptions(size=32, frames=3), videos=2)
     >>> made = synthetic_dataset(small)
@@ -157,17 +157,20 @@ def synthetic_dataset(
     """
     rows = _Rows(options, in_folder=folder is not None)
     kept: list[NDArray[np.uint8]] = []
+    made = clips or (stored_clip(options, folder, place) for place in range(options.videos))
     with (progress or Silent()).task("clips", options.videos) as advance:
-        for number, clip in enumerate(clips or balanced_clips(options)):
-            name = rows.add(clip, number)
+        for number, clip in enumerate(made):
+            rows.add(clip, number)
             if folder is None:
                 kept.append(clip.frames)
-            else:
-                _store(clip, folder, name, masks=options.masks)
             advance(1)
     if folder is not None:
         write_text(folder / "truth.csv", "".join(rows.truth))
     return SyntheticSets(dataset=rows.dataset(), frames=np.concatenate(kept) if kept else None)
+
+
+def _name(clip: Clip, place: int) -> str:
+    return f"{place:05d}-{LABEL_SPACE.names[clip.label]}"
 
 
 def _store(clip: Clip, folder: Path, name: str, *, masks: bool) -> None:
@@ -189,10 +192,10 @@ class _Rows:
         self._grown = DatasetBuilder()
         self.truth = ["frame,background,track,label,occlusion,in_view\n"]
 
-    def add(self, clip: Clip, number: int) -> str:
-        """Take a clip in; returns its name."""
+    def add(self, clip: Clip, number: int) -> None:
+        """Take a clip in."""
         world, middle = self._options.world, self._options.world.frames // 2
-        name = f"{number:05d}-{LABEL_SPACE.names[clip.label]}"
+        name = _name(clip, number)
         identity = json.dumps([asdict(world), clip.seed, clip.label], sort_keys=True)
         video_id = hashlib.sha256(identity.encode()).hexdigest()[:16]
         video = self._grown.video(video_id=video_id, name=name, fps=Fraction(world.fps), n_frames=world.frames)
@@ -220,7 +223,6 @@ class _Rows:
             anchor=rows[middle],
             members=[(rows[place], place - middle) for place in fair if place != middle],
         )
-        return name
 
     def dataset(self) -> Dataset:
         """The dataset of all clips taken in."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, expect
-from strobe.core.files import make_folder, replacing
+from strobe.core.files import locked, make_folder, replacing
 from strobe.core.ports import Image, Progress
 
 __all__ = ["Pixels", "kept_table", "prepared"]
@@ -64,7 +64,7 @@ def kept_table(
     *,
     most_bytes: int,
 ) -> NDArray[Any]:
-    """A table made once for what `names` it and memory-mapped ever after.
+    """A table made once for what `names` it and memory-mapped ever after; who needs it meanwhile waits for it.
 
     The tables used longest ago go where all in the folder together are more than `most_bytes`.
     """
@@ -79,11 +79,9 @@ def kept_table(
     path = folder / f"{digest[:32]}.npy"
     if not path.is_file():
         make_folder(folder)
-        _make_room(folder, most_bytes - needed)
-        with replacing(path) as temporary:
-            table = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
-            fill(table)
-            table.flush()
+        with locked(path.with_suffix(".lock"), busy=None):
+            if not path.is_file():  # another training of the same frames may have made it while we waited
+                _make(path, shape, dtype, fill, most_bytes=most_bytes - needed)
     os.utime(path)  # used now
     try:
         found = np.load(path, mmap_mode="r")
@@ -91,6 +89,16 @@ def kept_table(
         raise InvalidFile(path, "prepared frames that cannot be read", hint="remove it") from error
     expect(found.shape == shape and found.dtype == dtype, str(path), f"a table {shape}", found.shape)
     return np.asarray(found)
+
+
+def _make(
+    path: Path, shape: tuple[int, ...], dtype: type, fill: Callable[[NDArray[Any]], None], *, most_bytes: int
+) -> None:
+    _make_room(path.parent, most_bytes)
+    with replacing(path) as temporary:
+        table = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
+        fill(table)
+        table.flush()
 
 
 def _make_room(folder: Path, most_bytes: int) -> None:
@@ -101,6 +109,7 @@ def _make_room(folder: Path, most_bytes: int) -> None:
             return
         total -= path.stat().st_size
         path.unlink(missing_ok=True)
+        path.with_suffix(".lock").unlink(missing_ok=True)
 
 
 class Pixels:

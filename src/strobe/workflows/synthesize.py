@@ -9,7 +9,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.ports import Progress
 from strobe.datasets import folder
 from strobe.datasets.making import made_before
-from strobe.synthetic.sets import SyntheticOptions, SyntheticSets, light_clip, synthetic_dataset
+from strobe.synthetic.sets import SyntheticOptions, SyntheticSets, stored_clip, synthetic_dataset
 
 __all__ = ["Synthesized", "rendered", "synthesize"]
 
@@ -38,11 +38,11 @@ def synthesize(
 def rendered(
     options: SyntheticOptions, *, folder: Path | None = None, progress: Progress | None = None, workers: int = 1
 ) -> SyntheticSets:
-    """The dataset of `synthetic_dataset`, its clips rendered by several processes: the same bytes."""
+    """The dataset of `synthetic_dataset`, its clips rendered and stored by several processes: the same bytes."""
     if workers == 1:
         return synthetic_dataset(options, folder=folder, progress=progress)
     with worker_pool(workers) as pool:
-        clips = pool.map(partial(light_clip, options), range(options.videos), chunksize=4)
+        clips = pool.map(partial(stored_clip, options, folder), range(options.videos), chunksize=4)
         return synthetic_dataset(options, folder=folder, progress=progress, clips=clips)
 
 
