@@ -155,13 +155,28 @@ def test_pyav_without_metadata_errors(make_clip: MakeClip, tmp_path: Path, monke
     assert build([clip], tmp_path / "out", BuildOptions(label=("dog",), workers=1)).problems == ()
 
 
-def test_duplicate_names_and_copies(make_clip: MakeClip, tmp_path: Path) -> None:
+def test_two_files_of_one_stem_get_names_of_their_own(make_clip: MakeClip, tmp_path: Path) -> None:
+    good, beside, other = make_clip("good.mp4", n=12), make_clip("good.mkv", n=14), make_clip("other.mp4", n=16)
+    (tmp_path / "b").mkdir()
+    apart = make_clip("moved.mp4", n=20).rename(tmp_path / "b/good.mp4")
+    folder_name = good.parent.name
+    named = [f"{folder_name}·good.mkv", f"{folder_name}·good.mp4", "b·good", "other"]
+    labels = tmp_path / "labels.csv"
+    labels.write_text(f"video,label\n{good},dog\ngood.mkv,cat\nb·good,fox\nother,fox\n")
+    built = build([good, beside, apart, other], tmp_path / "out", BuildOptions(labels=labels, sampling=Sampling(k=2)))
+    assert built.dataset.videos.name.tolist() == sorted(named)
+    said = dict(zip(built.dataset.frames.key.tolist(), built.dataset.labels.label.tolist(), strict=True))
+    assert {key.partition("/")[0]: built.dataset.info.label_space.names[label] for key, label in said.items()} == {
+        named[0]: "cat", named[1]: "dog", named[2]: "fox", "other": "fox",
+    }  # fmt: skip
+    labels.write_text("video,label\ngood,dog\n")
+    with pytest.raises(StrobeError, match=r"labels.csv: 'good' is 3 videos; say which: b·good or .*, or its path"):
+        build([good, beside, apart], tmp_path / "out2", BuildOptions(labels=labels))
+    assert not (tmp_path / "out2").exists()
+
+
+def test_given_twice_and_copies(make_clip: MakeClip, tmp_path: Path) -> None:
     good = make_clip("good.mp4")
-    (tmp_path / "other").mkdir()
-    same_name = tmp_path / "other" / "good.mp4"
-    same_name.write_bytes(good.read_bytes() + b"x")
-    with pytest.raises(StrobeError, match="have the same name"):
-        build([good, same_name], tmp_path / "out", DOG)
     with pytest.raises(StrobeError, match="given twice"):
         build([good, good], tmp_path / "out", DOG)
     assert not (tmp_path / "out").exists()

@@ -36,7 +36,7 @@ def test_json(make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture
     videos = [make_clip("good.mp4"), tmp_path / "bad.mp4"]
     code, out, err = run(capsys, *videos, tmp_path / "out", "--label", "dog", "--json", "--workers", 1, "--drop-cuts")
     said = json.loads(out)
-    assert (code, err) == (0, "")
+    assert (code, err) == (1, "")
     assert said["n_videos"] == 1
     assert said["digest"] == folder.read(tmp_path / "out").digest()
     assert len(said["left_out"]) == 1
@@ -49,7 +49,7 @@ def test_what_was_left_out_is_said(make_clip: MakeClip, tmp_path: Path, capsys: 
     for quiet in ([], ["-q"]):
         arguments = [*videos, tmp_path / f"out{len(quiet)}", "--label", "dog", "--workers", 1, *quiet]
         code, out, err = run(capsys, *arguments)
-        assert code == 0
+        assert code == 1
         assert err.count("left out: bad.mp4: not a video") == 1
         assert "1 of 2 videos left out" in out
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from PIL import Image
 
 from strobe.build.decode import Reader, upright
 from strobe.build.index import Limits, read_index
+from strobe.core.errors import InvalidFile, StrobeError
 
 MakeClip = Callable[..., Path]
 SHARED = Path(__file__).parents[2] / "../shared"
@@ -289,3 +291,34 @@ def test_limits_are_checked_before_decoding(make_clip: MakeClip) -> None:
         with pytest.raises(InvalidFile, match=word) as caught:
             read_index(path, limits)
         assert "\n" not in str(caught.value)
+
+
+def test_animated_webp_is_read_to_the_pixel_with_its_times(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    pixels = [rng.integers(0, 256, (20, 30, 3)).astype(np.uint8) for _ in range(9)]
+    times = [0, 40, 80, 200, 240, 280, 320, 360, 400]
+    path = tmp_path / "moving.webp"
+    first, *rest = map(Image.fromarray, pixels)
+    lengths = [*np.diff(times).tolist(), 40]
+    first.save(path, save_all=True, append_images=rest, duration=lengths, lossless=True, method=0)
+    with Reader.open(path) as reader:
+        assert [reader.index.time_s(place) for place in range(9)] == [Fraction(ms, 1000) for ms in times]
+        assert reader.index.codec == "webp"
+        for _ in range(2):  # the second time from the start again
+            got = list(reader.frames([1, 5, 8]))
+            assert [frame.index for frame in got] == [1, 5, 8]
+            for frame in got:
+                np.testing.assert_array_equal(frame.image, pixels[frame.index])
+    with pytest.raises(StrobeError, match="20 pixels a side"):
+        read_index(path, Limits(max_side=20))
+    whole = path.read_bytes()
+    for cut in (40, 400, len(whole) - 700):
+        path.write_bytes(whole[:cut])
+        try:
+            n = len(read_index(path))
+        except InvalidFile:
+            n = 0
+        assert n < 9
+    first.save(path, lossless=True)
+    with pytest.raises(StrobeError, match="is one picture, no animation; for photos use strobe simulate"):
+        read_index(path)

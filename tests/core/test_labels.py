@@ -221,3 +221,12 @@ def test_unknown_spaces_and_maps_say_what_there_is() -> None:
         space("imagenet-vit")
     with pytest.raises(UnknownName, match="shipped: "):
         projection("imagenet-vid", "ilsvrc-2012")
+
+
+def test_underscores_stand_for_spaces_where_only_one_class_is_meant() -> None:
+    assert space("imagenet-vid").index("giant_panda") == space("imagenet-vid").index("giant panda")
+    odd = LabelSpace.of_names("odd", ["a b_c", "a_b c", "x_y"])
+    assert (odd.index("a b_c"), odd.index("a_b c"), odd.index("x y")) == (0, 1, 2)
+    assert "x y" in odd
+    with pytest.raises(UnknownName, match="did you mean"):
+        odd.index("a_b_c")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.build.webp import AnimatedWebP, canvas_of, is_webp
 from strobe.core.errors import InvalidFile, StrobeError, expect, printable
 from strobe.core.late import require
 from strobe.core.tables import NO_PTS
@@ -111,7 +112,10 @@ def open_video(path: Path, limits: Limits) -> tuple[Any, Any]:
     Raises InvalidFile with one line for everything that is not a video that can be read.
     """
     av = require("av", what="reading video", extra="video")
-    _refuse_what_is_no_file(path)
+    if is_webp(head := _head_of(path)):
+        check_size(path, *canvas_of(path, head), limits)
+        animation = AnimatedWebP(path)
+        return animation, animation.stream
     allowed = ",".join((*_SEEKABLE, "mp4", *_SEQUENTIAL, *_AUDIO))
     options = {"protocol_whitelist": "file", "format_whitelist": allowed}
     # PyAV 18 stumbles over a title that is not UTF-8 unless told; PyAV 19 never does and dropped the setting.
@@ -138,7 +142,8 @@ def open_video(path: Path, limits: Limits) -> tuple[Any, Any]:
     return container, stream
 
 
-def _refuse_what_is_no_file(path: Path) -> None:
+def _head_of(path: Path) -> bytes:
+    """The first bytes of a file that may be a video; InvalidFile for what is none at first sight."""
     if path.is_dir():
         raise InvalidFile(path, "is a folder, not a video", hint=f"give its files: {printable(path)}/*.mp4")
     if not path.exists():
@@ -157,6 +162,7 @@ def _refuse_what_is_no_file(path: Path) -> None:
         raise InvalidFile(
             path, "is a playlist, not a video", hint="only local video files are read; give those it names"
         )
+    return head
 
 
 def _playlist_hint(path: Path) -> str:

@@ -226,23 +226,34 @@ AnyRow = TypeVar("AnyRow", bound=_Row)
 def by_video(
     source: Path | Sequence[AnyRow], videos: Mapping[str, Path], *, read: Callable[[Path], Sequence[AnyRow]]
 ) -> dict[str, list[AnyRow]]:
-    """The rows (of a file, or as they are) of each video by its name; an error where they name one not given."""
-    known = {name: name for name in videos}
-    known |= {path.name: name for name, path in videos.items()}
-    known |= {str(path): name for name, path in videos.items()}
+    """The rows (of a file, or as they are) of each video by its name; an error where they name one not given.
+
+    A row may also give the file's name or path; what would be two videos is an error that says what to write.
+    """
+    known: dict[str, list[str]] = {}
+    for name, path in videos.items():
+        for word in dict.fromkeys((path.stem, path.name, str(path))):
+            known.setdefault(word, []).append(name)
+    known |= {name: [name] for name in videos}
     grouped: dict[str, list[AnyRow]] = {name: [] for name in videos}
     strangers: dict[str, None] = {}
     for row in read(source) if isinstance(source, Path) else source:
-        name = known.get(row.video)
-        if name is None:
-            strangers[row.video] = None
+        names = known.get(row.video, [])
+        if len(names) > 1:
+            raise InvalidFile(
+                source if isinstance(source, Path) else "rows given",
+                f"{printable(row.video)!r} is {len(names)} videos",
+                hint=f"say which: {' or '.join(printable(name) for name in names[:3])}, or its path as given",
+            )
+        if names:
+            grouped[names[0]].append(row)
         else:
-            grouped[name].append(row)
+            strangers[row.video] = None
     if strangers:
-        names = ", ".join(printable(name) for name in list(strangers)[:3])
+        some = ", ".join(printable(name) for name in list(strangers)[:3])
         raise InvalidFile(
             source if isinstance(source, Path) else "rows given",
-            f"names {len(strangers)} video(s) that were not given: {names}{', …' if len(strangers) > 3 else ''}",
+            f"names {len(strangers)} video(s) that were not given: {some}{', …' if len(strangers) > 3 else ''}",
             hint="give those videos too, or remove the rows",
         )
     return grouped

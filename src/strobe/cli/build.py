@@ -114,8 +114,8 @@ def command(
 ) -> None:  # fmt: skip
     """Make perturbation sets from VIDEOS: anchors and the frames around them; DST becomes a dataset folder.
 
-    Frames are exact and stored without loss. A video that cannot be used is reported and the rest go on. The same
-    command again does only what is missing.
+    Frames are exact and stored without loss. A video that cannot be used is reported and the rest go on (exit code 1).
+    The same command again does only what is missing.
     """
     from strobe.workflows.build import build
 
@@ -129,7 +129,7 @@ def command(
     if as_json:
         more = {"label_source": source, "reused": done.reused, "decoded": done.decoded, "dropped": dict(done.dropped)}
         made_json(dst, done.dataset, {**more, "left_out": list(done.problems), "notes": list(done.notes)})
-        return
+        raise click.exceptions.Exit(1 if done.problems else 0)
     if quiet:  # otherwise said when it happened
         for problem in done.problems:
             click.echo(f"left out: {printable(problem)}", err=True)
@@ -141,3 +141,5 @@ def command(
     left_out = f"; {len(done.problems)} of {len(videos)} videos left out" if done.problems else ""
     reused = f" ({counted(done.reused, 'video')} done before)" if done.reused else ""
     click.echo(f"{made(dst, done.dataset, 'video', 'set', 'frame', 'class')}, labels by {source}{reused}{left_out}")
+    if done.problems:
+        raise click.exceptions.Exit(1)

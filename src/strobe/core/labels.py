@@ -57,12 +57,19 @@ class LabelSpace:
         """A space whose ids are its names."""
         return cls(name=name, ids=tuple(names), names=tuple(names))
 
+    def __contains__(self, label: object) -> bool:
+        return isinstance(label, str) and _found(self, label) is not None
+
     def index(self, label: str) -> int:
-        """The place of a class given by id or by name; UnknownName with near matches otherwise."""
-        lookup = _lookup(self)
-        if label not in lookup:
-            raise UnknownName(f"class of {self.name}", label, lookup)
-        return lookup[label]
+        """The place of a class given by id or by name, underscores for spaces or not; UnknownName otherwise.
+
+        >>> LabelSpace.of_names("pandas", ["giant panda", "red panda"]).index("red_panda")
+        1
+        """
+        place = _found(self, label)
+        if place is None:
+            raise UnknownName(f"class of {self.name}", label, _lookup(self))
+        return place
 
     @property
     def digest(self) -> str:
@@ -84,6 +91,21 @@ class LabelSpace:
 def _lookup(label_space: LabelSpace) -> dict[str, int]:
     by_name = {name: place for place, name in reversed(list(enumerate(label_space.names)))}
     return by_name | {label_id: place for place, label_id in enumerate(label_space.ids)}
+
+
+@cache
+def _spaced(label_space: LabelSpace) -> dict[str, int | None]:
+    """The same with spaces for underscores; None where that is two classes."""
+    out: dict[str, int | None] = {}
+    for name, place in _lookup(label_space).items():
+        plain = name.replace("_", " ")
+        out[plain] = place if out.get(plain, place) == place else None
+    return out
+
+
+def _found(label_space: LabelSpace, label: str) -> int | None:
+    place = _lookup(label_space).get(label)
+    return _spaced(label_space).get(label.replace("_", " ")) if place is None else place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ class Trials:
             ) from error  # fmt: skip
 
     def _answer(self, trial: Trial, classes: LabelSpace, at: str) -> NameAnswer:
-        is_class = trial.response in classes.ids or trial.response in classes.names
+        is_class = trial.response in classes
         said = None if is_class else _SAID.get(trial.response.lower())
         label = "" if said else classes.ids[self._label(trial, "object_response", trial.response, classes)]
         fields = (trial.person, trial.picture, said, label, trial.condition, trial.seconds)

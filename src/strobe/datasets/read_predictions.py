@@ -199,12 +199,9 @@ def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:
     """ILSVRC-2012 where every class is named by one of its ids or names and one is not of the dataset's own space."""
     if not all(isinstance(value, str) for value in values):
         return label_space
-    own = {*label_space.ids, *label_space.names}
     other = space("ilsvrc-2012")
-    known = {*other.ids, *other.names}
-    return (
-        other if any(value not in own for value in values) and all(value in known for value in values) else label_space
-    )
+    is_other = any(value not in label_space for value in values) and all(value in other for value in values)
+    return other if is_other else label_space
 
 
 def _named_space(path: Path, name: str | None) -> LabelSpace:
@@ -259,8 +256,10 @@ def _projection(path: Path, width: int, label_space: LabelSpace, raw: RawPredict
 
 
 def _space_of_columns(path: Path, columns: list[str], label_space: LabelSpace) -> LabelSpace:
+    spaced = [name.replace("_", " ") for name in columns]
     for candidate in (label_space, space("ilsvrc-2012")):
-        if tuple(columns) in (candidate.ids, candidate.names):
+        named = [name.replace("_", " ") for name in candidate.names]
+        if tuple(columns) == candidate.ids or spaced == named:
             return candidate
     raise InvalidFile(
         path,

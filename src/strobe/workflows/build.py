@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -21,6 +22,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.files import locked, make_folder
 from strobe.core.labels import LabelSpace, space
+from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
@@ -147,16 +149,34 @@ def build(
 
 
 def _named(videos: Sequence[Path]) -> dict[str, Path]:
-    """Videos by name, the file's name without its ending; two of one name are an error."""
+    """Videos by name: the file's name without its ending, and as much of the folder or ending as tells two apart."""
     expect(len(videos) > 0, "VIDEOS", "at least one video", "none")
+    twice = next((path for path, times in Counter(path.absolute() for path in videos).items() if times > 1), None)
+    if twice is not None:
+        raise StrobeError(f"{printable(twice)} is given twice; every video goes in once")
+    stems = [printable(path.stem) or "video" for path in videos]
+    many = Counter(stems)
+    alike = [path for path, stem in zip(videos, stems, strict=True) if many[stem] > 1]
+    longer = dict(zip(alike, _told_apart(alike), strict=True))
     named: dict[str, Path] = {}
-    for path in videos:
-        name = printable(path.stem) or "video"
+    for path, stem in zip(videos, stems, strict=True):
+        name = longer.get(path, stem)
         if name in named:
-            same = "is given twice" if named[name] == path else f"and {printable(named[name])} have the same name"
-            raise StrobeError(f"{printable(path)} {same}; every video needs a name of its own")
+            raise StrobeError(
+                f"{printable(path)} and {printable(named[name])} would both be called {name}; rename one of them"
+            )
         named[name] = path
     return dict(sorted(named.items()))
+
+
+def _told_apart(paths: Sequence[Path]) -> list[str]:
+    """Short names of files whose stems are alike: with a folder in front, or with their endings in one folder."""
+    bare = [printable(path.absolute().with_suffix("").as_posix()) for path in paths]
+    many = Counter(bare)
+    return [
+        short + (path.suffix if many[whole] > 1 else "")
+        for short, whole, path in zip(short_names(bare), bare, paths, strict=True)
+    ]
 
 
 def _annotations(
