@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
+from strobe.core.generators import GeneratorSpec
 from strobe.core.records import Detections, ModelSpec
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Executor",
     "FrameSource",
     "Image",
+    "LayeredGenerator",
     "Model",
     "Preparation",
     "Progress",
@@ -111,6 +113,36 @@ class Differentiable(Model, Protocol):
         """Scores (N, C), float32, of a torch tensor (N, 3, H, W) of RGB in [0, 1] on the model's device.
 
         On 8-bit pixels over 255 they are those of `forward`; gradients flow from them to the pixels, and no others.
+        """
+
+
+@runtime_checkable
+class LayeredGenerator(Protocol):
+    """A generator of images whose activations can be changed between its steps.
+
+    Torch-level and batched; items of a batch do not know each other. The same input gives the same bits.
+    """
+
+    @property
+    def spec(self) -> GeneratorSpec:
+        """What it is; everything that can change its images."""
+
+    @property
+    def device(self) -> str:
+        """Where it runs: cpu, cuda, cuda:1, mps."""
+
+    def condition(self, latents: Any, classes: Any) -> Any:
+        """What every step is told beside the activation, of latents (N, latent_size) and classes (N,).
+
+        The latents are those the first step gets, changed or not: where later steps look at the latent too, a change
+        of it reaches them.
+        """
+
+    def run(self, step: int, activation: Any, condition: Any) -> Any:
+        """What the step at this place makes of an activation (N, …): the first gets the latents themselves.
+
+        The last gives pixels, (N, 3, H, W) RGB, or (N, 1, H, W) where the image is grey; cut to [0, 1] they are it.
+        Gradients flow from what comes out to the activation and to the latents in the condition.
         """
 
 

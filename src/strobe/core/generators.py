@@ -1,0 +1,73 @@
+"""What a generator of images is to a search: its classes, its latent, and the steps its activations go through."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from strobe.core.errors import expect
+from strobe.core.labels import LabelSpace
+
+__all__ = ["GRANULARITIES", "LATENT", "GeneratorSpec", "GeneratorStep", "Granularity"]
+
+Granularity = Literal["latent", "coarse", "middle", "fine", "pixel"]
+
+GRANULARITIES: tuple[Granularity, ...] = ("latent", "coarse", "middle", "fine", "pixel")
+"""From what decides the whole picture to what decides one pixel of it."""
+
+LATENT = "latent"
+"""What place 0 is called: the latent itself, before any step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorStep:
+    """One step and how fine the features are that a change of what it gives would change."""
+
+    name: str
+    granularity: Granularity
+
+    def __post_init__(self) -> None:
+        expect(bool(self.name), "GeneratorStep.name", "not empty", self.name)
+        known = GRANULARITIES[1:]
+        expect(self.granularity in known, "GeneratorStep.granularity", " or ".join(known), self.granularity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorSpec:
+    """What a generator says it is: everything that can change its images.
+
+    `weights` is the digest of its weights; `settings` plain JSON (truncation and the like). Latents are drawn from
+    N(0, `spread`²), cut at ± `cut` standard deviations where that is given. `steps` go from the latent to the image:
+    the last, and no other, gives pixels.
+    """
+
+    name: str
+    provider: str
+    label_space: LabelSpace
+    weights: str
+    latent_size: int
+    image_hw: tuple[int, int]
+    steps: tuple[GeneratorStep, ...]
+    spread: float = 1.0
+    cut: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        expect(bool(self.name), "GeneratorSpec.name", "not empty", self.name)
+        expect(self.latent_size >= 1, "GeneratorSpec.latent_size", ">= 1", self.latent_size)
+        expect(
+            len(self.image_hw) == 2 and min(self.image_hw) >= 1, "GeneratorSpec.image_hw", ">= 1 each", self.image_hw
+        )
+        names = [LATENT, *(step.name for step in self.steps)]
+        expect(len(set(names)) == len(names), "GeneratorSpec.steps", f"names of their own, none {LATENT}", names)
+        pixels = [step.granularity == "pixel" for step in self.steps]
+        expect(pixels == [*[False] * (len(pixels) - 1), True], "GeneratorSpec.steps", "pixel the last alone", names)
+        expect(math.isfinite(self.spread) and self.spread > 0, "GeneratorSpec.spread", "above 0", self.spread)
+        expect(self.cut is None or self.cut > 0, "GeneratorSpec.cut", "above 0", self.cut)
+        expect(self.batch_size >= 1, "GeneratorSpec.batch_size", ">= 1", self.batch_size)
+
+    @property
+    def places(self) -> tuple[tuple[str, Granularity], ...]:
+        """Where activations can be changed: the latent at place 0, then what each step gives; name and granularity."""
+        return ((LATENT, "latent"), *((step.name, step.granularity) for step in self.steps))
