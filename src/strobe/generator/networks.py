@@ -1,0 +1,207 @@
+"""The generator's layers: a class-conditional residual network as an ordered list of steps, from a latent to pixels.
+
+What a step makes follows from the activation before it and the class alone, so that an activation between two steps can
+be changed and the rest run from there.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from strobe.core.errors import UnknownName, expect
+
+__all__ = ["NETWORKS", "Granularity", "LayeredNet", "NetFacts", "StepFacts", "facts_named", "standing_statistics"]
+
+Granularity = Literal["latent", "coarse", "middle", "fine", "pixel"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFacts:
+    """What is known of a step before it runs: its name, how coarse the features are that it makes, their shape."""
+
+    name: str
+    granularity: Granularity
+    shape: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetFacts:
+    """All a network is built from. `side` pixels square, `channels` 3 or 1 (grey); `widths` are the channels of the
+    first step and of every step that doubles the sides; `embedding` is the length of what stands for a class.
+    """
+
+    kind: str
+    classes: int
+    side: int
+    channels: int
+    latent: int
+    embedding: int
+    widths: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("classes", 1, 100_000),
+            ("side", 8, 1024),
+            ("latent", 1, 4096),
+            ("embedding", 1, 4096),
+        ):
+            expect(low <= getattr(self, name) <= high, name, f"{low} to {high}", getattr(self, name))
+        expect(self.channels in (1, 3), "channels", "1 or 3", self.channels)
+        expect(len(self.widths) >= 2 and min(self.widths) >= 1, "widths", "two or more, all ≥ 1", self.widths)
+        whole = self.side % 2 ** (len(self.widths) - 1) == 0
+        expect(whole, "side", f"a multiple of {2 ** (len(self.widths) - 1)}", self.side)
+
+    @property
+    def first_side(self) -> int:
+        """The sides of what the first step makes."""
+        return self.side >> (len(self.widths) - 1)
+
+    @property
+    def steps(self) -> tuple[StepFacts, ...]:
+        """The steps in order; the first takes the latent, the last makes the image."""
+        sides = [self.first_side * 2**place for place in range(len(self.widths))]
+        found = [
+            StepFacts(name=f"{side}x{side}", granularity=_granularity(place, len(sides)), shape=(width, side, side))
+            for place, (width, side) in enumerate(zip(self.widths, sides, strict=True))
+        ]
+        last = (self.channels, self.side, self.side)
+        return (*found, StepFacts(name="pixels", granularity="pixel", shape=last))
+
+
+def _granularity(place: int, count: int) -> Granularity:
+    """Which third of the steps before the last one this is in.
+
+    >>> [_granularity(place, 5) for place in range(5)], [_granularity(place, 3) for place in range(3)]
+    (['coarse', 'coarse', 'middle', 'middle', 'fine'], ['coarse', 'middle', 'fine'])
+    """
+    names: tuple[Granularity, ...] = ("coarse", "middle", "fine")
+    return names[3 * place // count]
+
+
+NETWORKS: dict[str, NetFacts] = {
+    "strobe-gan": NetFacts(
+        kind="strobe-gan", classes=12, side=64, channels=3, latent=120, embedding=64, widths=(320, 320, 160, 80, 40)
+    ),
+    "strobe-gan-mnist": NetFacts(
+        kind="strobe-gan-mnist", classes=10, side=28, channels=1, latent=64, embedding=32, widths=(128, 128, 64)
+    ),
+}
+"""The networks that come with strobe: of the synthetic world, and of MNIST."""
+
+
+def facts_named(name: str) -> NetFacts:
+    """What a network of this name is built from."""
+    if name not in NETWORKS:
+        raise UnknownName("generator to train", name, NETWORKS, hint=f"known: {', '.join(NETWORKS)}")
+    return NETWORKS[name]
+
+
+class _ClassNorm(nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """Batch norm whose gain and shift follow from the class."""
+
+    def __init__(self, channels: int, embedding: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels, affine=False)
+        self.gain = nn.Linear(embedding, channels, bias=False)
+        self.shift = nn.Linear(embedding, channels, bias=False)
+        nn.init.zeros_(self.gain.weight)
+        nn.init.zeros_(self.shift.weight)
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        gain, shift = self.gain(condition)[:, :, None, None], self.shift(condition)[:, :, None, None]
+        return torch.addcmul(shift, self.norm(x), 1 + gain)
+
+
+class _First(nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """The latent as the first, smallest feature maps."""
+
+    def __init__(self, facts: NetFacts) -> None:
+        super().__init__()
+        self.shape = (facts.widths[0], facts.first_side, facts.first_side)
+        self.linear = nn.Linear(facts.latent, facts.widths[0] * facts.first_side**2)
+
+    def forward(self, latent: Tensor, condition: Tensor) -> Tensor:  # noqa: ARG002 (every step takes both)
+        return self.linear(latent).view(-1, *self.shape)
+
+
+class _Doubling(nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """Two convolutions around a shortcut; the sides double."""
+
+    def __init__(self, inward: int, outward: int, embedding: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = _ClassNorm(inward, embedding), _ClassNorm(outward, embedding)
+        self.conv1 = nn.Conv2d(inward, outward, 3, padding=1)
+        self.conv2 = nn.Conv2d(outward, outward, 3, padding=1)
+        self.shortcut = nn.Conv2d(inward, outward, 1)
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        y = self.conv1(_doubled(torch.relu(self.norm1(x, condition))))
+        y = self.conv2(torch.relu(self.norm2(y, condition)))
+        return y + _doubled(self.shortcut(x))
+
+
+def _doubled(x: Tensor) -> Tensor:
+    return functional.interpolate(x, scale_factor=2, mode="nearest")
+
+
+class _Pixels(nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """Feature maps as an image of values in 0 … 1."""
+
+    def __init__(self, inward: int, channels: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(inward)
+        self.conv = nn.Conv2d(inward, channels, 3, padding=1)
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:  # noqa: ARG002 (every step takes both)
+        # As float32: half a byte's worth of rounding would be seen in smooth grounds.
+        return torch.tanh(self.conv(torch.relu(self.norm(x))).float()) * 0.5 + 0.5
+
+
+class LayeredNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """Latents (N, L) and classes (N,) to images (N, C, H, W) in 0 … 1, by `steps` that can be run one at a time.
+
+    In evaluation mode an image follows from its own latent and class alone.
+    """
+
+    def __init__(self, facts: NetFacts) -> None:
+        super().__init__()
+        self.about = facts
+        widths, embedding = facts.widths, facts.embedding
+        self.embed = nn.Embedding(facts.classes, embedding)
+        doubling = [_Doubling(low, high, embedding) for low, high in itertools.pairwise(widths)]
+        self.steps = nn.ModuleList([_First(facts), *doubling, _Pixels(widths[-1], facts.channels)])
+        for one in self.modules():
+            if isinstance(one, nn.Conv2d):
+                nn.init.orthogonal_(one.weight)
+
+    def condition(self, classes: Tensor) -> Tensor:
+        """What stands for the classes in every step, (N, E)."""
+        return self.embed(classes)
+
+    def forward(self, latents: Tensor, classes: Tensor) -> Tensor:
+        """The whole way."""
+        x, condition = latents, self.condition(classes)
+        for step in self.steps:
+            x = step(x, condition)
+        return x
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch is untyped here
+def standing_statistics(network: LayeredNet, draws: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Make the norms of averaged weights their own: mean and variance over these latents and classes, kept for use."""
+    norms = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
+    before = [one.momentum for one in norms]
+    for one in norms:
+        one.reset_running_stats()
+        one.momentum = None  # every batch counts alike
+    network.train()
+    for latents, classes in draws:
+        network(latents, classes)
+    for one, momentum in zip(norms, before, strict=True):
+        one.momentum = momentum
+    network.eval()

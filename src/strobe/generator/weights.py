@@ -1,0 +1,104 @@
+"""A generator's weights on disk: safetensors in half precision, whose header says how to build it and of what."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from strobe.core.codec import decode, encode
+from strobe.core.errors import InvalidFile, StrobeError, expect, printable
+from strobe.core.files import replacing
+from strobe.core.labels import LabelSpace
+from strobe.core.late import require
+from strobe.generator.networks import LayeredNet, NetFacts
+
+__all__ = ["LoadedNet", "digest_of", "read_network", "shipped_file", "write_network"]
+
+_KEY = "strobe"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadedNet:
+    """A network ready to run, in evaluation mode and float32; its classes, and the digest of its weights."""
+
+    network: LayeredNet
+    label_space: LabelSpace
+    digest: str
+
+
+def shipped_file(name: str) -> Path:
+    """Where the weights of a shipped generator lie."""
+    return Path(str(resources.files("strobe.generator") / "data" / f"{name}.safetensors"))
+
+
+def write_network(path: Path, network: LayeredNet, label_space: LabelSpace, *, training: Mapping[str, Any]) -> None:
+    """Write a network, whole or not at all."""
+    library = require("safetensors.torch", what="writing safetensors", extra="models")
+    expect(len(label_space) == network.about.classes, "classes", f"{network.about.classes}", len(label_space))
+    told = {"label_space": label_space.to_json(), "generator": encode(network.about), "training": dict(training)}
+    with replacing(path) as temporary:
+        library.save_file(_halved(network), str(temporary), metadata={_KEY: json.dumps(told, sort_keys=True)})
+
+
+def read_network(path: Path) -> LoadedNet:
+    """The network in a file that `write_network` wrote; InvalidFile, with what is wrong, for anything else."""
+    library = require("safetensors", what="reading safetensors", extra="models")
+    if not path.is_file():
+        raise InvalidFile(path, "it is a folder" if path.is_dir() else "no such file", hint="name a weights file")
+    try:
+        with library.safe_open(str(path), framework="pt") as file:
+            text = (file.metadata() or {}).get(_KEY)
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+    except Exception as error:  # safetensors raises its own Rust-side class
+        problem = f"not a safetensors file ({printable(error, limit=120)})"
+        raise InvalidFile(path, problem, hint="is it truncated?") from error
+    facts, label_space = _told(path, text)
+    network = LayeredNet(facts)
+    try:
+        found = network.load_state_dict(state, strict=False)
+    except RuntimeError as error:
+        raise InvalidFile(path, f"its weights do not fit its header ({printable(error, limit=160)})") from error
+    missing = [name for name in found.missing_keys if not name.endswith("num_batches_tracked")]
+    if missing or found.unexpected_keys:
+        first = printable([*missing, *found.unexpected_keys][0])
+        raise InvalidFile(path, f"its weights do not fit its header (first {first})")
+    network.eval().requires_grad_(False)
+    return LoadedNet(network=network, label_space=label_space, digest=digest_of(network))
+
+
+def digest_of(network: LayeredNet) -> str:
+    """The sha256 of what a network is built from and of its weights as they are stored."""
+    torch = require("torch", what="a generator", extra="models")
+    hasher = hashlib.sha256(json.dumps(encode(network.about), sort_keys=True).encode())
+    for name, tensor in sorted(_halved(network).items()):
+        hasher.update(f"{name}\t{tuple(tensor.shape)}\n".encode())
+        hasher.update(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()))
+    return hasher.hexdigest()
+
+
+def _halved(network: LayeredNet) -> dict[str, Any]:
+    state = network.state_dict()
+    return {
+        name: tensor.detach().half().cpu().contiguous()
+        for name, tensor in state.items()
+        if not name.endswith("num_batches_tracked")
+    }
+
+
+def _told(path: Path, text: str | None) -> tuple[NetFacts, LabelSpace]:
+    if text is None:
+        raise InvalidFile(path, "not a generator of ours: its header says nothing of one")
+    try:
+        told = json.loads(text)
+        facts = decode(NetFacts, told["generator"], where="generator")
+        label_space = LabelSpace.from_json(told["label_space"])
+    except KeyError as error:
+        raise InvalidFile(path, "not a generator of ours: its header says nothing of one") from error
+    except (ValueError, TypeError, AttributeError, RecursionError, StrobeError) as error:
+        raise InvalidFile(path, f"its header is damaged ({printable(error, limit=100)})") from error
+    if len(label_space) != facts.classes:
+        raise InvalidFile(path, f"its header is damaged ({len(label_space)} classes, a network of {facts.classes})")
+    return facts, label_space
