@@ -56,7 +56,7 @@ def corrupted(variants=(FOG, NOISE), *, prefix="", **info) -> Dataset:
         ({"variant": ""}, "a name, not anchor"),
         ({"variant": "anchor"}, "a name, not anchor"),
         ({"axis": ""}, "variants.axis"),
-        ({"role": "other"}, "same or control"),
+        ({"role": "other"}, "same, control, shown"),
         ({"levels": (0.0, 1.0)}, "ascending from above 0"),
         ({"levels": (2.0, 1.0)}, "ascending from above 0"),
         ({"levels": (1.0, float("nan"))}, "ascending from above 0"),
@@ -77,7 +77,7 @@ def test_a_table_is_checked_row_by_row() -> None:
         Variants.of([FOG, FOG])
     with pytest.raises(InvalidValue, match="at least one row"):
         Variants.of([])
-    with pytest.raises(InvalidValue, match="same or control"):
+    with pytest.raises(InvalidValue, match="same, control, shown"):
         replace(table, role=texts(["same", "sham"]))
 
 
@@ -201,3 +201,11 @@ def test_a_level_holds_what_lies_within_it(distances: list[float], levels: set[f
     for distance, number in zip(distances, level_numbers(np.array(distances), order).tolist(), strict=True):
         holding = [place + 1 for place, level in enumerate(order) if distance <= level * (1 + 1e-6)]
         assert number == (0 if distance == 0 else holding[0] if holding else len(order) + 1)
+
+
+def test_what_is_only_to_look_at_stands_in_no_set_that_is_scored() -> None:
+    data = corrupted((FOG, replace(NOISE, role="shown")))
+    kept = data.scored_sets()
+    assert kept.n_sets == 2
+    assert len(kept.frames) == len(data.frames)
+    assert corrupted().scored_sets().n_sets == 4

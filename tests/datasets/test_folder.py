@@ -511,7 +511,7 @@ def test_what_format_1_does_not_know_is_not_read_there(tmp_path: Path) -> None:
         ("frames", "recipe", 4, "fog", r"frames\.parquet: row 4: frames\.recipe: expected JSON, got fog"),
         ("frames", "as_input", 4, None, r"frames\.parquet: row 4: the column as_input is null"),
         ("variants", "variant", 1, "linf/net", r"variants\.parquet: row 1: variant 'linf/net' stands twice"),
-        ("variants", "role", 1, "sham", r"variants\.parquet: row 1: variants\.role: expected same or control"),
+        ("variants", "role", 1, "sham", r"variants\.parquet: row 1: variants\.role: expected same, control, shown"),
         ("variants", "levels", 0, [2.0, 1.0], r"variants\.parquet: row 0: variants\.levels: expected ascending"),
         ("variants", "levels", 0, [1.0, None], r"variants\.parquet: row 0: "),
         ("variants", "fields", 0, "[1]", r"variants\.parquet: row 0: expected a JSON object, got \[1\]"),

@@ -99,7 +99,7 @@ def preservation(naming: Naming, options: ScoreOptions) -> tuple[Preservation, .
     variants = [None] if dataset.variants is None else list(dataset.variants)
     for place, variant in sorted(enumerate(variants), key=lambda one: one[1] is not None and one[1].role == "control"):
         mine = counts & (sets.variant[rows.set] == place)
-        if mine.any():
+        if mine.any() and not (variant is not None and variant.role == "shown"):
             one = _about(rows, mine, options, variant=MEMBER if variant is None else variant.variant, facts=variant)
             found.append(replace(one, lost=_lost(rows, is_anchor & first, mine, draws)))
     return tuple(found)
@@ -114,7 +114,7 @@ def _about(
     right = np.arange(int(many.sum())) < int(same.sum())
     return Preservation(
         variant=variant,
-        role="anchor" if variant == ANCHOR else "same" if facts is None else facts.role,
+        role="anchor" if variant == ANCHOR else "control" if facts is not None and facts.role == "control" else "same",
         target=facts.target.name if facts is not None and facts.target is not None else None,
         n_pictures=int(mine.sum()),
         named=proportion(right, source, interval=options.interval) if mine.any() else nothing(_NOBODY),

@@ -87,12 +87,13 @@ class VariantPlan:
                 n_sets=n,
             )
             for one, n in zip(self.variants, many, strict=True)
+            if one.role != "shown"
         )
 
     def present(self) -> Iterator[tuple[int, Variant]]:
-        """The variants that have a set, with their rows."""
+        """The variants that have a set, with their rows; those only to look at are passed over."""
         held = set(self.dataset.sets.variant.tolist())
-        return ((row, one) for row, one in enumerate(self.variants) if row in held)
+        return ((row, one) for row, one in enumerate(self.variants) if row in held and one.role != "shown")
 
     def is_searched(self, row: int) -> bool:
         """Whether any set of the variant is a search, not a plain set of members."""

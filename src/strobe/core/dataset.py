@@ -271,6 +271,11 @@ class Dataset:
             hints = Hints(**{name: getattr(hints, name)[keep] for name in Hints.__slots__})
         return replace(self, sets=sets, hints=hints)
 
+    def scored_sets(self) -> "Dataset":
+        """Without the sets that are only to look at."""
+        shown = np.zeros(0, dtype=bool) if self.variants is None else self.variants.is_shown[self.sets.variant]
+        return self.keep_rows(~shown[self.sets.set]) if shown.any() else self
+
     def only_videos(self, names: Collection[str]) -> "Dataset":
         """The sets of the named videos (by name or id); every name must be there."""
         wanted = set(names)

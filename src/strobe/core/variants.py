@@ -13,8 +13,9 @@ from strobe.core.errors import InvalidValue, expect
 
 __all__ = ["ANCHOR", "MIXED", "NO_VARIANT", "ROLES", "STATUSES", "Target", "Variant", "Variants", "level_numbers"]
 
-ROLES = ("same", "control")
-"""`same`: a person would give the same answer. `control`: a comparison, outside every worst."""
+ROLES = ("same", "control", "shown")
+"""`same`: a person would give the same answer. `control`: a comparison, outside every worst. `shown`: only to look at, in
+no figure (the way from a picture to what was found)."""
 
 STATUSES = ("complete", "found", "censored", "anchor_wrong", "failed")
 """What became of a set. `complete`: its members are all there are. The rest are of searches: something was found at
@@ -32,7 +33,7 @@ NO_VARIANT = ""
 SLACK = 1e-6
 """A member counts at a level if it lies beyond it by less than this share: distances are float32 at times."""
 
-Role = Literal["same", "control"]
+Role = Literal["same", "control", "shown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ class Variant:
     def __post_init__(self) -> None:
         expect(bool(self.variant) and self.variant != ANCHOR, "variants.variant", f"a name, not {ANCHOR}", self.variant)
         expect(bool(self.axis), "variants.axis", "not empty", self.axis)
-        expect(self.role in ROLES, "variants.role", " or ".join(ROLES), self.role)
+        expect(self.role in ROLES, "variants.role", ", ".join(ROLES), self.role)
         rising = all(a < b for a, b in zip((0.0, *self.levels), self.levels, strict=False))
         expect(
             rising and all(map(math.isfinite, self.levels)), "variants.levels", "ascending from above 0", self.levels
@@ -150,6 +151,11 @@ class Variants:
     def is_same(self) -> NDArray[np.bool_]:
         """Which are no controls."""
         return np.asarray(self.role == "same", dtype=bool)
+
+    @property
+    def is_shown(self) -> NDArray[np.bool_]:
+        """Which are only to look at."""
+        return np.asarray(self.role == "shown", dtype=bool)
 
     @property
     def have_one_scale(self) -> bool:

@@ -104,6 +104,7 @@ def write_report(
     k = results.dataset.k
     if k < overall(dataset).info.k:  # scored with a smaller k than the data has: what lies beyond is in no set
         dataset = dataset.keep_rows(dataset.row_levels() <= k)
+    dataset = dataset.scored_sets()
     choice = choose(dataset, _judges(view, dataset, answers), limit=options.gallery_sets, change=options.change)
     gallery = build(
         dataset,

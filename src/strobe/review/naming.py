@@ -55,7 +55,10 @@ def shown(dataset: Dataset) -> list[Shown]:
 
     group: dict[int, str] = {}
     condition: dict[int, str] = {}
+    passed = np.zeros(len(sets), dtype=bool) if dataset.variants is None else dataset.variants.is_shown[sets.variant]
     for number, row, is_anchor in zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True):
+        if passed[number]:  # only to look at in a report
+            continue
         own = str(sets.group[number])
         first, second = sorted((root(group.setdefault(row, own)), root(own)))
         parent[second] = first
