@@ -14,8 +14,8 @@ from strobe.core.errors import InvalidValue, expect
 __all__ = ["ANCHOR", "MIXED", "NO_VARIANT", "ROLES", "STATUSES", "Target", "Variant", "Variants", "level_numbers"]
 
 ROLES = ("same", "control", "shown")
-"""`same`: a person would give the same answer. `control`: a comparison, outside every worst. `shown`: only to look at, in
-no figure (the way from a picture to what was found)."""
+"""`same`: a person would give the same answer. `control`: a comparison, outside every worst. `shown`: only to look at,
+in no figure (the way from a picture to what was found)."""
 
 STATUSES = ("complete", "found", "censored", "anchor_wrong", "failed")
 """What became of a set. `complete`: its members are all there are. The rest are of searches: something was found at
