@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz site
 
 help:
 	@echo "make demo   the whole way on real models and a real clip, ends in a report; DEMO=--training for the recipes"
@@ -14,6 +14,7 @@ help:
 	@echo "make dist   the wheel, into dist/"
 	@echo "make matrix the wheel on every Python here, newest and lowest versions, every verb"
 	@echo "make fuzz   damaged inputs through every verb, kills at every step; CASE=1234 repeats one"
+	@echo "make site   the documentation as a site, into site/; it needs no server and no network"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
 
 $(VENV)/.demo: pyproject.toml
@@ -64,5 +65,8 @@ docs: $(VENV)/.dev
 	$(BIN)/python scripts/make_cli_reference.py
 	$(BIN)/python scripts/make_results_schema.py
 
+site: $(VENV)/.dev
+	$(BIN)/mkdocs build --quiet
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist src/*.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist site src/*.egg-info
