@@ -4,9 +4,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import InvalidStateError, ProcessPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 __all__ = ["worker_pool"]
 
@@ -18,10 +19,12 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
     context = multiprocessing.get_context("spawn")
     others = {process.pid for process in multiprocessing.active_children()}
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+    usual = threading.excepthook
     try:
         yield pool
     except BaseException:
         # Ctrl-C or a full disk: nobody waits for work that is half done; it does not count.
+        threading.excepthook = _quiet(usual)
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             if process.pid not in others:
@@ -29,6 +32,17 @@ def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+        threading.excepthook = usual
+
+
+def _quiet(usual: Callable[[threading.ExceptHookArgs], Any]) -> Callable[[threading.ExceptHookArgs], None]:
+    """Say nothing of work that was cancelled before its process went: the pool's own thread stumbles over it."""
+
+    def hook(told: threading.ExceptHookArgs) -> None:
+        if told.exc_type is not InvalidStateError:
+            usual(told)
+
+    return hook
 
 
 def _end_with_parent() -> None:

@@ -1,5 +1,6 @@
 """The command line: a table of verbs, each loaded when it is called, and one place where errors become exit codes."""
 
+import atexit
 import os
 import sys
 from collections.abc import Sequence
@@ -134,6 +135,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
         sys.stdout.flush()
+        atexit._run_exitfuncs()  # what worker processes shared is given back; Python warns of it otherwise
         os._exit(130)  # torch takes a second to tear down; nothing of ours is left to do
     except BrokenPipeError:
         # The reader of our output left (`| head`): not an error. Point stdout elsewhere so the exit stays silent.
