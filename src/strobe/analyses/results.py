@@ -14,6 +14,7 @@ from strobe.analyses.people_records import PeopleResults
 from strobe.analyses.trainings import Trainings
 from strobe.analyses.trend import Trend
 from strobe.analyses.variants_records import Contrast, Search, VariantFacts
+from strobe.analyses.voting import ReviewResults
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import unreviewed
@@ -93,9 +94,9 @@ class Settings:
 class Results:
     """strobe results.json: one dataset, every model scored on it, and what sets them apart.
 
-    What is said of variants, searches and contrasts is there where the dataset has variants, what is said of people
-    where they named pictures (there may then be no model). `strobe` is the version that wrote it, where it was
-    installed; `trainings` are there where models are called NAME~SEED.
+    What is said of variants, searches and contrasts is there where the dataset has variants, of the review where
+    people voted on pairs, of people where they named pictures (there may then be no model). `strobe` is the
+    version that wrote it, where it was installed; `trainings` are there where models are called NAME~SEED.
     """
 
     schema: Literal[1] = SCHEMA
@@ -109,6 +110,7 @@ class Results:
     variants: tuple[VariantFacts, ...] | None = field(default=None, metadata=LEFT_OUT)
     searches: tuple[Search, ...] | None = field(default=None, metadata=LEFT_OUT)
     contrasts: tuple[Contrast, ...] | None = field(default=None, metadata=LEFT_OUT)
+    review: ReviewResults | None = field(default=None, metadata=LEFT_OUT)
     people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)

@@ -18,6 +18,7 @@ def _pairs(figures: dict[str, Any]) -> str:
     table, agreement = figures["table"], figures["agreement"]
     out = [
         f"{printable(figures['dataset'])}: {figures['votes']} votes",
+        *(f"warning: {text}" for text in figures["warnings"]),
         "",
         "            candidates   reviewed   accepted",
         f"  anchors   {table['anchors']:>10} {table['anchors_reviewed']:>10} {table['anchors_accepted']:>10}",

@@ -152,6 +152,7 @@ class Verdict:
     `stage` is `pair` (round one), `verify` (round two), `joint` (decided together) or `anchor` (labels of the
     anchor alone). For an `anchor` vote `frame_id` is the anchor's, `decision` says whether it is a good anchor
     (`similar` = good, `dissimilar` = bad) and `labels` the full label names seen. `bad_anchor` drops the whole set.
+    `seconds` are this pair's share of the time its page stood there; `page_version` names that page.
     """
 
     verdict_id: str
@@ -179,6 +180,12 @@ class Verdict:
             self.stage,
         )
         expect(self.reason in ("", *REASONS), "Verdict.reason", f"one of {', '.join(REASONS)}", self.reason)
+
+    @property
+    def at_once(self) -> int:
+        """How many pairs stood on the page that asked: `1f0c.set20` is one of 20, any other of one."""
+        _, _, pairs = self.page_version.rpartition(".set")
+        return int(pairs) if pairs.isdecimal() and int(pairs) else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -263,7 +263,7 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
         if is_known(figure) and figure.low is not None
     ]
     said = [note for one in models.values() for note in one.notes or ()]
-    texts = dict.fromkeys([view.results.dataset.unreviewed(), *marks, *said])
+    texts = dict.fromkeys([*view.doubts, view.results.dataset.unreviewed(), *marks, *said])
     notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in texts if text]
     judged = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
     never = [name for name, one in judged.items() if one.acc_orig.value == 0]
@@ -335,6 +335,12 @@ _REVIEW = {
 }
 
 
+def _quality(view: View) -> str:
+    """Who voted, how alike and with what care, where people did."""
+    review = view.results.review
+    return "" if review is None else f": {review.text()}"
+
+
 def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
     """How the numbers were made, as pairs of name and text."""
     dataset, settings = view.results.dataset, view.results.settings
@@ -344,7 +350,7 @@ def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
         ("Dataset digest", dataset.digest),
         ("Size", view.sources if plain and not view.variants else f"{counted(dataset.n_sets, 'set')}, "
                  f"{view.sources}, {counted(dataset.n_frames, view.words.picture)}"),
-        ("Review", view.words.say(_REVIEW[dataset.reviewed])),
+        ("Review", view.words.say(_REVIEW[dataset.reviewed]) + _quality(view)),
         ("Labels", view.words.say(_LABELS[dataset.label_source])),
         ("Intervals", f"{settings.interval}, 95 %; seed of the bootstrap {settings.seed}"),
     ]  # fmt: skip

@@ -21,7 +21,8 @@ _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff
 class Subject:
     """The words for one dataset. `reviewed` is the dataset's own word: none, release or votes.
 
-    `kinds` are those of its sources where not all are videos; `varied` where something was done to pictures.
+    `kinds` are those of its sources where not all are videos; `varied` where something was done to pictures; `doubted`
+    where something speaks against the votes.
     """
 
     axis: str = "frame-offset"
@@ -29,6 +30,7 @@ class Subject:
     k: object = "k"
     kinds: tuple[str, ...] = ()
     varied: bool = False
+    doubted: bool = False
 
     @property
     def anchors(self) -> str:
@@ -99,7 +101,17 @@ class Subject:
     def around(self) -> str:
         """The members as seen from their anchor, with what is known of how they look."""
         where = "the frames around each" if self.is_video else "the variants of each"
+        if self.doubted:
+            return f"{where}, as doubtful votes left them"
         return where if self.reviewed == "none" else f"{where}, which look the same"
+
+    @property
+    def alike(self) -> str:
+        """Who says that the members of a set look like their anchor."""
+        if self.doubted:
+            return "were kept by votes that may be nobody’s judgement (the notes say why)"
+        unseen = self.reviewed == "none"
+        return "look the same (here, nobody has confirmed that yet)" if unseen else "people say look the same"
 
     @property
     def within(self) -> str:
@@ -140,6 +152,8 @@ class Subject:
             what = f"The anchor and its variants up to {self.measure} k"
         else:
             what = "The anchor and the frames within ±k"
+        if self.doubted:
+            return f"{what} that the votes in the dataset kept; the notes say why those votes are in doubt."
         return {
             "none": f"{what}; nobody has confirmed yet that they look the same.",
             "votes": f"{what} that the votes in the dataset kept as looking the same.",

@@ -129,7 +129,7 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
         if data.n_videos < FEW_VIDEOS:
             few = f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow"
             notes.append(view.words.say(few))
-        said = (data.unreviewed(), *(note for model in models.values() for note in model.notes or ()))
+        said = (*view.doubts, data.unreviewed(), *(note for model in models.values() for note in model.notes or ()))
         notes += list(dict.fromkeys(view.words.say(note) for note in said if note))
         known = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
         notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]

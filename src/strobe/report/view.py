@@ -80,8 +80,15 @@ class View:
         """The words for the dataset of these results."""
         data = self.results.dataset
         return Subject(
-            axis=data.axis, reviewed=data.reviewed, k=data.k, kinds=data.kinds or (), varied=bool(self.variants)
-        )
+            axis=data.axis, reviewed=data.reviewed, k=data.k, kinds=data.kinds or (), varied=bool(self.variants),
+            doubted=bool(self.doubts),
+        )  # fmt: skip
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against the votes that decided the sets."""
+        review = self.results.review
+        return () if review is None or self.results.dataset.reviewed != "votes" else review.warnings
 
     @property
     def variants(self) -> Mapping[str, VariantFacts]:

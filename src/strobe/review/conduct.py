@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from strobe.core.codec import LEFT_OUT, decode
 from strobe.core.errors import InvalidValue, expect
+from strobe.core.records import Verdict
 
 __all__ = ["ASK", "Conduct", "ReviewSettings"]
 
@@ -61,6 +62,10 @@ class Conduct:
         (True, False)
         """
         return next((on for since, on in reversed(self.shown) if since <= at), self.settings.show_votes)
+
+    def is_alone(self, verdict: Verdict) -> bool:
+        """Whether a vote was cast alone: neither together nor, in round two, with the earlier votes in sight."""
+        return verdict.stage != "joint" and (verdict.stage != "verify" or not self.showed_votes(verdict.at))
 
     @classmethod
     def from_json(cls, data: object) -> "Conduct | None":

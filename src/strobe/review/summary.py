@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from strobe.analyses.voting import Asked, asked, control_answers, is_alone, ratings_of, reviewers, warnings
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import Derivation, derive, latest_votes
 from strobe.core.records import DECISIONS, REASONS, Verdict
-from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, rating_counts, raw_agreement
-from strobe.metrics.intervals import clopper_pearson
+from strobe.metrics.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, raw_agreement
 from strobe.review.conduct import Conduct
 from strobe.review.pending import pending
 
@@ -30,25 +30,17 @@ def summarise(
     """
     dataset = replace(dataset, verdicts=tuple(verdicts))
     derivation = derive(dataset) if verdicts else None
-    ids = dataset.frame_ids()
-    sets = dataset.sets
-    names = [str(name) for name in sets.set_id]
-    pairs = dataset.candidates()
-    anchors = {names[s]: ids[f] for s, f in enumerate(sets.anchor_frame.tolist())}
-    video = dict(zip(names, dataset.video_of_set.tolist(), strict=True))
-    on_pairs = [v for v in verdicts if v.stage != "anchor" and (v.set_id, v.frame_id) in pairs]
-    controls = [
-        v for v in verdicts if v.stage != "anchor" and v.set_id in anchors and (v.set_id, v.frame_id) not in pairs
-    ]
+    found = asked(dataset, verdicts)
     return {
         "votes": len(verdicts),
         "table": _table(dataset, derivation),
         "waiting": pending(dataset, verdicts, derivation, conduct),
-        "annotators": _annotators(verdicts, controls, anchors),
+        "annotators": _annotators(verdicts, found),
         "classes": _classes(dataset, derivation),
-        "agreement": _agreement(on_pairs, video, conduct, seed),
-        "controls": _control_accuracy(controls, anchors),
-        "reasons": _reasons(on_pairs),
+        "agreement": _agreement(dataset, found.on_pairs, conduct, seed),
+        "controls": encode(control_answers(found.controls, found.anchors)),
+        "warnings": list(warnings(found)),
+        "reasons": _reasons(found.on_pairs),
         "seconds": _seconds(v.seconds for v in verdicts if v.stage != "joint"),
         "conduct": encode(conduct),
     }
@@ -64,15 +56,12 @@ def _table(dataset: Dataset, derivation: Derivation | None) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _annotators(
-    verdicts: Sequence[Verdict], controls: Sequence[Verdict], anchors: dict[str, str]
-) -> list[dict[str, Any]]:
+def _annotators(verdicts: Sequence[Verdict], found: Asked) -> list[dict[str, Any]]:
     of_name: dict[str, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         of_name[verdict.annotator].append(verdict)
-    hidden: dict[str, list[Verdict]] = defaultdict(list)
-    for verdict in controls:
-        hidden[verdict.annotator].append(verdict)
+    nobody = control_answers((), found.anchors)["all"]
+    care = {one.person: one for one in reviewers(found)}
     out = []
     for name, cast in sorted(of_name.items()):
         latest = {(v.stage, v.set_id, v.frame_id): v for v in sorted(cast, key=lambda v: (v.at, v.verdict_id))}
@@ -85,8 +74,9 @@ def _annotators(
                 "corrected": len(cast) - len(latest),
                 "stages": {stage: stages[stage] for stage in ("anchor", "pair", "verify", "joint")},
                 "decisions": {decision: decisions[decision] for decision in DECISIONS},
-                "controls": _control_accuracy(hidden[name], anchors)["all"],
+                "controls": encode(care[name].controls if name in care else nobody),
                 "seconds": _seconds(v.seconds for v in cast if v.stage != "joint"),
+                "too_quick": care[name].too_quick if name in care else 0,
                 "last_at": max(v.at for v in cast),
             }
         )
@@ -125,33 +115,21 @@ def _classes(dataset: Dataset, derivation: Derivation | None) -> list[dict[str, 
     ]
 
 
-def _agreement(
-    on_pairs: Sequence[Verdict], video: dict[str, int], conduct: Conduct | None, seed: int
-) -> dict[str, Any]:
+def _agreement(dataset: Dataset, on_pairs: Sequence[Verdict], conduct: Conduct | None, seed: int) -> dict[str, Any]:
     """Agreement of the latest votes cast alone; what was decided together is not independent and is left out.
 
     Nor is a vote of round two that was cast with the earlier votes in sight: what that person said before it counts.
     """
-    alone = [v for v in on_pairs if v.stage != "joint"]
-    if conduct is not None:
-        alone = [v for v in alone if v.stage != "verify" or not conduct.showed_votes(v.at)]
-    latest = latest_votes(alone)
-    people = sorted({name for votes in latest.values() for name in votes})
-    place = {name: column for column, name in enumerate(people)}
-    ratings = np.full((len(latest), len(people)), -1, dtype=np.int64)
-    keys = sorted(latest)
-    for row, key in enumerate(keys):
-        for name, verdict in latest[key].items():
-            ratings[row, place[name]] = DECISIONS.index(verdict.decision)
-    cluster = np.array([video[set_id] for set_id, _ in keys], dtype=np.int64)
-    counts = rating_counts(ratings, n_classes=len(DECISIONS))
+    alone = is_alone if conduct is None else conduct.is_alone
+    found = ratings_of(dataset, on_pairs, alone)
+    ratings, counts, cluster, people = found.ratings, found.counts, found.cluster, found.people
     shared = [
         (a, b) for a, b in combinations(range(len(people)), 2) if ((ratings[:, a] >= 0) & (ratings[:, b] >= 0)).any()
     ]
     return {
-        "pairs": len(keys),
-        "pairs_with_two_votes": int((counts.sum(axis=1) >= 2).sum()),
-        "votes_left_out": len(on_pairs) - len(alone),
+        "pairs": len(ratings),
+        "pairs_with_two_votes": found.n_twice,
+        "votes_left_out": len(on_pairs) - sum(map(alone, on_pairs)),
         "raw": encode(raw_agreement(counts, cluster=cluster, seed=seed)),
         "fleiss_kappa": encode(fleiss_kappa(counts, cluster=cluster, seed=seed)),
         "krippendorff_alpha": encode(krippendorff_alpha(counts, cluster=cluster, seed=seed)),
@@ -165,20 +143,6 @@ def _agreement(
             }
             for a, b in shared
         ],
-    }
-
-
-def _control_accuracy(controls: Sequence[Verdict], anchors: dict[str, str]) -> dict[str, Any]:
-    """Share of control pairs answered as they must be: an anchor with itself similar, with another video dissimilar."""
-    right: dict[str, list[bool]] = {"same": [], "different": []}
-    for (set_id, frame_id), votes in latest_votes(controls).items():
-        same = anchors[set_id] == frame_id
-        for verdict in votes.values():
-            right["same" if same else "different"].append(verdict.decision == ("similar" if same else "dissimilar"))
-    both = right["same"] + right["different"]
-    return {
-        "all": encode(clopper_pearson(sum(both), len(both))),
-        **{kind: encode(clopper_pearson(sum(answers), len(answers))) for kind, answers in right.items()},
     }
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from strobe.review.question import Question
     from strobe.review.store import Store
 
-__all__ = ["Links", "ServeOptions", "export", "import_votes", "serve", "status", "written"]
+__all__ = ["Links", "ServeOptions", "export", "exported_conduct", "import_votes", "serve", "status", "written"]
 
 MIN_TOKEN = 12
 """The shortest shared token taken: shorter ones can be guessed."""
@@ -191,6 +191,12 @@ def written(ask: str) -> tuple[str, str]:
     return f"{table}.parquet", "review.json" if table == "verdicts" else f"{table}.json"
 
 
+def exported_conduct(path: Path) -> Conduct | None:
+    """How a review was run, by the figures its last export wrote; None where there are none."""
+    figures = read_json(path) if path.is_file() else None
+    return Conduct.from_json(figures.get("conduct") if isinstance(figures, dict) else None)
+
+
 def _write_reviewed(dataset: Dataset, out: Path) -> None:
     """The sets the votes leave, as a dataset folder of their own."""
     from strobe.core.derivation import reviewed
@@ -326,8 +332,5 @@ def _all_answers(folder: Path, dataset: Dataset, ask: str, db: str | None) -> tu
             store.check(dataset)
             found |= {log.id_of(answer): answer for answer in store.all()}
             conduct = store.conduct()
-    exported = folder / written(ask)[1]
-    if conduct is None and exported.is_file():
-        figures = read_json(exported)
-        conduct = Conduct.from_json(figures.get("conduct") if isinstance(figures, dict) else None)
+    conduct = conduct or exported_conduct(folder / written(ask)[1])
     return sorted(found.values(), key=lambda answer: (answer.at, log.id_of(answer))), conduct

@@ -21,6 +21,7 @@ from strobe.analyses.trainings import trainings
 from strobe.analyses.trend import fit
 from strobe.analyses.variants_contrasts import ByVariant
 from strobe.analyses.variants_view import overall
+from strobe.analyses.voting import is_alone, review_results
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.derivation import review_views, unreviewed
@@ -38,6 +39,7 @@ from strobe.runs.folder import Held, Incomplete, Run
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.model_facts import Ceilings, Types, known_types, read_types
 from strobe.workflows.opening import Opened
+from strobe.workflows.review import exported_conduct
 
 __all__ = [
     "SCORERS",
@@ -180,6 +182,11 @@ def score_staged(
         whole = dataset_facts(opened.dataset, k=overall(opened.dataset).info.k)
         results = ByVariant(opened.dataset, request.options).into(replace(results, dataset=whole))
     results = people.into(results)
+    if opened.candidates.verdicts:
+        conduct = exported_conduct(opened.path / "review.json")
+        alone = is_alone if conduct is None else conduct.is_alone
+        found = review_results(opened.candidates, alone=alone, seed=request.options.seed)
+        results = replace(results, review=found)
     if opened.dataset.drawn:
         results = replace(results, drawn=drawn_results(opened.dataset, seed=request.options.seed))
     write_json(stage / "results.json", encode(results))

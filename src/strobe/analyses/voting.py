@@ -1,0 +1,252 @@
+"""How far the votes on pairs can be trusted: who cast them, how alike, with what care, at what pace. Pure.
+
+These figures go with the data: `review status`, review.json, results.json and the report all say what is said here.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from strobe.core.arrays import Ints
+from strobe.core.codec import Count
+from strobe.core.dataset import Dataset
+from strobe.core.derivation import latest_votes
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.core.records import DECISIONS, Verdict
+from strobe.metrics.agreement import fleiss_kappa, rating_counts
+from strobe.metrics.intervals import clopper_pearson
+
+__all__ = [
+    "Asked", "Ratings", "ReviewResults", "Reviewer", "asked", "control_answers", "is_alone", "ratings_of",
+    "review_results", "reviewers", "too_quick", "warnings",
+]  # fmt: skip
+
+LEAST_SECONDS, LEAST_MORE = 0.4, 0.1
+"""Nobody looks at two pictures and decides in less than this, nor at each further picture of a set in less than that:
+an eye rests about a quarter of a second on what it looks at."""
+
+MOST_QUICK, LEAST_QUICK = 0.1, 5
+"""A pace cannot be real where more than this share of someone's timed votes, and at least so many, are too quick."""
+
+LEAST_RIGHT, LEAST_FAILED = 0.9, 2
+"""Control pairs fail where less than this share is right and at least so many are wrong: anyone slips once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewer:
+    """One person: votes cast, control pairs right, median seconds a vote, votes too quick to be true."""
+
+    person: str
+    n_votes: Count
+    controls: Estimate
+    seconds: float | None
+    too_quick: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewResults:
+    """Who decided which pairs look the same, and how far that can be trusted.
+
+    `fleiss_kappa` is that of votes cast alone, over the `n_pairs_twice` pairs with two or more; `controls` the share of
+    hidden control pairs answered as they must be; `seconds` the median time of a vote; `too_quick` the votes that came
+    faster than pictures can be looked at. `warnings` say what speaks against the votes, and are empty where nothing
+    does.
+    """
+
+    n_people: Count
+    n_votes: Count
+    n_pairs: Count
+    n_pairs_twice: Count
+    fleiss_kappa: Estimate
+    controls: Estimate
+    seconds: float | None
+    too_quick: Count
+    people: tuple[Reviewer, ...]
+    warnings: tuple[str, ...]
+
+    def text(self) -> str:
+        """The figures in a line."""
+        votes, pairs = (f"{n:,} {noun}{'s' * (n != 1)}" for n, noun in ((self.n_votes, "vote"), (self.n_pairs, "pair")))
+        out = [f"{votes} of {self.n_people:,} {'person' if self.n_people == 1 else 'people'} on {pairs}"]
+        if self.fleiss_kappa.value is not None:
+            kappa = f"Fleiss’ κ {self.fleiss_kappa.text(scale=1.0, digits=2)}"
+            out.append(f"{kappa} on {self.n_pairs_twice:,} with two votes or more")
+        else:
+            out.append("agreement not known (no pair has two votes)")
+        right = self.controls
+        out.append(f"{right.count} of {right.n} control pairs right" if right.n else "no control pairs")
+        out.append("no times" if self.seconds is None else f"{self.seconds:.1f} s a pair (median)")
+        return "; ".join(out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Votes on neighbours by what they were cast on: pairs of the dataset, and hidden control pairs.
+
+    `anchors` are the anchors' frames by set: a control with that frame must be similar, any other dissimilar.
+    """
+
+    on_pairs: tuple[Verdict, ...]
+    controls: tuple[Verdict, ...]
+    anchors: dict[str, str]
+
+
+def asked(dataset: Dataset, verdicts: Iterable[Verdict]) -> Asked:
+    """The votes on neighbours of this dataset's sets; those on anchors alone and on other datasets are left out."""
+    pairs, ids = dataset.candidates(), dataset.frame_ids()
+    names = [str(name) for name in dataset.sets.set_id]
+    anchors = {names[number]: ids[row] for number, row in enumerate(dataset.sets.anchor_frame.tolist())}
+    found = [v for v in verdicts if v.stage != "anchor" and v.set_id in anchors]
+    return Asked(
+        on_pairs=tuple(v for v in found if (v.set_id, v.frame_id) in pairs),
+        controls=tuple(v for v in found if (v.set_id, v.frame_id) not in pairs),
+        anchors=anchors,
+    )
+
+
+def control_answers(controls: Iterable[Verdict], anchors: dict[str, str]) -> dict[str, Estimate]:
+    """The share of control pairs answered as they must be: an anchor with `same` itself, with a `different` video.
+
+    `all` is both; the latest word of each person counts.
+    """
+    right: dict[str, list[bool]] = {"same": [], "different": []}
+    for (set_id, frame_id), votes in latest_votes(controls).items():
+        same = anchors[set_id] == frame_id
+        for verdict in votes.values():
+            right["same" if same else "different"].append(verdict.decision == ("similar" if same else "dissimilar"))
+    both = right["same"] + right["different"]
+    answers = {"all": both, **right}
+    return {kind: clopper_pearson(sum(found), len(found)) for kind, found in answers.items()}
+
+
+def too_quick(verdict: Verdict) -> bool:
+    """Whether a vote came faster than its pictures can be looked at; one without a time did not.
+
+    >>> from dataclasses import replace
+    >>> vote = Verdict(verdict_id="1", annotator="Ann", at="", stage="pair", set_id="a", frame_id="b",
+    ...                decision="similar", seconds=0.25)
+    >>> too_quick(vote), too_quick(replace(vote, page_version="1f.set20"))
+    (True, False)
+    """
+    if verdict.seconds is None or verdict.stage == "joint":
+        return False
+    return verdict.seconds * verdict.at_once < LEAST_SECONDS + LEAST_MORE * (verdict.at_once - 1)
+
+
+def is_alone(verdict: Verdict) -> bool:
+    """Whether a vote was cast alone, as far as the vote itself tells."""
+    return verdict.stage != "joint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratings:
+    """The latest votes cast alone: `ratings` (pairs, people) are places in DECISIONS, −1 for none; `cluster` (pairs,)
+    are the videos, by which intervals resample."""
+
+    people: tuple[str, ...]
+    ratings: Ints
+    cluster: Ints
+
+    @property
+    def counts(self) -> Ints:
+        """How often each decision was made on each pair (pairs, decisions)."""
+        return rating_counts(self.ratings, n_classes=len(DECISIONS))
+
+    @property
+    def n_twice(self) -> int:
+        """Pairs with two votes or more."""
+        return int(((self.ratings >= 0).sum(axis=1) >= 2).sum())
+
+
+def ratings_of(dataset: Dataset, on_pairs: Iterable[Verdict], alone: Callable[[Verdict], bool] = is_alone) -> Ratings:
+    """The votes that agreement is measured on: the latest of those that are `alone`, one a person and pair."""
+    latest = latest_votes(filter(alone, on_pairs))
+    video = dict(zip((str(name) for name in dataset.sets.set_id), dataset.video_of_set.tolist(), strict=True))
+    people = sorted({name for votes in latest.values() for name in votes})
+    place = {name: column for column, name in enumerate(people)}
+    keys = sorted(latest)
+    ratings = np.full((len(keys), len(people)), -1, dtype=np.int64)
+    for row, key in enumerate(keys):
+        for name, verdict in latest[key].items():
+            ratings[row, place[name]] = DECISIONS.index(verdict.decision)
+    cluster = np.array([video[set_id] for set_id, _ in keys], dtype=np.int64)
+    return Ratings(people=tuple(people), ratings=ratings, cluster=cluster)
+
+
+def reviewers(found: Asked) -> tuple[Reviewer, ...]:
+    """What each person's votes on pairs and controls say of their care."""
+    of_name: dict[str, list[Verdict]] = defaultdict(list)
+    hidden: dict[str, list[Verdict]] = defaultdict(list)
+    for verdict in (*found.on_pairs, *found.controls):
+        of_name[verdict.annotator].append(verdict)
+    for verdict in found.controls:
+        hidden[verdict.annotator].append(verdict)
+    return tuple(
+        Reviewer(
+            person=name,
+            n_votes=len(cast),
+            controls=control_answers(hidden[name], found.anchors)["all"],
+            seconds=_middle(cast),
+            too_quick=sum(map(too_quick, cast)),
+        )
+        for name, cast in sorted(of_name.items())
+    )
+
+
+def warnings(found: Asked) -> tuple[str, ...]:
+    """What speaks against the votes, a sentence each: control pairs that fail, a pace that cannot be real."""
+    people = reviewers(found)
+    timed = Counter(v.annotator for v in (*found.on_pairs, *found.controls) if v.seconds is not None)
+    out = []
+    for one in people:
+        if _fails(one.controls):
+            out.append(
+                f"{printable(one.person)} got {one.controls.count} of {one.controls.n} control pairs right: "
+                "their votes may be guesses"
+            )
+        if one.too_quick >= LEAST_QUICK and one.too_quick > MOST_QUICK * timed[one.person]:
+            out.append(
+                f"{one.too_quick:,} of {timed[one.person]:,} votes of {printable(one.person)} came faster than two "
+                f"pictures can be looked at ({LEAST_SECONDS:g} s)"
+            )
+    every = control_answers(found.controls, found.anchors)["all"]
+    if _fails(every) and not any(_fails(one.controls) for one in people):
+        out.append(f"only {every.count} of {every.n} control pairs were answered right: some votes may be guesses")
+    return tuple(out)
+
+
+def review_results(
+    dataset: Dataset, *, alone: Callable[[Verdict], bool] = is_alone, seed: int = 0
+) -> ReviewResults | None:
+    """What results.json says of the votes on a dataset's candidates; None where no pair has one."""
+    found = asked(dataset, dataset.verdicts)
+    if not found.on_pairs:
+        return None
+    ratings = ratings_of(dataset, found.on_pairs, alone)
+    people = reviewers(found)
+    return ReviewResults(
+        n_people=len(people),
+        n_votes=len(found.on_pairs),
+        n_pairs=len({(v.set_id, v.frame_id) for v in found.on_pairs}),
+        n_pairs_twice=ratings.n_twice,
+        fleiss_kappa=fleiss_kappa(ratings.counts, cluster=ratings.cluster, seed=seed),
+        controls=control_answers(found.controls, found.anchors)["all"],
+        seconds=_middle(found.on_pairs),
+        too_quick=sum(one.too_quick for one in people),
+        people=people,
+        warnings=warnings(found),
+    )
+
+
+def _fails(controls: Estimate) -> bool:
+    n, right = controls.n or 0, controls.count or 0
+    return n - right >= LEAST_FAILED and right < LEAST_RIGHT * n
+
+
+def _middle(cast: Sequence[Verdict]) -> float | None:
+    known = [v.seconds for v in cast if v.seconds is not None and v.stage != "joint"]
+    return median(known) if known else None
