@@ -99,11 +99,14 @@ def results(
     seed: int = 0,
     standard: Collection[str] = (),
     space: str | LabelSpace | None = None,
+    judges: Sequence[str] = (),
+    baseline: str | None = None,
 ) -> dict[str, Any]:
     """The content of results.json for several models: their scores, their comparison, the trend.
 
     `standard` names the models that make the trend line; `space` is as for `score`. Frames without a prediction are
-    unscored, as with the command line's --allow-missing.
+    unscored, as with the command line's --allow-missing. Of searches, `judges` name models that say whether a finding
+    is still what it was, `baseline` the target that others are divided by.
 
     >>> dataset = example_dataset()
     >>> labels = dataset.labels.label[dataset.labels.frame.argsort()]
@@ -124,7 +127,8 @@ def results(
     from strobe.core.late import installed_version
 
     expect(len(predictions) > 0, "predictions", "at least one model", 0)
-    options, whole = ScoreOptions(k=k, interval=interval, seed=seed), overall(dataset)
+    options = ScoreOptions(k=k, interval=interval, seed=seed, judges=tuple(judges), baseline=baseline)
+    whole = overall(dataset)
     prepared, variants = Prepared(whole, options), ByVariant(dataset, options)
     pool = OffsetPool(prepared.plan)
     known = [_in_classes(dataset, given, space) for given in predictions]
@@ -139,7 +143,9 @@ def results(
     found = Results(
         strobe=installed_version(),
         dataset=dataset_facts(dataset, k=prepared.plan.k),
-        settings=Settings(interval=interval, seed=seed, allow_missing=missing),
+        settings=Settings(
+            interval=interval, seed=seed, allow_missing=missing, baseline=baseline, judges=tuple(judges) or None
+        ),
         models={one.model: one for one in scores},
         offset_error_all_models=pool.estimates(),
         comparison=compare(whole, scores),

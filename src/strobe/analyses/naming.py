@@ -9,12 +9,14 @@ The rules, one each:
   and nowhere else, one shown for practice counts nowhere.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Floats, Ints, Texts
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, printable
@@ -78,6 +80,24 @@ class Naming:
             seconds=seconds,
             shown=shown,
             elsewhere=sum(map(len, latest.values())) - int((said >= 0).sum()),
+        )
+
+    @classmethod
+    def by_models(cls, dataset: Dataset, answers: Sequence[ClassAnswers]) -> "Naming":
+        """What models call every picture of a set, as if they were people: each gives one answer, always counted."""
+        rows = np.array(sorted(_judged_by(dataset).values()), dtype=np.int64)
+        frame, n_classes = dataset.sets.frame[rows], len(dataset.info.label_space)
+        said = np.stack([np.where(one.label < 0, n_classes, one.label)[frame] for one in answers], axis=1)
+        said = np.where(np.stack([one.scored[frame] for one in answers], axis=1), said, -1).astype(np.int64)
+        return cls(
+            dataset=dataset,
+            people=tuple(one.model for one in answers),
+            row=rows,
+            said=said,
+            right=_right(dataset, rows.tolist(), said),
+            seconds=np.full(said.shape, np.nan),
+            shown=np.full(said.shape, "", dtype=object),
+            elsewhere=0,
         )
 
     @property

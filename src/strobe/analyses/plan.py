@@ -24,7 +24,8 @@ class ScoreOptions:
 
     `k` None means the dataset's own. `bootstrap` False leaves means and contrasts without intervals. `windows` are the
     w of centred and causal smoothing, `alphas` those of exponential averages. `control_seeds` is the number of random
-    deletions each frame type is held against.
+    deletions each frame type is held against. `baseline` is the target that others are divided by, None for the
+    first of a generator's; `judges` are models that say whether a finding is still what it was.
     """
 
     k: int | None = None
@@ -35,6 +36,8 @@ class ScoreOptions:
     windows: tuple[int, ...] = (1, 2, 5, 10)
     alphas: tuple[float, ...] = (0.5, 0.2)
     control_seeds: int = 100
+    baseline: str | None = None
+    judges: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         expect(self.k is None or self.k >= 0, "k", ">= 0", self.k)

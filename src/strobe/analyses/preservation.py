@@ -16,7 +16,7 @@ from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.consistency import majority
 from strobe.metrics.intervals import nothing, proportion
 
-__all__ = ["Preserved", "preservation", "preserved_sets"]
+__all__ = ["Preserved", "preservation", "preserved_by", "preserved_sets"]
 
 _NOBODY = "nobody named such a picture"
 
@@ -36,7 +36,12 @@ def preserved_sets(dataset: Dataset) -> Preserved:
     the answers give a class of the anchor (none of these, cannot tell and too late do not). Controls and practice do
     not count. `dataset.keep_rows(kept[dataset.sets.set])` is the dataset of what was kept.
     """
-    rows = _Rows.of(Naming.of(dataset))
+    return preserved_by(Naming.of(dataset))
+
+
+def preserved_by(naming: Naming) -> Preserved:
+    """The same rule for whoever named the pictures, people or models."""
+    dataset, rows = naming.dataset, _Rows.of(naming)
     member = ~dataset.sets.is_anchor[rows.row]
     asked, lost = np.zeros(dataset.n_sets, dtype=bool), np.zeros(dataset.n_sets, dtype=bool)
     asked[rows.set[member]] = True

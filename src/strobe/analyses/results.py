@@ -13,7 +13,7 @@ from strobe.analyses.model_results import ModelResult, OffsetError
 from strobe.analyses.people_records import PeopleResults
 from strobe.analyses.trainings import Trainings
 from strobe.analyses.trend import Trend
-from strobe.analyses.variants_records import Contrast, Search, VariantFacts
+from strobe.analyses.variants_records import Contrast, PreservedResults, Search, VariantFacts
 from strobe.analyses.voting import ReviewResults
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
@@ -81,13 +81,15 @@ def dataset_facts(dataset: Dataset, *, k: int | None = None) -> DatasetFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How the figures were made."""
+    """How the figures were made; `baseline` and `judges` are there where they were named."""
 
     interval: str = "auto"
     seed: int = 0
     merge: str = "max"
     subset: str | None = None
     allow_missing: bool = False
+    baseline: str | None = field(default=None, metadata=LEFT_OUT)
+    judges: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +97,9 @@ class Results:
     """strobe results.json: one dataset, every model scored on it, and what sets them apart.
 
     What is said of variants, searches and contrasts is there where the dataset has variants, of the review where
-    people voted on pairs, of people where they named pictures (there may then be no model). `strobe` is the
-    version that wrote it, where it was installed; `trainings` are there where models are called NAME~SEED.
+    people voted on pairs, of people where they named pictures (there may then be no model), `preserved` where people
+    named findings or models were asked to judge them. `strobe` is the version that wrote it, where it was installed;
+    `trainings` are there where models are called NAME~SEED.
     """
 
     schema: Literal[1] = SCHEMA
@@ -111,6 +114,7 @@ class Results:
     searches: tuple[Search, ...] | None = field(default=None, metadata=LEFT_OUT)
     contrasts: tuple[Contrast, ...] | None = field(default=None, metadata=LEFT_OUT)
     review: ReviewResults | None = field(default=None, metadata=LEFT_OUT)
+    preserved: tuple[PreservedResults, ...] | None = field(default=None, metadata=LEFT_OUT)
     people: PeopleResults | None = field(default=None, metadata=LEFT_OUT)
     drawn: DrawnResults | None = field(default=None, metadata=LEFT_OUT)
     trainings: tuple[Trainings, ...] | None = field(default=None, metadata=LEFT_OUT)

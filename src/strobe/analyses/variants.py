@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_records import (
+    ClassSearch,
     LevelScore,
     MeanScore,
     Search,
@@ -31,6 +32,9 @@ from strobe.metrics.temporal import Survival, kaplan_meier
 __all__ = ["Marks", "VariantPlan"]
 
 STATUS_COUNTS = ("found", "censored", "anchor_wrong", "failed")
+
+GENERATOR = "generator"
+"""The kind of the variants that change a generator's activations: nearly every search of theirs ends elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +99,12 @@ class VariantPlan:
         held = set(self.dataset.sets.variant.tolist())
         return ((row, one) for row, one in enumerate(self.variants) if row in held and one.role != "shown")
 
+    @property
+    def baseline(self) -> str | None:
+        """The target that others are divided by: the one asked for, else a generator's first."""
+        targets = [one.target.name for one in self.variants if one.target and "granularity" in one.fields]
+        return self.options.baseline or next(iter(targets), None)
+
     def is_searched(self, row: int) -> bool:
         """Whether any set of the variant is a search, not a plain set of members."""
         sets = self.dataset.sets
@@ -152,13 +162,18 @@ class VariantPlan:
                 found &= orig[sets.set]
                 none = "nothing was found on a picture this model gets right"
                 fooled = self._share(~marks.right[found], self.cluster[sets.set[found]], none)
+        elif one.target is not None:
+            there = in_set & orig[sets.set]
+            none = "nothing was made of a picture this model gets right"
+            fooled = self._share(~marks.right[there], self.cluster[sets.set[there]], none)
+        has_times = one.ordered and one.fields.get("kind") != GENERATOR
         return VariantScore(
             variant=one.variant,
             n_sets=int(use.sum()),
             unscored_sets=int((mine & ~marks.scored).sum()),
             acc_orig=self._share(orig[use], self.cluster[use], "no set is predicted whole"),
             levels=tuple(levels),
-            first_failure=self._first_failure(marks, row, use & orig, is_target) if one.ordered else None,
+            first_failure=self._first_failure(marks, row, use & orig, is_target) if has_times else None,
             is_target=is_target,
             reproduced=reproduced,
             fooled=fooled,
@@ -228,13 +243,17 @@ class VariantPlan:
 
     # -- searches ------------------------------------------------------------------------------------------------
 
-    def searches(self) -> tuple[Search, ...]:
-        """What the searches say of themselves: every variant with a set that is not merely complete."""
-        return tuple(self._search(row, one) for row, one in self.present() if self.is_searched(row))
+    def searches(self, among: Bools | None = None) -> tuple[Search, ...]:
+        """What the searches say of themselves: every variant with a set that is not merely complete.
 
-    def _search(self, row: int, one: Variant) -> Search:
+        `among` (S,) leaves some sets out.
+        """
+        use = np.ones(self.dataset.n_sets, dtype=bool) if among is None else among
+        return tuple(self._search(row, one, use) for row, one in self.present() if self.is_searched(row))
+
+    def _search(self, row: int, one: Variant, among: Bools) -> Search:
         sets = self.dataset.sets
-        mine = sets.variant == row
+        mine = (sets.variant == row) & among
         ran = mine & sets.is_searched
         counts = {status: int((sets.status[mine] == status).sum()) for status in STATUS_COUNTS}
         time, event, cluster = sets.reach[ran], (sets.status == "found")[ran], self.cluster[ran]
@@ -255,8 +274,25 @@ class VariantPlan:
             n=sum(counts.values()),
             median=median_of(curve),
             levels=levels,
+            by_class=self._by_class(ran) if one.fields.get("kind") == GENERATOR else None,
             **counts,
         )
+
+    def _by_class(self, ran: Bools) -> tuple[ClassSearch, ...]:
+        """The searches of these sets (S,) by the class of their picture."""
+        sets, labels, space = self.dataset.sets, self.dataset.labels, self.dataset.info.label_space
+        out = []
+        for label in np.unique(labels.label[np.isin(labels.frame, sets.anchor_frame[ran])]).tolist():
+            mine = ran & np.isin(sets.anchor_frame, labels.frame[labels.label == label])
+            found = (sets.status == "found")[mine]
+            curve = kaplan_meier(sets.reach[mine], found, self.cluster[mine], interval=self.options.interval)
+            out.append(
+                ClassSearch(
+                    label=space.ids[label], name=space.names[label], searched=int(mine.sum()), found=int(found.sum()),
+                    median=median_of(curve),
+                )
+            )  # fmt: skip
+        return tuple(out)
 
 
 def _plain(value: object) -> str | float | bool | None:

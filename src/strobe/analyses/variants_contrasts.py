@@ -11,17 +11,20 @@ from typing import Literal
 import numpy as np
 
 from strobe.analyses.classification import ClassificationScore
+from strobe.analyses.naming import Naming
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.preservation import preservation, preserved_by
 from strobe.analyses.results import Results
 from strobe.analyses.variants import Marks, VariantPlan
-from strobe.analyses.variants_records import Contrast
+from strobe.analyses.variants_records import Contrast, PreservedResults, StillFound
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, printable
 from strobe.core.variants import ANCHOR, Variant
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.contrasts import paired_ratio, paired_test, ratio_bounds
-from strobe.metrics.intervals import nothing
+from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.paired import holm, paired_difference
 
 __all__ = ["ByVariant", "contrasts"]
@@ -40,6 +43,7 @@ class ByVariant:
     def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
         self._plan = None if dataset.variants is None else VariantPlan(dataset, options)
         self._marks: list[Marks] = []
+        self._judges: dict[str, ClassAnswers] = {}
 
     def add(
         self, score: ClassificationScore, predictions: ClassAnswers, *, weights: str | None = None
@@ -49,14 +53,84 @@ class ByVariant:
             return score
         marks = self._plan.mark(predictions, weights=weights or "")
         self._marks.append(marks)
+        if marks.model in self._plan.options.judges:
+            _expect_independent(self._plan, marks)
+            self._judges[marks.model] = predictions
         return replace(score, variants=self._plan.score(marks), means=self._plan.means(marks))
 
     def into(self, results: Results) -> Results:
-        """The results with the variants, what their searches say, and their contrasts."""
+        """The results with the variants, what their searches say, their contrasts, and what of it is preserved."""
         if self._plan is None:
             return results
-        found = contrasts(self._plan, self._marks)
-        return replace(results, variants=self._plan.facts(), searches=self._plan.searches(), contrasts=found)
+        return replace(
+            results,
+            variants=self._plan.facts(),
+            searches=self._plan.searches(),
+            contrasts=contrasts(self._plan, self._marks),
+            preserved=self._preserved() or None,
+        )
+
+    def _preserved(self) -> tuple[PreservedResults, ...]:
+        if self._plan is None or not self._plan.searches():
+            return ()
+        dataset = self._plan.dataset
+        asked: list[tuple[Literal["people", "judges"], Naming]] = []
+        if dataset.names:
+            asked.append(("people", Naming.of(dataset)))
+        if self._judges:
+            asked.append(("judges", Naming.by_models(dataset, list(self._judges.values()))))
+        found = [preserved_results(self._plan, naming, by=by) for by, naming in asked]
+        return tuple(one for one in found if one is not None)
+
+
+def _expect_independent(plan: VariantPlan, judge: Marks) -> None:
+    for one in plan.variants:
+        if one.target is not None and one.target.is_model(judge.model, judge.weights):
+            raise InvalidValue(
+                f"judge: {printable(judge.model)} is what {printable(one.variant)} was made against, so it cannot say "
+                "whether a finding is still what it was; name a model that nothing was searched against"
+            )
+
+
+def preserved_results(plan: VariantPlan, naming: Naming, *, by: Literal["people", "judges"]) -> PreservedResults | None:
+    """The searches with only the findings that whoever named them says are still what they were.
+
+    Only pictures of which somebody named a finding count, and those for which nothing was found at all: else what
+    nobody was asked about would look as if nothing had been found. None where nobody named a finding.
+    """
+    sets, told = plan.dataset.sets, preserved_by(naming)
+    found = sets.status == "found"
+    asked = told.asked & found
+    if not asked.any():
+        return None
+    group = sets.group.astype(str)
+    named = group[sets.set[naming.row]]
+    seen = np.isin(group, group[asked]) | (np.isin(group, named) & ~np.isin(group, group[found]))
+    use = seen & (~found | (told.kept & found))
+    still = []
+    for row, one in plan.present():
+        mine = (sets.variant == row) & seen & sets.is_searched
+        if plan.is_searched(row):
+            kept, cluster = (told.kept & found)[mine], plan.cluster[mine]
+            share = proportion(kept, cluster, interval=plan.options.interval) if kept.size else nothing("none searched")
+            still.append(
+                StillFound(
+                    variant=one.variant, target=one.target.name if one.target else None, searched=int(mine.sum()),
+                    found=int((mine & found).sum()), asked=int((mine & asked).sum()), kept=int(kept.sum()), still=share,
+                )
+            )  # fmt: skip
+    return PreservedResults(
+        by=by,
+        who=naming.people,
+        preservation=preservation(naming, plan.options),
+        still=tuple(still),
+        searches=plan.searches(use),
+        contrasts=_corrected(_of_targets(plan, use)),
+    )
+
+
+Gap = tuple[Ints, Ints]
+"""Paired differences of −1, 0 and 1, and the source of each."""
 
 
 def contrasts(plan: VariantPlan, models: Sequence[Marks]) -> tuple[Contrast, ...]:
@@ -64,10 +138,14 @@ def contrasts(plan: VariantPlan, models: Sequence[Marks]) -> tuple[Contrast, ...
 
     Where variants stand each for themselves: every plain variant against the anchors and against every other, at the
     highest level both have. Every pair of models on every plain variant, at its highest level. Every pair of searches
-    that differ in nothing but their target, as the ratio of the distances they needed.
+    that differ in nothing but their target, as the ratio of the distances they needed, the baseline always below.
     """
+    return _corrected(_of_variants(plan, models), _of_models(plan, models), _of_targets(plan))
+
+
+def _corrected(*families: Iterator[tuple[Contrast, Gap | None]]) -> tuple[Contrast, ...]:
     out: list[Contrast] = []
-    for found in (_of_variants(plan, models), _of_models(plan, models), _of_targets(plan)):
+    for found in families:
         family = list(found)
         tested = [one.p for one, _ in family if one.p is not None]
         corrected = iter(holm(tested))
@@ -80,12 +158,11 @@ def contrasts(plan: VariantPlan, models: Sequence[Marks]) -> tuple[Contrast, ...
     return tuple(out)
 
 
-Gap = tuple[Ints, Ints]
-"""Paired differences of −1, 0 and 1, and the source of each."""
-
-
 def _plain_variants(plan: VariantPlan) -> list[tuple[int, Variant]]:
-    return [(row, one) for row, one in plan.present() if one.levels and not plan.is_searched(row)]
+    """Those made against no model: what was, is judged beside its search."""
+    return [
+        (row, one) for row, one in plan.present() if one.levels and one.target is None and not plan.is_searched(row)
+    ]
 
 
 def _of_variants(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Contrast, Gap | None]]:
@@ -125,14 +202,17 @@ def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Con
             )  # fmt: skip
 
 
-def _of_targets(plan: VariantPlan) -> Iterator[tuple[Contrast, Gap | None]]:
+def _of_targets(plan: VariantPlan, among: Bools | None = None) -> Iterator[tuple[Contrast, Gap | None]]:
     sets = plan.dataset.sets
+    use = sets.is_searched if among is None else sets.is_searched & among
     rows = [(row, one) for row, one in plan.present() if one.target is not None and plan.is_searched(row)]
     for (row_a, one), (row_b, two) in combinations(rows, 2):
         if _but_target(one) != _but_target(two):
             continue
-        a_set = np.flatnonzero((sets.variant == row_a) & sets.is_searched)
-        b_set = np.flatnonzero((sets.variant == row_b) & sets.is_searched)
+        if one.target is not None and one.target.name == plan.baseline:
+            row_a, one, row_b, two = row_b, two, row_a, one
+        a_set = np.flatnonzero((sets.variant == row_a) & use)
+        b_set = np.flatnonzero((sets.variant == row_b) & use)
         in_a, in_b = _pairs(plan, a_set, b_set)
         yield _ratio(plan, a_set[in_a], b_set[in_b], a=one.variant, b=two.variant), None
 

@@ -1,14 +1,18 @@
 """What results.json says of variants, record by record; the keys stand in the order of the fields."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from strobe.core.codec import Count
+from strobe.analyses.people_records import Preservation
+from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
 from strobe.metrics.temporal import Survival
 
-__all__ = ["Contrast", "LevelScore", "MeanScore", "Search", "SearchLevel", "VariantFacts", "VariantScore"]
+__all__ = [
+    "ClassSearch", "Contrast", "LevelScore", "MeanScore", "PreservedResults", "Search", "SearchLevel", "StillFound",
+    "VariantFacts", "VariantScore",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,8 @@ class VariantScore:
     """One model on one variant.
 
     `reproduced` is for the model the sets were made against: the share of findings it still gets wrong when they are
-    read back. `fooled` is for every other: the share it gets wrong of findings whose anchor it gets right.
+    read back. `fooled` is for every other: the share it gets wrong of findings whose anchor it gets right. Of a control
+    that was made against a model, `fooled` is for every model: the share wrong of members whose anchor is right.
     """
 
     variant: str
@@ -79,8 +84,22 @@ class SearchLevel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSearch:
+    """The searches of one variant on pictures of one class: those that ran, those that found something, half by."""
+
+    label: str
+    name: str
+    searched: Count
+    found: Count
+    median: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What the searches of one variant say themselves; `median` and `alive` are of the sets that were searched."""
+    """What the searches of one variant say themselves; `median` and `alive` are of the sets that were searched.
+
+    `by_class` is there where a generator was searched, class by class.
+    """
 
     variant: str
     target: str | None
@@ -91,6 +110,7 @@ class Search:
     failed: Count
     median: Estimate
     levels: tuple[SearchLevel, ...]
+    by_class: tuple[ClassSearch, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,3 +134,33 @@ class Contrast:
     test: str
     p: float | None
     p_holm: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillFound:
+    """Of the searches of one variant that ran on pictures somebody was asked about: those that found something,
+    findings somebody was asked about, those still what they were (`kept`), and these as a share of the searches."""
+
+    variant: str
+    target: str | None
+    searched: Count
+    found: Count
+    asked: Count
+    kept: Count
+    still: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreservedResults:
+    """The searches once more with only those findings that are still what they were, by people or by judges (`who`).
+
+    A finding that is no longer what it was, or that nobody was asked about, is left out; a search that found nothing
+    stays in.
+    """
+
+    by: Literal["people", "judges"]
+    who: tuple[str, ...]
+    preservation: tuple[Preservation, ...]
+    still: tuple[StillFound, ...]
+    searches: tuple[Search, ...]
+    contrasts: tuple[Contrast, ...]

@@ -51,6 +51,10 @@ _GROUPS = (
         click.option("--allow-missing", is_flag=True,
                      help="Score what is there; count unscored frames and sets apart."),
         click.option("--types", type=_FILE, help="CSV model,model_type,standard: which models make the trend line."),
+        click.option("--judge", "judges", multiple=True, metavar="NAME",
+                     help="A model of the run that says whether a finding is still what it was; repeatable."),
+        click.option("--baseline", metavar="NAME",
+                     help="Searches: the target that others are divided by; default: a generator's first."),
         click.option("--compare-review", is_flag=True, help="Also score without review and say what review changed."),
         click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True,
                      help="Draws of videos for means and differences, at least 100; 0 for none. mAP needs none."),
@@ -105,11 +109,20 @@ def scoring_options(function: Callable[..., None]) -> Callable[..., None]:
         from strobe.workflows.score import ScoreRequest
 
         k, interval, seed, bootstrap = (scoring.pop(name) for name in ("k", "interval", "seed", "bootstrap"))
+        judges, baseline = scoring.pop("judges"), scoring.pop("baseline")
         if bootstrap and not LEAST_DRAWS <= bootstrap <= MOST_REPLICATES:
             wanted = f"0, or {LEAST_DRAWS} to {MOST_REPLICATES:,} draws"
             raise click.BadParameter(f"--bootstrap: expected {wanted}, got {bootstrap}")
         many = max(bootstrap, 1)
-        score = ScoreOptions(k=k, interval=interval, seed=seed, bootstrap=bootstrap > 0, replicates=many)
+        score = ScoreOptions(
+            k=k,
+            interval=interval,
+            seed=seed,
+            bootstrap=bootstrap > 0,
+            replicates=many,
+            judges=judges,
+            baseline=baseline,
+        )
         function(*args, request=ScoreRequest(options=score, detection=detection, **scoring, **files), **rest)
 
     for group in reversed(_GROUPS):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult, Stage, TypeSlice
 from strobe.analyses.people_records import PeopleScore, Times
 from strobe.analyses.results import Results
+from strobe.analyses.variants_records import PreservedResults
 from strobe.core.codec import LEFT_OUT, encode
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
@@ -125,6 +126,11 @@ def _searches(view: View) -> Iterator[Row]:
         yield from ({**first, **{f"level_{key}": cell for key, cell in _row(level).items()}} for level in one.levels)
 
 
+def _preserved(view: View, rows: Callable[[PreservedResults], Iterable[Row]]) -> Table:
+    """Rows of the figures with preserved findings only, with who says so in front."""
+    return [{"by": one.by, **row} for one in view.results.preserved or () for row in rows(one)]
+
+
 def _contrasts(view: View) -> Iterator[Row]:
     for one in view.results.contrasts or ():
         yield _row(one)
@@ -184,7 +190,16 @@ TABLES: dict[str, Callable[[View], Table]] = {
     "variants": lambda view: _each(view.classifiers, _variants),
     "variant_means": lambda view: _each(view.classifiers, lambda model: map(_row, model.means or ())),
     "searches": lambda view: list(_searches(view)),
+    "searches_by_class": lambda view: [
+        {"variant": one.variant, "target": one.target, **_row(row)}
+        for one in view.results.searches or ()
+        for row in one.by_class or ()
+    ],
     "contrasts": lambda view: list(_contrasts(view)),
+    "preserved": lambda view: _preserved(view, lambda one: map(_row, one.still)),
+    "preserved_labels": lambda view: _preserved(view, lambda one: map(_row, one.preservation)),
+    "preserved_searches": lambda view: _preserved(view, lambda one: map(_row, one.searches)),
+    "preserved_contrasts": lambda view: _preserved(view, lambda one: map(_row, one.contrasts)),
     "people": lambda view: _people(view, lambda score: [_named(score)]),
     "people_each": lambda view: _people(view, lambda score: (_row(one) | _times(one.seconds) for one in score.people)),
     "people_models": lambda view: _people(view, lambda score: map(_row, score.models)),

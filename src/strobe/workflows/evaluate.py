@@ -60,9 +60,10 @@ def evaluate(
     check_request(request, opened)
     place.check(opened.candidates)
     if not place.exists:  # what lies in the run already is checked when the report is drawn
-        for name in show:
+        asked_for = [("model to --show", name) for name in show]
+        for what, name in [*asked_for, *(("model for --judge", name) for name in request.options.judges)]:
             if name not in (known := [one.name for one in wanted]):
-                raise UnknownName("model to --show", name, known)
+                raise UnknownName(what, name, known)
     files = [one for one in wanted if one.file is not None]
     others = [one for one in wanted if one.file is None]
     if others:

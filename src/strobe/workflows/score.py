@@ -24,8 +24,9 @@ from strobe.analyses.variants_view import overall
 from strobe.analyses.voting import is_alone, review_results
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
 from strobe.core.codec import encode
+from strobe.core.dataset import Dataset
 from strobe.core.derivation import review_views, unreviewed
-from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.errors import StrobeError, UnknownName, expect, printable
 from strobe.core.files import write_json
 from strobe.core.late import installed_version
 from strobe.core.ports import Progress
@@ -72,6 +73,8 @@ class ScoreRequest(FileOptions):
             merge=self.merge,
             subset=None if self.subset is None else self.subset.name,
             allow_missing=self.allow_missing,
+            baseline=self.options.baseline,
+            judges=self.options.judges or None,
         )
 
 
@@ -80,6 +83,7 @@ def check_request(request: ScoreRequest, opened: Opened) -> None:
     k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
     expect(k is None or k <= most, "k", f"at most {most}, the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
+    _check_searches(request.options, opened.dataset)
     if request.compare_review and not candidates.verdicts:
         raise StrobeError(f"{candidates.name} has no votes, so there is no review to compare; see strobe review --help")
     unseen = unreviewed(opened.dataset)
@@ -88,6 +92,18 @@ def check_request(request: ScoreRequest, opened: Opened) -> None:
             f"{candidates.name}: no pair has a vote ({unseen.pairs} to do), so every set is its anchor "
             "alone and there is no review of pairs to compare; strobe review serve collects votes"
         )
+
+
+def _check_searches(options: ScoreOptions, dataset: Dataset) -> None:
+    """--baseline and --judge are about searches against models."""
+    targets = [one.target.name for one in dataset.variants or () if one.target is not None]
+    for flag, given in (("--baseline", options.baseline), ("--judge", options.judges)):
+        if given and not targets:
+            raise StrobeError(
+                f"{flag}: nothing in {printable(dataset.name)} was searched against a model; leave it out"
+            )
+    if options.baseline and options.baseline not in targets:
+        raise UnknownName("model for --baseline", options.baseline, list(dict.fromkeys(targets)))
 
 
 def score_dataset(
@@ -160,6 +176,9 @@ def score_staged(
     """
     models = run.models(opened.dataset, only=request.models, allow_missing=request.allow_missing, stage=stage)
     models = [model for model in models if model.name not in leave_out]
+    for name in request.options.judges:
+        if name not in (known := [model.name for model in models]):
+            raise UnknownName("model for --judge", name, known)
     if not models and not opened.dataset.names:
         raise StrobeError(f"{printable(run.path)} holds no predictions yet; run strobe predict or eval first")
     types, remembered = known_types(run, request.types)
