@@ -1,6 +1,7 @@
 """strobe measures whether vision models flicker: right on one frame, wrong on the next that looks the same."""
 
-from strobe.api import example_dataset, load_dataset, load_predictions, results, save_dataset, score
+from strobe.api.datasets import example_dataset, load_dataset, save_dataset
+from strobe.api.scoring import compare, load_predictions, report, results, score
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.answers import ClassAnswers as Predictions
 from strobe.core.dataset import Dataset, DatasetInfo
@@ -26,10 +27,12 @@ __all__ = [
     "Predictions",
     "Projection",
     "StrobeError",
+    "compare",
     "example_dataset",
     "load_dataset",
     "load_predictions",
     "projection",
+    "report",
     "results",
     "save_dataset",
     "score",

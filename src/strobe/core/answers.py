@@ -79,6 +79,9 @@ class ClassAnswers:
     def __len__(self) -> int:
         return len(self.state)
 
+    def __repr__(self) -> str:
+        return f"<ClassAnswers {self.model}: {self.kind}, {int(self.scored.sum())} of {len(self)} frames answered>"
+
     @classmethod
     def from_scores(
         cls,
@@ -185,6 +188,10 @@ class BoxAnswers:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    def __repr__(self) -> str:
+        answered = f"{int(self.scored.sum())} of {self.n_frames} frames answered"
+        return f"<BoxAnswers {self.model}: {len(self)} boxes, {answered}>"
 
     @property
     def n_frames(self) -> int:

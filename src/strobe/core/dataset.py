@@ -134,6 +134,10 @@ class Dataset:
 
     # -- names ---------------------------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        sizes = f"{self.n_sets} sets, {len(self.frames)} frames, {len(self.videos)} sources"
+        return f"<Dataset {self.name}: {sizes}, {len(self.info.label_space)} classes, k = {self.info.k}>"
+
     @property
     def name(self) -> str:
         """The dataset's name."""

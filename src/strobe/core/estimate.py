@@ -45,6 +45,12 @@ class Estimate:
             number = getattr(self, name)
             expect(number is None or math.isfinite(number), f"Estimate.{name}", "a finite number or None", number)
 
+    def __repr__(self) -> str:
+        bounds = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
+        value = "None" if self.value is None else f"{self.value:.4g}"
+        why = "" if self.reason is None else f", reason={self.reason!r}"
+        return f"Estimate({value}{bounds}, n={self.n}{why})"
+
     def text(self, *, scale: float = 100.0, digits: int = 1) -> str:
         """The value and its interval for people, in per cent by default; an em dash where there is none."""
         if self.value is None:

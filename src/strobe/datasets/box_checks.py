@@ -25,7 +25,7 @@ _CORNER = 1.5
 
 
 def check_boxes(
-    path: Path,
+    path: Path | str,
     raw: RawDetections,
     frame: NDArray[np.int64],
     dataset: Dataset,
@@ -62,7 +62,7 @@ def check_boxes(
     return xyxy, _notes(xyxy, size, frame, dataset)
 
 
-def _in_pixels(path: Path, box: Floats, frame: NDArray[np.int64], dataset: Dataset, units: str) -> Floats:
+def _in_pixels(path: Path | str, box: Floats, frame: NDArray[np.int64], dataset: Dataset, units: str) -> Floats:
     """The boxes' numbers in pixels; refused where they are shares of the image and nobody said so."""
     known, wh = _sizes(frame, dataset)
     if units == "normalised":
@@ -154,7 +154,7 @@ def _beside_truth(frame: NDArray[np.int64], dataset: Dataset) -> tuple[NDArray[n
 
 
 def check_numbering(
-    path: Path,
+    path: Path | str,
     xyxy: Floats,
     label: NDArray[np.int64],
     frame: NDArray[np.int64],

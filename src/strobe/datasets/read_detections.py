@@ -30,7 +30,7 @@ from strobe.core.tasks import Task
 from strobe.datasets.box_checks import check_boxes, check_numbering
 from strobe.datasets.detection_files import RawDetections, read_raw_detections
 
-__all__ = ["Absent", "BoxFormat", "BoxUnits", "DetectionFile", "read_detections", "task_of_file"]
+__all__ = ["Absent", "BoxFormat", "BoxUnits", "DetectionFile", "match_detections", "read_detections", "task_of_file"]
 
 BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
 """Corners, corner and size, or centre and size. `auto` is what the format says (COCO results: xywh), checked."""
@@ -104,6 +104,25 @@ def read_detections(
     raw = read_raw_detections(path)
     if images is not None:
         _explain(raw, images)
+    return match_detections(
+        raw, dataset, path=path, name=name or path.stem, source_space=source_space, box_format=box_format,
+        box_units=box_units, absent=absent, ignore_extra=ignore_extra,
+    )  # fmt: skip
+
+
+def match_detections(
+    raw: RawDetections,
+    dataset: Dataset,
+    *,
+    path: Path | str,
+    name: str,
+    source_space: str | LabelSpace | None = None,
+    box_format: BoxFormat = "auto",
+    box_units: BoxUnits = "auto",
+    absent: Absent = "error",
+    ignore_extra: bool = False,
+) -> DetectionFile:
+    """Boxes by frame, from a file or from memory (`path` names them in errors), in the dataset's classes and frames."""
     frame, listed, n_extra = _frames(path, raw, dataset, ignore_extra=ignore_extra)
     label, source, n_dropped = _labels(path, raw, dataset.info.label_space, source_space, frame >= 0)
     keep = (frame >= 0) & (label >= 0)
@@ -120,7 +139,7 @@ def read_detections(
         check_numbering(path, xyxy, label, frame, raw, dataset)
     answers = BoxAnswers.of(
         frame[keep], label[keep], xyxy[keep], raw.score[keep],
-        n_frames=len(dataset.frames), n_classes=len(dataset.info.label_space), scored=scored, model=name or path.stem,
+        n_frames=len(dataset.frames), n_classes=len(dataset.info.label_space), scored=scored, model=name,
     )  # fmt: skip
     return DetectionFile(answers=answers, source_space=source, n_dropped=n_dropped, n_extra=n_extra, notes=tuple(notes))
 
@@ -137,7 +156,7 @@ def _explain(raw: RawDetections, images: Path) -> None:
 
 
 def _frames(
-    path: Path, raw: RawDetections, dataset: Dataset, *, ignore_extra: bool
+    path: Path | str, raw: RawDetections, dataset: Dataset, *, ignore_extra: bool
 ) -> tuple[NDArray[np.int64], list[int] | None, int]:
     """The frame row of each box (−1 where not in the dataset), the rows the file lists as looked at, extras."""
     known: dict[Any, int] = {str(key): row for row, key in enumerate(dataset.frames.key)}
@@ -177,7 +196,7 @@ def _frames(
 
 
 def _looked_at(
-    path: Path, frame: NDArray[np.int64], listed: Sequence[int] | None, dataset: Dataset, absent: Absent
+    path: Path | str, frame: NDArray[np.int64], listed: Sequence[int] | None, dataset: Dataset, absent: Absent
 ) -> NDArray[np.bool_]:
     """Which frames were looked at, (F,)."""
     scored = np.zeros(len(dataset.frames), dtype=bool)
@@ -198,7 +217,7 @@ def _looked_at(
 
 
 def _labels(
-    path: Path, raw: RawDetections, target: LabelSpace, declared: str | None, used: NDArray[np.bool_]
+    path: Path | str, raw: RawDetections, target: LabelSpace, declared: str | LabelSpace | None, used: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], str, int]:
     """The dataset's class of each box (−1 where its class maps to none), the space it came in, boxes so dropped."""
     source = _source(path, raw, target, declared)
@@ -208,28 +227,30 @@ def _labels(
     return label, source.name, int(((label < 0) & used).sum())
 
 
-def _source(path: Path, raw: RawDetections, target: LabelSpace, declared: str | None) -> LabelSpace:
+def _source(path: Path | str, raw: RawDetections, target: LabelSpace, declared: str | LabelSpace | None) -> LabelSpace:
     if raw.categories is not None:
         names = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
         for candidate in (target, *(space(one) for one in ("coco-80", "voc", "open-images"))):
             if all(name in candidate.ids or name in candidate.names for name in names):
                 return candidate
-        return LabelSpace.of_names(path.stem, names)
+        return LabelSpace.of_names(Path(path).stem, names)
     wanted = declared or raw.space
     if wanted is None or wanted == target.name:
         return target
+    if isinstance(wanted, LabelSpace):
+        return wanted
     with in_file(path, where="space"):
         return space(wanted)
 
 
-def _category(path: Path, place: int, row: Any) -> tuple[Any, str]:
+def _category(path: Path | str, place: int, row: Any) -> tuple[Any, str]:
     try:
         return row["id"], str(row["name"])
     except (KeyError, TypeError) as error:
         raise InvalidFile(path, "expected a category with id and name", where=f"categories[{place}]") from error
 
 
-def _class(path: Path, raw: RawDetections, source: LabelSpace, word: Any) -> int:
+def _class(path: Path | str, raw: RawDetections, source: LabelSpace, word: Any) -> int:
     where = raw.where_label(word)
     if isinstance(word, str):
         with in_file(path, where=where):

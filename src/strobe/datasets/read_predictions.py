@@ -27,7 +27,7 @@ from strobe.core.labels import LabelSpace, Projection, check_scores, space
 from strobe.core.projections import projection_between
 from strobe.datasets.prediction_files import RawPredictions, read_raw
 
-__all__ = ["Kind", "PredictionFile", "read_predictions"]
+__all__ = ["Kind", "PredictionFile", "match_predictions", "read_predictions"]
 
 Kind = Literal["auto", "logits", "probabilities", "labels"]
 
@@ -63,7 +63,28 @@ def read_predictions(
         raise StrobeError(f"no such file: {printable(path)}")
     if path.is_dir():
         raise StrobeError(f"{printable(path)} is a folder; give one prediction file (JSON, JSONL, CSV or Parquet)")
-    raw = read_raw(path)
+    return match_predictions(
+        read_raw(path), dataset, path=path, name=name or path.stem, kind=kind, source_space=source_space, merge=merge,
+        allow_missing=allow_missing, ignore_extra=ignore_extra,
+    )  # fmt: skip
+
+
+def match_predictions(
+    raw: RawPredictions,
+    dataset: Dataset,
+    *,
+    path: Path | str,
+    name: str,
+    kind: Kind = "auto",
+    source_space: str | LabelSpace | None = None,
+    merge: str = "max",
+    allow_missing: bool = False,
+    ignore_extra: bool = False,
+) -> PredictionFile:
+    """Predictions by frame, from a file or from memory (`path` names them in errors), in the dataset's order.
+
+    `source_space` may also be a label space of one's own.
+    """
     if not raw.frames:
         raise InvalidFile(path, "no predictions in it")
     _no_duplicates(path, raw.frames)
@@ -74,13 +95,13 @@ def read_predictions(
     scored = np.zeros(len(dataset.frames), dtype=bool)
     scored[rows] = True
     declared = kind if kind != "auto" else raw.kind
-    raw.space = source_space or raw.space
-    model = name or path.stem
+    declared_space = source_space or raw.space
+    model = name
     label_space = dataset.info.label_space
     if isinstance(values[0], int | str) and not isinstance(values[0], bool):
         if declared in ("logits", "probabilities"):
             raise InvalidFile(path, f"declared as {declared}, but it holds one class per frame, not scores")
-        source, predicted = _labels(path, frames, values, label_space, raw.space)
+        source, predicted = _labels(path, frames, values, label_space, declared_space)
         label = np.full(len(dataset.frames), -1, dtype=np.int64)
         label[rows] = predicted
         return PredictionFile(
@@ -90,7 +111,7 @@ def read_predictions(
     if declared == "labels":
         raise InvalidFile(path, "declared as labels, but it holds scores")
     matrix = _matrix(path, frames, values)
-    chosen = _projection(path, matrix.shape[1], label_space, raw)
+    chosen = _projection(path, matrix.shape[1], label_space, raw.columns, declared_space)
     with in_file(path):  # before projecting: NaN in a class that maps nowhere still says that the model broke
         check_scores(matrix, names=[printable(frame) for frame in frames], what=model)
     found = cast(Literal["logits", "probabilities"], declared or _guess_kind(matrix))
@@ -117,7 +138,7 @@ def read_predictions(
 # -- checking ----------------------------------------------------------------------------------------------------
 
 
-def _no_duplicates(path: Path, frames: list[str]) -> None:
+def _no_duplicates(path: Path | str, frames: list[str]) -> None:
     if len(set(frames)) == len(frames):
         return
     seen: set[str] = set()
@@ -131,7 +152,7 @@ def _no_duplicates(path: Path, frames: list[str]) -> None:
 
 
 def _match(
-    path: Path, frames: list[str], dataset: Dataset, *, ignore_extra: bool
+    path: Path | str, frames: list[str], dataset: Dataset, *, ignore_extra: bool
 ) -> tuple[NDArray[np.int64], list[int], int]:
     """Dataset rows and file places of the frames both know, and how many only the file knows."""
     known = {str(key): row for row, key in enumerate(dataset.frames.key)}
@@ -150,7 +171,7 @@ def _match(
     return np.array([known[frames[place]] for place in places], dtype=np.int64), places, len(unknown)
 
 
-def _nothing_missing(path: Path, rows: NDArray[np.int64], dataset: Dataset, *, allow_missing: bool) -> None:
+def _nothing_missing(path: Path | str, rows: NDArray[np.int64], dataset: Dataset, *, allow_missing: bool) -> None:
     needed = np.zeros(len(dataset.frames), dtype=bool)
     needed[dataset.sets.frame] = True
     n_needed = int(needed.sum())
@@ -165,7 +186,11 @@ def _nothing_missing(path: Path, rows: NDArray[np.int64], dataset: Dataset, *, a
 
 
 def _labels(
-    path: Path, frames: list[str], values: list[Any], label_space: LabelSpace, declared: str | None
+    path: Path | str,
+    frames: list[str],
+    values: list[Any],
+    label_space: LabelSpace,
+    declared: str | LabelSpace | None,
 ) -> tuple[str, NDArray[np.int64]]:
     """Predicted classes in the dataset's space; −1 for a source class that maps to none."""
     for frame, value in zip(frames, values, strict=True):
@@ -176,7 +201,7 @@ def _labels(
     if declared is None:
         source = _space_of_labels(values, label_space)
     else:
-        source = label_space if declared == label_space.name else _named_space(path, declared)
+        source = _declared(path, declared, label_space)
     hint = "say so if the numbers are another space's: --space ilsvrc-2012" if declared is None else None
     out = np.empty(len(values), dtype=np.int64)
     for place, value in enumerate(values):
@@ -204,12 +229,15 @@ def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:
     return other if is_other else label_space
 
 
-def _named_space(path: Path, name: str | None) -> LabelSpace:
+def _declared(path: Path | str, declared: str | LabelSpace, label_space: LabelSpace) -> LabelSpace:
+    """The label space that was declared: the dataset's own by its name, a shipped one, or one of the user's."""
+    if isinstance(declared, LabelSpace):
+        return declared
     with in_file(path, where="space"):
-        return space(str(name))
+        return label_space if declared == label_space.name else space(declared)
 
 
-def _matrix(path: Path, frames: list[str], values: list[Any]) -> NDArray[np.float64]:
+def _matrix(path: Path | str, frames: list[str], values: list[Any]) -> NDArray[np.float64]:
     width = len(values[0]) if isinstance(values[0], list | np.ndarray) else -1
     for frame, value in zip(frames, values, strict=True):
         if not isinstance(value, list | np.ndarray):
@@ -232,11 +260,17 @@ def _is_number(value: object) -> bool:
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 10**308)
 
 
-def _projection(path: Path, width: int, label_space: LabelSpace, raw: RawPredictions) -> Projection:
-    if raw.columns is not None and raw.columns != [str(place) for place in range(width)]:
-        source = _space_of_columns(path, raw.columns, label_space)
-    elif raw.space is not None:
-        source = label_space if raw.space == label_space.name else _named_space(path, raw.space)
+def _projection(
+    path: Path | str,
+    width: int,
+    label_space: LabelSpace,
+    columns: list[str] | None,
+    declared: str | LabelSpace | None,
+) -> Projection:
+    if columns is not None and columns != [str(place) for place in range(width)]:
+        source = _space_of_columns(path, columns, label_space)
+    elif declared is not None:
+        source = _declared(path, declared, label_space)
         if width != len(source):
             raise InvalidFile(
                 path, f"{width} scores per frame, but {source.name}, as declared, has {len(source)} classes"
@@ -255,7 +289,7 @@ def _projection(path: Path, width: int, label_space: LabelSpace, raw: RawPredict
     return _map(path, source, label_space)
 
 
-def _space_of_columns(path: Path, columns: list[str], label_space: LabelSpace) -> LabelSpace:
+def _space_of_columns(path: Path | str, columns: list[str], label_space: LabelSpace) -> LabelSpace:
     spaced = [name.replace("_", " ") for name in columns]
     for candidate in (label_space, space("ilsvrc-2012")):
         named = [name.replace("_", " ") for name in candidate.names]
@@ -269,7 +303,7 @@ def _space_of_columns(path: Path, columns: list[str], label_space: LabelSpace) -
     )
 
 
-def _map(path: Path, source: LabelSpace, target: LabelSpace) -> Projection:
+def _map(path: Path | str, source: LabelSpace, target: LabelSpace) -> Projection:
     with in_file(path):
         return projection_between(source, target)
 

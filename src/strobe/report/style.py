@@ -15,7 +15,7 @@ from strobe.core.late import require
 
 __all__ = [
     "GREY", "GRID", "INK", "MARKERS", "MUTED", "PAPER", "RIGHT", "SERIES", "WRONG", "Drawing", "colour_of", "draw",
-    "marker_of", "themed",
+    "look", "marker_of", "themed",
 ]  # fmt: skip
 
 INK, MUTED, GRID, GREY, PAPER = "#1d2126", "#5c6570", "#e3e5e8", "#a3a9b1", "#fefefe"
@@ -57,7 +57,8 @@ class Drawing:
 
 
 @contextmanager
-def _look(size: float) -> Iterator[Any]:
+def look(size: float) -> Iterator[Any]:
+    """While open, what is drawn has the look of the report; `size` is that of its letters in points."""
     matplotlib = require("matplotlib", what="drawing figures", extra="report")
     settings = {
         "font.family": "DejaVu Sans",
@@ -107,7 +108,7 @@ def draw(
     svgs = {}
     png = b""
     for is_narrow, size in ((False, wide), (True, narrow)):
-        with _look(9.5 if is_narrow else 10) as matplotlib:
+        with look(9.5 if is_narrow else 10) as matplotlib:
             figure_class = require("matplotlib.figure", what="drawing figures", extra="report").Figure
             # A salt per figure: ids stay the same from run to run and never clash inside one page.
             matplotlib.rcParams["svg.hashsalt"] = f"{name}-{'narrow' if is_narrow else 'wide'}"

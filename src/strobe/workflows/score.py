@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, Protocol, cast
 
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
@@ -36,7 +36,7 @@ from strobe.models.asked import asked, split_name
 from strobe.report.tables import TABLES, write_tables
 from strobe.report.tables_sets import write_sets
 from strobe.runs.brought import brought_files
-from strobe.runs.folder import Held, Incomplete, Run
+from strobe.runs.folder import Incomplete, Run
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.model_facts import Ceilings, Types, known_types, read_types
 from strobe.workflows.opening import Opened
@@ -44,11 +44,13 @@ from strobe.workflows.review import exported_conduct
 
 __all__ = [
     "SCORERS",
+    "InMemory",
     "ScoreRequest",
     "Scored",
     "check_request",
     "is_run_folder",
     "score_dataset",
+    "score_models",
     "score_run",
     "score_staged",
 ]
@@ -134,11 +136,45 @@ def score_dataset(
         return score_staged(place, stage, opened, request, progress).results
 
 
+class Answered(Protocol):
+    """A model whose answers can be had: one that a run holds, or one whose answers lie in memory."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def task(self) -> Task:
+        """What its answers are."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What is known of how they were made."""
+
+    def load(self) -> Answers:
+        """The answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InMemory:
+    """A model whose answers lie in memory."""
+
+    name: str
+    task: Task
+    answers: Answers
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> Answers:
+        """The answers."""
+        return self.answers
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """The content of results.json, and why models of the run are not in it."""
+    """The content of results.json, each model's word on every set, and why models are not in it."""
 
     results: Results
+    sets: tuple[ModelSets, ...]
     left_out: tuple[str, ...]
 
 
@@ -182,6 +218,30 @@ def score_staged(
     if not models and not opened.dataset.names:
         raise StrobeError(f"{printable(run.path)} holds no predictions yet; run strobe predict or eval first")
     types, remembered = known_types(run, request.types)
+    scored = score_models(models, opened, request, progress, types=types, skip_incomplete=skip_incomplete)
+    write_json(stage / "results.json", encode(scored.results))
+    write_tables(stage, scored.results)
+    if scored.sets:
+        write_sets(stage, scored.sets)
+    if brought_files(stage) or request.types is not None or not run.exists:
+        changes = {"model_types": remembered} if remembered else {}
+        run.record(opened.candidates, path=opened.path, changes=changes, stage=stage)
+    for name in TABLES:
+        if not (stage / "tables" / f"{name}.csv").is_file():  # an earlier score had rows for it
+            (run.path / "tables" / f"{name}.csv").unlink(missing_ok=True)
+    return scored
+
+
+def score_models(
+    models: Sequence[Answered],
+    opened: Opened,
+    request: ScoreRequest,
+    progress: Progress,
+    *,
+    types: Types,
+    skip_incomplete: bool = False,
+) -> Scored:
+    """Score models wherever their answers lie: every figure, their comparison, the trend. Nothing is written."""
     people = BesidePeople(opened.dataset, request.options)
     job = _Job(
         opened=opened, types=types, request=request, progress=progress, skip_incomplete=skip_incomplete, people=people
@@ -208,17 +268,7 @@ def score_staged(
         results = replace(results, review=found)
     if opened.dataset.drawn:
         results = replace(results, drawn=drawn_results(opened.dataset, seed=request.options.seed))
-    write_json(stage / "results.json", encode(results))
-    write_tables(stage, results)
-    if job.sets:
-        write_sets(stage, job.sets)
-    if brought_files(stage) or request.types is not None or not run.exists:
-        changes = {"model_types": remembered} if remembered else {}
-        run.record(opened.candidates, path=opened.path, changes=changes, stage=stage)
-    for name in TABLES:
-        if not (stage / "tables" / f"{name}.csv").is_file():  # an earlier score had rows for it
-            (run.path / "tables" / f"{name}.csv").unlink(missing_ok=True)
-    return Scored(results=results, left_out=tuple(job.left_out))
+    return Scored(results=results, sets=tuple(job.sets), left_out=tuple(job.left_out))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +285,7 @@ class _Job:
     left_out: list[str] = field(default_factory=list)
     sets: list[ModelSets] = field(default_factory=list)
 
-    def each(self, models: Sequence[Held]) -> Iterator[tuple[Held, Answers]]:
+    def each(self, models: Sequence[Answered]) -> Iterator[tuple[Answered, Answers]]:
         """Every model with its predictions, one after the other: memory does not grow with their number.
 
         Each is judged on the pictures people named, too.
@@ -252,7 +302,7 @@ class _Job:
             yield model, loaded
 
 
-def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> Results:
+def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) -> Results:
     """The results with every classifier's score, what they say together, their comparison and the trend."""
     scores: list[ClassificationScore] = []
     dataset, options, whole = job.opened.dataset, job.request.options, overall(job.opened.dataset)
@@ -290,7 +340,7 @@ def _score_classifiers(job: _Job, models: Sequence[Held], results: Results) -> R
     )
 
 
-def _score_detectors(job: _Job, models: Sequence[Held], results: Results) -> Results:
+def _score_detectors(job: _Job, models: Sequence[Answered], results: Results) -> Results:
     """The results with every detector's score; k, interval, seed and draws are those of the whole request."""
     whole, dataset = job.request.options, overall(job.opened.dataset)
     options = replace(
@@ -308,7 +358,7 @@ def _score_detectors(job: _Job, models: Sequence[Held], results: Results) -> Res
     return replace(results, models=found, comparison=(*results.comparison, *compare_detectors(dataset, scores)))
 
 
-SCORERS: Mapping[Task, Callable[[_Job, Sequence[Held], Results], Results]] = {
+SCORERS: Mapping[Task, Callable[[_Job, Sequence[Answered], Results], Results]] = {
     Task.CLASSIFICATION: _score_classifiers,
     Task.DETECTION: _score_detectors,
 }

@@ -1,0 +1,262 @@
+"""Scores and comparisons as a person at a prompt meets them: the analyses' own records with a short repr, a table for
+notebooks, `to_frame()` and `plot()`. The records stay pure; what draws and tabulates is brought in here, late (ADR 18).
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, overload
+
+from strobe.analyses.classification import ClassificationScore
+from strobe.analyses.comparison import Comparison
+from strobe.analyses.detection import DetectionScore
+from strobe.analyses.per_set import ModelSets
+from strobe.core.codec import UNWRITTEN
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, UnknownName, printable
+from strobe.core.estimate import Estimate
+from strobe.core.late import require
+
+__all__ = ["ClassifierScore", "Comparisons", "DetectorScore", "html_table", "shown"]
+
+Part = Literal["headline", "curve", "class", "offset", "set"]
+
+
+class _Face:
+    """What both scores have: how they show themselves. The first three of `_figures` are the headline."""
+
+    __slots__ = ()
+    model: str
+    dataset: Dataset
+    sets: ModelSets
+
+    def _figures(self) -> dict[str, Estimate]:
+        raise NotImplementedError
+
+    def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        raise NotImplementedError
+
+    def _k(self) -> int:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        first = list(self._figures().items())[:3]
+        said = ", ".join(f"{name} {_text(found)}" for name, found in first)
+        about = f"k = {self._k()}, {first[0][1].n} sets of {printable(self.dataset.name)}"
+        return f"<{type(self).__name__} {printable(self.model)}: {said} %; {about}>"
+
+    def _repr_html_(self) -> str:
+        rows = [[name, _text(found), str(found.n)] for name, found in self._figures().items()]
+        about = f"{self.model}, k = {self._k()}, {self.dataset.name}"
+        notes = [*(getattr(self, "notes", None) or ()), "% [95 % interval]; .to_frame(), .plot() and .curve have more"]
+        return html_table(["measure", "value", "n"], rows, caption=about, notes=notes)
+
+    def to_frame(self, what: Part = "headline") -> Any:
+        """A pandas DataFrame: the `headline` figures, or a row for every k (`curve`), `class`, `offset` or `set`.
+
+        Every row names its model, so that frames of several models can be put together with `pandas.concat`.
+        """
+        pandas = require("pandas", what="to_frame()", extra="frames")
+        parts = self._parts() if what != "set" else {"set": ()}
+        if what not in parts:
+            raise UnknownName("part", what, [*self._parts(), "set"], hint=f"there are {', '.join([*parts, 'set'])}")
+        if what == "set":
+            return pandas.DataFrame({"model": self.model, **self._set_columns()})
+        return pandas.DataFrame([{"model": self.model, **row} for row in parts[what]])
+
+    def _set_columns(self) -> dict[str, Any]:
+        sets = self.sets
+        found = {name: column[sets.row] for name, column in sets.facts.columns.items()}
+        names = sets.names
+        return found | {name: names[name][column] if name in names else column for name, column in sets.columns.items()}
+
+
+def _text(found: Estimate) -> str:
+    return found.text().replace("-", "−")
+
+
+def _row(found: Estimate, prefix: str = "") -> dict[str, Any]:
+    """An estimate as columns: value, low, high and n; with a prefix, the value goes by the prefix alone."""
+    if not prefix:
+        return {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
+    return {prefix: found.value, f"{prefix}_low": found.low, f"{prefix}_high": found.high}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ClassifierScore(_Face, ClassificationScore):
+    """Everything measured of one classifier. Figures are Estimates (`value`, `low`, `high`, `n`); shares, not per cent.
+
+    `acc_orig`, `acc_pmk` and `drop` are the headline; `curve` has a point for every k (`.k`, `.acc`, `.drop`),
+    `per_class` one for every class; `to_json()` is its object in results.json.
+    """
+
+    dataset: Dataset = field(compare=False, metadata=UNWRITTEN)
+    sets: ModelSets = field(compare=False, metadata=UNWRITTEN)
+
+    def _k(self) -> int:
+        return self.k
+
+    def _figures(self) -> dict[str, Estimate]:
+        return {
+            "acc_orig": self.acc_orig, "acc_pmk": self.acc_pmk, "drop": self.drop, "mean_frame": self.mean_frame,
+            "flip_rate": self.flip_rate,
+        }  # fmt: skip
+
+    def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        figures = {
+            **self._figures(), "right_wrong_flip_rate": self.right_wrong_flip_rate,
+            "confidence_swing": self.confidence_swing,
+        }  # fmt: skip
+        return {
+            "headline": [{"measure": name, **_row(found)} for name, found in figures.items()],
+            "curve": [{"k": at.k, **_row(at.acc, "acc"), **_row(at.drop, "drop"), "n": at.acc.n} for at in self.curve],
+            "class": [
+                {"label": one.label, "name": one.name, **_row(one.acc_orig, "acc_orig"), **_row(one.acc_pmk, "acc_pmk"),
+                 **_row(one.drop, "drop"), "n": one.acc_orig.n}
+                for one in self.per_class
+            ],
+            "offset": [{"offset": one.offset, **_row(one.error, "error"), "n": one.error.n} for one in self.per_offset],
+        }  # fmt: skip
+
+    def plot(self, what: Literal["curve", "offset", "class"] = "curve", *, ax: Any = None) -> Any:
+        """Draw it, on matplotlib's axes `ax` or new ones, and return the axes.
+
+        `curve`: accuracy when the whole set up to k must be right. `offset`: error at each distance from the anchor.
+        `class`: every class on its anchors (grey) and on whole sets. A second model goes on the same axes with `ax=`.
+        """
+        from strobe.report import axes
+
+        if what == "class":
+            names, pairs = [one.name for one in self.per_class], [(one.acc_orig, one.acc_pmk) for one in self.per_class]
+            return axes.rows_on(ax, names, pairs, xlabel=f"accuracy; grey: anchors, colour: whole sets (k = {self.k})")
+        if what == "offset":
+            points = sorted(((one.offset, one.error) for one in self.per_offset), key=lambda one: one[0])
+            return axes.lines_on(ax, self.model, points, xlabel="distance from the anchor", ylabel="error")
+        if what != "curve":
+            raise UnknownName("plot", what, ["curve", "offset", "class"])
+        return axes.lines_on(
+            ax, self.model, [(at.k, at.acc) for at in self.curve],
+            xlabel="k: the anchor and every frame within k must be right", ylabel="accuracy",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DetectorScore(_Face, DetectionScore):
+    """Everything measured of one detector. Figures are Estimates (`value`, `low`, `high`, `n`); shares, not per cent.
+
+    `map_orig`, `map_pmk` and `drop` are the headline; `curve` has a point for every k (`.k`, `.map`).
+    """
+
+    dataset: Dataset = field(compare=False, metadata=UNWRITTEN)
+    sets: ModelSets = field(compare=False, metadata=UNWRITTEN)
+
+    def _k(self) -> int:
+        return self.settings.k
+
+    def _figures(self) -> dict[str, Estimate]:
+        return {
+            "map_orig": self.map_orig, "map_pmk": self.map_pmk, "drop": self.drop,
+            "localization_orig": self.localization.map_orig, "localization_pmk": self.localization.map_pmk,
+        }  # fmt: skip
+
+    def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        return {
+            "headline": [{"measure": name, **_row(found)} for name, found in self._figures().items()],
+            "curve": [{"k": at.k, **_row(at.map, "map"), "n": at.map.n} for at in self.curve],
+            "class": [
+                {"label": one.label, "name": one.name, **_row(one.ap_orig, "ap_orig"), **_row(one.ap_pmk, "ap_pmk"),
+                 **_row(one.drop, "drop"), "n": one.ap_orig.n}
+                for one in self.per_class
+            ],
+        }  # fmt: skip
+
+    def plot(self, what: Literal["curve", "class"] = "curve", *, ax: Any = None) -> Any:
+        """Draw it, on matplotlib's axes `ax` or new ones, and return the axes.
+
+        `curve`: mAP on the worst frames within k. `class`: every class on its anchors (grey) and on worst frames.
+        """
+        from strobe.report import axes
+
+        if what == "class":
+            names, pairs = [one.name for one in self.per_class], [(one.ap_orig, one.ap_pmk) for one in self.per_class]
+            return axes.rows_on(ax, names, pairs, xlabel=f"AP; grey: anchors, colour: worst frames (k = {self._k()})")
+        if what != "curve":
+            raise UnknownName("plot", what, ["curve", "class"])
+        return axes.lines_on(
+            ax, self.model, [(at.k, at.map) for at in self.curve], ylabel="mAP",
+            xlabel="k: on the worst frame within k of each anchor",
+        )  # fmt: skip
+
+
+@overload
+def shown(score: ClassificationScore, dataset: Dataset, sets: ModelSets) -> ClassifierScore: ...
+@overload
+def shown(score: DetectionScore, dataset: Dataset, sets: ModelSets) -> DetectorScore: ...
+def shown(
+    score: ClassificationScore | DetectionScore, dataset: Dataset, sets: ModelSets
+) -> ClassifierScore | DetectorScore:
+    """The score with a face: the same figures, and what it was scored on."""
+    same = {one.name: getattr(score, one.name) for one in fields(score)}
+    if isinstance(score, ClassificationScore):
+        return ClassifierScore(**same, dataset=dataset, sets=sets)
+    return DetectorScore(**same, dataset=dataset, sets=sets)
+
+
+class Comparisons(tuple[Comparison, ...]):
+    """Every pair of models on every measure: a tuple of Comparison, which reads as sentences.
+
+    `of(measure)` keeps one measure; `to_frame()` is a pandas DataFrame with a row each.
+    """
+
+    __slots__ = ()
+
+    def of(self, measure: str) -> "Comparisons":
+        """The comparisons of one measure: acc_orig, acc_pmk, drop, map_orig, map_pmk, map_drop."""
+        known = list(dict.fromkeys(one.metric for one in self))
+        if measure not in known:
+            raise UnknownName("measure", measure, known, hint=f"compared were {', '.join(known)}")
+        return Comparisons(one for one in self if one.metric == measure)
+
+    def __repr__(self) -> str:
+        return "\n".join(printable(one.sentence, limit=2000) for one in self)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [one.metric, one.a, one.b, _text(one.difference), "—" if one.p_holm is None else f"{one.p_holm:.3g}",
+             one.sentence]
+            for one in self
+        ]  # fmt: skip
+        columns = ["measure", "a", "b", "a − b, points", "p (Holm)", "in words"]
+        return html_table(columns, rows)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: a row for each pair and measure."""
+        pandas = require("pandas", what="to_frame()", extra="frames")
+        return pandas.DataFrame(
+            [
+                {"measure": one.metric, "a": one.a, "b": one.b, **_row(one.difference, "difference"),
+                 "n_sets": one.n_sets, "only_a": one.only_a, "only_b": one.only_b, "test": one.test, "p": one.p,
+                 "p_holm": one.p_holm, "sentence": one.sentence}
+                for one in self
+            ]
+        )  # fmt: skip
+
+
+def html_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "", notes: Sequence[str] = ()
+) -> str:
+    """A small table for a notebook; everything in it is escaped.
+
+    >>> html_table(["a<b"], [["1"]])
+    '<table><thead><tr><th>a&lt;b</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>'
+    """
+    if any(len(row) != len(columns) for row in rows):
+        raise InvalidValue("html_table: expected a cell for every column")
+
+    def cells(tag: str, row: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(printable(cell, limit=400))}</{tag}>" for cell in row) + "</tr>"
+
+    top = f'<caption style="text-align:left">{html.escape(printable(caption))}</caption>' if caption else ""
+    below = "".join(f"<div>{html.escape(printable(note))}</div>" for note in notes)
+    body = "".join(cells("td", row) for row in rows)
+    return f"<table>{top}<thead>{cells('th', columns)}</thead><tbody>{body}</tbody></table>{below}"

@@ -1,0 +1,238 @@
+"""Predictions as programs have them (a dict by key, an array, a DataFrame, a file, answers) as answers of a dataset.
+
+The same checks as for prediction files: what fits is matched with the frames and projected, the rest is one line.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, StrobeError, expect, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.records import Detections
+from strobe.core.tasks import Task
+from strobe.datasets.detection_files import RawDetections
+from strobe.datasets.prediction_files import RawPredictions
+from strobe.datasets.read_detections import match_detections, task_of_file
+from strobe.datasets.read_predictions import match_predictions
+from strobe.workflows.bring import READERS, FileOptions
+from strobe.workflows.score import InMemory
+
+__all__ = ["answers_of"]
+
+_CORNERS = ("x0", "y0", "x1", "y1")
+_KEYS = ("frame", "frame_id", "key", "image_id")
+
+
+def answers_of(
+    given: Any,
+    dataset: Dataset,
+    options: FileOptions,
+    *,
+    space: str | LabelSpace | None = None,
+    keys: Sequence[str] | None = None,
+    name: str | None = None,
+) -> InMemory:
+    """The answers in the dataset's classes and frames, whatever they were given as; one line where they do not fit."""
+    if isinstance(given, ClassAnswers | BoxAnswers):
+        return _answers(given, dataset, space, name, options.merge)
+    if isinstance(given, str | Path):
+        path = Path(given)
+        task = task_of_file(path)
+        if isinstance(space, LabelSpace):
+            raise InvalidValue(f"{printable(path)}: for a file, space is the name of a shipped label space")
+        found = READERS[task](path, dataset, name or path.stem, replace(options, space=space, box_space=space))
+        return InMemory(name=name or path.stem, task=task, answers=found.answers, facts=found.facts)
+    raw = _raw(given, dataset, keys)
+    what = name or "predictions"
+    if isinstance(raw, RawDetections):
+        absent = "unscored" if options.allow_missing else options.absent
+        boxes = match_detections(
+            raw, dataset, path=what, name=name or "model", source_space=space, box_format=options.box_format,
+            box_units=options.box_units, absent=absent, ignore_extra=options.ignore_extra,
+        )  # fmt: skip
+        return InMemory(
+            name=name or "model", task=Task.DETECTION, answers=boxes.answers, facts={"space": boxes.source_space}
+        )
+    one = match_predictions(
+        raw, dataset, path=what, name=name or "model", kind=options.kind, source_space=space, merge=options.merge,
+        allow_missing=options.allow_missing, ignore_extra=options.ignore_extra,
+    )  # fmt: skip
+    facts = {"kind": one.kind, "space": one.source_space}
+    return InMemory(name=name or "model", task=Task.CLASSIFICATION, answers=one.answers, facts=facts)
+
+
+# -- answers -----------------------------------------------------------------------------------------------------
+
+
+def _answers(
+    given: Answers, dataset: Dataset, space: str | LabelSpace | None, name: str | None, merge: str
+) -> InMemory:
+    called = name or given.model or "model"
+    n_frames = len(dataset.frames)
+    if isinstance(given, BoxAnswers):
+        expect(given.n_frames == n_frames, called, f"answers to {n_frames} frames", given.n_frames)
+        expect(space is None, "space", "None: these boxes are in the dataset's classes", space)
+        return InMemory(name=called, task=Task.DETECTION, answers=replace(given, model=called))
+    expect(len(given) == n_frames, called, f"answers to {n_frames} frames", len(given))
+    found = replace(_in_classes(dataset, given, space, merge), model=called)
+    return InMemory(name=called, task=Task.CLASSIFICATION, answers=found)
+
+
+def _in_classes(dataset: Dataset, answers: ClassAnswers, source: str | LabelSpace | None, merge: str) -> ClassAnswers:
+    """The answers in the dataset's classes: as they are, or projected from the space they are in."""
+    from strobe.core.labels import space as shipped
+    from strobe.core.projections import projection_between
+
+    target, scores = dataset.info.label_space, answers.scores
+    width = int(answers.label.max(initial=-1)) + 1 if scores is None else scores.shape[1]
+    if source is None and (width == len(target) if scores is not None else width <= len(target)):
+        return answers
+    if source is None and (scores is None or width != 1000):
+        what = f"class {width - 1}" if scores is None else f"{width} scores a frame"
+        raise InvalidValue(
+            f"{printable(answers.model)}: {what}, and {printable(dataset.name)} has {len(target)} classes; "
+            'say whose they are: space="ilsvrc-2012", or a LabelSpace'
+        )
+    own = source if isinstance(source, LabelSpace) else shipped(source or "ilsvrc-2012")
+    expect(width <= len(own), "space", f"at most {len(own)} classes ({own.name})", width)
+    found = projection_between(own, target)
+    if scores is None or answers.kind == "labels":
+        label = answers.label.copy()
+        label[answers.scored & (label >= 0)] = found.map_labels(label[answers.scored & (label >= 0)])
+        return ClassAnswers.from_labels(answers.model, label, scored=answers.scored)
+    expect(width == len(own), "space", f"{len(own)} scores a frame ({own.name})", width)
+    merged = np.full((len(answers), len(target)), np.nan)
+    merged[answers.scored] = found.apply(scores[answers.scored].astype(np.float64), kind=answers.kind, merge=merge)
+    kind = "logits" if merge == "sum" else answers.kind
+    return ClassAnswers.from_scores(answers.model, merged, kind=kind, scored=answers.scored)
+
+
+# -- arrays, dicts, frames of pandas -------------------------------------------------------------------------------
+
+
+def _raw(given: Any, dataset: Dataset, keys: Sequence[str] | None) -> RawPredictions | RawDetections:
+    if hasattr(given, "columns") and hasattr(given, "to_numpy"):
+        expect(keys is None, "keys", "None: a DataFrame names its frames itself", "keys")
+        return _of_frame(given, dataset.info.label_space)
+    if isinstance(given, Mapping):
+        expect(keys is None, "keys", "None: a dict has its keys", "keys")
+        names, values = [str(key) for key in given], [_plain(value) for value in given.values()]
+        if values and _is_boxes(values[0]):
+            return _of_boxes(names, values)
+        return RawPredictions(names, values)
+    values = _plain(given)
+    if isinstance(values, list) and values and _is_boxes(_plain(values[0])):
+        return _of_boxes(_names(len(values), dataset, keys), [_plain(value) for value in values])
+    array = np.asarray(values)
+    if array.ndim not in (1, 2) or array.dtype.kind not in "fiubUO":
+        raise StrobeError(
+            f"predictions: expected {{frame: scores}}, an array (N, classes) or (N,), a DataFrame, a file or answers, "
+            f"got {type(given).__name__}{f' of shape {array.shape}' if array.ndim else ''}"
+        )
+    return RawPredictions(_names(len(array), dataset, keys), list(array) if array.ndim == 2 else array.tolist())
+
+
+def _names(n: int, dataset: Dataset, keys: Sequence[str] | None) -> list[str]:
+    """Whose rows these are: the keys given, or every frame in the dataset's order where there are as many rows."""
+    if keys is None:
+        if n != len(dataset.frames):
+            raise InvalidValue(
+                f"predictions: {n} rows, and {printable(dataset.name)} has {len(dataset.frames)} frames; say which "
+                "they are with keys=[…] (dataset.frames.key has them all)"
+            )
+        return [str(key) for key in dataset.frames.key]
+    expect(len(keys) == n, "keys", f"one for each of {n} rows", len(keys))
+    return [str(key) for key in keys]
+
+
+def _plain(value: Any) -> Any:
+    """A tensor as an array, a number of numpy's as Python's; anything else as it is."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().float().numpy() if value.is_floating_point() else value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return value.item()
+    if isinstance(value, np.generic):
+        return value.item()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _is_boxes(value: Any) -> bool:
+    """Whether this is what a detector says of a frame: Detections, or a dict of boxes, labels and scores."""
+    return isinstance(value, Detections) or (isinstance(value, Mapping) and "boxes" in value)
+
+
+def _of_boxes(names: list[str], values: Sequence[Any]) -> RawDetections:
+    """One entry a frame, as torchvision's detectors answer: {"boxes": (N, 4), "labels": (N,), "scores": (N,)}."""
+    parts = []
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, Detections):
+            value = {"boxes": value.xyxy, "labels": value.label, "scores": value.score}
+        try:
+            boxes, labels, scores = (_plain(value[key]) for key in ("boxes", "labels", "scores"))
+            xyxy = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+            score = np.asarray(scores, dtype=np.float64).reshape(-1)
+            words = np.asarray(labels).reshape(-1).tolist()
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidValue(
+                f"predictions: {printable(name)}: expected boxes (N, 4), labels (N,) and scores (N,)"
+            ) from error
+        if not len(xyxy) == len(score) == len(words):
+            raise InvalidValue(
+                f"predictions: {printable(name)}: {len(xyxy)} boxes, {len(words)} labels and {len(score)} scores; they "
+                "must be as many"
+            )
+        parts.append((xyxy, words, score))
+    frame = [name for name, (xyxy, _, _) in zip(names, parts, strict=True) for _ in range(len(xyxy))]
+    labels = [word for _, words, _ in parts for word in words]
+    box = np.concatenate([xyxy for xyxy, _, _ in parts]) if parts else np.zeros((0, 4))
+    return _coded(frame, labels, box, np.concatenate([one for *_, one in parts]), answered=names)
+
+
+def _coded(
+    frame: Sequence[Any], labels: Sequence[Any], box: NDArray[np.float64], score: NDArray[np.float64],
+    answered: list[Any] | None,
+) -> RawDetections:  # fmt: skip
+    image_names = list(dict.fromkeys([*(answered or ()), *frame]))
+    words = list(dict.fromkeys(labels))
+    image_place, word_place = ({one: place for place, one in enumerate(many)} for many in (image_names, words))
+    return RawDetections(
+        image=np.array([image_place[one] for one in frame], dtype=np.int64),
+        label=np.array([word_place[one] for one in labels], dtype=np.int64),
+        box=box, score=score, image_names=image_names, words=words, is_xywh=False, unit="row", answered=answered,
+    )  # fmt: skip
+
+
+def _of_frame(table: Any, classes: LabelSpace) -> RawPredictions | RawDetections:
+    """A DataFrame: frames in a column `frame` (or the index), then `label`, or a column of scores for each class (named
+    as the classes, in any order; or 0, 1, 2, …), or boxes as x0, y0, x1, y1, label, score."""
+    columns = [str(column) for column in table.columns]
+    key = next((name for name in _KEYS if name in columns), None)
+    frames = [str(one) for one in (table.index if key is None else table[key]).tolist()]
+    rest = [column for column in table.columns if str(column) != key and str(column) != "model"]
+    if set(_CORNERS) <= set(columns):
+        lacking = [name for name in ("label", "score") if name not in columns]
+        if lacking:
+            raise InvalidValue(f"predictions: a DataFrame of boxes needs a column {lacking[0]}")
+        box = np.asarray(table[list(_CORNERS)].to_numpy(), dtype=np.float64)
+        score = np.asarray(table["score"].to_numpy(), dtype=np.float64)
+        return _coded(frames, table["label"].tolist(), box, score, answered=None)
+    if [str(column) for column in rest] == ["label"]:
+        return RawPredictions(frames, [_plain(value) for value in table["label"].tolist()])
+    expect(len(rest) > 0, "predictions", "a column label, or one of scores for each class", columns)
+    for names in (classes.ids, classes.names):
+        if len(names) == len(rest) and set(names) == {str(column) for column in rest}:
+            rest = sorted(rest, key=lambda column: names.index(str(column)))
+    try:
+        scores = np.asarray(table[rest].to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(
+            f"predictions: expected numbers in the columns of scores ({', '.join(map(str, rest[:4]))}, …)"
+        ) from error
+    return RawPredictions(frames, list(scores), columns=[str(column) for column in rest])

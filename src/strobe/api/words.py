@@ -1,0 +1,73 @@
+"""What the Python functions share: errors that name arguments instead of flags, and datasets by path or in hand."""
+
+import functools
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+
+__all__ = ["in_python", "opened", "root_of"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_FLAG = re.compile(r"--([a-z][a-z0-9-]*)(?: ([A-Za-z0-9][\w.:-]*))?")
+_SWITCHES = {"allow-missing", "ignore-extra", "empty-frames", "trust", "offline", "deterministic", "reference",
+             "unlabelled", "strict", "clean-anchor", "retry-errors"}  # fmt: skip
+_VALUES = {"kind", "space", "box-space", "box-format", "box-units", "device", "precision", "merge", "label-space"}
+_OTHER = {"window": "window_ms", "box-space": "space", "empty-frames": "empty_frames"}
+
+
+def in_python(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, its errors in the words of Python: `--allow-missing` is `allow_missing=True` there."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except StrobeError as error:
+            error.args = (python_words(str(error)),)
+            raise
+
+    return wrapped
+
+
+def python_words(text: str) -> str:
+    """A message of the command line with its flags as arguments.
+
+    >>> python_words("score what is there with --allow-missing; or declare --kind logits; --k: expected 0 to 9")
+    'score what is there with allow_missing=True; or declare kind="logits"; k: expected 0 to 9'
+    """
+
+    def argument(found: re.Match[str]) -> str:
+        flag, value = found[1], found[2]
+        name = _OTHER.get(flag, flag.replace("-", "_"))
+        if flag in _SWITCHES:
+            return f"{name}=True" + (f" {value}" if value else "")
+        if flag in _VALUES and value:
+            return f'{name}="{value}"'
+        return name + (f" {value}" if value else "")
+
+    return _FLAG.sub(argument, text)
+
+
+def opened(dataset: Dataset | str | Path) -> Dataset:
+    """The dataset, read from its folder where a path was given (what review kept, where there are votes)."""
+    if isinstance(dataset, Dataset):
+        return dataset
+    from strobe.workflows.opening import Opened
+
+    return Opened.of(Path(dataset)).dataset
+
+
+def root_of(dataset: Dataset) -> Path:
+    """The folder a dataset lies in; StrobeError where it is in memory alone."""
+    if dataset.root is None:
+        raise StrobeError(
+            f"{printable(dataset.name)} lies in no folder; write it with strobe.save_dataset(dataset, FOLDER) and load "
+            "it from there"
+        )
+    return dataset.root

@@ -1,0 +1,66 @@
+"""Charts for who works in Python: on axes of one's own or new ones, in the look of the report."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.core.late import require
+from strobe.report.drawing import Series, band, names_on_y, per_cent, shares, whisker, whole_numbers
+from strobe.report.style import MUTED, colour_of, look, marker_of
+from strobe.report.wording import is_known, short
+
+__all__ = ["lines_on", "rows_on"]
+
+
+def lines_on(
+    axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, xlabel: str, ylabel: str, whole: bool = True
+) -> Any:
+    """One model's estimates against a number, with their band; beside other lines it takes the next colour.
+
+    Returns the axes; without any, they are new ones of pyplot's, so that a notebook shows them.
+    """
+    with look(10):
+        axes = _new(inches=(6.4, 3.8)) if axes is None else axes
+        known = [(x, found) for x, found in points if is_known(found)]
+        place = len(axes.get_legend_handles_labels()[0])
+        series = Series(name=name, place=place, x=[x for x, _ in known], y=[found for _, found in known])
+        band(axes, series)
+        axes.plot(
+            series.x, [found.value for found in series.y], color=colour_of(place), marker=marker_of(place),
+            markeredgecolor="none", label=short(printable(name), 40),
+        )  # fmt: skip
+        if len(known) == 1 and known[0][1].low is not None:  # no band without a second point
+            (x, found), colour = known[0], colour_of(place)
+            axes.plot([x, x], [found.low, found.high], color=colour, alpha=0.55, linewidth=1.4)
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        if whole:
+            whole_numbers(axes)
+        shares(axes)
+        per_cent(axes)
+        axes.legend()
+    return axes
+
+
+def rows_on(axes: Any, names: Sequence[str], pairs: Sequence[tuple[Estimate, Estimate]], *, xlabel: str) -> Any:
+    """Two estimates a row, as before and after: classes on their anchors (grey) and on whole sets. Returns the axes."""
+    with look(10):
+        axes = _new(inches=(6.4, 1.2 + 0.32 * len(names))) if axes is None else axes
+        for row, (before, after) in enumerate(pairs):
+            if is_known(before, after):
+                axes.plot([before.value, after.value], [row, row], color=MUTED, linewidth=0.8, alpha=0.5, zorder=1)
+            if is_known(before):
+                axes.plot([before.value], [row], "o", color=MUTED, markersize=5, markeredgecolor="none", zorder=2)
+            if is_known(after):
+                whisker(axes, row, after, colour_of(0))
+        names_on_y(axes, names)
+        axes.set(xlabel=xlabel)
+        per_cent(axes, which="x")
+    return axes
+
+
+def _new(*, inches: tuple[float, float]) -> Any:
+    pyplot = require("matplotlib.pyplot", what="plot()", extra="report")
+    figure, axes = pyplot.subplots(figsize=inches, layout="constrained", facecolor="white")
+    del figure  # pyplot keeps it
+    return axes
