@@ -19,8 +19,8 @@ from matrix import bounds, lowest, requirements  # noqa: E402 (a script, not a p
 EVERYTHING = ("dev", "ultralytics")
 OURS = {"strobe", "fuzz", "no_such_thing", "odd_plan", "_typeshed"}
 """Ourselves, names that tests make up, and what only type checkers see."""
-ORACLES = {"foolbox"}
-"""What a benchmark is held against; its first lines say how to have it beside."""
+ORACLES = {"foolbox", "fiftyone", "mlcroissant"}
+"""What a benchmark or an export is held against, where somebody has it beside; never installed with strobe."""
 
 
 @pytest.mark.slow

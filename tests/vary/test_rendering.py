@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Pillow
 
@@ -18,6 +19,8 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import SendableSource, Silent
 from strobe.core.tables import texts
 from strobe.datasets.export_coco import export_coco
+from strobe.datasets.export_fiftyone import export_fiftyone
+from strobe.datasets.export_huggingface import write_frames
 from strobe.datasets.media import MediaSource
 from strobe.models.fast_jpeg import FastJpegSource
 from strobe.models.options import LoadOptions
@@ -127,10 +130,17 @@ def test_the_review_page_shows_what_is_rendered(corrupted: Dataset) -> None:
 
 def test_an_export_never_passes_the_bare_picture_off_as_the_rendered_one(corrupted: Dataset, tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match=r"8 of 10 frames are rendered .* --store"):
-        export_coco(corrupted, tmp_path / "coco", media="copy", progress=Silent())
-    (path,) = export_coco(corrupted, tmp_path / "coco", media="none", progress=Silent())
-    names = [one["file_name"] for one in json.loads(path.read_text())["images"]]
+        export_coco(corrupted, media="copy")
+    names = [
+        one["file_name"] for one in json.loads(export_coco(corrupted, media="none").files["annotations.json"])["images"]
+    ]
     assert len(set(names)) == 10
+    with pytest.raises(StrobeError, match=r"8 of 10 frames are rendered"):
+        export_fiftyone(corrupted, media="none")
+    (path,) = write_frames(corrupted, frame_source(corrupted), tmp_path, progress=Silent())
+    for row, content in enumerate(pq.read_table(path, columns=["image"])["image"].to_pylist()):
+        with Pillow.open(io.BytesIO(content["bytes"])) as opened:
+            np.testing.assert_array_equal(np.asarray(opened.convert("RGB")), expected(corrupted)[row])
 
 
 PLUGIN = """

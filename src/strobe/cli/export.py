@@ -9,12 +9,15 @@ import click
 from strobe.cli.common import folder, json_option, progress, quiet_option
 from strobe.core.errors import printable
 
-__all__ = ["command"]
+__all__ = ["FORMATS", "command"]
+
+FORMATS = ("imagenet-vid-robust", "coco", "csv", "fiftyone", "huggingface", "croissant", "card")
+"""What a dataset can be written as; nothing is imported to show them."""
 
 
 @click.command(epilog="Example: strobe export data/vid coco exported/ --media link")
 @click.argument("dataset", type=folder())
-@click.argument("format", type=click.Choice(["imagenet-vid-robust", "coco", "csv"]), metavar="FORMAT")
+@click.argument("format", type=click.Choice(FORMATS), metavar="FORMAT")
 @click.argument("dst", type=folder(exists=False))
 @click.option(
     "--media", type=click.Choice(["none", "copy", "link"]), default="none", show_default=True,
@@ -24,7 +27,17 @@ __all__ = ["command"]
 @quiet_option
 @json_option
 def command(dataset: Path, format: str, dst: Path, media: str, candidates: bool, quiet: bool, as_json: bool) -> None:
-    """Write DATASET in another format: imagenet-vid-robust (the release's own), coco (with video fields), or csv."""
+    """Write DATASET in another format.
+
+    \b
+    imagenet-vid-robust  the release's own files
+    coco                 COCO JSON with the fields of COCO video
+    csv                  every table as CSV
+    fiftyone             FiftyOne's own folder
+    huggingface          Parquet with the images inside, for Hugging Face datasets
+    croissant            the tables with Croissant metadata (croissant.json)
+    card                 a dataset card (README.md)
+    """
     from strobe.workflows.export import export
 
     done = export(

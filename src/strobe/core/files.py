@@ -26,6 +26,7 @@ __all__ = [
     "Staged",
     "cache_folder",
     "cannot_write",
+    "json_text",
     "locked",
     "make_folder",
     "read_json",
@@ -398,7 +399,16 @@ def write_text(path: Path, content: str) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write JSON with sorted-as-given keys, whole or not at all. NaN is refused: it is not JSON."""
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json_text(content))
+
+
+def json_text(content: Any) -> str:
+    """The text of a JSON file of ours.
+
+    >>> json_text({"k": [10]})
+    '{\\n "k": [\\n  10\\n ]\\n}\\n'
+    """
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def regular(path: Path) -> Path:

@@ -4,36 +4,28 @@ Beyond COCO, an image lists the categories it shows (`category_ids`: classificat
 the perturbation sets. Boxes are x, y, width, height as COCO has them.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
-from strobe.core.files import write_json
-from strobe.core.ports import Progress
+from strobe.core.files import json_text
 from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import export_media
+from strobe.datasets.export_media import Outgoing, refuse_rendered
 from strobe.datasets.folder import variant_columns
 
 __all__ = ["export_coco"]
 
 
-def export_coco(dataset: Dataset, target: Path, *, media: MediaMode, progress: Progress) -> list[Path]:
-    """Write annotations.json and, on request, images/; category and image ids are places in the tables plus one."""
+def export_coco(dataset: Dataset, *, media: MediaMode) -> Outgoing:
+    """annotations.json and images/; category and image ids are places in the tables plus one."""
     used = np.unique(dataset.sets.frame).tolist()
-    rendered = int((dataset.frames.recipe[used] != "").sum())
-    if rendered and media != "none":
-        raise StrobeError(
-            f"{rendered} of {len(used)} frames are rendered when they are read and have no file; make the set with "
-            "--store, or export with --media none"
-        )
+    refuse_rendered(dataset, used, mode=media)
     names = {row: _file_name(dataset, row) for row in used}
-    export_media(dataset, target / "images", names, mode=media, progress=progress)
-    path = target / "annotations.json"
-    write_json(path, _document(dataset, used, names))
-    return [path]
+    return Outgoing(
+        files={"annotations.json": json_text(_document(dataset, used, names))},
+        images={row: f"images/{name}" for row, name in names.items()},
+    )
 
 
 def _file_name(dataset: Dataset, row: int) -> str:

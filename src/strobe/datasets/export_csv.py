@@ -2,26 +2,20 @@
 
 import csv
 import io
-from pathlib import Path
 
 import numpy as np
 
 from strobe.core.dataset import Dataset
-from strobe.core.files import write_text
-from strobe.core.ports import Progress
 from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import export_media
+from strobe.datasets.export_media import Outgoing
 from strobe.datasets.folder import columns_of
 
 __all__ = ["export_csv"]
 
 
-def export_csv(dataset: Dataset, target: Path, *, media: MediaMode, progress: Progress) -> list[Path]:
-    """Write TABLE.csv for every table, and classes.csv; lists are joined with |. Media keep their names."""
-    used = np.unique(dataset.sets.frame).tolist()
-    names = {row: str(dataset.frames.media[row]) for row in used}
-    export_media(dataset, target, names, mode=media, progress=progress)
-    written = []
+def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noqa: ARG001 (every exporter's signature)
+    """TABLE.csv for every table, and classes.csv; lists are joined with |. Media keep their names."""
+    files: dict[str, str | bytes] = {}
     space = dataset.info.label_space
     tables = {"classes": {"number": range(len(space)), "label": space.ids, "name": space.names}, **columns_of(dataset)}
     for table, columns in tables.items():
@@ -30,10 +24,9 @@ def export_csv(dataset: Dataset, target: Path, *, media: MediaMode, progress: Pr
         writer.writerow(columns)
         values = [column.tolist() if isinstance(column, np.ndarray) else list(column) for column in columns.values()]
         writer.writerows([_cell(value) for value in row] for row in zip(*values, strict=True))
-        path = target / f"{table}.csv"
-        write_text(path, out.getvalue())
-        written.append(path)
-    return written
+        files[f"{table}.csv"] = out.getvalue()
+    used = np.unique(dataset.sets.frame).tolist()
+    return Outgoing(files=files, images={row: str(dataset.frames.media[row]) for row in used})
 
 
 def _cell(value: object) -> object:

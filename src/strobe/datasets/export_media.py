@@ -1,6 +1,7 @@
-"""Putting a dataset's stored frames at the places another format wants them."""
+"""What an export writes, and putting a dataset's stored frames at the places another format wants them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from strobe.core.dataset import Dataset
@@ -10,14 +11,20 @@ from strobe.core.ports import Progress
 from strobe.datasets.bring_media import MediaMode, linked
 from strobe.datasets.media import MediaSource
 
-__all__ = ["export_media"]
+__all__ = ["Outgoing", "bring_out", "refuse_rendered"]
 
 
-def export_media(
-    dataset: Dataset, target: Path, names: Mapping[int, str], *, mode: MediaMode, progress: Progress
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A dataset in another format: the files to write, and where each frame's image goes, both relative."""
+
+    files: Mapping[str, str | bytes]
+    images: Mapping[int, str] = field(default_factory=dict)
+
+
+def bring_out(dataset: Dataset, target: Path, names: Mapping[int, str], *, mode: MediaMode, progress: Progress) -> None:
     """Copy or hard-link the stored file of each frame row to target/NAME; what is there in full is left alone."""
-    if mode == "none":
+    if mode == "none" or not names:
         return
     bare = [row for row in names if not dataset.frames.media[row]]
     if bare:
@@ -34,3 +41,13 @@ def export_media(
                 if mode != "link" or not linked(origin, place):
                     write_bytes(place, source.read_encoded(row))
             advance(1)
+
+
+def refuse_rendered(dataset: Dataset, rows: Sequence[int], *, mode: MediaMode) -> None:
+    """Raise StrobeError where images are asked for by a format that wants a file for every frame."""
+    rendered = sum(bool(dataset.frames.recipe[row]) for row in rows)
+    if rendered and mode != "none":
+        raise StrobeError(
+            f"{rendered} of {len(rows)} frames are rendered when they are read and have no file; make the set with "
+            "--store, or export with --media none"
+        )

@@ -6,25 +6,23 @@ back byte for byte after import and export.
 
 import json
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import numpy as np
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, printable
-from strobe.core.files import write_text
 from strobe.core.labels import space
-from strobe.core.ports import Progress
 from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import export_media
+from strobe.datasets.export_media import Outgoing
 
 __all__ = ["export_vid_robust"]
 
 _K = 10
 
 
-def export_vid_robust(dataset: Dataset, target: Path, *, media: MediaMode, progress: Progress) -> list[Path]:
-    """Write the release's files; they come back. Refuses a dataset the format cannot hold."""
+def export_vid_robust(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noqa: ARG001 (every exporter's signature)
+    """The release's files. Refuses a dataset the format cannot hold."""
     if dataset.info.label_space.ids != space("imagenet-vid").ids:
         raise InvalidValue(
             f"imagenet-vid-robust holds the 30 classes of imagenet-vid; {printable(dataset.name)} has those of "
@@ -49,11 +47,9 @@ def export_vid_robust(dataset: Dataset, target: Path, *, media: MediaMode, progr
     for place, row, is_anchor in zip(sets.set.tolist(), sets.frame.tolist(), sets.is_anchor.tolist(), strict=True):
         if not is_anchor:
             pmsets[names[anchors[place]]].append(names[row])
-    export_media(dataset, target, names, mode=media, progress=progress)
-    files = [target / "metadata/labels.json", target / "metadata/pmsets.json"]
-    write_text(files[0], json.dumps({names[row]: labels[row] for row in used}, indent=1))
-    write_text(files[1], json.dumps(pmsets, indent=1))
-    return files
+    said = {names[row]: labels[row] for row in used}
+    files = {"metadata/labels.json": json.dumps(said, indent=1), "metadata/pmsets.json": json.dumps(pmsets, indent=1)}
+    return Outgoing(files=files, images=names)
 
 
 def _name(dataset: Dataset, row: int) -> str:

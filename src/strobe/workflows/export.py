@@ -1,17 +1,18 @@
 """`strobe export`: a dataset folder in, another format out."""
 
-import filecmp
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, UnknownName, printable
+from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
+from strobe.core.files import make_folder, write_bytes
 from strobe.core.late import load
 from strobe.core.ports import Progress, Silent
 from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.export_media import Outgoing, bring_out
 from strobe.workflows.opening import Opened
+from strobe.workflows.sources import frame_source
 
 __all__ = ["FORMATS", "Exported", "export"]
 
@@ -19,8 +20,17 @@ FORMATS = {
     "imagenet-vid-robust": "strobe.datasets.export_vid_robust:export_vid_robust",
     "coco": "strobe.datasets.export_coco:export_coco",
     "csv": "strobe.datasets.export_csv:export_csv",
+    "fiftyone": "strobe.datasets.export_fiftyone:export_fiftyone",
+    "huggingface": "strobe.datasets.export_huggingface:export_huggingface",
+    "croissant": "strobe.datasets.export_croissant:export_croissant",
+    "card": "strobe.datasets.export_card:export_card",
 }
-"""Every format and its exporter."""
+"""Every format of a dataset and its exporter."""
+
+_WITHOUT_MEDIA = {
+    "huggingface": "huggingface has the images inside its Parquet files; leave --media away",
+    "card": "a card is one text without images; leave --media away",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,22 +57,39 @@ def export(
     """
     if form not in FORMATS:
         raise UnknownName("export format", form, FORMATS, hint=f"known: {', '.join(FORMATS)}")
+    if media != "none" and form in _WITHOUT_MEDIA:
+        raise InvalidValue(_WITHOUT_MEDIA[form])
     if target.exists() and not target.is_dir():
         raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
     dataset = Opened.of(folder, reviewed_only=not candidates).dataset
-    write: Callable[..., list[Path]] = load(FORMATS[form])
-    if target.is_dir():
-        _refuse_others(target, lambda aside: write(dataset, aside, media="none", progress=Silent()))
-    files = write(dataset, target, media=media, progress=progress or Silent())
-    return Exported(dataset=dataset, files=tuple(files))
+    make: Callable[..., Outgoing] = load(FORMATS[form])
+    outgoing = make(dataset, media=media)
+    missing = _missing(target, outgoing.files)
+    say = progress or Silent()
+    written: Sequence[Path] = ()
+    if form == "huggingface":
+        written = load("strobe.datasets.export_huggingface:write_frames")(
+            dataset, frame_source(dataset), target, progress=say
+        )
+    else:
+        bring_out(dataset, target, outgoing.images, mode=media, progress=say)
+    for name in missing:  # last: where they are, everything is
+        make_folder((target / name).parent)
+        write_bytes(target / name, _bytes(outgoing.files[name]))
+    return Exported(dataset=dataset, files=(*written, *(target / name for name in outgoing.files)))
 
 
-def _refuse_others(target: Path, write: Callable[[Path], list[Path]]) -> None:
-    """Raise StrobeError where one of the files to be written is there and says something else."""
-    with tempfile.TemporaryDirectory() as folder:
-        for path in write(Path(folder)):
-            place = target / path.relative_to(folder)
-            if place.is_symlink() or (
-                place.exists() and not (place.is_file() and filecmp.cmp(path, place, shallow=False))
-            ):
-                raise StrobeError(f"{printable(place)} is already there; choose another folder or remove it first")
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode("utf-8") if isinstance(content, str) else content
+
+
+def _missing(target: Path, files: Mapping[str, str | bytes]) -> list[str]:
+    """The files that are not there yet; raises StrobeError where one is there and says something else."""
+    missing = []
+    for name, content in files.items():
+        place = target / name
+        if not place.is_symlink() and not place.exists():
+            missing.append(name)
+        elif place.is_symlink() or not place.is_file() or place.read_bytes() != _bytes(content):
+            raise StrobeError(f"{printable(place)} is already there; choose another folder or remove it first")
+    return missing

@@ -1,0 +1,160 @@
+"""FiftyOne's own folder (`fiftyone.types.FiftyOneDataset`): metadata.json, samples.json and, on request, data/.
+
+A sample is a frame. Its field `ground_truth` holds the labels and `boxes` the boxes; `sets`, `distances` and the tag
+`anchor` say to which perturbation sets it belongs. Ids come from the frames, so that the same dataset is the same file.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError
+from strobe.core.files import json_text
+from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.export_media import Outgoing, refuse_rendered
+from strobe.datasets.media import MediaSource
+
+__all__ = ["export_fiftyone"]
+
+_VERSION = "1.0.0"
+"""The version of FiftyOne whose documents these are; later ones bring them up to their own when they load them."""
+
+_FIELDS, _LABELS = "fiftyone.core.fields.", "fiftyone.core.labels."
+
+
+def export_fiftyone(dataset: Dataset, *, media: MediaMode) -> Outgoing:
+    """The two documents; images lie in data/, or stay where they are and are named by their whole path."""
+    used = np.unique(dataset.sets.frame).tolist()
+    refuse_rendered(dataset, used, mode="copy")
+    if bare := sum(not dataset.frames.media[row] for row in used):
+        raise StrobeError(
+            f"{bare} of {len(used)} frames have no stored image, and FiftyOne shows files: build without --reference, "
+            "or import with the media"
+        )
+    inside = {row: f"data/{str(dataset.frames.media[row]).removeprefix('media/')}" for row in used}
+    source = MediaSource(dataset)
+    paths = {row: source.path(row).as_posix() for row in used} if media == "none" else inside
+    samples = _samples(dataset, used, paths)
+    return Outgoing(
+        files={"samples.json": json_text({"samples": samples}), "metadata.json": json_text(_metadata(dataset))},
+        images=inside,
+    )
+
+
+def _id(*parts: object) -> dict[str, str]:
+    return {"$oid": hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:24]}
+
+
+def _samples(dataset: Dataset, used: list[int], paths: dict[int, str]) -> list[dict[str, Any]]:
+    frames, sets, names = dataset.frames, dataset.sets, dataset.info.label_space.names
+    ids, labels, digest = dataset.frame_ids(), dataset.labels.by_frame(), dataset.digest()
+    member_of: dict[int, list[tuple[str, float, bool]]] = {row: [] for row in used}
+    for place, row, distance, is_anchor in zip(sets.set, sets.frame, sets.distance, sets.is_anchor, strict=True):
+        member_of[int(row)].append((str(sets.set_id[place]), float(distance), bool(is_anchor)))
+    boxes = _boxes(dataset)
+    seconds = frames.time_s
+    out = []
+    for row in used:
+        said = [
+            {"_id": _id(digest, ids[row], "label", label), "_cls": "Classification", "tags": [], "label": names[label]}
+            for label in labels.get(row, ())
+        ]
+        sample: dict[str, Any] = {
+            "_id": _id(digest, ids[row]),
+            "filepath": paths[row],
+            "tags": ["anchor"] if any(is_anchor for _, _, is_anchor in member_of[row]) else ["member"],
+            "metadata": {"_cls": "ImageMetadata", "width": int(frames.width[row]), "height": int(frames.height[row])},
+            "_media_type": "image",
+            "_rand": int(_id(ids[row])["$oid"][:12], 16) / 16**12,
+            "ground_truth": {"_cls": "Classifications", "classifications": said},
+            "key": str(frames.key[row]),
+            "video": str(dataset.videos.name[frames.video[row]]),
+            "index": int(frames.index[row]),
+            "seconds": None if np.isnan(seconds[row]) else float(seconds[row]),
+            "sets": [name for name, _, _ in member_of[row]],
+            "distances": [distance for _, distance, _ in member_of[row]],
+        }
+        if dataset.boxes is not None:
+            sample["boxes"] = {"_cls": "Detections", "detections": boxes.get(row, [])}
+        out.append(sample)
+    return out
+
+
+def _boxes(dataset: Dataset) -> dict[int, list[dict[str, Any]]]:
+    """Detections of each frame: corner and size as shares of the image, as FiftyOne has them."""
+    found: dict[int, list[dict[str, Any]]] = {}
+    boxes, frames = dataset.boxes, dataset.frames
+    if boxes is None:
+        return found
+    names, digest = dataset.info.label_space.names, dataset.digest()
+    for place, row in enumerate(boxes.frame.tolist()):
+        width, height = int(frames.width[row]), int(frames.height[row])
+        if not (width and height):
+            raise StrobeError("FiftyOne wants boxes as shares of the image, and the size of some images is not known")
+        x0, y0, x1, y1 = map(float, boxes.xyxy[place])
+        entry: dict[str, Any] = {
+            "_id": _id(digest, "box", place),
+            "_cls": "Detection",
+            "attributes": {},
+            "tags": [],
+            "label": names[int(boxes.label[place])],
+            "bounding_box": [x0 / width, y0 / height, (x1 - x0) / width, (y1 - y0) / height],
+            "iscrowd": bool(boxes.crowd[place]),
+        }
+        if int(boxes.track[place]) >= 0:
+            entry["index"] = int(boxes.track[place])
+        found.setdefault(row, []).append(entry)
+    return found
+
+
+def _metadata(dataset: Dataset) -> dict[str, Any]:
+    info, digest = dataset.info, dataset.digest()
+    fields = [
+        _field("id", "ObjectIdField", db="_id"),
+        _field("filepath", "StringField"),
+        _field("tags", "ListField", of="StringField"),
+        _field("metadata", "EmbeddedDocumentField", document="fiftyone.core.metadata.ImageMetadata"),
+        _field("_media_type", "StringField"),
+        _field("_rand", "FloatField"),
+        _field("_dataset_id", "ObjectIdField"),
+        _field("ground_truth", "EmbeddedDocumentField", document=_LABELS + "Classifications"),
+        _field("key", "StringField"),
+        _field("video", "StringField"),
+        _field("index", "IntField"),
+        _field("seconds", "FloatField"),
+        _field("sets", "ListField", of="StringField"),
+        _field("distances", "ListField", of="FloatField"),
+    ]
+    if dataset.boxes is not None:
+        fields.append(_field("boxes", "EmbeddedDocumentField", document=_LABELS + "Detections"))
+    about = {"digest": digest, "k": info.k, "axis": info.axis, "label_source": info.label_source}
+    return {
+        "_id": _id(digest),
+        "name": info.name,
+        "version": _VERSION,
+        "persistent": False,
+        "media_type": "image",
+        "tags": ["strobe"],
+        "info": {"strobe": about, "licence": info.licence, "version": info.version},
+        "app_config": {},
+        "default_classes": list(info.label_space.names),
+        "sample_fields": fields,
+    }
+
+
+def _field(
+    name: str, kind: str, *, of: str | None = None, document: str | None = None, db: str | None = None
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "ftype": _FIELDS + kind,
+        "embedded_doc_type": document,
+        "subfield": of and _FIELDS + of,
+        "fields": [],
+        "db_field": db or name,
+        "description": None,
+        "info": None,
+        "read_only": False,
+    }

@@ -1,0 +1,199 @@
+"""Exports other tools open, opened by those tools: Hugging Face datasets, FiftyOne, Croissant; the card beside them."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from strobe.cli.main import main
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError
+from strobe.datasets import folder
+from strobe.workflows.export import export
+
+LOAD = """
+import json, sys
+from datasets import load_dataset
+frames = load_dataset(sys.argv[1], split="test", cache_dir=sys.argv[2])
+sets = load_dataset(sys.argv[1], "sets", split="test", cache_dir=sys.argv[2])
+names = frames.features["labels"].feature.names
+rows = [
+    [row["key"], list(row["image"].size), sum(row["image"].getpixel((3, 5))), [names[one] for one in row["labels"]],
+     row["objects"]["bbox"], row["objects"]["track"], [one["distance"] for one in row["sets"]]]
+    for row in frames
+]
+print(json.dumps({"rows": rows, "sets": [list(row.values()) for row in sets]}))
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    root = tmp_path_factory.mktemp("doors") / "world"
+    with pytest.raises(SystemExit) as ended:
+        main(["synthesize", str(root), "--videos", "3", "--size", "32", "--k", "1", "-q"])
+    assert not ended.value.code
+    return folder.read(root)
+
+
+def root_of(dataset: Dataset) -> Path:
+    assert dataset.root is not None
+    return dataset.root
+
+
+def test_hugging_face_datasets_reads_images_labels_boxes_and_sets(world: Dataset, tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    done = export(root_of(world), "huggingface", tmp_path / "hf")
+    assert done.files[-1].name == "README.md"
+    environment = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
+    loaded = subprocess.run(  # in a process of its own: the library warns as it likes, and warnings are errors here
+        [sys.executable, "-W", "ignore", "-c", LOAD, str(tmp_path / "hf"), str(tmp_path / "cache")],
+        capture_output=True, text=True, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert loaded.returncode == 0, loaded.stderr[-2000:]
+    told = json.loads(loaded.stdout)
+    names, boxes = world.info.label_space.names, world.boxes
+    assert boxes is not None
+    assert len(told["rows"]) == len(world.frames) == 9
+    for row, (key, size, pixel, labels, bbox, track, distances) in enumerate(told["rows"]):
+        with Image.open(root_of(world) / world.frames.media[row]) as picture:
+            assert pixel == sum(picture.getpixel((3, 5)))  # type: ignore[arg-type]  # RGB
+        assert (key, size) == (world.frames.key[row], [32, 32])
+        assert labels == [names[label] for label in world.labels_of(row)]
+        x0, y0, x1, y1 = boxes.xyxy[boxes.frame == row][0]
+        assert bbox == [[x0, y0, x1 - x0, y1 - y0]]
+        assert track == boxes.track[boxes.frame == row].tolist()
+        assert distances == world.sets.distance[world.sets.frame == row].tolist()
+    assert [row[3] for row in told["sets"]] == world.sets.distance.tolist()
+
+
+def test_an_interrupted_export_goes_on_and_another_one_is_not_mixed_in(world: Dataset, tmp_path: Path) -> None:
+    from strobe.datasets import export_huggingface
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export_huggingface, "_SHARD_BYTES", 4 * 2 * 32 * 32)
+        whole = export(root_of(world), "huggingface", tmp_path / "hf").files
+        assert [path.parent.name for path in whole] == ["frames", "frames", "frames", "sets", "hf"]
+        content = {path: path.read_bytes() for path in whole}
+        for path in (whole[1], whole[-1]):
+            path.unlink()
+        kept = whole[0].stat().st_mtime_ns
+        assert export(root_of(world), "huggingface", tmp_path / "hf").files == whole
+        assert {path: path.read_bytes() for path in whole} == content
+        assert whole[0].stat().st_mtime_ns == kept
+    keys = [key for path in whole[:3] for key in pq.read_table(path, columns=["key"])["key"].to_pylist()]
+    assert keys == world.frames.key.tolist()
+    synthesize_other = ["synthesize", str(tmp_path / "other"), "--videos", "3", "--size", "32", "--k", "1", "-q"]
+    with pytest.raises(SystemExit):
+        main([*synthesize_other, "--seed", "5"])
+    with pytest.raises(StrobeError, match=r"sets.parquet is already there; choose another folder"):
+        export(tmp_path / "other", "huggingface", tmp_path / "hf")
+    assert {path: path.read_bytes() for path in whole} == content
+
+
+@pytest.mark.parametrize("media", ["none", "copy"])
+def test_fiftyone_documents_say_what_the_dataset_says(world: Dataset, tmp_path: Path, media: str) -> None:
+    for _ in range(2):  # the same again changes nothing
+        export(root_of(world), "fiftyone", tmp_path / "fo", media=media)  # type: ignore[arg-type]  # a mode
+    samples = json.loads((tmp_path / "fo/samples.json").read_text())["samples"]
+    assert [one["key"] for one in samples] == world.frames.key.tolist()
+    assert len({one["_id"]["$oid"] for one in samples}) == 9
+    for row, one in enumerate(samples):
+        assert (tmp_path / "fo" / one["filepath"]).is_file()
+        assert Path(one["filepath"]).is_absolute() == (media == "none")
+        x, y, width, height = one["boxes"]["detections"][0]["bounding_box"]
+        np.testing.assert_allclose(np.array([x, y, x + width, y + height]) * 32, world.boxes.xyxy[row])  # type: ignore[union-attr]
+    about = json.loads((tmp_path / "fo/metadata.json").read_text())
+    assert {field["db_field"] for field in about["sample_fields"]} >= set(samples[0])
+    assert about["info"]["strobe"]["digest"] == world.digest()
+
+
+def test_fiftyone_itself_loads_it(world: Dataset, tmp_path: Path) -> None:
+    fiftyone = pytest.importorskip("fiftyone", reason="fiftyone is not installed; docs/datasets.md says how to try it")
+    try:
+        fiftyone.list_datasets()
+    except Exception as error:
+        pytest.skip(f"fiftyone has no database here: {error}")
+    export(root_of(world), "fiftyone", tmp_path / "fo", media="copy")
+    kind = fiftyone.types.FiftyOneDataset
+    loaded = fiftyone.Dataset.from_dir(dataset_dir=str(tmp_path / "fo"), dataset_type=kind, name=tmp_path.name)
+    try:
+        assert loaded.values("key") == world.frames.key.tolist()
+        assert loaded.count_values("tags") == {"anchor": 3, "member": 6}
+        assert loaded.default_classes == list(world.info.label_space.names)
+        said = loaded.values("ground_truth.classifications.label")
+        assert said == [[world.info.label_space.names[label] for label in world.labels_of(row)] for row in range(9)]
+        loaded.compute_metadata(overwrite=True)  # opens every image
+        assert {(one.width, one.height) for one in loaded.values("metadata")} == {(32, 32)}
+        assert loaded.match_tags("anchor").count("boxes.detections") == 3
+    finally:
+        loaded.delete()
+
+
+def test_croissant_describes_every_column_of_every_file(world: Dataset, tmp_path: Path) -> None:
+    export(root_of(world), "croissant", tmp_path / "out", media="copy")
+    document = json.loads((tmp_path / "out/croissant.json").read_text())
+    for one in document["distribution"]:
+        content = (tmp_path / "out" / one["contentUrl"]).read_bytes()
+        assert one["sha256"] == hashlib.sha256(content).hexdigest()
+    described = {one["@id"]: [field["name"] for field in one["field"]] for one in document["recordSet"]}
+    tables = {path.stem: pq.read_schema(path).names for path in (tmp_path / "out").glob("*.parquet")}
+    assert described == tables
+    assert folder.read(tmp_path / "out").digest() == world.digest()  # and it is a dataset folder, images and all
+    assert (tmp_path / "out" / world.frames.media[0]).is_file()
+    before = {path.name: path.read_bytes() for path in root_of(world).glob("*.*")}
+    export(root_of(world), "croissant", root_of(world))  # into its own folder: one file more
+    after = {path.name: path.read_bytes() for path in root_of(world).glob("*.*")}
+    assert after.pop("croissant.json")
+    assert after == before
+
+
+def test_mlcroissant_itself_reads_it(world: Dataset, tmp_path: Path) -> None:
+    mlcroissant = pytest.importorskip("mlcroissant", reason="mlcroissant is not installed")
+    export(root_of(world), "croissant", tmp_path / "out")
+    loaded = mlcroissant.Dataset(jsonld=tmp_path / "out/croissant.json")
+    assert not loaded.metadata.issues.errors
+    keys = [record["frames/key"].decode() for record in loaded.records("frames")]
+    assert keys == world.frames.key.tolist()
+    assert [record["sets/distance"] for record in loaded.records("sets")] == world.sets.distance.tolist()
+
+
+def test_the_card_says_what_a_stranger_must_know(world: Dataset, tmp_path: Path) -> None:
+    export(root_of(world), "card", tmp_path / "out")
+    text = (tmp_path / "out/README.md").read_text()
+    front = dict(line.split(": ", 1) for line in text.split("---\n")[1].splitlines())
+    assert json.loads(front["task_categories"]) == ["image-classification", "object-detection"]
+    assert json.loads(front["license_name"]) == "CC0-1.0"
+    for said in (world.digest(), "Nobody has looked", "its own labels", "strobe synthesize", "3 sets, 9 images"):
+        assert said in text
+
+
+def test_bad_requests_are_one_line(world: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = tmp_path / "bare"
+    document = export(root_of(world), "coco", tmp_path / "coco").files[0]
+    with pytest.raises(SystemExit):
+        main(["import", "coco-vid", str(document), str(bare), "--no-media", "-q"])
+    capsys.readouterr()
+    table = {
+        ("huggingface", "--media", "copy"): "leave --media away",
+        ("card", "--media", "link"): "leave --media away",
+        ("fiftyon",): "fiftyone",
+    }
+    for words, said in table.items():
+        with pytest.raises(SystemExit) as ended:
+            main(["export", str(root_of(world)), words[0], str(tmp_path / "out"), *words[1:], "-q"])
+        assert ended.value.code == 2
+        assert said in capsys.readouterr().err
+    for form, said in (("huggingface", "has no images"), ("fiftyone", "FiftyOne shows files")):
+        with pytest.raises(SystemExit) as ended:
+            main(["export", str(bare), form, str(tmp_path / "out"), "-q"])
+        told = capsys.readouterr().err
+        assert (ended.value.code, told.count("\n")) == (2, 1)
+        assert said in told
+    assert not (tmp_path / "out").exists()
