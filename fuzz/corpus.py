@@ -12,7 +12,7 @@ import numpy as np
 
 from fuzz.process import call, watch
 
-__all__ = ["GOLDEN", "make_corpus"]
+__all__ = ["GOLDEN", "make_corpus", "make_sources"]
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
 TENCH, GOLDFISH, TURTLE, CAT = "n01440764", "n01443537", "n01662784", "n02121808"
@@ -60,9 +60,7 @@ def _fill(folder: Path) -> None:
     shutil.copy(GOLDEN / "models.py", folder / "models.py")
     _text(folder / "inputs/models.toml", "[[model]]", 'model = "py:models.py:logits"', 'model_type = "mine"')
     _text(folder / "net.py", *_NET.strip().splitlines())
-    _clips(folder / "clips")
-    _photos(folder / "photos")
-    _releases(folder)
+    make_sources(folder)
     _weights(folder / "weights")
     _made(folder)
     _votes(folder)
@@ -72,6 +70,13 @@ def _fill(folder: Path) -> None:
         name = path.parent.name
         about["dataset"]["path"] = f"datasets/{made[name]['dataset'] if name in made else name.removeprefix('new-')}"
         path.write_text(json.dumps(about, indent=1), encoding="utf-8")
+
+
+def make_sources(folder: Path) -> None:
+    """What users bring: clips, photos, and small releases in every format that is imported."""
+    _clips(folder / "clips")
+    _photos(folder / "photos")
+    _releases(folder)
 
 
 def _picture(path: Path, number: int, size: tuple[int, int] = (16, 12)) -> None:

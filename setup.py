@@ -1,0 +1,26 @@
+"""The one thing pyproject.toml cannot say: README.md as a package index shows it, where no repository lies around it."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from setuptools import setup
+
+ROOT = Path(__file__).parent
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+
+
+def for_an_index(text: str) -> str:
+    """The text with absolute links, pictures as raw files, and the install line of who has no clone."""
+    text = re.sub(r"(!\[[^\]]*\]\()(?!https?:|#)([^)]+)", rf"\1{REPOSITORY}/raw/main/\2", text)
+    text = re.sub(r"(\]\()(?!https?:|#)([^)]+)", rf"\1{REPOSITORY}/blob/main/\2", text)
+    return re.sub(
+        r'pip install -e "\.\[(\w+)\]" +# in a clone of this repository; ',
+        r'pip install "strobe-vision[\1]"   # ',
+        text,
+    )
+
+
+if __name__ == "__main__":
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    setup(long_description=for_an_index(readme), long_description_content_type="text/markdown")
