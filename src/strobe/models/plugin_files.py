@@ -1,7 +1,7 @@
 """A Python file of somebody's own, run for what its factory makes: `FILE.py:FACTORY`, for models and generators.
 
 The file runs with your rights, like any script you start. What it raises, or an exit it calls for, becomes one line
-with the line of the file; what it prints goes to stderr, because stdout is the command's own.
+that names the line of the file; what it prints goes to stderr, because stdout is the command's own.
 """
 
 import hashlib

@@ -1,0 +1,53 @@
+"""Whether a generator does what its port says, tried on two images before a search starts."""
+
+from typing import Any
+
+from strobe.core.errors import ModelFailed, out_of_memory, printable
+from strobe.core.generators import GeneratorSpec
+from strobe.core.late import require
+from strobe.core.ports import LayeredGenerator
+
+__all__ = ["checked_generator"]
+
+
+def checked_generator(generator: Any) -> LayeredGenerator:
+    """The generator, if its steps compose: from two latents to two images of the size it says, with gradients.
+
+    ModelFailed, with the step at which it breaks, for one that does not.
+    """
+    if not isinstance(generator, LayeredGenerator) or not isinstance(generator.spec, GeneratorSpec):
+        raise ModelFailed(
+            f"a generator is to have spec (GeneratorSpec), device, condition and run, got {type(generator).__name__}; "
+            "see docs/generator.md"
+        )
+    torch, spec = require("torch", what="a generator", extra="models"), generator.spec
+    name, where = printable(spec.name), "condition"
+    latents = torch.linspace(-1, 1, 2 * spec.latent_size, device=generator.device).view(2, -1) * spec.spread
+    start = latents.requires_grad_()
+    try:
+        with torch.enable_grad():
+            condition = generator.condition(start, torch.arange(2, device=generator.device) % len(spec.label_space))
+            activation: Any = start
+            for place, step in enumerate(spec.steps):
+                where = f"step {place + 1} ({printable(step.name)})"
+                activation = generator.run(place, activation, condition)
+                shape = tuple(getattr(activation, "shape", ()))
+                if not shape or shape[0] != 2:
+                    raise ModelFailed(f"{name}: {where} gave shape {shape or None} of a batch of 2")
+                if not bool(torch.isfinite(activation).all()):
+                    raise ModelFailed(f"{name}: {where} gave numbers that are not finite; are its weights whole?")
+            if shape[1:] not in ((3, *spec.image_hw), (1, *spec.image_hw)):
+                expected = f"(2, 3, {spec.image_hw[0]}, {spec.image_hw[1]})"
+                raise ModelFailed(f"{name}: {where} gave shape {shape}, expected {expected}, or one channel if grey")
+            where = "the way back"
+            (slope,) = torch.autograd.grad(activation.sum(), start)
+    except ModelFailed:
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise ModelFailed(f"{name}: out of memory with two images; use --device cpu") from error
+        said = f"{type(error).__name__}: {printable(str(error).splitlines()[0] if str(error) else '', limit=160)}"
+        raise ModelFailed(f"{name}: its steps do not compose: {where} raised {said}") from error
+    if not bool(torch.isfinite(slope).all()):
+        raise ModelFailed(f"{name}: its gradients are no finite numbers")
+    return generator

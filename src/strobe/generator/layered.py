@@ -1,0 +1,88 @@
+"""A torch module behind the LayeredGenerator port: what all adapters share, and a `py:` file of one's own uses.
+
+from strobe.generator.layered import layered
+
+def make(options):
+    decoder = ...   # a torch module
+    steps = [("shape", "coarse", lambda z, classes: decoder.first(z)), ("image", "pixel", lambda a, _: decoder.last(a))]
+    return layered(decoder, steps, classes=["0", "1"], latent_size=8, image_hw=(28, 28), device=options.device)
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from strobe.core.generators import GeneratorSpec, GeneratorStep
+from strobe.core.labels import LabelSpace, space
+from strobe.core.late import require
+
+__all__ = ["Condition", "Step", "TorchGenerator", "layered", "weights_digest"]
+
+Step = tuple[str, str, Callable[[Any, Any], Any]]
+"""Name, granularity, and what is called with the activation and the condition."""
+
+Condition = Callable[[Any, Any], Any]
+"""Latents and classes to what every step is told beside the activation."""
+
+
+class TorchGenerator:
+    """A module that holds the weights, and its steps as callables."""
+
+    def __init__(
+        self, module: Any, calls: Sequence[Callable[[Any, Any], Any]], *, spec: GeneratorSpec, device: str,
+        condition: Condition | None = None,
+    ) -> None:  # fmt: skip
+        self.spec, self.device = spec, device
+        self._module = module.eval().requires_grad_(False).to(device)
+        self._calls, self._condition = tuple(calls), condition
+
+    def condition(self, latents: Any, classes: Any) -> Any:
+        """The module's own, or the classes themselves where it has none."""
+        return classes if self._condition is None else self._condition(latents, classes)
+
+    def run(self, step: int, activation: Any, condition: Any) -> Any:
+        """What the step makes of the activation."""
+        return self._calls[step](activation, condition)
+
+
+def layered(
+    module: Any,
+    steps: Sequence[Step],
+    *,
+    classes: LabelSpace | str | Sequence[str],
+    latent_size: int,
+    image_hw: tuple[int, int],
+    condition: Condition | None = None,
+    name: str = "mine",
+    device: str = "cpu",
+    settings: Mapping[str, Any] | None = None,
+    batch_size: int = 32,
+) -> TorchGenerator:
+    """A generator of one's own. Each step is a name, a granularity (coarse, middle, fine; the last pixel) and a call.
+
+    A step is called with the activation before it, the first with the latents, and with the condition: the classes
+    (N,), or what `condition(latents, classes)` makes of both. The last gives (N, 3, H, W), or (N, 1, H, W) if grey.
+    `classes` are names, a LabelSpace, or the name of a shipped one. Latents are drawn from N(0, 1).
+    """
+    label_space = (
+        classes if isinstance(classes, LabelSpace)
+        else space(classes) if isinstance(classes, str)
+        else LabelSpace.of_names(f"{name} classes", list(classes))
+    )  # fmt: skip
+    spec = GeneratorSpec(
+        name=name, provider="py", label_space=label_space, weights=weights_digest(module), latent_size=latent_size,
+        image_hw=image_hw, settings=dict(settings or {}), batch_size=batch_size,
+        steps=tuple(GeneratorStep(name=step, granularity=fine) for step, fine, _ in steps),  # type: ignore[arg-type]
+    )  # fmt: skip
+    return TorchGenerator(module, [call for _, _, call in steps], spec=spec, device=device, condition=condition)
+
+
+def weights_digest(module: Any) -> str:
+    """The sha256 of a module's tensors: names, shapes, types and values."""
+    torch = require("torch", what="a generator", extra="models")
+    hasher = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        hasher.update(f"{name}\t{tuple(tensor.shape)}\t{tensor.dtype}\n".encode())
+        if tensor.numel():
+            hasher.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
+    return hasher.hexdigest()
