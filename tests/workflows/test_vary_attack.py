@@ -12,7 +12,7 @@ from strobe.cli.main import main
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
 from strobe.models.options import LoadOptions
-from strobe.vary.attack_work import AttackWork
+from strobe.vary.search_work import SearchWork
 from strobe.workflows.import_dataset import Bring, PhotoFiles, from_photos
 from strobe.workflows.vary_attack import AttackWanted, vary_attack
 
@@ -179,7 +179,7 @@ def test_killed_between_batches_it_ends_in_the_same_folder(
     attacked: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, many = place / "killed" / "out", 0
-    keep = AttackWork.keep
+    keep = SearchWork.keep
 
     def dying(self, *said):
         nonlocal many
@@ -189,7 +189,7 @@ def test_killed_between_batches_it_ends_in_the_same_folder(
         return keep(self, *said)
 
     with monkeypatch.context() as patched:
-        patched.setattr(AttackWork, "keep", dying)
+        patched.setattr(SearchWork, "keep", dying)
         with pytest.raises(KeyboardInterrupt):
             vary_attack(place / "data", out, [model(place)], WANTED, load=CPU)
     assert (out / ".attack").is_dir()
@@ -201,7 +201,7 @@ def test_killed_between_batches_it_ends_in_the_same_folder(
     records[0].write_text('[{"status": "found"}]')  # damaged: searched again
     searched = []
     with monkeypatch.context() as patched:
-        patched.setattr(AttackWork, "keep", lambda self, *said: searched.append(said) or keep(self, *said))
+        patched.setattr(SearchWork, "keep", lambda self, *said: searched.append(said) or keep(self, *said))
         vary_attack(place / "data", out, [model(place)], WANTED, load=CPU)
     whole = -(-7 // 3) * 2  # seven pictures the net gets right, three at a time, two norms
     assert len(searched) == whole - 1, "the batch that was done and is sound is not searched again"

@@ -1,9 +1,10 @@
 """The smallest ε of a fixed grid at which a model gets a picture wrong: PGD level by level, each picture on its own."""
 
 import hashlib
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.late import require
 from strobe.core.ports import Image
-from strobe.core.variants import level_numbers
+from strobe.core.variants import Target, Variant, level_numbers
 from strobe.vary.pgd import LEAST, Ball, Norm, Pgd, Scores, best_of_steps
+from strobe.vary.searched_sets import Finding
 
-__all__ = ["AttackOptions", "Finding", "attack", "checked_levels", "fine_grid"]
+__all__ = ["AttackOptions", "Attacking", "attack", "checked_levels", "fine_grid"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +39,42 @@ class AttackOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What became of one picture.
+class Attacking:
+    """One variant: a norm against a model, the grid and how it is searched."""
 
-    `found` at `reach` (the size of the change itself, at most the level it was found at) with a lead of `margin`; or
-    `censored` at the last level, with the best lead there was; or `anchor_wrong`, where nothing had to be changed; or
-    `failed`: the scores were no numbers.
-    """
+    target: Target
+    levels: tuple[float, ...]
+    how: AttackOptions
 
-    status: str
-    reach: float | None = None
-    margin: float | None = None
-    image: Image | None = None
+    @property
+    def name(self) -> str:
+        """What the variant is called."""
+        return f"{self.how.pgd.norm}/{self.target.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that decides what is found, as plain JSON."""
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=dict))
+        return found
+
+    def variant(self) -> Variant:
+        """The variant, with everything that makes its findings again."""
+        pgd = self.how.pgd
+        return Variant(
+            variant=self.name,
+            axis="epsilon",
+            unit="of 1",
+            levels=self.levels,
+            target=self.target,
+            fields={
+                "kind": "attack", "norm": pgd.norm, "search": "minimal" if self.how.minimal else "grid",
+                "loss": pgd.loss, "steps": pgd.steps, "step": pgd.share, "restarts": self.how.restarts,
+                "margin": pgd.margin,
+            },
+        )  # fmt: skip
+
+    def beside(self) -> dict[str, Variant]:
+        """None: the change is the difference of two pictures."""
+        return {}
 
 
 def checked_levels(

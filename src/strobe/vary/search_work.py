@@ -1,0 +1,167 @@
+"""A search half done: what was found so far, kept inside the folder to be made, so that a kill costs one batch."""
+
+import hashlib
+import io
+import json
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.files import read_json, sha256_of_file, write_bytes, write_json
+from strobe.core.png import png_bytes
+from strobe.core.ports import Image
+from strobe.vary.searched_sets import Finding, Search, Searched, Stored
+
+__all__ = ["SearchWork", "npy_bytes"]
+
+VERSION = 1
+"""Of the search: goes up when the same settings would find something else."""
+
+_CHANGES = "generator/changes"
+"""Where what was changed lies, where the difference of two pictures does not say it."""
+
+
+class SearchWork:
+    """The pictures of a search and the record of every batch: in a hidden folder, gone when the dataset is whole.
+
+    A batch's pictures are written before its record, so that a record speaks of files that are there. `word` is what is
+    searched by, and names the folder.
+    """
+
+    def __init__(self, folder: Path, word: str = "attack") -> None:
+        self._folder, self._records, self._word = folder, folder / f".{word}", word
+
+    @property
+    def begun(self) -> bool:
+        """Whether a search was begun here and not ended."""
+        return (self._records / "settings.json").is_file()
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Say what is searched; StrobeError where another search was begun here."""
+        said = json.loads(json.dumps({"version": VERSION, **settings}))
+        if not self.begun:
+            write_json(self._records / "settings.json", said)
+        elif read_json(self._records / "settings.json") != said:
+            raise StrobeError(
+                f"{printable(self._folder)} holds an unfinished {self._word} with other settings; run that command "
+                "again, or remove the folder first"
+            )
+
+    def done(self) -> None:
+        """Take the records away: the dataset says everything."""
+        shutil.rmtree(self._records, ignore_errors=True)
+
+    def store_input(self, anchor: str, pixels: Image) -> Stored:
+        """An anchor as a model sees it; models that see the same share the file."""
+        digest = hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
+        return self._store(f"media/{_short(anchor)}/input-{pixels.shape[1]}x{pixels.shape[0]}-{digest}.png", pixels)
+
+    def kept(self, one: Search, names: Sequence[str], pictures: Sequence[Stored]) -> list[Searched] | None:
+        """What became of a batch before; None where it has to be searched, or a picture is not what it was."""
+        place = self._record(one, names)
+        try:
+            return [self._again(*pair) for pair in zip(read_json(place), pictures, strict=True)]
+        except (StrobeError, OSError, KeyError, TypeError, ValueError):  # not there, or not as it was written
+            return None
+
+    def _again(self, said: Mapping[str, Any], picture: Stored) -> Searched:
+        beside = {
+            kind: [(float(far), self._sound(one, picture)) for far, one in some]
+            for kind, some in said.get("beside", {}).items()
+        }
+        change = said.get("change", "")
+        if change and sha256_of_file(self._folder / change) != said["change_sha256"]:
+            raise StrobeError(f"{printable(change)} is not what was found")
+        return Searched(
+            picture=picture, status=said["status"], reach=said["reach"], margin=said["margin"],
+            found=None if said["found"] is None else self._sound(said["found"], picture),
+            facts=said.get("facts", {}), change=change, beside=beside,
+        )  # fmt: skip
+
+    def _sound(self, said: Mapping[str, str], picture: Stored) -> Stored:
+        """A picture as it was stored, if it still is that."""
+        found = Stored(media=said["media"], sha256=said["sha256"], size_wh=picture.size_wh)
+        if sha256_of_file(self._folder / found.media) != found.sha256:
+            raise StrobeError(f"{printable(found.media)} is not what was found")
+        return found
+
+    def keep(
+        self, one: Search, names: Sequence[str], pictures: Sequence[Stored], findings: Sequence[Finding]
+    ) -> list[Searched]:
+        """Store what was found in a batch, then the record of it."""
+        pairs = [self._kept(one, *pair) for pair in zip(findings, pictures, strict=True)]
+        write_json(self._record(one, names), [record for _, record in pairs])
+        return [done for done, _ in pairs]
+
+    def _kept(self, one: Search, finding: Finding, picture: Stored) -> tuple[Searched, dict[str, Any]]:
+        """What became of one picture, its files stored, and the record of it."""
+        head = f"{_short(one.name, 8)}-{picture.sha256[:8]}"
+        parent = Path(picture.media).parent.as_posix()
+        found = None if finding.image is None else self._store(f"{parent}/{head}.png", finding.image)
+        done = Searched(
+            picture=picture, status=finding.status, reach=finding.reach, margin=_finite(finding.margin), found=found,
+            facts=finding.facts, change="" if finding.change is None else f"{_CHANGES}/{Path(parent).name}/{head}.npy",
+            beside={
+                kind: [
+                    (far, self._store(f"{parent}/{head}-{kind}{place}.png", image))
+                    for place, (far, image) in enumerate(some)
+                ]
+                for kind, some in finding.beside.items()
+            },
+        )  # fmt: skip
+        record: dict[str, Any] = {
+            "status": done.status, "reach": done.reach, "margin": done.margin,
+            "found": None if found is None else _said(found),
+        }  # fmt: skip
+        if done.facts:
+            record["facts"] = dict(done.facts)
+        if finding.change is not None:
+            content = npy_bytes(finding.change)
+            write_bytes(self._folder / done.change, content)
+            record |= {"change": done.change, "change_sha256": hashlib.sha256(content).hexdigest()}
+        if done.beside:
+            record["beside"] = {kind: [[far, _said(one)] for far, one in some] for kind, some in done.beside.items()}
+        return done, record
+
+    def forget(self, done: Searched) -> None:
+        """Take away a finding that was none, and what lies beside it."""
+        pictures = [one.media for some in done.beside.values() for _, one in some]
+        for media in [*pictures, done.change, done.found.media if done.found else ""]:
+            if media:
+                (self._folder / media).unlink(missing_ok=True)
+
+    def _store(self, media: str, pixels: Image) -> Stored:
+        content = png_bytes(pixels)
+        digest, place = hashlib.sha256(content).hexdigest(), self._folder / media
+        if not place.is_file() or sha256_of_file(place) != digest:
+            write_bytes(place, content)
+        return Stored(media=media, sha256=digest, size_wh=(pixels.shape[1], pixels.shape[0]))
+
+    def _record(self, one: Search, names: Sequence[str]) -> Path:
+        said = json.dumps([VERSION, one.to_json(), list(names)], sort_keys=True)
+        return self._records / f"{hashlib.sha256(said.encode()).hexdigest()[:24]}.json"
+
+
+def npy_bytes(values: NDArray[Any]) -> bytes:
+    """An array as the bytes of a .npy file: the same for the same array."""
+    out = io.BytesIO()
+    np.save(out, values, allow_pickle=False)
+    return out.getvalue()
+
+
+def _said(picture: Stored) -> dict[str, str]:
+    return {"media": picture.media, "sha256": picture.sha256}
+
+
+def _short(text: str, length: int = 16) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

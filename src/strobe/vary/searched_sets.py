@@ -1,0 +1,181 @@
+"""The sets of a searched dataset: a model's own input of every anchor, and what a search found near it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.builder import DatasetBuilder
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.ports import Image
+from strobe.core.variants import Variant
+
+__all__ = ["Finding", "Search", "Searched", "Stored", "searched_dataset"]
+
+_APART = 1_000_000
+"""Frames made of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
+
+_FINDINGS = 1_000
+"""Of these the findings, after the inputs of as many models."""
+
+_BESIDE, _EACH = 10_000, 64
+"""And from here on the pictures beside a finding, so many at most for each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Finding:
+    """What became of one picture.
+
+    `found` at `reach` (the size of the change itself, at most the level it was found at) with a lead of `margin`; or
+    `censored` at the last level, with the best lead there was; or `anchor_wrong`, where nothing had to be changed; or
+    `failed`: the scores were no numbers. `facts` are plain numbers about the search, `change` is what was changed where
+    pictures do not say it, `beside` holds pictures to compare with, by the variant they belong to, each at a distance.
+    """
+
+    status: str
+    reach: float | None = None
+    margin: float | None = None
+    image: Image | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    change: NDArray[np.float16] | None = None
+    beside: Mapping[str, Sequence[tuple[float, Image]]] = field(default_factory=dict)
+
+
+class Search(Protocol):
+    """One variant to search: what it is called, its grid, and everything that decides what is found."""
+
+    @property
+    def name(self) -> str:
+        """What the variant is called."""
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The grid."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that decides what is found, as plain JSON."""
+
+    def variant(self) -> Variant:
+        """The variant, with everything that makes its findings again."""
+
+    def beside(self) -> Mapping[str, Variant]:
+        """The variants of the pictures beside its findings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A picture in the new folder, as a model's own input."""
+
+    media: str
+    sha256: str
+    size_wh: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """What became of one anchor under one variant: its input, what was found, and how the search ended.
+
+    `change` is the file of what was changed; the rest is as in Finding.
+    """
+
+    picture: Stored
+    status: str = "complete"
+    reach: float | None = None
+    margin: float | None = None
+    found: Stored | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    change: str = ""
+    beside: Mapping[str, Sequence[tuple[float, Stored]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Anchor:
+    """One anchor of the source while its frames are made: rows of its inputs by their pixels."""
+
+    video: int
+    index: int
+    key: str
+    labels: Sequence[int]
+    inputs: dict[str, int] = field(default_factory=dict)
+
+    def input_row(self, grown: DatasetBuilder, picture: Stored) -> int:
+        """The frame of this input; models that see the same pixels share it."""
+        if picture.sha256 not in self.inputs:
+            place = len(self.inputs)
+            head = "input" if not place else f"input{place + 1}"
+            self.inputs[picture.sha256] = self._frame(grown, picture, place, f"{head}/{self.key}", self.labels)
+        return self.inputs[picture.sha256]
+
+    def add(self, grown: DatasetBuilder, search: Search, number: int, outcome: Searched) -> None:
+        """The set of a search, and those of the pictures beside its finding."""
+        first, members = self.input_row(grown, outcome.picture), []
+        if outcome.found is not None and outcome.reach is not None:
+            row = self._frame(grown, outcome.found, _FINDINGS + number, f"{search.name}/{self.key}", ())
+            members = [(row, outcome.reach)]
+        grown.set(
+            set_id=f"{self.key}@{search.name}", anchor=first, members=members, variant=search.name, group=self.key,
+            status=outcome.status, reach=outcome.reach, margin=outcome.margin,
+        )  # fmt: skip
+        place = _BESIDE + number * _EACH
+        for kind, pictures in outcome.beside.items():
+            variant, members = search.beside()[kind].variant, []
+            for count, (distance, picture) in enumerate(pictures):
+                key = f"{variant}/{self.key}" + (f"/{count + 1}" if len(pictures) > 1 else "")
+                members.append((self._frame(grown, picture, place, key, ()), distance))
+                place += 1
+            grown.set(
+                set_id=f"{self.key}@{variant}", anchor=first, members=members, variant=variant, group=self.key
+            )  # fmt: skip
+
+    def _frame(self, grown: DatasetBuilder, picture: Stored, place: int, key: str, labels: Sequence[int]) -> int:
+        return grown.frame(
+            video=self.video, index=_APART * (self.index + 1) + place, key=key, media=picture.media,
+            sha256=picture.sha256, size_wh=picture.size_wh, as_input=True, labels=labels,
+        )  # fmt: skip
+
+
+def searched_dataset(
+    source: Dataset,
+    searches: Sequence[Search],
+    found: Mapping[tuple[int, int], Searched],
+    *,
+    name: str,
+    provenance: Mapping[str, Any],
+) -> Dataset:
+    """One set per anchor and variant. `found` is by the anchor's row in the source and the place of the search.
+
+    Members are judged by their anchor's labels. Boxes stay behind: the pictures are cut to a model's input.
+    """
+    grown, shown = DatasetBuilder(), {kind for one in found.values() for kind in one.beside}
+    for one in searches:
+        grown.variant(one.variant())
+    for one in searches:
+        for kind, variant in one.beside().items():
+            if kind in shown:
+                grown.variant(variant)
+    frames, videos = source.frames, source.videos
+    rows: dict[int, int] = {}
+    for anchor in dict.fromkeys(anchor for anchor, _ in found):
+        video = int(frames.video[anchor])
+        if video not in rows:
+            rows[video] = grown.video(
+                video_id=str(videos.video_id[video]), name=str(videos.name[video]), fps=videos.fps(video),
+                codec=str(videos.codec[video]), kind=str(videos.kind[video]),
+            )  # fmt: skip
+        made = _Anchor(rows[video], int(frames.index[anchor]), str(frames.key[anchor]), source.labels_of(anchor))
+        for number, search in enumerate(searches):
+            outcome = found.get((anchor, number))
+            if outcome is not None:
+                made.add(grown, search, number, outcome)
+    info = DatasetInfo(
+        name=name,
+        label_space=source.info.label_space,
+        k=max(len(one.levels) for one in searches),
+        axis=searches[0].variant().axis,
+        label_source="anchor",
+        licence=source.info.licence,
+        provenance=provenance,
+    )
+    return grown.build(info)
