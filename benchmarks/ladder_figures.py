@@ -35,12 +35,12 @@ class Ladder:
         self.draws = rng.multinomial(n, np.full(n, 1 / n), size=DRAWS) / n
 
     def figures(self, rung: str) -> NDArray[np.float64]:
-        """acc_orig, acc_pm-k and drop of every set, mean over seeds, (3, sets)."""
+        """acc_orig, acc_pmk and drop of every set, mean over seeds, (3, sets)."""
         mean = self.right[rung].mean(axis=0)
         return np.stack([mean[:, 0], mean[:, -1], mean[:, 0] - mean[:, -1]])
 
     def seeds(self, rung: str) -> NDArray[np.float64]:
-        """acc_orig, acc_pm-k and drop of every seed, (3, seeds)."""
+        """acc_orig, acc_pmk and drop of every seed, (3, seeds)."""
         share = self.right[rung].mean(axis=1)
         return np.stack([share[:, 0], share[:, -1], share[:, 0] - share[:, -1]])
 
@@ -53,7 +53,7 @@ class Ladder:
 def table(ladder: Ladder) -> str:
     """Per rung: the three figures with their interval over clips, lowest to highest seed below each."""
     lines = [
-        f"| recipe | acc_orig | acc_pm-{ladder.k} | drop |",
+        f"| recipe | acc_orig | acc_pmk | drop |",
         "|---|---|---|---|",
     ]
     for rung in ladder.right:
@@ -72,7 +72,7 @@ def differences(ladder: Ladder) -> str:
     """First − second on the same clips: over clips (mean of the seeds), and over seeds (Student's t, paired)."""
     from scipy import stats
 
-    lines = [f"| first − second | acc_orig | acc_pm-{ladder.k} | drop |", "|---|---|---|---|"]
+    lines = [f"| first − second | acc_orig | acc_pmk | drop |", "|---|---|---|---|"]
     for a, b in PAIRS:
         if a not in ladder.right or b not in ladder.right:
             continue
@@ -109,7 +109,7 @@ def draw(content: Mapping[str, Any], target: Path) -> None:
 
 
 def _bars(ladder: Ladder, path: Path) -> None:
-    """Every rung as a line from acc_orig down to acc_pm-k, a dot for each seed."""
+    """Every rung as a line from acc_orig down to acc_pmk, a dot for each seed."""
     from matplotlib import pyplot
 
     rungs = list(ladder.right)

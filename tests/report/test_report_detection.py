@@ -141,7 +141,7 @@ def test_page_of_detectors_alone(address):
     text = address.read_text(encoding="utf-8")
     assert "sharp-eyed reaches" in text
     assert "Faster R-CNN ResNet-50" in text
-    assert "acc_pm-k</b> counts sets" not in text
+    assert "acc_pmk</b> counts sets" not in text
     assert 'id="slices"' not in text
     names = {path.stem for path in (address.parent / "figures").glob("*.svg")}
     parts = ("curve", "class_1", "class_2", "errors", "tracks")

@@ -13,7 +13,7 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.errors import CannotWrite, InvalidValue, StrobeError
 from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
-from strobe.report import terminal
+from strobe.report import headline
 from strobe.report.gallery import as_script
 from strobe.report.page import QUESTIONS, TASKS, ReportOptions, write_report
 
@@ -265,7 +265,7 @@ def test_bad_options_and_places_are_one_line(lean, painted, tmp_path):
 
 
 def test_every_task_has_its_part_of_the_page_and_every_figure_one_name():
-    assert set(TASKS) == set(terminal._NAMES) == set(Task)
+    assert set(TASKS) == set(headline._OF) == set(headline._ALONE) == set(Task)
     names = [one.name for one in QUESTIONS]
     assert len(set(names)) == len(names)
     assert not [(one.name, name) for one in QUESTIONS for name in names if one.owns(name) and one.name != name]

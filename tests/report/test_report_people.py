@@ -1,6 +1,7 @@
 """The chapter on people: its sentences, tables and lines on a terminal, beside models and without any."""
 
 import csv
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from strobe.report.story import lead
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
+from strobe.report.wording import measured
 from strobe.workflows.report import report_run
 from strobe.workflows.score import ScoreRequest, score_dataset, score_run
 
@@ -63,8 +65,9 @@ def test_the_first_sentence_is_of_people_where_there_is_no_model(alone):
     _, results = alone
     score = said(results).scores[0]
     head, below = lead(View(results=results))
-    assert head == f"People get {100 * score.accuracy.value:.1f}\N{NO-BREAK SPACE}% of 27 pictures right."
-    assert f"what most say is right on {100 * score.majority.value:.1f}" in below
+    assert head == f"People get {measured(score.accuracy)} of 27 pictures right."
+    assert re.search(r"% \[[\d.]+,\xa0[\d.]+\] of", head)
+    assert f"What most say is right on {100 * score.majority.value:.1f}" in below
     title, (text,) = explained(View(results=results))
     assert (title, "mAP" in text, "the share people get right" in text) == ("What is measured", False, True)
     assert glossary(View(results=results))[0][0] == "accuracy"

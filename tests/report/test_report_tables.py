@@ -64,7 +64,7 @@ def test_piped_table_is_plain_aligned_and_unwrapped(painted):
     assert "\x1b" not in text
     lines = text.splitlines()
     assert lines[0] == "painted-clips: classification"
-    assert lines[1].split() == ["model", "acc_orig", "acc_pm-5", "drop", "flip", "rate"]
+    assert lines[1].split() == ["model", "acc_orig", "acc_pmk", "drop", "flip_rate"]
     for name, model in results.models.items():
         line = next(line for line in lines if line.startswith(name))
         found = model.acc_pmk
@@ -79,7 +79,7 @@ def test_terminal_table_strips_control_characters_and_shows_unscored():
     print_headline(results, out)
     assert "\x1b" not in out.getvalue()
     assert "[bold]" in out.getvalue()
-    said = "3 sets unscored (9 frames without a prediction); acc_pm-10 between 25.0 (all of them wrong) and 75.0"
+    said = "3 sets unscored (9 frames without a prediction); acc_pmk between 25.0 (all of them wrong) and 75.0"
     assert said in out.getvalue()
     ((_, columns, _, _),) = headline_lines(results)
     assert columns[-1] == "unscored sets"

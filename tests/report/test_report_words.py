@@ -15,10 +15,12 @@ from strobe.analyses.model_results import HintBin, OffsetError, RateSlice, TimeC
 from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
 from strobe.core.tables import texts
+from strobe.core.tasks import Task
 from strobe.report import figures_accuracy, figures_slices, figures_smoothing
+from strobe.report.headline import headline
 from strobe.report.page import ReportOptions, write_report
 from strobe.report.ranges import bin_names, measure_of
-from strobe.report.story import classification, comparisons, lead
+from strobe.report.story import comparisons, lead
 from strobe.report.subject import sources
 
 
@@ -49,11 +51,13 @@ def lean(dataset, names, results):
 
 
 def test_the_first_sentence_counts_anchors_and_not_frames():
-    head, _ = lead(view_of({"m": scored(0.774, 0.604)}, reviewed="none"))
-    assert head == (
-        "m gets 77.4\N{NO-BREAK SPACE}% of the anchors right. Ask it about the frames around each, and it holds on "
-        "60.4\N{NO-BREAK SPACE}% of the sets."
+    model = scored(acc_orig=share(0.774, 0.7, 0.85), acc_pmk=share(0.604, 0.5, 0.7), drop=share(0.17))
+    head, below = lead(view_of({"m": model}, reviewed="none"))
+    assert head.replace("\N{NO-BREAK SPACE}", " ") == (
+        "m gets 77.4 % [70.0, 85.0] of the anchors right. Ask it about the frames around each, and it holds on "
+        "60.4 % [50.0, 70.0] of the 10 sets from 4 videos."
     )
+    assert "17.0 points [no interval]" in below.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_who_says_that_frames_look_the_same():
@@ -68,7 +72,7 @@ def test_a_model_that_is_never_right_is_not_praised():
     assert "labels and preprocessing" in lede
     both = view_of({"good": scored(0.5, 0.5), "bad": scored(0.0, 0.0)})
     assert lead(both)[0].startswith("good does not flicker here")
-    assert any(note.startswith("bad is wrong on every anchor.") for note in classification(both).notes)
+    assert any(note.startswith("bad is wrong on every anchor.") for note in headline(both, Task.CLASSIFICATION).notes)
     assert lead(view_of({"a": scored(0.0, 0.0), "b": scored(0.0, 0.0)}))[0] == "All 2 models are wrong on every anchor."
 
 
@@ -93,8 +97,8 @@ def test_an_axis_that_is_no_time_has_no_frames():
     offsets = tuple(OffsetError(k, share(k / 10)) for k in range(3))
     model = scored(0.5, 0.3, curve=curve(0.5, 0.4, 0.3), per_offset=offsets)
     found = view_of({"m": model}, axis="severity", reviewed="none")
-    table = classification(found)
-    said = [*lead(found), table.caption, *(column.title for column in table.columns[:3])]
+    table = headline(found, Task.CLASSIFICATION)
+    said = [*lead(found), table.caption, *(column.meaning for column in table.columns[:3])]
     figures = [figure(question, found) for question in (figures_accuracy.curve, figures_slices.per_offset)]
     said += [one.sentence + one.how + one.drawing.svg for one in figures]
     for text in said:
@@ -190,7 +194,7 @@ def test_models_asked_for_come_first_in_gallery_figures_and_colours(painted, twe
     assert drawn.sentence.startswith("m11 starts at")
     assert "8 of 12 models are drawn: those asked for or your own" in drawn.sentence
     assert "m07" not in drawn.drawing.svg
-    colours = classification(shown).colours
+    colours = headline(shown, Task.CLASSIFICATION).colours
     assert (colours["m11"], colours["m00"], "m07" in colours, "m10" in colours) == (1, 2, False, False)
 
 

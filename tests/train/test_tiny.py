@@ -228,12 +228,12 @@ def test_the_command_trains_measures_and_the_result_loads(tmp_path: Path) -> Non
     arguments = ["detector", "-m", "strobe-tiny", "-o", str(out), "--evaluations", "1", "--device", "cpu", "-q"]
     arguments += [word for change in changes for word in ("--set", change)]
     plain = CliRunner().invoke(command, arguments, catch_exceptions=False)
-    assert "held out mAP@0.5" in plain.output
+    assert "held out map_orig" in plain.output
     told = json.loads(CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False).output)
     assert told["was_there"]
     mine = tiny.load(ModelName("bundled", "strobe-tiny", out / "model.safetensors"), CPU)
     assert mine.spec.label_space.name == "strobe-synthetic"
-    assert "mAP@0.5" in (out / "card.md").read_text()
+    assert "| map_orig | map_pmk |" in (out / "card.md").read_text()
 
 
 def test_a_dataset_of_ones_own_trains_it_further(tmp_path: Path) -> None:

@@ -122,7 +122,8 @@ def test_other_models_train_and_load(model: str, material: Material, tmp_path: P
     assert loaded.spec.label_space == material.dataset.info.label_space
     assert loaded.forward([loaded.prepare(material.source.read(0))]).shape == (1, 12)
     card = done.card.read_text()
-    assert "acc_pm-2" in card
+    assert "| acc_orig | acc_pmk | drop |" in card
+    assert "k = 2" in card
     assert recipe.about in card
     assert ("before training" in card) is False, "its head is new: what it said before means nothing"
 

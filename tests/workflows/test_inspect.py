@@ -70,7 +70,7 @@ def test_the_figures_in_words(place: Path) -> None:
         "motion 1 / 1, ",
         "1 near-duplicates",
         "review: nobody has looked yet",
-        "ceiling for ilsvrc-2012 models: acc_orig 66.7 %, acc_pm-k 66.7 %; 1 of 3 anchors show only cow,",
+        "ceiling for ilsvrc-2012 models: acc_orig 66.7 %, acc_pmk 66.7 %; 1 of 3 anchors show only cow,",
         "  +0 ████████████████████████      3",
         "  -2 ████████████████········      2",
     ):

@@ -54,7 +54,7 @@ class PublishedTable:
     points: tuple[PublishedPoint, ...]
 
     def fit(self, *, standard_only: bool = True) -> tuple[Line | None, Line | None]:
-        """The lines of acc_pm-k on acc_orig: in points, and on logit axes.
+        """The lines of acc_pmk on acc_orig: in points, and on logit axes.
 
         Counts are recovered from the rounded shares without rounding again; rows are used as printed.
 

@@ -35,7 +35,7 @@ class TrendLine(Line):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Robustness(Estimate):
-    """Effective robustness on one axis: acc_pm-k − line(acc_orig), the model itself left out of the line.
+    """Effective robustness on one axis: acc_pmk − line(acc_orig), the model itself left out of the line.
 
     `extrapolated` where its acc_orig lies outside the line's models: then there is no verdict.
     """
@@ -187,7 +187,7 @@ def _robustness(
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """(acc_orig, acc_pm-k) of every model on one axis, (M, 2), and in every draw, (B, M, 2)."""
+    """(acc_orig, acc_pmk) of every model on one axis, (M, 2), and in every draw, (B, M, 2)."""
 
     points: Floats
     draws: Floats

@@ -117,7 +117,7 @@ def command(
         return
     last = done.history[-1]
     before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
-    names = ("mAP@0.5", f"pm-{done.k} mAP") if chosen.trains == "detector" else ("acc_orig", f"acc_pm-{done.k}")
+    names = ("map_orig", "map_pmk") if chosen.trains == "detector" else ("acc_orig", "acc_pmk")
     told = f"{names[0]} {last.acc_orig:.1%}, {names[1]} {last.acc_pmk:.1%}"
     click.echo(f"{printable(done.weights)}: held out {told}{before}")
     click.echo(f"use it as {printable(done.model)}; its card: {printable(done.card)}")

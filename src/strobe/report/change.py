@@ -57,7 +57,7 @@ def change_table(view: View) -> ChangeTable | None:
     rows = []
     for place, row in enumerate(_rows(view)):
         turned = row.difference if row.a == found.after else _turned(row.difference)
-        measure = view.words.metric(row.metric).replace("pmk", view.k)
+        measure = view.words.metric(row.metric)
         rows.append(
             ChangeRow(measure=measure, before=before[place], after=after[place], difference=turned, p=row.p_holm)
         )
@@ -123,7 +123,7 @@ def before_after_curve(view: View) -> Answer:
         sentence=f"On the anchors {who} {_gains(near)}, {view.words.within} it {_gains(far)}.",
         how="Both as k grows. What is gained far out and not on the anchors is robustness; what is gained everywhere "
         "alike is accuracy.",
-        paint=line_chart(series, view.words.k_label, "mAP" if found.detection else "accuracy"),
+        paint=line_chart(series, view.words.k_label, "map_pmk" if found.detection else "acc_pmk"),
         inches=(3.8, 3.9),
     )
 

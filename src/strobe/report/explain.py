@@ -1,8 +1,10 @@
 """What is measured, in a few sentences, and the words for it: of pictures alone and of what was done to them."""
 
+from strobe.core.tasks import Task
+from strobe.report.headline import measures
 from strobe.report.story_variants import level_text, scale, searched_names
 from strobe.report.view import View
-from strobe.report.wording import counted, join
+from strobe.report.wording import CAUSES, counted, join
 
 __all__ = ["explained", "glossary"]
 
@@ -71,20 +73,30 @@ _INTERVAL = (
     "Clopper–Pearson where every {source} has one picture, Korn–Graubard where {source}s have several, bootstrap over "
     "{source}s for means and differences."
 )
+_OF_SETS = (
+    "95 %: were the study repeated on other {source}s, about 95 of 100 such intervals would hold the true value. "
+    "{how}The corrected test itself gives those of differences between models{means}."
+)
+_HOW = {
+    Task.CLASSIFICATION: "Clopper–Pearson where every {source} has one set, Korn–Graubard where some have several. ",
+    Task.DETECTION: "A jackknife over {source}s for mAP. ",
+}
 
 
 def glossary(view: View) -> list[tuple[str, str]]:
-    """The words of the page with what they mean, where the data is no video; none where the page tells of pm-k."""
+    """The words of the page with what they mean, for what the data is."""
     if not view.variants and not view.words.is_still:
-        return []
+        return _of_sets(view)
     interval = ("interval", _INTERVAL.format(source=view.words.source))
     if view.words.is_still and not view.variants:
         boxes = bool(view.detectors) and not view.classifiers
-        what = "Mean average precision." if boxes else "Share of pictures the model gets right; of people, of answers."
-        what = what if boxes or view.results.people else "Share of pictures the model gets right."
-        return [("mAP" if boxes else "accuracy", what), interval]
+        if boxes:
+            named = [(one.name, one.meaning) for one in measures(view, Task.DETECTION)]
+            return [*named, *_DETECTION, interval]
+        of = "; of people, of answers" if view.results.people else ""
+        return [("accuracy", f"Share of pictures the model gets right{of} (acc_orig in the files)."), interval]
     out = [
-        ("accuracy", "Share of pictures, as they are, that the model gets right."),
+        ("accuracy", "Share of pictures, as they are, that the model gets right (acc_orig in the files)."),
         ("variant", "One thing done to the pictures, with levels of its own."),
         ("set", "One picture under one variant: the picture itself and what was made of it."),
     ]
@@ -99,7 +111,11 @@ def glossary(view: View) -> list[tuple[str, str]]:
         ]
     if view.results.dataset.combine == "worst":
         out += [
-            ("worst", "The same over all variants but controls: one wrong answer anywhere, and the picture is lost.")
+            (
+                "worst",
+                "The same over all variants but controls: one wrong answer anywhere, and the picture is lost "
+                "(acc_pmk in the files).",
+            )
         ]
     if searched:
         out += [
@@ -115,3 +131,39 @@ def glossary(view: View) -> list[tuple[str, str]]:
     if any(one.estimated for one in view.variants.values()):
         out += [("estimated", "It rests on boxes or masks that nobody drew.")]
     return [*out, interval]
+
+
+_DETECTION = [
+    ("AP", "Average precision: how well the boxes of one class find its objects, the surest boxes first; 100 % is no "
+           "object missed and no false box before a right one. A frame’s own AP is the mean over the classes in it."),
+    ("mAP", "The mean of AP over classes, all frames together."),
+    ("overlap (IoU)", "The area two boxes share, of the area they cover together. A box is right if it has the right "
+                      "class and overlaps an object, one that no surer box has taken, by at least the least overlap."),
+    ("true, false box", "A box that is right; a box that is not."),
+]  # fmt: skip
+
+
+def _of_sets(view: View) -> list[tuple[str, str]]:
+    """The words of sets around an anchor: of classifiers, of detectors, or of both."""
+    words, tasks = view.words, [task for task in Task if view.of(task)] or [Task.CLASSIFICATION]
+    out = [
+        ("anchor", f"The {words.picture} a set is built around; it carries the label."),
+        ("set", words.set_text),
+        ("k", f"How far from its anchor a set reaches: here {words.within}."),
+    ]
+    both = len(tasks) > 1
+    if Task.CLASSIFICATION in tasks:
+        out.append(("holds, breaks", "Right on the anchor and everywhere; right on the anchor and wrong somewhere."))
+    if Task.DETECTION in tasks:
+        who = "holds, breaks (detectors)" if both else "holds, breaks"
+        out.append((who, "AP nowhere below the anchor’s; lower somewhere. The frame where it is lowest is the worst."))
+        out += _DETECTION
+    for task in tasks:
+        named = [(one.name, one.meaning) for one in measures(view, task)]
+        out += [(f"{name} ({task})" if both and name == "drop" else name, meaning) for name, meaning in named]
+    if Task.DETECTION in tasks:
+        out += [(f"error: {name}", f"{text[:1].upper()}{text[1:]}.") for name, text in CAUSES.items()]
+        out += [("track", "One object followed from frame to frame by an id in the data.")]
+    how = "".join(_HOW[task] for task in tasks)
+    means = ", the bootstrap those of means" if Task.CLASSIFICATION in tasks else ""
+    return [*out, ("interval", _OF_SETS.replace("{how}", how).replace("{means}", means).format(source=words.source))]

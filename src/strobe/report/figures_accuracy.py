@@ -89,7 +89,7 @@ def trend(view: View) -> Answer:
                     fontweight="bold", zorder=5,
                 )  # fmt: skip
         axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
-        axes.set_ylabel(f"acc_{view.k}: right on the anchor and all {view.words.frames}")
+        axes.set_ylabel(f"acc_pmk: right on the anchor and all {view.words.frames}")
         if view.variants:
             axes.set(xlabel="accuracy: right on the picture as it is", ylabel="worst: right under every variant, too")
         axes.set_aspect("equal", anchor="W")
@@ -137,7 +137,8 @@ def _reach(found: Estimate) -> list[list[float]] | None:
 
 
 def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
-    words, under = view.words, "the worst" if view.variants else view.k
+    words = view.words
+    under = "the worst" if view.variants else f"acc_pmk (k = {view.results.dataset.k})"
     best = max(models, key=lambda name: value_of(models[name].acc_orig))
     drops = {name: one.drop.value for name, one in models.items() if one.drop.value is not None}
     accuracy = percent(models[best].acc_orig)
@@ -156,8 +157,8 @@ def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
         why = view.results.trend.reason
         return f"{text}. No fit is drawn: {why}." if why else f"{text}."
     return (
-        f"{text}. Along the fit, one more point of original accuracy comes with {fit.slope:.2f} points of "
-        f"{'accuracy under the worst' if view.variants else f'{view.k} accuracy'}."
+        f"{text}. Along the fit, one more point of {'accuracy' if view.variants else 'acc_orig'} comes with "
+        f"{fit.slope:.2f} points of {'accuracy under the worst' if view.variants else 'acc_pmk'}."
     )
 
 
@@ -184,7 +185,7 @@ def curve(view: View) -> Answer:
     return Finding(
         sentence=text + "." + view.drawn_text(view.classifiers),
         how="The curve starts at acc_orig (k = 0) and can only fall: all that joins a set is one more chance to fail.",
-        paint=line_chart(series, words.k_label, "accuracy"),
+        paint=line_chart(series, words.k_label, "acc_pmk"),
         inches=(4.0, 3.9),
     )
 

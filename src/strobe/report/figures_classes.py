@@ -24,7 +24,7 @@ def per_class(view: View) -> Answer:
         "In brackets the number of sets; * and paler: fewer than 10, too few to rank. A set counts in every class of "
         "its anchor."
     )
-    names = ("anchor", f"whole set ({view.k})")
+    names = ("acc_orig", f"acc_pmk (k = {view.results.dataset.k})")
     if view.variants:
         how = "In brackets the number of pictures; * and paler: fewer than 10, too few to rank."
         names = ("as it is", "under every variant")
@@ -55,7 +55,12 @@ def detection_class(view: View) -> Answer:
         rows = [row for row in data.per_class if is_known(row.ap_orig, row.ap_pmk)]
         rows.sort(key=lambda row: (-value_of(row.ap_pmk), row.name))
         if rows:
-            paint = _chart(rows, ("anchors", f"worst frames ({view.k})"), "average precision", line=0.55)
+            paint = _chart(
+                rows,
+                ("ap_orig: anchors", f"ap_pmk: worst frames (k = {view.results.dataset.k})"),
+                "average precision",
+                line=0.55,
+            )
             found.append(_finding(model, number, rows, f"{_most(model, *_worst(rows))}.", how, paint))
     return found or Missing("no class has an AP on both anchors and worst frames")
 

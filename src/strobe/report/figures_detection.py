@@ -59,8 +59,10 @@ def overview(view: View) -> Answer:
         axes.axhline(n_own - 0.5, color=GREY, linewidth=0.8)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("mean average precision")
-        axes.plot([], [], marker="o", color=RIGHT, linestyle="", label="anchors")
-        axes.plot([], [], marker="D", color=WRONG, linestyle="", label=f"worst frames ({view.k})")
+        axes.plot([], [], marker="o", color=RIGHT, linestyle="", label="map_orig: anchors")
+        axes.plot(
+            [], [], marker="D", color=WRONG, linestyle="", label=f"map_pmk: worst frames (k = {view.results.dataset.k})"
+        )
         per_cent(axes, which="x")
         figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, borderaxespad=0.2)
 
@@ -105,7 +107,7 @@ def curve(view: View) -> Answer:
     return Finding(
         sentence=text + "." + view.drawn_text(view.detectors),
         how="Each frame’s own AP can only fall as k grows; mAP over the chosen frames usually does, but need not.",
-        paint=line_chart(series, view.words.k_label, "mAP on the worst frames", cut=False),
+        paint=line_chart(series, view.words.k_label, "map_pmk", cut=False),
         inches=(3.8, 3.8),
     )
 

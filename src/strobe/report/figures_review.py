@@ -28,7 +28,7 @@ def review_impact(view: View) -> Answer:
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         for y, (_, _, stage) in enumerate(flat):
-            dumbbell(axes, y, (stage.acc_orig, stage.acc_pmk), ("anchor", "whole set"), zorder=2)
+            dumbbell(axes, y, (stage.acc_orig, stage.acc_pmk), ("acc_orig", "acc_pmk"), zorder=2)
         cut = 12 if is_narrow else 20
         names = [(f"{short(printable(model), cut)}: " if len(found) > 1 else "") + text for model, text, _ in flat]
         names_on_y(axes, names, limit=46)

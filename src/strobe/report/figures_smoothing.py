@@ -56,7 +56,7 @@ def smoothing(view: View) -> Answer:
             shares(axes)
             per_cent(axes)
         for axes in grid[:, 0]:
-            axes.set_ylabel("perturbed accuracy")
+            axes.set_ylabel("acc_pmk")
         for axes in grid[-1, :]:
             axes.set_xlabel("delay, frames")
             whole_numbers(axes)

@@ -176,7 +176,7 @@ def _example_text(one: SetView, view: ModelView, breaker: int, names: Sequence[s
         why = f", mainly because of: {cause_text(view.cause)}" if view.cause else ""
         return (
             f"From this data: {view.model} has an AP of {percent(_known(view.truth[one.anchor]))} on the anchor and of "
-            f"{percent(_known(view.truth[breaker]))} at {where}{why}. In pm-k mAP, that frame stands for the set."
+            f"{percent(_known(view.truth[breaker]))} at {where}{why}. In map_pmk that frame stands for the set."
         )
     said = names[view.label[breaker]] if view.label[breaker] >= 0 else "none of the classes"
     answer = " / ".join(names[label] for label in one.labels) or "the anchor’s label"
@@ -184,7 +184,7 @@ def _example_text(one: SetView, view: ModelView, breaker: int, names: Sequence[s
         return f"From this data: {view.model} says {answer} on the picture itself and {said} at {where}."
     return (
         f"From this data: {view.model} says {answer} on the anchor and {said} at {where}. The set counts as right in "
-        "acc_orig and as wrong in acc_pm-k."
+        "acc_orig and as wrong in acc_pmk."
     )
 
 

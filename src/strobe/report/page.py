@@ -2,14 +2,14 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
 from strobe.analyses.gallery import Choice, Classified, Judge, choose
 from strobe.analyses.gallery_detection import Detected
-from strobe.analyses.model_results import ClassificationResult, DetectionResult
 from strobe.analyses.results import Results
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import Answers, ClassAnswers
@@ -39,6 +39,7 @@ from strobe.report.drawing import Figure, Question
 from strobe.report.explain import explained, glossary
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.gallery_words import example, gallery_words
+from strobe.report.headline import headline
 from strobe.report.published import detection_rows
 from strobe.report.subject import count_sources
 from strobe.report.view import MOST_SHOWN, View
@@ -48,6 +49,8 @@ __all__ = ["ReportOptions", "gallery_models", "write_report"]
 
 FEW_FAILURES = 3
 """Failed models listed openly; more are folded away."""
+_ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")
+"""The interval of a figure in a sentence: it stands back beside the figure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,12 +153,11 @@ def gallery_models(view: View, known: Collection[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPage:
-    """What the page holds of one task: its headline table, and its figures by chapter.
+    """What the page holds of one task: its figures by chapter.
 
     `still` stands for `main` where every picture stands alone, `varied` where they were changed on one scale.
     """
 
-    headline: Callable[[View], story.HeadlineTable[ClassificationResult] | story.HeadlineTable[DetectionResult]]
     main: tuple[Question, ...]
     compare: tuple[Question, ...] = ()
     slices: tuple[Question, ...] = ()
@@ -165,7 +167,6 @@ class TaskPage:
 
 TASKS = {
     Task.CLASSIFICATION: TaskPage(
-        headline=story.classification,
         main=(
             figures_accuracy.trend, figures_accuracy.curve, figures_accuracy.time_curve, figures_classes.per_class,
             figures_slices.per_offset, figures_accuracy.first_failure, figures_smoothing.smoothing,
@@ -182,7 +183,6 @@ TASKS = {
         ),
     ),
     Task.DETECTION: TaskPage(
-        headline=story.detection,
         main=(
             figures_detection.overview, figures_detection.curve, figures_classes.detection_class,
             figures_detection.errors, figures_detection.temporal,
@@ -291,6 +291,7 @@ def _context(
         "icon": base64.b64encode(_asset("icon.svg").encode("utf-8")).decode("ascii"),
         "version": installed_version() or "(not installed)",
         "made_at": printable(about.get("at") or "").replace("T", " ").replace("+00:00", " UTC"),
+        "parts": _ENDS.split,
         "lead": head,
         "lede": lede,
         "dataset": info,
@@ -302,7 +303,7 @@ def _context(
         "boxed": figures_boxes.boxes_quality(view),
         "people_text": story_people.people_text,
         "n_models": len(view.results.models),
-        "headlines": [TASKS[task].headline(view) for task in Task if view.of(task)],
+        "headlines": [headline(view, task) for task in Task if view.of(task)],
         "failed": story.failures(view, about),
         "few_failures": FEW_FAILURES,
         "words": view.words,

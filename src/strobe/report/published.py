@@ -18,7 +18,7 @@ class Reference:
 
     @property
     def points(self) -> list[tuple[float, float]]:
-        """(acc_orig, acc_pm-10) of every row, as shares."""
+        """(acc_orig, acc_pmk at k = 10) of every row, as shares."""
         return [(point.acc_orig / 100, point.acc_pmk / 100) for point in self.table.points]
 
 

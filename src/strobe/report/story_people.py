@@ -10,7 +10,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
 from strobe.metrics.consistency import FEW_PICTURES
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, join, percent, points, value_of
+from strobe.report.wording import counted, is_known, join, measured, points, value_of
 
 __all__ = [
     "Beside", "PeopleChapter", "ahead", "asked", "kappa", "people_chapter", "people_lead", "people_notes",
@@ -150,13 +150,11 @@ def people_lead(view: View) -> tuple[str, str] | None:
     if not rows:
         return None
     name, first = next(iter(rows.items()))
-    head = f"{_whom(first)} {percent(first.accuracy)} of {_things(name, first)} right."
+    head = f"{_whom(first)} {measured(first.accuracy)} of {_things(name, first)} right."
     parts = []
-    if first.accuracy.low is not None:
-        parts.append(f"With 95 % confidence between {percent(first.accuracy.low)} and {percent(first.accuracy.high)}")
     if first.n_people > 1:
-        parts.append(f"what most say is right on {percent(first.majority)}")
-    rest = [f"{percent(one.accuracy)} of {other}" for other, one in list(rows.items())[1:4]]
+        parts.append(f"what most say is right on {measured(first.majority)}")
+    rest = [f"{measured(one.accuracy)} of {other}" for other, one in list(rows.items())[1:4]]
     if rest:
         parts.append(f"they get {join(rest)} right")
     text = "; ".join(parts)

@@ -9,7 +9,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR, Variant
 from strobe.report.view import View
-from strobe.report.wording import is_known, p_text, percent, plain_number, points, value_of
+from strobe.report.wording import is_known, measured, p_text, percent, plain_number, points, value_of
 
 __all__ = [
     "MOST_CONTRASTS", "Contrasted", "Done", "Fooled", "Heat", "Robust", "Study", "contrast_text", "contrasts", "fooled",
@@ -87,7 +87,7 @@ def top_mean(model: ClassificationResult) -> MeanScore | None:
 
 def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[str, str]:
     """The first sentence, and the one below it, of data with variants."""
-    head = f"{printable(name)} gets {percent(model.acc_orig)} of the pictures right."
+    head = f"{printable(name)} gets {measured(model.acc_orig)} of {view.pictures(model.acc_orig.n)} right."
     mean = top_mean(model)
     if view.results.dataset.combine == "worst" and is_known(model.acc_pmk):
         same = [one for one in view.variants.values() if one.role == "same"]
@@ -95,12 +95,12 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
             level_text(same[0], same[0].levels[view.results.dataset.k - 1]) if same and view.results.dataset.k else ""
         )
         many = f"the worst of {len(same)} variants" if len(same) > 1 else f"{printable(same[0].variant)}"
-        head += f" Under {many} up to {last}, it holds on {percent(model.acc_pmk)}."
+        head += f" Under {many} up to {last}, it holds on {measured(model.acc_pmk)}."
         if mean is None:
-            return head, f"The difference is {points(model.drop)}."
+            return head, f"The difference is {measured(model.drop, 'points')}."
         return head, (
-            f"On average over the {mean.at.n} variants it is right on {percent(mean.at)} at {last}; the worst counts a "
-            "picture as lost as soon as one variant of it fails."
+            f"On average over the {mean.at.n} variants it is right on {measured(mean.at)} at {last}; the worst counts "
+            "a picture as lost as soon as one variant of it fails."
         )
     if view.results.searches:
         return head, searches_lead(view)
@@ -116,7 +116,7 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
         if facts.ordered
         else printable(worst.variant)
     )
-    return head, f"Of what was done to them, {where} costs it most: right on {percent(at)}."
+    return head, f"Of what was done to them, {where} costs it most: right on {measured(at)}."
 
 
 def searches_lead(view: View) -> str:

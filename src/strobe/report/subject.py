@@ -13,7 +13,6 @@ __all__ = ["Subject", "count_sources", "sources"]
 _NOUNS = {"video": "video", "photo": "photo", "image": "image", "generated": "generated picture"}
 """What one source of each kind is called, in the order in which they are named."""
 
-_MAP = {"map_orig": "mAP", "map_pmk": "mAP pm-k", "map_drop": "drop of mAP"}
 _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 
 
@@ -38,12 +37,11 @@ class Subject:
         return "pictures" if self.varied or (self.kinds and self.is_still) else "anchors"
 
     def metric(self, name: str) -> str:
-        """What a figure of the comparison is called: worst instead of pm-k where pictures were changed."""
-        if name in _MAP:
-            return _MAP[name].replace("pm-k", f"pm-{self.k}")
-        if self.varied:
-            return {"acc_orig": "accuracy", "acc_pmk": "worst"}.get(name, name)
-        return "accuracy" if self.is_still else name
+        """What a measure is called: its name, or another word where pictures stand alone or were changed."""
+        name = name.replace("map_drop", "drop")
+        if self.is_still:
+            return {"acc_orig": "accuracy", "map_orig": "mAP"}.get(name, name)
+        return {"acc_orig": "accuracy", "acc_pmk": "worst"}.get(name, name) if self.varied else name
 
     @property
     def is_still(self) -> bool:

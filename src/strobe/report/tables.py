@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from strobe.analyses.measures import CLASSIFICATION, DETECTION
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult, Stage, TypeSlice
 from strobe.analyses.people_records import PeopleScore, Times
 from strobe.analyses.results import Results
@@ -59,8 +60,8 @@ def _each(models: Mapping[str, M], rows: Callable[[M], Iterable[Row]]) -> Table:
 
 def _headline(model: ClassificationResult) -> Row:
     out: Row = {"model_type": model.model_type}
-    for name in ("acc_orig", "acc_pmk", "drop", "mean_frame", "flip_rate", "right_wrong_flip_rate", "confidence_swing"):
-        out |= _spread(name, getattr(model, name))
+    for one in CLASSIFICATION:
+        out |= _spread(one.name, one.of(model))
     return out | {"unscored_frames": model.unscored.frames, "unscored_sets": model.unscored.sets}
 
 
@@ -78,17 +79,9 @@ def _stages(model: ClassificationResult) -> Iterator[tuple[str, Stage]]:
 
 def _detection(model: DetectionResult) -> Row:
     out: Row = {}
-    judge = model.as_classifier
-    for name, found in zip(("map_orig", "map_pmk", "drop"), model.headline, strict=True):
-        out |= _spread(name, found)
-    return (
-        out
-        | _spread("localization_orig", model.localization.map_orig)
-        | _spread("localization_pmk", model.localization.map_pmk)
-        | _spread("as_classifier_orig", judge.acc_orig)
-        | _spread("as_classifier_pmk", judge.acc_pmk)
-        | _spread("coverage", judge.coverage)
-    )
+    for one in DETECTION:
+        out |= _spread(one.name, one.of(model))
+    return out
 
 
 def _trainings(view: View) -> Iterator[Row]:

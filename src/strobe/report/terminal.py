@@ -4,14 +4,16 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from strobe.analyses.comparison import Change
-from strobe.analyses.model_results import Bounds, Ceiling, ClassificationResult, Impact, ModelResult
+from strobe.analyses.model_results import Bounds, Ceiling, ClassificationResult, Impact
 from strobe.analyses.results import Results
 from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.figures_boxes import boxes_quality
+from strobe.report.headline import measures
 from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
-from strobe.report.story_variants import level_text, median_text, plain_scores, robust, survives, top_mean
+from strobe.report.story_variants import level_text, median_text, plain_scores, robust, survives
 from strobe.report.trainings import spread_text
 from strobe.report.view import View
 from strobe.report.wording import counted, some, with_interval
@@ -70,7 +72,7 @@ def change_lines(changes: Sequence[Change]) -> Iterator[str]:
 
 def training_lines(results: Results) -> list[str]:
     """Recipes that were trained several times, a line each: mean, interval over clips, lowest and highest seed."""
-    rows = [("recipe", "acc_orig", f"acc_pm-{results.dataset.k}", "drop")]
+    rows = [("recipe", "acc_orig", "acc_pmk", "drop")]
     for one in results.trainings or ():
         cells = [
             f"{with_interval(found)}; {spread_text(spread)}"
@@ -86,7 +88,8 @@ def training_lines(results: Results) -> list[str]:
     return ["", *lines, "means over trainings [95 % interval over clips]; lowest – highest training"]
 
 
-_NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pm"), Task.DETECTION: ("mAP_orig", "mAP_pm")}
+_BRIEF = 3
+"""Measures with their interval on a terminal; `flip_rate` has its value beside them, the page has all."""
 
 
 def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
@@ -98,28 +101,25 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
     elif view.words.is_still and data.kinds:
         about = view.sources
     out = []
-    for task, (orig, pmk) in _NAMES.items():
+    if not view.words.is_still and not view.variants:
+        about += f", k = {data.k}"
+    for task in Task:
         models = view.of(task)
         if not models:
             continue
+        named = measures(view, task)
+        full = named[:1] if view.words.is_still else named if view.variants else named[:_BRIEF]
+        brief = [one for one in named if one.name == "flip_rate"]
+        columns = ["model", *(one.name for one in (*full, *brief)), "unscored" if view.variants else "unscored sets"]
         rows = [
             [
                 printable(name, limit=60),
-                *(with_interval(figure) for figure in model.headline),
-                _flips(model),
+                *(with_interval(one.of(model)) for one in full),
+                *(_value(one.of(model)) for one in brief),
                 str(model.unscored.sets),
             ]
             for name, model in models.items()
         ]
-        columns = ["model", orig, f"{pmk}-{data.k}", "drop", "flip rate", "unscored sets"]
-        if view.variants or view.words.is_still:
-            last = level_words(view)
-            columns = ["model", _STILL[task], f"worst, to {last}", f"drop, to {last}", f"mean, at {last}", "unscored"]
-            means = [_mean(model) for model in models.values()]
-            rows = [[*row[:4], mean, row[5]] for row, mean in zip(rows, means, strict=True)]
-        if view.words.is_still:  # nothing can change, so nothing is said of it
-            columns = [columns[0], columns[1], columns[5]]
-            rows = [[row[0], row[1], row[5]] for row in rows]
         for place in range(len(columns) - 1, 1 if view.words.is_still else 3, -1):
             # a column nobody has anything to say in is left out
             if all(row[place] in ("—", "0") for row in rows):
@@ -138,21 +138,6 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
         notes += [_review(name, model.review_impact) for name, model in known.items() if model.review_impact]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
     return [*out, *_variant_lines(view), *_search_lines(view), *_people_lines(view), *_box_lines(view)]
-
-
-_STILL = {Task.CLASSIFICATION: "accuracy", Task.DETECTION: "mAP"}
-
-
-def level_words(view: View) -> str:
-    """The level scored up to, in words; nothing where no worst is taken."""
-    one = next((one for one in view.variants.values() if one.role == "same" and one.levels), None)
-    k = view.results.dataset.k
-    return "" if one is None or not k else level_text(one, one.levels[min(k, len(one.levels)) - 1])
-
-
-def _mean(model: ModelResult) -> str:
-    found = top_mean(model) if isinstance(model, ClassificationResult) else None
-    return "—" if found is None else with_interval(found.at)
 
 
 def _variant_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
@@ -246,10 +231,9 @@ def _people_lines(view: View) -> list[tuple[str, list[str], list[list[str]], lis
     return out
 
 
-def _flips(model: ModelResult) -> str:
+def _value(found: Estimate) -> str:
     """The value without its bounds: the table stays narrow; results.json has them."""
-    found = model.flip_rate.value if isinstance(model, ClassificationResult) else None
-    return "—" if found is None else f"{100 * found:.1f}"
+    return "—" if found.value is None else f"{100 * found.value:.1f}"
 
 
 def _ceiling(top: Ceiling, k: int) -> str:
@@ -263,7 +247,7 @@ def _ceiling(top: Ceiling, k: int) -> str:
     return (
         f"{printable(top.source)} has no {printable(some(top.childless), limit=600)}: "
         f"{counted(top.anchors_out_of_reach, 'anchor')} out of reach, so acc_orig is at most "
-        f"{100 * top.acc_orig:.1f} and acc_pm-{k} at most {100 * top.acc_pmk:.1f}"
+        f"{100 * top.acc_orig:.1f} and acc_pmk at most {100 * top.acc_pmk:.1f}"
     )
 
 
@@ -284,5 +268,5 @@ def _bounds(name: str, model: ClassificationResult, bounds: Bounds, k: int) -> s
         )
     return (
         f"{printable(name)}: {model.unscored.sets} sets unscored ({counted(model.unscored.frames, 'frame')} without a "
-        f"prediction); acc_pm-{k} between {100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
+        f"prediction); acc_pmk between {100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
     )

@@ -47,12 +47,12 @@ def trainings(view: View) -> Answer:
         sentence=text,
         how="Means over all trainings of a recipe with their 95 % interval over clips; the ticks above are the "
         "lowest and the highest training. A small drop means little where few anchors are right.",
-        paint=_paint(rows, view.k),
+        paint=_paint(rows, view.results.dataset.k),
         inches=(height, height + 0.2),
     )
 
 
-def _paint(rows: Sequence[Trainings], k: str) -> Paint:
+def _paint(rows: Sequence[Trainings], k: int) -> Paint:
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         for y, one in enumerate(rows):
@@ -68,7 +68,7 @@ def _paint(rows: Sequence[Trainings], k: str) -> Paint:
                 axes.plot([value_of(found)], [y], marker, color=colour, markersize=6, markeredgecolor="none", zorder=4)
         names_on_y(axes, [one.name for one in rows])
         axes.set_xlim(0, 1)
-        axes.set_xlabel("anchors ●, sets ◆" if is_narrow else f"right: anchors (●) and whole sets, {k} (◆)")
+        axes.set_xlabel("● acc_orig, ◆ acc_pmk" if is_narrow else f"● acc_orig, ◆ acc_pmk (k = {k})")
         per_cent(axes, which="x")
 
     return paint

@@ -71,11 +71,6 @@ class View:
         )
 
     @property
-    def k(self) -> str:
-        """The largest distance, as it stands in names: `pm-10`."""
-        return f"pm-{self.results.dataset.k}"
-
-    @property
     def words(self) -> Subject:
         """The words for the dataset of these results."""
         data = self.results.dataset
@@ -100,6 +95,10 @@ class View:
         """What the sets were made from, counted."""
         data = self.results.dataset
         return sources(data.n_videos, self.by_kind, data.kinds or ())
+
+    def pictures(self, n: int) -> str:
+        """So many pictures that stand alone, by what they are where each source has one."""
+        return self.sources if n == self.results.dataset.n_videos else f"{counted(n, 'picture')} from {self.sources}"
 
     @property
     def size(self) -> str:

@@ -6,8 +6,8 @@ from strobe.analyses.comparison import Comparison
 from strobe.core.estimate import Estimate
 
 __all__ = [
-    "CAUSES", "cause_text", "counted", "is_known", "is_sure", "join", "p_text", "percent", "plain_number", "points",
-    "short", "some", "value_of", "with_interval",
+    "CAUSES", "cause_text", "counted", "is_known", "is_sure", "join", "measured", "p_text", "percent", "plain_number",
+    "points", "short", "some", "value_of", "with_interval",
 ]  # fmt: skip
 
 NONE = "—"
@@ -60,6 +60,23 @@ def points(found: Estimate | float | None, *, digits: int = 1) -> str:
     """
     value = found.value if isinstance(found, Estimate) else found
     return NONE if value is None else f"{100 * float(value):.{digits}f}\N{NO-BREAK SPACE}points".replace("-", "−")
+
+
+def measured(found: Estimate, unit: str = "%") -> str:
+    """A figure that stands large: its value with the unit and its 95 % interval, or a word that there is none.
+
+    >>> measured(Estimate(value=0.5, low=0.4, high=0.6, n=9))
+    '50.0\\xa0% [40.0,\\xa060.0]'
+    >>> measured(Estimate(value=0.5, low=None, high=None, n=1, reason="one video"), "points")
+    '50.0\\xa0points [no\\xa0interval]'
+    """
+    if found.value is None:
+        return NONE
+    ends = (
+        "no interval" if found.low is None or found.high is None else f"{100 * found.low:.1f}, {100 * found.high:.1f}"
+    )
+    text = f"{100 * found.value:.1f}~{unit} [{ends.replace(' ', '~')}]"
+    return text.replace("~", "\N{NO-BREAK SPACE}").replace("-", "−")
 
 
 def with_interval(found: Estimate) -> str:

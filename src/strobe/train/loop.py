@@ -64,14 +64,14 @@ class Measured:
     @property
     def names(self) -> tuple[str, str]:
         """Accuracies."""
-        return "acc_orig", f"acc_pm-{self.held.dataset.info.k}"
+        return "acc_orig", "acc_pmk"
 
     def predicted(self, trainer: Trainer) -> NDArray[np.int64]:
         """The class of each frame of the sets."""
         return trainer.answers(self.pixels, self.held.pixel)
 
     def measure(self, trainer: Trainer) -> tuple[float, float]:
-        """acc_orig and acc_pm-k."""
+        """acc_orig and acc_pmk."""
         return self.held.accuracy(self.predicted(trainer))
 
 

@@ -153,7 +153,7 @@ class HeldOut:
         return cls(dataset=dataset, sets=np.asarray(sets), frames=frames, pixel=pixel_of_frame[frames])
 
     def accuracy(self, predicted: NDArray[np.int64]) -> tuple[float, float]:
-        """acc_orig and acc_pm-k (at the dataset's own k) of a class per frame of `frames`."""
+        """acc_orig and acc_pmk (at the dataset's own k) of a class per frame of `frames`."""
         whole = np.full(len(self.dataset.frames), _NONE, dtype=np.int64)
         whole[self.frames] = predicted
         wrong, table, k = ~self.dataset.right_rows(whole), self.dataset.sets, self.dataset.info.k

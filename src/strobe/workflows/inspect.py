@@ -207,6 +207,6 @@ def _ceiling_lines(facts: dict[str, Any]) -> Iterator[str]:
     if not top["childless"]:
         yield f"  ceiling for {top['source']} models: none; every class these sets show is among theirs"
         return
-    yield f"  ceiling for {top['source']} models: acc_orig {100 * top['acc_orig']:.1f} %, acc_pm-k " \
+    yield f"  ceiling for {top['source']} models: acc_orig {100 * top['acc_orig']:.1f} %, acc_pmk " \
           f"{100 * top['acc_pmk']:.1f} %; {top['anchors_out_of_reach']:,} of {top['n']:,} anchors show only " \
           f"{', '.join(top['childless'])}, which have no {top['source']} class"  # fmt: skip

@@ -99,7 +99,7 @@ class Material:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """What came of it. `model` is its name for every other verb; `k` is that of the held-out sets' acc_pm-k.
+    """What came of it. `model` is its name for every other verb; `k` is that of the held-out sets' acc_pmk.
 
     `was_there` says that it was finished before.
     """

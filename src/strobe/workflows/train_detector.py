@@ -77,7 +77,7 @@ class _Measured:
     @property
     def names(self) -> tuple[str, str]:
         """Mean average precisions."""
-        return "mAP@0.5", f"pm-{self.dataset.info.k} mAP"
+        return "map_orig", "map_pmk"
 
     def measure(self, trainer: "Optimising") -> tuple[float, float]:
         """mAP on the anchors and on the worst frames; 0 where there is nothing to find."""

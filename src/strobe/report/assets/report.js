@@ -21,6 +21,7 @@
       if (!head.dataset.sort) return;
       const button = make("button", "", head.textContent);
       button.type = "button";
+      head.dataset.name = button.textContent; // on paper, where a button in a repeated head is blank
       head.textContent = "";
       head.append(button);
       button.addEventListener("click", () => {

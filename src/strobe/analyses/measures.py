@@ -1,0 +1,78 @@
+"""The measures of a model: one name each, on the page, in tables and figures, in results.json and in the docs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
+from strobe.core.estimate import Estimate
+
+__all__ = ["CLASSIFICATION", "DETECTION", "Measure"]
+
+M = TypeVar("M", bound=ModelResult)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(Generic[M]):
+    """A measure by its name, what it means, and its figure of a model; `headline` ones stand in the first table."""
+
+    name: str
+    meaning: str
+    of: Callable[[M], Estimate]
+    headline: bool = True
+
+
+CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
+    Measure("acc_orig", "Share of anchors that are right.", lambda one: one.acc_orig),
+    Measure("acc_pmk", "Share of sets right on the anchor and on all others up to k.", lambda one: one.acc_pmk),
+    Measure("drop", "acc_orig − acc_pmk: right anchors whose set fails somewhere.", lambda one: one.drop),
+    Measure("mean_frame", "Share of all frames that are right, each alone.", lambda one: one.mean_frame),
+    Measure("flip_rate", "Share of neighbouring frames with different answers, right or wrong.", lambda m: m.flip_rate),
+    Measure(
+        "right_wrong_flip_rate",
+        "Share of neighbouring frames of which one is right and one wrong.",
+        lambda one: one.right_wrong_flip_rate,
+        headline=False,
+    ),
+    Measure(
+        "confidence_swing",
+        "Largest less smallest confidence in a set, on average.",
+        lambda one: one.confidence_swing,
+        headline=False,
+    ),
+)
+"""Of classifiers. Where nothing can change (k = 0), acc_orig is called accuracy."""
+
+DETECTION: tuple[Measure[DetectionResult], ...] = (
+    Measure("map_orig", "Mean average precision (mAP) on the anchors.", lambda one: one.map_orig),
+    Measure(
+        "map_pmk",
+        "mAP on the worst frames: of each set up to k the one whose own AP is lowest.",
+        lambda one: one.map_pmk,
+    ),
+    Measure("drop", "map_orig − map_pmk: what the worst frames cost.", lambda one: one.drop),
+    Measure(
+        "localization_orig",
+        "map_orig with all classes merged: was the object found, whatever it was called?",
+        lambda one: one.localization.map_orig,
+    ),
+    Measure(
+        "localization_pmk",
+        "map_pmk with all classes merged, worst frames chosen anew.",
+        lambda one: one.localization.map_pmk,
+    ),
+    Measure(
+        "as_classifier_orig",
+        "Share of anchors whose surest box has a right class.",
+        lambda one: one.as_classifier.acc_orig,
+        headline=False,
+    ),
+    Measure(
+        "as_classifier_pmk",
+        "Share of sets in which that holds on the anchor and on all others up to k.",
+        lambda one: one.as_classifier.acc_pmk,
+        headline=False,
+    ),
+    Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage),
+)
+"""Of detectors. Where nothing can change (k = 0), map_orig is called mAP."""

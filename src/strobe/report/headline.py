@@ -1,0 +1,162 @@
+"""The headline table: which measures stand in it for what kind of data, and the notes below it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strobe.analyses.measures import CLASSIFICATION, DETECTION, Measure
+from strobe.analyses.model_results import Ceiling, ClassificationResult, ModelResult
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.core.tasks import Task
+from strobe.report.story_variants import level_text, top_mean
+from strobe.report.view import View
+from strobe.report.wording import counted, is_known, percent, plain_number, some
+
+__all__ = ["SUSPECT", "HeadlineTable", "headline", "last_level", "measures"]
+
+SUSPECT = (
+    "A model that is never right usually has its classes in another order than the dataset, or is fed in another way "
+    "than it was trained (size, normalisation, channel order): check labels and preprocessing before reading on."
+)
+
+
+_OF: dict[Task, Sequence[Measure[Any]]] = {Task.CLASSIFICATION: CLASSIFICATION, Task.DETECTION: DETECTION}
+_ALONE = {Task.CLASSIFICATION: ("accuracy", "acc_orig"), Task.DETECTION: ("mAP", "map_orig")}
+"""What the first measure is called where no picture changes, and its name in the files."""
+
+
+def measures(view: View, task: Task) -> list[Measure[Any]]:
+    """What is said of every model of a task, the page and the terminal alike, by the kind of data."""
+    known = [one for one in _OF[task] if one.headline]
+    name, key = _ALONE[task]
+    if view.words.is_still:
+        meaning = "Share of pictures that are right" if task is Task.CLASSIFICATION else "Mean average precision"
+        alone = Measure(name, f"{meaning} ({key} in the files).", known[0].of)
+        return [alone, *(one for one in known if one.name in ("localization_orig", "coverage"))]
+    if view.variants and task is Task.CLASSIFICATION:
+        last = last_level(view) or "—"
+        return [
+            Measure(name, f"Share of pictures that are right as they are ({key} in the files).", known[0].of),
+            Measure(
+                f"worst, to {last}", "Share right under every variant up to there (acc_pmk in the files).", known[1].of
+            ),
+            Measure(f"drop, to {last}", "Accuracy − worst.", known[2].of),
+            Measure(f"mean, at {last}", "Mean over variants of the share right at that level.", _mean_at),
+        ]
+    return known
+
+
+def _mean_at(model: ClassificationResult) -> Estimate:
+    mean = top_mean(model)
+    return Estimate(value=None, low=None, high=None, n=0, reason="no mean") if mean is None else mean.at
+
+
+def last_level(view: View) -> str:
+    """The level scored up to, in words; nothing where no worst is taken."""
+    one = next((one for one in view.variants.values() if one.role == "same" and one.levels), None)
+    k = view.results.dataset.k
+    return "" if one is None or not k else level_text(one, one.levels[min(k, len(one.levels)) - 1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineTable:
+    """The headline of one task, ready for the template; `colours` are those of the models that figures show."""
+
+    title: str
+    caption: str
+    columns: Sequence[Measure[Any]]
+    models: Mapping[str, ModelResult]
+    colours: Mapping[str, int]
+    picture: str
+    notes: Sequence[str]
+    how: str = "Per cent, with 95 % intervals below."
+
+
+_PICTURES = {
+    Task.CLASSIFICATION: "Round blue: acc_orig; orange diamond: acc_pmk with its interval.",
+    Task.DETECTION: "Round blue: map_orig; orange diamond: map_pmk with its interval.",
+}
+
+
+def headline(view: View, task: Task) -> HeadlineTable:
+    """The headline table of one task's models."""
+    models, columns = view.of(task), measures(view, task)
+    picture = _PICTURES[task]
+    if view.words.is_still:
+        picture = f"The dot is the {columns[0].name}, the bar its interval."
+    elif view.variants:
+        picture = (
+            "Round blue: the pictures as they are; orange diamond: the worst of their variants, with its interval."
+        )
+    used = [one for i, one in enumerate(columns) if i < 3 or any(is_known(one.of(model)) for model in models.values())]
+    return HeadlineTable(
+        title=str(task).capitalize(),
+        caption=f"{_size(view)}.",
+        columns=used,
+        models=models,
+        colours={name: place for place, name in enumerate(view.drawn(models), start=1)},
+        picture=picture,
+        notes=_notes(models, view),
+    )
+
+
+def _size(view: View) -> str:
+    """How much was scored, and what is counted: sets of a video, or pictures."""
+    data, words = view.results.dataset, view.words
+    if view.variants:
+        n = max((one.headline.orig.n for one in view.results.models.values()), default=0)
+        made = f"{counted(data.n_sets, 'set')} (one picture under one variant), {counted(data.n_frames, 'picture')}"
+        return f"{view.sources} under {counted(len(view.variants), 'variant')}: {made} in all. The table counts " \
+               f"each picture once (n = {plain_number(n)}), whatever was done to it"  # fmt: skip
+    if words.is_still and data.kinds:
+        return f"{view.sources}, each asked about once"
+    return f"{counted(data.n_sets, 'set')} from {view.sources}, {counted(data.n_frames, words.picture)}"
+
+
+def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
+    notes = []
+    first = next((one.headline.pmk for one in models.values() if is_known(one.headline.pmk)), None)
+    if first and first.low is None:
+        notes.append(f"No intervals: {view.words.say(printable(first.reason or 'none was asked for'))}.")
+    marks = [
+        figure.reason
+        for one in models.values()
+        for figure in one.headline
+        if is_known(figure) and figure.low is not None
+    ]
+    said = [note for one in models.values() for note in one.notes or ()]
+    texts = dict.fromkeys([*view.doubts, view.results.dataset.unreviewed(), *marks, *said])
+    notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in texts if text]
+    judged = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
+    never = [name for name, one in judged.items() if one.acc_orig.value == 0]
+    if never and len(never) < len(models):
+        is_are = "is" if len(never) == 1 else "are"
+        thing = "picture" if view.variants or view.words.is_still else "anchor"
+        notes.append(f"{some([printable(name) for name in never])} {is_are} wrong on every {thing}. {SUSPECT}")
+    for name, one in models.items():
+        if one.unscored.sets:
+            text = (
+                f"{printable(name)}: {plain_number(one.unscored.sets)} sets, {plain_number(one.unscored.frames)} "
+                "frames, have no prediction and are left out, not counted as wrong"
+            )
+            if name in judged and (bounds := judged[name].bounds):
+                low, high = bounds.acc_pmk
+                name = "accuracy" if view.words.is_still else "acc_pmk"
+                text += f"; with them {name} would lie between {percent(low)} and {percent(high)}"
+            notes.append(text + ".")
+    return notes + list(dict.fromkeys(_ceiling(one.ceiling, view) for one in judged.values() if one.ceiling))
+
+
+def _ceiling(top: Ceiling, view: View) -> str:
+    """What it costs that a model's own space lacks some of the dataset's classes."""
+    classes = printable(some(top.childless), limit=600)
+    lost, n = plain_number(top.anchors_out_of_reach), plain_number(top.n)
+    if view.words.is_still:
+        most = f"pictures are out of reach, so accuracy can be at most {percent(top.acc_orig)}."
+    else:
+        most = (
+            f"anchors are out of reach, so acc_orig can be at most {percent(top.acc_orig)} and acc_pmk at most "
+            f"{percent(top.acc_pmk)}."
+        )
+    return f"{printable(top.source)} has no class for {classes}: {lost} of {n} {most}"
