@@ -53,7 +53,7 @@ class Ladder:
 def table(ladder: Ladder) -> str:
     """Per rung: the three figures with their interval over clips, lowest to highest seed below each."""
     lines = [
-        f"| recipe | acc_orig | acc_pmk | drop |",
+        "| recipe | acc_orig | acc_pmk | drop |",
         "|---|---|---|---|",
     ]
     for rung in ladder.right:
@@ -72,7 +72,7 @@ def differences(ladder: Ladder) -> str:
     """First − second on the same clips: over clips (mean of the seeds), and over seeds (Student's t, paired)."""
     from scipy import stats
 
-    lines = [f"| first − second | acc_orig | acc_pmk | drop |", "|---|---|---|---|"]
+    lines = ["| first − second | acc_orig | acc_pmk | drop |", "|---|---|---|---|"]
     for a, b in PAIRS:
         if a not in ladder.right or b not in ladder.right:
             continue

@@ -118,7 +118,8 @@ def _card(
         f"{printable(recipe.about)} Use it as `{printable(about.written)}`: classes and preprocessing are in the file.",
         "",
         "## On clips it never saw",
-        f"{held.n_sets} sets of {_count(held)} source(s), k = {held.info.k}, split by source; per cent [95 % interval].",
+        f"{held.n_sets} sets of {_count(held)} source(s), k = {held.info.k}, split by source; per cent with 95 % "
+        "intervals.",
         "",
         f"| | {about.names[0]} | {about.names[1]} | drop |",
         "|---|---|---|---|",
