@@ -23,7 +23,7 @@ TEST = "paired video jackknife"
 
 
 def compare_detectors(dataset: Dataset, scores: Sequence[DetectionScore]) -> tuple[Comparison, ...]:
-    """Every pair of detectors on mAP, mAP pm-k and its drop, where both were scored on every set.
+    """Every pair of detectors on map_orig, map_pmk and their drop, where both were scored on every set.
 
     The difference has the standard error of its values without each video, Student's t, and Holm over the pairs of
     each metric; its interval is that of the corrected test. Sets are counted by whether AP ever falls below the
