@@ -24,6 +24,7 @@ __all__ = [
     "folder",
     "json_option",
     "k_option",
+    "log_option",
     "options",
     "out_option",
     "print_json",
@@ -75,6 +76,10 @@ severity_option = click.option(
 show_option = click.option(
     "--show", multiple=True, metavar="MODEL",
     help="A model that figures and gallery show first, of the 8 they have room for; may be repeated.",
+)  # fmt: skip
+log_option = click.option(
+    "--log", multiple=True, metavar="WHERE",
+    help="Send the figures there too: tensorboard[=FOLDER] or wandb[=PROJECT]; may be repeated.",
 )  # fmt: skip
 dataset_option = click.option("--dataset", type=folder(), help="Where the run's dataset lies now, if it was moved.")
 

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strobe.cli.common import Grouped, folder, json_option, out_option, print_json, progress, quiet_option, show_option
+from strobe.cli.common import (
+    Grouped,
+    folder,
+    json_option,
+    log_option,
+    out_option,
+    print_json,
+    progress,
+    quiet_option,
+    show_option,
+)
 from strobe.cli.predicting import model_or_people_option, predicting_options
 from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable, without_name
@@ -28,6 +38,7 @@ __all__ = ["command"]
 @out_option(what="predictions, results and report")
 @click.option("--no-report", is_flag=True, help="Stop after the figures.")
 @show_option
+@log_option
 @predicting_options
 @scoring_options
 @json_option
@@ -38,6 +49,7 @@ def command(
     out: Path,
     no_report: bool,
     show: tuple[str, ...],
+    log: tuple[str, ...],
     prediction: "PredictOptions",
     request: "ScoreRequest",
     as_json: bool,
@@ -55,7 +67,7 @@ def command(
         raise click.UsageError("--show is for the report; leave out --no-report")
     found = evaluate(
         dataset, models, out, prediction=replace(prediction, merge=request.merge), request=request,
-        progress=progress(quiet=quiet or as_json), with_report=not no_report, show=show,
+        progress=progress(quiet=quiet or as_json), with_report=not no_report, show=show, log=log,
     )  # fmt: skip
     if as_json:
         print_json(found.results)

@@ -9,6 +9,7 @@ from strobe.cli.common import (
     Grouped,
     folder,
     json_option,
+    log_option,
     options,
     out_option,
     print_json,
@@ -56,6 +57,7 @@ _running = options(
                  help="The classes of weights that do not say them."),
     click.option("--trust", is_flag=True, help="Load weights that may run code. Only for files you trust."),
     click.option("--offline", is_flag=True, help="Download nothing."),
+    log_option,
 )  # fmt: skip
 
 

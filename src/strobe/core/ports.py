@@ -1,6 +1,6 @@
 """What the core needs from the edges, as Protocols; adapters supply it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -197,6 +197,13 @@ class Progress(Protocol):
 
     def note(self, text: str) -> None:
         """Say one line."""
+
+
+class MetricLog(Protocol):
+    """Where figures go while work is under way, beside the files it writes: TensorBoard and the like."""
+
+    def scalars(self, values: Mapping[str, float], *, step: int) -> None:
+        """The figures as they stand after so many steps."""
 
 
 class Silent:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import StrobeError, out_of_memory, printable
-from strobe.core.ports import Progress, Silent
+from strobe.core.ports import MetricLog, Progress, Silent
 from strobe.train.folder import Point, TrainFolder
 from strobe.train.optimising import Diverged, Optimising
 from strobe.train.pixels import Pixels
@@ -83,10 +83,11 @@ def run(
     evaluations: int,
     checkpoint_s: float,
     progress: Progress,
+    log: MetricLog | None = None,
 ) -> list[Point]:
     """Train to the end, from the checkpoint where there is one; the points of the curves.
 
-    A loss that is no number ends it with a line, and the checkpoint before it is kept.
+    `log` gets each point as it comes. A loss that is no number ends it with a line; the checkpoint before it is kept.
     """
     steps, first = trainer.steps, trainer.processes.is_first
     say: Progress = progress if first else Silent()
@@ -109,9 +110,15 @@ def run(
         more: dict[str, Any] = {"step": step, "seconds": seconds(), "plateau": [plateau.best, plateau.waited]}
         folder.save({**trainer.state(), **more}, history)
 
+    def measure(step: int) -> None:
+        point = _measure(trainer, measured, step, seconds(), say)
+        history.append(point)
+        if log is not None and first:
+            log.scalars(_scalars(point, is_detector=trainer.recipe.trains == "detector"), step=step)
+
     try:
         if found is None:
-            history.append(_measure(trainer, measured, 0, seconds(), say))
+            measure(0)
         with say.task(f"{trainer.recipe.name}: steps", steps - start) as advance:
             for step in range(start, steps):
                 trainer.step(step)
@@ -119,7 +126,7 @@ def run(
                 if done % trainer.steps_per_epoch == 0 and trainer.recipe.schedule == "plateau":
                     trainer.rate_factor *= plateau.factor(trainer.mean_loss(1))
                 if done in points:
-                    history.append(_measure(trainer, measured, done, seconds(), say))
+                    measure(done)
                 if first and (time.monotonic() - saved >= checkpoint_s) and done < steps:
                     trainer.check()
                     save(done)
@@ -151,3 +158,10 @@ def _measure(trainer: Optimising, measured: Measure, step: int, seconds: float, 
     said = "before training" if loss is None else f"epoch {epoch:.4g} of {last:.4g}: loss {loss:.4f}"
     say.note(f"{said}; held out: {measured.names[0]} {orig:.1%}, {measured.names[1]} {worst:.1%}")
     return point
+
+
+def _scalars(point: Point, *, is_detector: bool) -> dict[str, float]:
+    """A point's figures under the names results.json has for them."""
+    orig, worst = ("map_orig", "map_pmk") if is_detector else ("acc_orig", "acc_pmk")
+    named = {orig: point.acc_orig, worst: point.acc_pmk, "loss": point.loss, "learning_rate": point.learning_rate}
+    return {name: value for name, value in {**named, "epoch": point.epoch}.items() if value is not None}

@@ -8,6 +8,7 @@ from strobe.analyses.results import Results
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.ports import Progress
 from strobe.models.asked import asked
+from strobe.report.loggers import check_logs, log_results
 from strobe.runs.folder import Run
 from strobe.workflows.bring import bring
 from strobe.workflows.opening import Opened
@@ -44,10 +45,12 @@ def evaluate(
     with_report: bool = True,
     show: tuple[str, ...] = (),
     change: tuple[str, str] | None = None,
+    log: Sequence[str] = (),
 ) -> Evaluation:
     """Run or bring every model, score them all, write the report. A model that fails is reported, the rest go on.
 
     `show` names models that the report's figures and gallery show first, `change` two as before and after.
+    `log` names where the figures go too: tensorboard[=FOLDER], wandb[=PROJECT].
     The run's models of earlier commands are scored too; one that an interrupted command left half-way is left out.
     Where people named the pictures there need be no model: they are reported alone.
     """
@@ -56,6 +59,7 @@ def evaluate(
         raise StrobeError(
             "no model given: -m efficientnet-lite0, -m timm:resnet50.a1_in1k, -m preds:FILE; see strobe models"
         )
+    check_logs(log)
     wanted = asked(models, trust=prediction.load.trust) if models else []
     check_request(request, opened)
     place.check(opened.candidates)
@@ -85,4 +89,8 @@ def evaluate(
         except StrobeError as error:
             reason = str(error)
             (run / "report.html").unlink(missing_ok=True)  # an earlier one, which would pass for this one's
+    try:
+        log_results(log, scored.results, run, progress)
+    except StrobeError as error:
+        raise StrobeError(f"{error}; results and report are kept in {printable(run)}") from error
     return Evaluation(results=scored.results, report=report, no_report=reason, failed=failed, left_out=scored.left_out)

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,9 +16,10 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.files import cache_folder
 from strobe.core.late import require
-from strobe.core.ports import FrameSource, Image, Progress, Silent
+from strobe.core.ports import FrameSource, Image, MetricLog, Progress, Silent
 from strobe.models.options import LoadOptions, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
+from strobe.report.loggers import LogPlace, check_logs, opened_logs
 from strobe.train.recipe import Recipe
 from strobe.workflows.opening import Opened
 from strobe.workflows.sources import frame_source
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from strobe.train.split import Split
     from strobe.train.trainer import Hooks, Normal, Trainer
 
-__all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "in_training", "train"]
+__all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "in_training", "logging_to", "train"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class TrainOptions:
     the processor has it; float32 is float32 throughout. `held_share` of the sources are held out where no dataset is
     given for it. `from_scratch` starts from random weights. `evaluations` of the held-out side are spread over the
     training. A checkpoint is written every `checkpoint_s` seconds. `cache_gb` bounds the prepared frames kept on disk.
-    `threads` are torch's on a CPU.
+    `threads` are torch's on a CPU. `log` names where the curves go too: tensorboard[=FOLDER], wandb[=PROJECT].
     """
 
     seed: int = 0
@@ -63,6 +64,7 @@ class TrainOptions:
     trust: bool = False
     offline: bool = False
     settings: Path | None = None
+    log: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         expect(self.seed >= 0, "seed", ">= 0", self.seed)
@@ -74,6 +76,7 @@ class TrainOptions:
         expect(
             self.precision in ("auto", "float32", "bfloat16"), "precision", "auto, float32 or bfloat16", self.precision
         )
+        check_logs(self.log)
 
     def loading(self, progress: Progress) -> LoadOptions:
         """The same for who loads the model."""
@@ -177,10 +180,11 @@ class _Job:
             trainer, measured = self._trainer(split, start)
             if self.processes.is_first:
                 folder.begin(split.files(self.material.dataset))
-            history = run(
-                trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
-                progress=self.say,
-            )  # fmt: skip
+            with logging_to(options.log, folder, self.model, self.say, self.processes) as log:
+                history = run(
+                    trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
+                    progress=self.say, log=log,
+                )  # fmt: skip
             predicted = measured.predicted(trainer)  # by all processes together
             if self.processes.is_first:
                 about = self._about(folder, start, split, measured, predicted)
@@ -365,6 +369,17 @@ class _Job:
             model=start.written(weights), k=(self.held_out or self.material).dataset.info.k, weights=weights,
             card=folder.path / CARD, history=tuple(history), seconds=time.monotonic() - begin, was_there=was_there,
         )  # fmt: skip
+
+
+def logging_to(
+    wanted: Sequence[str], folder: "TrainFolder", model: str, progress: Progress, processes: "Processes"
+) -> AbstractContextManager[MetricLog | None]:
+    """Where the curves of a training go beside its folder: nowhere, unless asked for, and by one process alone."""
+    if not wanted or not processes.is_first:
+        return nullcontext()
+    facts = {"model": model, **folder.facts}
+    place = LogPlace(home=folder.path, name=folder.path.absolute().name, group="strobe train", facts=facts)
+    return opened_logs(wanted, place, progress)
 
 
 def hooks_of(recipe: Recipe) -> "Hooks":

@@ -26,7 +26,7 @@ from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import Clip, World, WorldOptions
 from strobe.train.recipe import Recipe
-from strobe.workflows.train import Material, Trained, TrainOptions, in_training
+from strobe.workflows.train import Material, Trained, TrainOptions, in_training, logging_to
 from strobe.workflows.train_card import CARD, WEIGHTS, About, began, finish, trained_on
 
 if TYPE_CHECKING:
@@ -143,10 +143,11 @@ class _Job:
             measured, trainer = self._measured(split, start), self._trainer(split, start)
             if self.processes.is_first:
                 folder.begin({} if split is None or self.material is None else split.files(self.material.dataset))
-            history = run(
-                trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
-                progress=self.say,
-            )  # fmt: skip
+            with logging_to(options.log, folder, self.model, self.say, self.processes) as log:
+                history = run(
+                    trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
+                    progress=self.say, log=log,
+                )  # fmt: skip
             if self.processes.is_first:
                 about = self._about(folder, start, split, measured, measured.scored(trainer))
                 finish(folder, history, about, lambda path, told: start.write(path, trainer.result, told))

@@ -1,0 +1,154 @@
+"""Figures for the tools people already watch: TensorBoard and Weights & Biases, each optional and asked for by name."""
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strobe.analyses.model_results import ClassificationResult
+from strobe.analyses.results import Results
+from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
+from strobe.core.late import require
+from strobe.core.ports import MetricLog, Progress
+
+__all__ = ["LOGGERS", "LogPlace", "check_logs", "log_results", "opened_logs"]
+
+LOGGERS = {"tensorboard": "a folder", "wandb": "a project"}
+"""What can be logged to, and what may stand behind the equals sign."""
+
+Send = Callable[[Mapping[str, float], int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlace:
+    """Whose figures these are: `home` is their folder, `name` and `group` tell them from others, `facts` say how."""
+
+    home: Path
+    name: str
+    group: str
+    facts: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """A name no other figures have, the same when the command is given again."""
+        return hashlib.sha256(f"{self.home.absolute()}\0{self.name}".encode()).hexdigest()[:16]
+
+
+def _parsed(text: str) -> tuple[str, str]:
+    kind, _, where = text.partition("=")
+    if kind not in LOGGERS:
+        raise UnknownName("place to --log to", kind, LOGGERS, hint="tensorboard[=FOLDER] or wandb[=PROJECT]")
+    if "=" in text and not where.strip():
+        raise InvalidValue(f"--log {kind}=: say {LOGGERS[kind]}, or leave the = away")
+    return kind, where
+
+
+def check_logs(wanted: Sequence[str]) -> None:
+    """Raise a StrobeError where one of the places is not known, or its package is not installed."""
+    for text in wanted:
+        kind, _ = _parsed(text)
+        require(kind, what=f"--log {kind}", extra=kind)
+
+
+@contextmanager
+def opened_logs(wanted: Sequence[str], place: LogPlace, progress: Progress) -> Iterator[MetricLog]:
+    """All the places asked for as one log. What goes wrong once it is open is said once, and the work goes on."""
+    with ExitStack() as stack:
+        sends = {}
+        for text in wanted:
+            kind, where = _parsed(text)
+            make = _tensorboard if kind == "tensorboard" else _wandb
+            sends[text] = stack.enter_context(make(where, place, progress))
+        yield _Log(sends, progress)
+
+
+class _Log:
+    """A MetricLog over several places."""
+
+    def __init__(self, sends: dict[str, Send], progress: Progress) -> None:
+        self._sends, self._progress = sends, progress
+
+    def scalars(self, values: Mapping[str, float], *, step: int) -> None:
+        """Send the figures everywhere; a place that fails is left out from then on."""
+        for text, send in list(self._sends.items()):
+            try:
+                send(values, step)
+            except Exception as error:  # a full disk or a lost network must not cost a training
+                del self._sends[text]
+                self._progress.note(f"--log {text} stopped: {printable(error, limit=200)}; the work goes on without it")
+
+
+@contextmanager
+def _tensorboard(where: str, place: LogPlace, progress: Progress) -> Iterator[Send]:  # noqa: ARG001 (all openers')
+    """An event file below the folder, in a folder of the figures' own: that is how TensorBoard tells curves apart."""
+    require("tensorboard", what="--log tensorboard", extra="tensorboard")
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    folder = (Path(where) if where else place.home / "tensorboard") / _folder_name(place.name)
+    try:
+        writer = EventFileWriter(str(folder))
+    except OSError as error:
+        raise StrobeError(f"--log tensorboard: cannot write to {printable(folder)}: {error.strerror}") from error
+
+    def send(values: Mapping[str, float], step: int) -> None:
+        found = [Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        writer.add_event(Event(summary=Summary(value=found), step=step, wall_time=time.time()))
+        writer.flush()
+
+    try:
+        yield send
+    finally:
+        writer.close()
+
+
+def _folder_name(name: str) -> str:
+    return re.sub(r"[^\w.+@=-]+", "_", name).strip(".") or "run"
+
+
+@contextmanager
+def _wandb(where: str, place: LogPlace, progress: Progress) -> Iterator[Send]:
+    """A run of the project; started again it goes on. WANDB_MODE=offline keeps it on this machine."""
+    wandb = require("wandb", what="--log wandb", extra="wandb")
+    try:
+        run = wandb.init(
+            project=where or "strobe", name=place.name, group=place.group, id=place.key, resume="allow",
+            config=dict(place.facts), dir=str(place.home), reinit="create_new",
+            settings=wandb.Settings(silent=True, console="off"),
+        )  # fmt: skip
+    except Exception as error:
+        raise StrobeError(
+            f"--log wandb: {printable(error, limit=300)}; log in with wandb login, or set WANDB_MODE=offline"
+        ) from error
+    if getattr(run, "url", None):
+        progress.note(f"wandb: {run.url}")
+    try:
+        yield lambda values, step: run.log(dict(values), step=step)
+    finally:
+        run.finish()
+
+
+def log_results(wanted: Sequence[str], results: Results, run: Path, progress: Progress) -> None:
+    """Every model's headline figures with their bounds at step 0, and a classifier's curve: acc_pm at step k."""
+    dataset = results.dataset
+    for name, model in results.models.items() if wanted else ():
+        facts = {"dataset": dataset.name, "digest": dataset.digest, "k": dataset.k, "n_sets": dataset.n_sets}
+        measure = "acc" if isinstance(model, ClassificationResult) else "map"
+        names = (f"{measure}_orig", f"{measure}_pmk", "drop")
+        values: dict[str, float] = {}
+        for key, found in zip(names, model.headline, strict=True):
+            bounds = {key: found.value, f"{key}_low": found.low, f"{key}_high": found.high}
+            values |= {tag: value for tag, value in bounds.items() if value is not None}
+        place = LogPlace(home=run, name=name, group=run.absolute().name, facts=facts)
+        with opened_logs(wanted, place, progress) as log:
+            curve = model.curve if isinstance(model, ClassificationResult) else ()
+            at = {point.k: point.acc.value for point in curve if point.acc.value is not None}
+            # One call for each step: W&B closes a step when the next begins.
+            log.scalars({**values, **({"acc_pm": at.pop(0)} if 0 in at else {})}, step=0)
+            for k, value in at.items():
+                log.scalars({"acc_pm": value}, step=k)
