@@ -1,5 +1,6 @@
 """Exports other tools open, opened by those tools: Hugging Face datasets, FiftyOne, Croissant; the card beside them."""
 
+import csv
 import hashlib
 import json
 import os
@@ -197,3 +198,46 @@ def test_bad_requests_are_one_line(world: Dataset, tmp_path: Path, capsys: pytes
         assert (ended.value.code, told.count("\n")) == (2, 1)
         assert said in told
     assert not (tmp_path / "out").exists()
+
+
+RUNS = Path(__file__).parents[1] / "golden/runs"
+
+
+def board(*words: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["export", *map(str, words)])
+    return int(ended.value.code or 0)
+
+
+def test_a_leaderboard_over_many_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = sorted(path.parent for path in RUNS.glob("*/results.json"))
+    assert board(*runs, "leaderboard", tmp_path) == 0
+    told = json.loads((tmp_path / "leaderboard.json").read_text())["boards"]
+    results = {run.name: json.loads((run / "results.json").read_text()) for run in runs}
+    entries = [(one, entry) for one in told for entry in one["entries"]]
+    assert len(entries) == sum(len(found["models"]) for found in results.values())
+    for one, entry in entries:
+        found = results[entry["run"]]
+        assert (one["digest"], one["k"]) == (found["dataset"]["digest"], found["dataset"]["k"])
+        assert entry["drop"] == found["models"][entry["model"]].get("drop", entry["drop"])
+    for one in told:  # the best first, equal figures of equal rank, never two datasets on one board
+        key = "acc_pmk" if one["task"] == "classification" else "map_pmk"
+        values = [entry[key]["value"] for entry in one["entries"]]
+        assert values == sorted(values, reverse=True)
+        assert [entry["rank"] for entry in one["entries"]] == [1 + sum(v > own for v in values) for own in values]
+    with (tmp_path / "leaderboard.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["run"], row["model"]) for row in rows] == [(entry["run"], entry["model"]) for _, entry in entries]
+    assert board(*runs[:2], "leaderboard", tmp_path) == 0  # an earlier one is replaced
+    capsys.readouterr()
+    before = (tmp_path / "leaderboard.json").read_bytes()
+    for words, said in (
+        ((runs[0], runs[0], "leaderboard", tmp_path), "is given twice"),
+        ((runs[0], RUNS, "leaderboard", tmp_path), "is no run folder"),
+        ((runs[0], runs[1], "coco", tmp_path / "new"), "only leaderboard of many"),
+        ((runs[0], "leaderboard", tmp_path, "--media", "copy"), "leave --media away"),
+    ):
+        assert board(*words) == 2
+        assert said in capsys.readouterr().err
+    assert (tmp_path / "leaderboard.json").read_bytes() == before
+    assert not (tmp_path / "new").exists()

@@ -1,4 +1,4 @@
-"""`strobe export DATASET FORMAT DST`."""
+"""`strobe export SRC… FORMAT DST`."""
 
 import json
 from pathlib import Path
@@ -7,16 +7,19 @@ from typing import Any, cast
 import click
 
 from strobe.cli.common import folder, json_option, progress, quiet_option
+from strobe.cli.said import not_said
 from strobe.core.errors import printable
 
 __all__ = ["FORMATS", "command"]
 
-FORMATS = ("imagenet-vid-robust", "coco", "csv", "fiftyone", "huggingface", "croissant", "card")
-"""What a dataset can be written as; nothing is imported to show them."""
+FORMATS = ("imagenet-vid-robust", "coco", "csv", "fiftyone", "huggingface", "croissant", "card", "leaderboard")
+"""What a dataset, or runs, can be written as; nothing is imported to show them."""
 
 
-@click.command(epilog="Example: strobe export data/vid coco exported/ --media link")
-@click.argument("dataset", type=folder())
+@click.command(
+    epilog="Example: strobe export data/vid coco exported/ --media link   ·   strobe export runs/* leaderboard board/"
+)
+@click.argument("src", nargs=-1, required=True, type=folder())
 @click.argument("format", type=click.Choice(FORMATS), metavar="FORMAT")
 @click.argument("dst", type=folder(exists=False))
 @click.option(
@@ -26,8 +29,10 @@ FORMATS = ("imagenet-vid-robust", "coco", "csv", "fiftyone", "huggingface", "cro
 @click.option("--candidates", is_flag=True, help="All candidates, not only what review kept.")
 @quiet_option
 @json_option
-def command(dataset: Path, format: str, dst: Path, media: str, candidates: bool, quiet: bool, as_json: bool) -> None:
-    """Write DATASET in another format.
+def command(
+    src: tuple[Path, ...], format: str, dst: Path, media: str, candidates: bool, quiet: bool, as_json: bool
+) -> None:
+    """Write the dataset SRC in another format, or the runs SRC… as one leaderboard.
 
     \b
     imagenet-vid-robust  the release's own files
@@ -37,15 +42,24 @@ def command(dataset: Path, format: str, dst: Path, media: str, candidates: bool,
     huggingface          Parquet with the images inside, for Hugging Face datasets
     croissant            the tables with Croissant metadata (croissant.json)
     card                 a dataset card (README.md)
+    leaderboard          one CSV and JSON over every model of many runs
     """
-    from strobe.workflows.export import export
+    from strobe.workflows.export import export, export_leaderboard
 
-    done = export(
-        dataset, format, dst, media=cast(Any, media), candidates=candidates, progress=progress(quiet=quiet or as_json)
-    )
+    if format == "leaderboard":
+        not_said("media", "a leaderboard has no images; leave --media away")
+        not_said("candidates", "a leaderboard is made of results; leave --candidates away")
+        files, facts = export_leaderboard(src, dst), {"n_runs": len(src)}
+    elif len(src) > 1:
+        raise click.UsageError(
+            f"{len(src)} folders given: {format} is written of one dataset; only leaderboard of many"
+        )
+    else:
+        bar = progress(quiet=quiet or as_json)
+        done = export(src[0], format, dst, media=cast(Any, media), candidates=candidates, progress=bar)
+        files, facts = done.files, {"n_sets": done.dataset.n_sets}
     if as_json:
-        facts = {"n_sets": done.dataset.n_sets, "files": [str(path) for path in done.files]}
-        click.echo(json.dumps({"format": format, **facts}))
+        click.echo(json.dumps({"format": format, **facts, "files": [str(path) for path in files]}))
         return
-    for path in done.files:
+    for path in files:
         click.echo(printable(path))

@@ -21,7 +21,7 @@ from strobe.report.view import View
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["TABLES", "Cell", "Table", "as_csv", "cell", "write_tables"]
+__all__ = ["TABLES", "Cell", "Table", "as_csv", "cell", "spread", "write_tables"]
 
 M = TypeVar("M", bound=ModelResult)
 Cell = str | float | bool | None
@@ -29,7 +29,7 @@ Row = dict[str, Cell]
 Table = list[Row]
 
 
-def _spread(prefix: str, found: Estimate) -> Row:
+def spread(prefix: str, found: Estimate) -> Row:
     """An estimate as columns; every number keeps its interval, n, count and method."""
     return {
         prefix: found.value,
@@ -48,7 +48,7 @@ def _row(record: "DataclassInstance", *first: str) -> Row:
     for name in dict.fromkeys([*first, *later]):
         value = getattr(record, name)
         if isinstance(value, Estimate):
-            out |= _spread(name, value)
+            out |= spread(name, value)
         elif not (is_dataclass(value) or isinstance(value, tuple | Mapping) or (value is None and later[name])):
             out[name] = value
     return out
@@ -61,7 +61,7 @@ def _each(models: Mapping[str, M], rows: Callable[[M], Iterable[Row]]) -> Table:
 def _headline(model: ClassificationResult) -> Row:
     out: Row = {"model_type": model.model_type}
     for one in CLASSIFICATION:
-        out |= _spread(one.name, one.of(model))
+        out |= spread(one.name, one.of(model))
     return out | {"unscored_frames": model.unscored.frames, "unscored_sets": model.unscored.sets}
 
 
@@ -80,7 +80,7 @@ def _stages(model: ClassificationResult) -> Iterator[tuple[str, Stage]]:
 def _detection(model: DetectionResult) -> Row:
     out: Row = {}
     for one in DETECTION:
-        out |= _spread(one.name, one.of(model))
+        out |= spread(one.name, one.of(model))
     return out
 
 
@@ -88,7 +88,7 @@ def _trainings(view: View) -> Iterator[Row]:
     for one in view.results.trainings or ():
         row: Row = {"recipe": one.name, "trainings": len(one.models)}
         for name in ("acc_orig", "acc_pmk", "drop"):
-            row |= _spread(name, getattr(one, name)) | {
+            row |= spread(name, getattr(one, name)) | {
                 f"{name}_seeds_{key}": value for key, value in encode(getattr(one, f"{name}_spread")).items()
             }
         yield row
@@ -98,9 +98,9 @@ def _trend(view: View) -> Table:
     found = view.results.trend
     return [
         {"model": one.model, "model_type": one.model_type, "standard": one.standard, "in_fit": one.in_fit}
-        | _spread("linear", off.linear)
+        | spread("linear", off.linear)
         | {"linear_verdict": off.linear.verdict}
-        | _spread("logit", off.logit)
+        | spread("logit", off.logit)
         | {"logit_verdict": off.logit.verdict}
         for one in ([] if isinstance(found, Missing) else found.models)
         for off in (one.effective_robustness,)
@@ -141,7 +141,7 @@ def _named(score: PeopleScore) -> Row:
 
 def _times(found: Times) -> Row:
     return {
-        **_spread("seconds", found.median),
+        **spread("seconds", found.median),
         "quartile_low": found.quartile_low,
         "quartile_high": found.quartile_high,
     }

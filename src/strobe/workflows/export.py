@@ -1,4 +1,4 @@
-"""`strobe export`: a dataset folder in, another format out."""
+"""`strobe export`: a dataset folder in, another format out; runs in, a leaderboard out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,15 +6,19 @@ from pathlib import Path
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
-from strobe.core.files import make_folder, write_bytes
+from strobe.core.files import make_folder, read_json, swapping, write_bytes, write_json, write_text
 from strobe.core.late import load
+from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.export_media import Outgoing, bring_out
+from strobe.report.leaderboard import Scored, leaderboard_csv, leaderboard_json
+from strobe.runs.folder import Run
 from strobe.workflows.opening import Opened
+from strobe.workflows.report import read_results
 from strobe.workflows.sources import frame_source
 
-__all__ = ["FORMATS", "Exported", "export"]
+__all__ = ["FORMATS", "Exported", "export", "export_leaderboard"]
 
 FORMATS = {
     "imagenet-vid-robust": "strobe.datasets.export_vid_robust:export_vid_robust",
@@ -93,3 +97,24 @@ def _missing(target: Path, files: Mapping[str, str | bytes]) -> list[str]:
         elif place.is_symlink() or not place.is_file() or place.read_bytes() != _bytes(content):
             raise StrobeError(f"{printable(place)} is already there; choose another folder or remove it first")
     return missing
+
+
+def export_leaderboard(runs: Sequence[Path], target: Path) -> tuple[Path, ...]:
+    """Write leaderboard.csv and leaderboard.json over every model of the runs; an earlier leaderboard is replaced."""
+    twice = next((run for run in runs if [one.resolve() for one in runs].count(run.resolve()) > 1), None)
+    if twice is not None:
+        raise StrobeError(f"{printable(twice)} is given twice; every run goes in once")
+    found = []
+    for run, name in zip(runs, short_names([str(run.resolve()) for run in runs]), strict=True):
+        about = Run(run).about().get("models", {})
+        told = {model: facts.get("weights") for model, facts in about.items() if isinstance(facts, dict)}
+        weights = {model: digest for model, digest in told.items() if isinstance(digest, str)}
+        found.append(Scored(run=name, results=read_results(run), weights=weights))
+    path = target / "leaderboard.json"
+    others = [place for place in (path, target / "leaderboard.csv") if place.exists()]
+    if others and not (path.is_file() and "boards" in read_json(path)):
+        raise StrobeError(f"{printable(others[0])} is already there and no leaderboard of ours; choose another folder")
+    with swapping(target) as staged:
+        write_json(staged.root / path.name, leaderboard_json(found))
+        write_text(staged.root / "leaderboard.csv", leaderboard_csv(found))
+    return target / "leaderboard.csv", path

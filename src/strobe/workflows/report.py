@@ -20,7 +20,7 @@ from strobe.runs.folder import Held, Run
 from strobe.workflows.opening import Opened
 from strobe.workflows.sources import frame_source
 
-__all__ = ["ReportRequest", "report_run"]
+__all__ = ["ReportRequest", "read_results", "report_run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def report_run(
     """
     request, progress, place = request or ReportRequest(), progress or Silent(), Run(run)
     about = place.about()
-    results = _read_results(run)
+    results = read_results(run)
     _check_show(run, results, request.show)
     change = _change(run, results, request.change, about)
     if opened is None:
@@ -117,7 +117,8 @@ def _is_own(name: str, here: Mapping[str, Held], about: Mapping[str, Any]) -> bo
     return named or "spec" not in here[name].facts or tags_of(name)[0] is None
 
 
-def _read_results(run: Path) -> Results:
+def read_results(run: Path) -> Results:
+    """What results.json of a run says, checked."""
     path = run / "results.json"
     data = read_json(path, hint="run strobe score on this run first")
     if not isinstance(data, dict) or not isinstance(data.get("schema"), int):

@@ -1,0 +1,98 @@
+"""Models of many runs in one list: a board for every dataset, k and task, the best at the top."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strobe.analyses.model_results import ModelResult
+from strobe.analyses.results import Results
+from strobe.core.codec import encode
+from strobe.core.tasks import Task
+from strobe.report.tables import Cell, as_csv, spread
+
+__all__ = ["Scored", "leaderboard_csv", "leaderboard_json"]
+
+_NAMES = {Task.CLASSIFICATION: ("acc_orig", "acc_pmk", "drop"), Task.DETECTION: ("map_orig", "map_pmk", "drop")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A run by its short name: its results, and the digest of the weights of each model, where it is known."""
+
+    run: str
+    results: Results
+    weights: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Board:
+    """What makes results comparable: the same sets scored alike. The entries are sorted, the best first."""
+
+    about: dict[str, Any]
+    task: Task
+    entries: list[tuple[Scored, str, ModelResult]]
+
+    def rank(self, place: int) -> int:
+        """One more than the number of models with a higher figure: equal figures share a rank."""
+        own = _score(self.entries[place][2])
+        return 1 + sum(_score(model) > own for _, _, model in self.entries)
+
+
+def _score(model: ModelResult) -> float:
+    value = model.headline.pmk.value
+    return -1.0 if value is None else value
+
+
+def _boards(runs: Sequence[Scored]) -> list[_Board]:
+    found: dict[tuple[Any, ...], _Board] = {}
+    for run in runs:
+        dataset, settings = run.results.dataset, run.results.settings
+        about = {
+            "dataset": dataset.name, "digest": dataset.digest, "k": dataset.k, "n_sets": dataset.n_sets,
+            "n_videos": dataset.n_videos, "axis": dataset.axis, "reviewed": dataset.reviewed,
+            "subset": settings.subset, "merge": settings.merge,
+        }  # fmt: skip
+        for name, model in run.results.models.items():
+            board = found.setdefault((*about.values(), model.task), _Board(about=about, task=model.task, entries=[]))
+            board.entries.append((run, name, model))
+    for board in found.values():
+        board.entries.sort(key=lambda entry: (-_score(entry[2]), entry[1], entry[0].run))
+    return sorted(found.values(), key=lambda board: (board.about["dataset"], board.about["k"], board.task.value))
+
+
+def _entry(run: Scored, name: str, model: ModelResult, rank: int) -> dict[str, Any]:
+    return {
+        "rank": rank, "model": name, "run": run.run, "model_type": getattr(model, "model_type", None),
+        "weights": run.weights.get(name), "strobe": run.results.strobe,
+    }  # fmt: skip
+
+
+def leaderboard_json(runs: Sequence[Scored]) -> dict[str, Any]:
+    """The boards with every figure as results.json has it."""
+    return {
+        "schema": 1,
+        "boards": [
+            {
+                **board.about,
+                "task": board.task.value,
+                "entries": [
+                    _entry(*entry, board.rank(place))
+                    | {key: encode(found) for key, found in zip(_NAMES[board.task], entry[2].headline, strict=True)}
+                    for place, entry in enumerate(board.entries)
+                ],
+            }
+            for board in _boards(runs)
+        ],
+    }
+
+
+def leaderboard_csv(runs: Sequence[Scored]) -> str:
+    """The same as one table, a row per model and run."""
+    rows: list[dict[str, Cell]] = []
+    for board in _boards(runs):
+        for place, entry in enumerate(board.entries):
+            row = {**board.about, "task": board.task.value, **_entry(*entry, board.rank(place))}
+            for key, found in zip(_NAMES[board.task], entry[2].headline, strict=True):
+                row |= spread(key, found)
+            rows.append(row)
+    return as_csv(rows)
