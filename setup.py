@@ -1,4 +1,4 @@
-"""The one thing pyproject.toml cannot say: README.md as a package index shows it, where no repository lies around it."""
+"""What pyproject.toml cannot say: README.md as a package index shows it, where no repository lies around it."""
 
 import re
 import tomllib

@@ -2,7 +2,7 @@
 
     python scripts/make_flicker_picture.py [CLIPS]
 
-Both the clips and the detector are the project's own. A flicker here is three frames on end, the object whole and in the
+Clips and detector are the project's own. A flicker here is three frames on end, the object whole and in the
 open, its box found on each: named rightly, wrongly and rightly again. The one with the surest answers is drawn.
 """
 
