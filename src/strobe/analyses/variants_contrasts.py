@@ -33,6 +33,10 @@ Kind = Literal["variants", "models", "targets"]
 
 _NO_PAIR = "no picture has both"
 
+SLACK = 0.05
+"""How far apart the bounds of a generator's median ratio may lie: its magnitudes all differ, so that one pair of
+searches that found nothing would else leave it unknown."""
+
 
 class ByVariant:
     """What a dataset with variants adds to the results of its models, gathered while they are scored one by one.
@@ -214,7 +218,8 @@ def _of_targets(plan: VariantPlan, among: Bools | None = None) -> Iterator[tuple
         a_set = np.flatnonzero((sets.variant == row_a) & use)
         b_set = np.flatnonzero((sets.variant == row_b) & use)
         in_a, in_b = _pairs(plan, a_set, b_set)
-        yield _ratio(plan, a_set[in_a], b_set[in_b], a=one.variant, b=two.variant), None
+        slack = SLACK if "granularity" in one.fields else 0.0
+        yield _ratio(plan, a_set[in_a], b_set[in_b], a=one.variant, b=two.variant, slack=slack), None
 
 
 def _but_target(one: Variant) -> tuple[object, ...]:
@@ -252,7 +257,7 @@ def _difference(
     return found, (gap, cluster)
 
 
-def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str) -> Contrast:
+def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str, slack: float) -> Contrast:
     """The distances two searches of the same pictures needed, a over b; its test is of which needed more."""
     sets = plan.dataset.sets
     blank = Contrast(
@@ -269,6 +274,6 @@ def _ratio(plan: VariantPlan, a_set: Ints, b_set: Ints, *, a: str, b: str) -> Co
     tested = paired_test(more, cluster)
     draws = Bootstrap(cluster, replicates=plan.options.draws, seed=plan.options.seed)
     return replace(
-        blank, value=paired_ratio(least, most, draws), only_a=tested.only_a, only_b=tested.only_b,
+        blank, value=paired_ratio(least, most, draws, slack=slack), only_a=tested.only_a, only_b=tested.only_b,
         test=tested.test.replace("exact McNemar", "exact sign test"), p=tested.p,
     )  # fmt: skip

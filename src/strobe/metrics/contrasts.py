@@ -50,11 +50,12 @@ def ratio_bounds(a: Floats, a_found: Bools, b: Floats, b_found: Bools) -> tuple[
     return np.where(b_found & (b > 0), ratio, 0.0), np.where(a_found, ratio, np.inf)
 
 
-def paired_ratio(least: Floats, most: Floats, draws: Bootstrap) -> Estimate:
+def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float = 0.0) -> Estimate:
     """The median of paired ratios known within bounds, with its interval from resampled sources.
 
-    The value is given where the bounds leave no doubt of it. The interval runs from the lower quantile of the least to
-    the upper quantile of the most that each draw's median can be.
+    The value is given where the bounds leave no doubt of it, or no more than a share of `slack`, their middle then:
+    among ratios that all differ, one that is unknown already moves the median by a place. The interval runs from the
+    lower quantile of the least to the upper quantile of the most that each draw's median can be.
 
     >>> values = np.array([1.0, 2.0, 3.0])
     >>> paired_ratio(values, np.array([1.0, 2.0, np.inf]), Bootstrap(np.arange(3), replicates=0)).value
@@ -63,19 +64,20 @@ def paired_ratio(least: Floats, most: Floats, draws: Bootstrap) -> Estimate:
     expect(least.shape == most.shape == draws.place.shape, "least", "one per most and cluster entry", least.shape)
     down, up = float(np.median(least)), float(np.median(most))
     n = len(least)
-    if down != up or not np.isfinite(up):
+    if not np.isfinite(up) or down * (1 + slack) < up:
         top = f"and {up:g}" if np.isfinite(up) else "and no end"
         return nothing(f"searches that found nothing leave the median between {down:g} {top}", method=METHOD)
+    value = down if down == up else float(np.sqrt(down * up))
     if draws.n_clusters == 1:
-        return Estimate(value=down, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)
+        return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)
     if draws.replicates == 0:
-        return Estimate(value=down, low=None, high=None, n=n, method=METHOD, reason=SWITCHED_OFF)
+        return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=SWITCHED_OFF)
     low = float(np.quantile(_medians(least, draws), 0.025, method="lower"))
     high = float(np.quantile(_medians(most, draws), 0.975, method="higher"))
     if not np.isfinite(high):
         reason = f"its upper end lies beyond what was searched; the interval begins at {low:g}"
-        return Estimate(value=down, low=None, high=None, n=n, method=METHOD, reason=reason)
-    return Estimate(value=down, low=low, high=high, n=n, method=METHOD, reason=too_few(draws.n_clusters))
+        return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=reason)
+    return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=too_few(draws.n_clusters))
 
 
 def _medians(values: Floats, draws: Bootstrap) -> Floats:

@@ -36,7 +36,7 @@ def _variants(view: View) -> list[str]:
     facts = list(view.variants.values())
     searched = searched_names(view)
     out = []
-    plain = [one for one in facts if one.variant not in searched]
+    plain = [one for one in facts if one.variant not in searched and one.target is None]
     if plain:
         out.append(
             f"Every picture was changed in {counted(len(plain), 'way')}, its variants, each at levels of its own. "
@@ -101,7 +101,7 @@ def glossary(view: View) -> list[tuple[str, str]]:
         ("set", "One picture under one variant: the picture itself and what was made of it."),
     ]
     searched = searched_names(view)
-    if len(searched) < len(view.variants):
+    if any(name not in searched and one.target is None for name, one in view.variants.items()):
         out += [
             (
                 "at a level",

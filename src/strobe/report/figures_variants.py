@@ -23,6 +23,7 @@ from strobe.report.story_variants import (
     is_real,
     level_number,
     level_text,
+    own_scale,
     plain_scores,
     scale,
     searched_names,
@@ -329,7 +330,7 @@ def _level_of(one: VariantFacts, k: int) -> float:
 @question("search_survival", "How far does a search have to go?")
 def survival(view: View) -> Answer:
     """A panel per search: the share of pictures for which nothing was found so far, and the target's accuracy."""
-    searches = [one for one in view.results.searches or () if one.levels and is_known(one.levels[0].alive)]
+    searches = [one for one in own_scale(view) if one.levels and is_known(one.levels[0].alive)]
     if not searches:
         return Missing("nothing was searched for.")
     targets = {

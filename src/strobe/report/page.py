@@ -25,12 +25,14 @@ from strobe.report import (
     figures_boxes,
     figures_classes,
     figures_detection,
+    figures_generator,
     figures_people,
     figures_review,
     figures_slices,
     figures_smoothing,
     figures_variants,
     story,
+    story_generator,
     story_people,
     story_variants,
     trainings,
@@ -41,6 +43,7 @@ from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.gallery_words import example, gallery_words
 from strobe.report.headline import headline
 from strobe.report.published import detection_rows
+from strobe.report.strips import build_strips
 from strobe.report.subject import count_sources
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import p_text, plain_number
@@ -107,6 +110,8 @@ def write_report(
     k = results.dataset.k
     if k < overall(dataset).info.k:  # scored with a smaller k than the data has: what lies beyond is in no set
         dataset = dataset.keep_rows(dataset.row_levels() <= k)
+    searched = story_generator.granular(view)
+    strips = build_strips(dataset, searched, source, answers) if searched is not None else None
     dataset = dataset.scored_sets()
     choice = choose(dataset, _judges(view, dataset, answers), limit=options.gallery_sets, change=options.change)
     gallery = build(
@@ -125,7 +130,9 @@ def write_report(
         loader=jinja2.PackageLoader("strobe.report", "assets"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     page = environment.get_template("report.html.j2").render(
-        **_context(run, view, dataset, chapters, choice, gallery, options)
+        **_context(run, view, dataset, chapters, choice, gallery, options),
+        generator=_generator(view, searched, strips),
+        strips_json=as_script(strips or {}),
     )
     path = run / "report.html"
     write_text(path, page)
@@ -203,6 +210,11 @@ CONTRASTS = {
 }
 """The figures of data with variants, whatever the task; those of contrasts by their kind."""
 
+GENERATOR = (
+    figures_generator.granularity_ratio, figures_generator.granularity_curves, figures_generator.granularity_kept,
+)  # fmt: skip
+"""The figures of a generator's searches, from coarse to fine."""
+
 PEOPLE = (
     figures_people.people_accuracy, figures_people.people_preservation, figures_people.people_consistency,
     figures_people.people_confusion, figures_people.people_times,
@@ -215,7 +227,16 @@ BOXES = (figures_boxes.people_boxes,)
 QUESTIONS = [one for part in TASKS.values() for one in (*part.main, *part.compare, *part.slices)]
 TRAININGS = (trainings.trainings,)
 CHANGE = (change.before_after, change.before_after_curve)
-QUESTIONS += [figures_classes.class_accuracy, *VARIANTS, *CONTRASTS.values(), *CHANGE, *TRAININGS, *PEOPLE, *BOXES]
+QUESTIONS += [
+    figures_classes.class_accuracy,
+    *GENERATOR,
+    *VARIANTS,
+    *CONTRASTS.values(),
+    *CHANGE,
+    *TRAININGS,
+    *PEOPLE,
+    *BOXES,
+]
 """Every figure there is; what other pages ask of the same figure is the same question in other words."""
 
 
@@ -238,6 +259,7 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
             "main": list(dict.fromkeys(asked)),
             "compare": compare,
             "slices": [],
+            "granularity": list(GENERATOR) if story_generator.granular(view) is not None else [],
             "variants": list(VARIANTS) if view.variants else [],
             "contrasts": [CONTRASTS[one.kind] for one in story_variants.contrasts(view)],
         }
@@ -275,7 +297,7 @@ def _context(
     gallery: Gallery,
     options: ReportOptions,
 ) -> dict[str, object]:
-    script = _asset("report.js")
+    script = _asset("report.js") + _asset("strips.js")
     about = read_json(run / "run.json") if (run / "run.json").is_file() else {}
     about = about if isinstance(about, Mapping) else {}
     head, lede = story.lead(view)
@@ -329,6 +351,20 @@ def _context(
     }
 
 
+def _generator(
+    view: View, found: story_generator.Granular | None, strips: Mapping[str, object] | None
+) -> dict[str, object] | None:
+    """What the chapter of a generator's searches holds, beside its figures; None where there are none."""
+    if found is None:
+        return None
+    return {
+        "strips": strips is not None,
+        "medians": story_generator.medians(view, found),
+        "by_class": story_generator.by_class(found),
+        "kept": found.preserved,
+    }
+
+
 def _varied(view: View, chapters: Mapping[str, list[list[Figure]]]) -> dict[str, object] | None:
     """What the chapter of variants holds, beside its figures; None where there are none."""
     if not view.variants:
@@ -338,7 +374,7 @@ def _varied(view: View, chapters: Mapping[str, list[list[Figure]]]) -> dict[str,
     return {
         "study": story_variants.study(view),
         "heat": story_variants.heat(view),
-        "searches": [(one, *story_variants.median_text(view, one)) for one in view.results.searches or ()],
+        "searches": [(one, *story_variants.median_text(view, one)) for one in story_variants.own_scale(view)],
         "robust": story_variants.robust(view),
         "survives": story_variants.survives(view),
         "fooled_models": models,

@@ -12,6 +12,7 @@ from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.headline import SUSPECT
+from strobe.report.story_generator import generator_lead, granular
 from strobe.report.story_people import people_lead
 from strobe.report.story_variants import variants_lead
 from strobe.report.view import View
@@ -33,6 +34,8 @@ def lead(view: View) -> tuple[str, str]:
         if all(one.acc_orig.value == 0 for one in scored.values()):
             return _all_wrong(list(scored), view)
         first, best = next(iter(scored.items()))
+        if (searched := granular(view)) is not None:
+            return generator_lead(searched)
         if view.variants:
             return variants_lead(view, first, best)
         if words.is_still:

@@ -13,7 +13,7 @@ from strobe.report.wording import is_known, measured, p_text, percent, plain_num
 
 __all__ = [
     "MOST_CONTRASTS", "Contrasted", "Done", "Fooled", "Heat", "Robust", "Study", "contrast_text", "contrasts", "fooled",
-    "heat", "is_real", "level_number", "level_text", "median_text", "plain_scores", "robust", "scale",
+    "heat", "is_real", "level_number", "level_text", "median_text", "own_scale", "plain_scores", "robust", "scale",
     "searched_names", "searches_lead", "side", "study", "survives", "top_mean", "variants_lead",
 ]  # fmt: skip
 
@@ -71,9 +71,13 @@ def searched_names(view: View) -> dict[str, Search]:
 
 
 def plain_scores(view: View, model: ClassificationResult) -> dict[str, VariantScore]:
-    """A model on the variants that are no searches."""
-    searched = searched_names(view)
-    return {one.variant: one for one in model.variants or () if one.variant not in searched}
+    """A model on the variants that are neither searches nor made against a model, as their controls are."""
+    searched, facts = searched_names(view), view.variants
+    return {
+        one.variant: one
+        for one in model.variants or ()
+        if one.variant not in searched and facts[one.variant].target is None
+    }
 
 
 def top_mean(model: ClassificationResult) -> MeanScore | None:
@@ -230,7 +234,7 @@ def heat(view: View) -> list[list[Heat]]:
     searched = searched_names(view)
     scales: dict[tuple[str, tuple[float, ...]], list[VariantFacts]] = {}
     for one in view.variants.values():
-        if one.ordered and one.variant not in searched and one.levels:
+        if one.ordered and one.variant not in searched and one.target is None and one.levels:
             scales.setdefault((scale(one), one.levels), []).append(one)
     out = []
     for (name, levels), variants in scales.items():
@@ -258,6 +262,11 @@ def heat(view: View) -> list[list[Heat]]:
 
 
 # -- searches ----------------------------------------------------------------------------------------------------
+
+
+def own_scale(view: View) -> list[Search]:
+    """The searches but those of a generator, which a chapter of their own tells of."""
+    return [one for one in view.results.searches or () if "granularity" not in view.variants[one.variant].fields]
 
 
 def survives(view: View) -> list[str]:
@@ -299,7 +308,7 @@ class Robust:
 def robust(view: View) -> list[Robust]:
     """For every scale of the searches, the targets that are in this run, on their own searches read back."""
     scales: dict[tuple[str, tuple[str, ...]], list[tuple[str, str, VariantScore]]] = {}
-    for search in view.results.searches or ():
+    for search in own_scale(view):
         facts = view.variants[search.variant]
         texts = tuple(level_number(facts, level) for level in facts.levels)
         for name, model in view.classifiers.items():

@@ -12,8 +12,9 @@ from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.figures_boxes import boxes_quality
 from strobe.report.headline import measures
+from strobe.report.story_generator import granular, granular_rows
 from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
-from strobe.report.story_variants import level_text, median_text, plain_scores, robust, survives
+from strobe.report.story_variants import level_text, median_text, own_scale, plain_scores, robust, survives
 from strobe.report.trainings import spread_text
 from strobe.report.view import View
 from strobe.report.wording import counted, some, with_interval
@@ -170,13 +171,16 @@ def _search_lines(view: View) -> list[tuple[str, list[str], list[list[str]], lis
             str(one.failed),
             median_text(view, one)[0],
         ]
-        for one in view.results.searches or ()
+        for one in own_scale(view)
     ]
     columns = ["search", "against", "found", "nothing found", "wrong from the start", "failed", "half by"]
     name = printable(view.results.dataset.name)
     out: list[tuple[str, list[str], list[list[str]], list[str]]] = []
     if rows:
         out.append((f"{name}: searches", columns, rows, []))
+    if (found := granular(view)) is not None:
+        columns, rows, notes = granular_rows(found)
+        out.append((f"{name}: from coarse to fine", columns, rows, notes))
     for table in robust(view):
         columns = ["search", "as it is", *table.levels]
         rows = [[variant, *map(with_interval, (orig, *cells))] for variant, _, orig, cells in table.rows]

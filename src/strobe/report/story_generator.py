@@ -1,0 +1,319 @@
+"""The words and tables of a generator's searches: by granularity and target, and what of it is preserved."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from strobe.analyses.variants_records import Contrast, PreservedResults, Search, StillFound, VariantFacts, VariantScore
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.report.view import View
+from strobe.report.wording import counted, is_known, join, percent, plain_number, value_of
+
+__all__ = [
+    "ORDER", "ByClass", "Cell", "Granular", "Kept", "by_class", "generator_lead", "granular", "granular_rows",
+    "kept_text", "medians", "ratio_text", "size_text",
+]  # fmt: skip
+
+ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
+"""Granularities from the largest features to the smallest, then all layers at once; single layers come after."""
+
+Key = tuple[str, str]
+"""A granularity and the name of a target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granular:
+    """The searches of a generator by granularity and target, the baseline first among these.
+
+    `ratios` are others ÷ baseline, `preserved` the same figures with findings that are still what they were.
+    """
+
+    granularities: tuple[str, ...]
+    targets: tuple[str, ...]
+    facts: Mapping[Key, VariantFacts]
+    searches: Mapping[Key, Search]
+    ratios: Mapping[Key, Contrast]
+    random: Mapping[Key, str]
+    preserved: tuple["Kept", ...] = ()
+
+    @property
+    def baseline(self) -> str:
+        """The target that others are divided by."""
+        return self.targets[0]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The targets that are divided by it."""
+        return self.targets[1:]
+
+    def scale(self, key: Key) -> float:
+        """What a magnitude is divided by to be per neuron (its RMS); 1 where their number is not known."""
+        neurons = self.facts[key].fields.get("neurons")
+        return math.sqrt(neurons) if isinstance(neurons, int | float) and neurons > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The figures with preserved findings only, and who says what is preserved."""
+
+    by: str
+    who: str
+    searches: Mapping[Key, Search]
+    ratios: Mapping[Key, Contrast]
+    still: Mapping[Key, StillFound]
+    share: Mapping[Key, Estimate]
+    anchors: Estimate | None = None
+    control: Mapping[Key, Estimate] = field(default_factory=dict)
+
+
+def granular(view: View) -> Granular | None:
+    """The searches by granularity; None where the data has none."""
+    facts = {
+        (str(one.fields["granularity"]), one.target): one
+        for one in view.variants.values()
+        if one.target is not None and "granularity" in one.fields and one.role == "same"
+    }
+    places = {one.variant: key for key, one in facts.items()}
+    searches = {places[one.variant]: one for one in view.results.searches or () if one.variant in places}
+    if not searches:
+        return None
+    names = list(dict.fromkeys(name for name, _ in searches))
+    names.sort(key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), _natural(name)))
+    targets = list(dict.fromkeys(target for _, target in searches))
+    baseline = view.results.settings.baseline or targets[0]
+    targets.sort(key=lambda target: target != baseline)
+    return Granular(
+        granularities=tuple(names),
+        targets=tuple(targets),
+        facts=facts,
+        searches=searches,
+        ratios=_ratios(view.results.contrasts or (), places, targets[0]),
+        random={
+            (str(one.fields["granularity"]), one.target): one.variant
+            for one in view.variants.values()
+            if one.target is not None and one.fields.get("control") == "random" and "granularity" in one.fields
+        },
+        preserved=tuple(_kept(view, one, places, targets[0]) for one in view.results.preserved or ()),
+    )
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """`layer:10` after `layer:9`."""
+    head, _, number = name.partition(":")
+    return head, int(number) if number.isdigit() else -1
+
+
+def _ratios(rows: Sequence[Contrast], places: Mapping[str, Key], baseline: str) -> dict[Key, Contrast]:
+    return {
+        places[one.a]: one
+        for one in rows
+        if one.of == "targets" and one.a in places and one.b in places and places[one.b][1] == baseline
+    }
+
+
+def _kept(view: View, found: PreservedResults, places: Mapping[str, Key], baseline: str) -> Kept:
+    share = {places[one.variant]: one.kept for one in found.preservation if one.variant in places}
+    controls = {
+        (str(facts.fields.get("granularity")), str(one.target)): one.kept
+        for one in found.preservation
+        if one.role == "control" and (facts := view.variants.get(one.variant)) is not None
+    }
+    who = counted(len(found.who), "person").replace("persons", "people")
+    return Kept(
+        by=found.by,
+        who=who if found.by == "people" else join([printable(name) for name in found.who]),
+        searches={places[one.variant]: one for one in found.searches if one.variant in places},
+        ratios=_ratios(found.contrasts, places, baseline),
+        still={places[one.variant]: one for one in found.still if one.variant in places},
+        share=share,
+        anchors=next((one.kept for one in found.preservation if one.role == "anchor"), None),
+        control=controls,
+    )
+
+
+# -- words ---------------------------------------------------------------------------------------------------------
+
+
+def size_text(value: float) -> str:
+    """A magnitude with three figures, small ones without an exponent.
+
+    >>> size_text(0.01163), size_text(12.34)
+    ('0.0116', '12.3')
+    """
+    return f"{value:.{max(2 - math.floor(math.log10(abs(value))), 0)}f}" if value else "0"
+
+
+def generator_lead(found: Granular) -> tuple[str, str]:
+    """The page's first sentences: is anyone robust anywhere, and how much further a search has to go."""
+    shares = {
+        key: one.found / (one.found + one.censored) for key, one in found.searches.items() if one.found + one.censored
+    }
+    low = min(shares.values(), default=0.0)
+    held = [key for key, share in shares.items() if share < 0.5]
+    if held:
+        parts = [f"{printable(target)} at {printable(name)}" for name, target in held[:3]]
+        head = f"For most pictures nothing was found against {join(parts)}."
+    elif len(found.targets) > 1:
+        head = f"None of the {len(found.targets)} models holds at any granularity: searches found what fools each for "
+        head += f"{_least(low)} of the pictures."
+    else:
+        head = f"{printable(found.baseline)} holds at no granularity: searches found what fools it for "
+        head += f"{_least(low)} of the pictures."
+    return head, " ".join(filter(None, (ratio_text(found), *(kept_text(one) for one in found.preserved))))
+
+
+def _least(share: float) -> str:
+    return "all" if share == 1 else f"at least {percent(share)}"
+
+
+def ratio_text(found: Granular) -> str:
+    """How much further a search has to go against each other target, at the coarse end and at the fine end."""
+    parts = []
+    for target in found.others:
+        known = [
+            name for name in found.granularities
+            if name in ORDER[:5] and (name, target) in found.ratios and is_known(found.ratios[name, target].value)
+        ]  # fmt: skip
+        if known:
+            ends = list(dict.fromkeys((known[0], known[-1])))
+            said = [f"{value_of(found.ratios[name, target].value):.2f} times ({name})" for name in ends]
+            parts.append(f"against {printable(target)} {' to '.join(said)}")
+    if not parts:
+        return ""
+    return f"Compared with {printable(found.baseline)}, it takes this much of a change: {'; '.join(parts)}."
+
+
+def kept_text(kept: Kept) -> str:
+    """How much of the headline is left with preserved findings only."""
+    shares = [value_of(one.still) for one in kept.still.values() if is_known(one.still)]
+    if not shares:
+        return ""
+    low, high = percent(min(shares), digits=0), percent(max(shares), digits=0)
+    span = low if low == high else f"{low} to {high}"
+    return f"Found, and by {kept.who} still what it was: {span} of the pictures, by granularity and model."
+
+
+def granular_rows(found: Granular) -> tuple[list[str], list[list[str]], list[str]]:
+    """What the terminal prints: columns, a row for every granularity, and notes."""
+    columns = ["granularity", *(f"half by, {printable(target, limit=40)}" for target in found.targets)]
+    columns += [f"{printable(target, limit=40)} ÷ {printable(found.baseline, limit=40)}" for target in found.others]
+    columns += [f"kept ({one.by})" for one in found.preserved]
+    rows = []
+    for name in found.granularities:
+        keys = [(name, target) for target in found.targets]
+        cells = [_half(found, key) for key in keys]
+        cells += [_ratio_cell(found.ratios.get(key)) for key in keys[1:]]
+        for kept in found.preserved:
+            known = [value_of(one) for key in keys if (one := kept.share.get(key)) is not None and is_known(one)]
+            cells.append(f"{100 * min(known):.0f}–{100 * max(known):.0f} %" if known else "—")
+        rows.append([printable(name), *cells])
+    notes = [
+        "half by: standard deviations per neuron (root mean square); ratios of whole magnitudes, paired by picture"
+    ]
+    failed = sum(one.failed for one in found.searches.values())
+    wrong = sum(one.anchor_wrong for one in found.searches.values())
+    notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} broke down"] if failed else []
+    notes += [f"{counted(wrong, 'picture')} wrong from the start, not searched"] if wrong else []
+    return columns, rows, [*notes, *(kept_text(one) for one in found.preserved)]
+
+
+def _half(found: Granular, key: Key) -> str:
+    search = found.searches.get(key)
+    if search is None or search.median.value is None:
+        return "—"
+    return size_text(search.median.value / found.scale(key))
+
+
+def _ratio_cell(row: Contrast | None) -> str:
+    if row is None or row.value.value is None:
+        return "—"
+    low, high = row.value.low, row.value.high
+    return f"{row.value.value:.2f}" + ("" if low is None or high is None else f" [{low:.2f}, {high:.2f}]")
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One granularity against one target, ready for a table."""
+
+    granularity: str
+    target: str
+    found: str
+    median: str
+    interval: str
+    rms: str
+    sort: float | None
+    reproduced: Estimate | None
+    random: Estimate | None
+    kept: tuple[Estimate | None, ...]
+    kept_median: tuple[str, ...]
+
+
+def medians(view: View, found: Granular) -> list[Cell]:
+    """Every search by its median, what was read back, and its control; from coarse to fine."""
+    scores = {name: {one.variant: one for one in model.variants or ()} for name, model in view.classifiers.items()}
+    out = []
+    for name in found.granularities:
+        for target in found.targets:
+            search = found.searches.get((name, target))
+            if search is not None:
+                out.append(_cell(found, (name, target), search, scores.get(target, {})))
+    return out
+
+
+def _cell(found: Granular, key: Key, search: Search, scores: Mapping[str, VariantScore]) -> Cell:
+    own, control = scores.get(search.variant), scores.get(found.random.get(key, ""))
+    half, per = search.median, found.scale(key)
+    ends = "" if half.low is None or half.high is None else f"{size_text(half.low)} – {size_text(half.high)}"
+    return Cell(
+        granularity=printable(key[0]),
+        target=printable(key[1]),
+        found=f"{plain_number(search.found)} of {plain_number(search.found + search.censored)}"
+        + (f", {plain_number(search.failed)} failed" if search.failed else ""),
+        median="—" if half.value is None else size_text(half.value),
+        interval=ends or half.reason or "",
+        rms="—" if half.value is None or per == 1 else size_text(half.value / per),
+        sort=half.value,
+        reproduced=own.reproduced if own is not None else None,
+        random=control.fooled if control is not None else None,
+        kept=tuple(one.share.get(key) for one in found.preserved),
+        kept_median=tuple(
+            "—" if key not in one.searches or one.searches[key].median.value is None
+            else size_text(value_of(one.searches[key].median))
+            for one in found.preserved
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByClass:
+    """Of one target: for every class the median at each granularity, and how it lies to that of all classes."""
+
+    target: str
+    granularities: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, float | None, int] | None, ...]], ...]
+
+
+def by_class(found: Granular) -> list[ByClass]:
+    """Which classes give way sooner, target by target; nothing where searches are not told by class."""
+    out = []
+    for target in found.targets:
+        mine = {name: found.searches[name, target] for name in found.granularities if (name, target) in found.searches}
+        names = {row.label: row.name for search in mine.values() for row in search.by_class or ()}
+        rows = []
+        for label, name in names.items():
+            cells: list[tuple[str, float | None, int] | None] = []
+            for search in mine.values():
+                row = next((one for one in search.by_class or () if one.label == label), None)
+                if row is None or row.median.value is None:
+                    cells.append(None if row is None else ("—", None, row.searched))
+                    continue
+                whole = search.median.value
+                cells.append((size_text(row.median.value), row.median.value / whole if whole else None, row.searched))
+            rows.append((printable(name), tuple(cells)))
+        if rows:
+            out.append(ByClass(target=printable(target), granularities=tuple(map(printable, mine)), rows=tuple(rows)))
+    return out

@@ -1,0 +1,136 @@
+"""The chapter of a generator's searches: its figures, its words, its strips, and what it says where there is less."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import made_generator as made
+import numpy as np
+import pytest
+
+from strobe.analyses.results import Results
+from strobe.report import figures_generator, story
+from strobe.report.page import ReportOptions, write_report
+from strobe.report.story_generator import by_class, generator_lead, granular, granular_rows, kept_text, medians
+from strobe.report.strips import build_strips
+from strobe.report.tables import write_tables
+from strobe.report.terminal import headline_lines
+from strobe.report.view import View
+
+FEW = ("fine", "latent", "pixel", "all")
+
+
+@pytest.fixture(scope="module")
+def whole():
+    dataset = made.study(n=9, strips=2, granularities=FEW)
+    answers = made.answers(dataset)
+    return dataset, answers, made.results(dataset, answers)
+
+
+@pytest.fixture(scope="module")
+def page(whole, tmp_path_factory) -> Path:
+    dataset, answers, results = whole
+    run = tmp_path_factory.mktemp("generator")
+    write_tables(run, results)
+    options = ReportOptions(gallery_sets=4, picture_px=64)
+    return write_report(run, results, dataset, answers, made.MadeSource(dataset), options)
+
+
+def strips_of(page: Path) -> dict:
+    return json.loads(re.search(r'id="strips-data">(.*?)</script>', page.read_text(encoding="utf-8"))[1])
+
+
+def test_granularities_go_from_coarse_to_fine_and_the_baseline_is_first(whole) -> None:
+    found = granular(View(results=whole[2]))
+    assert found.granularities == ("latent", "fine", "pixel", "all")
+    assert (found.baseline, found.others) == ("standard", ("linf", "l2"))
+    settings = replace(whole[2].settings, baseline="l2")
+    assert granular(View(results=replace(whole[2], settings=settings))).baseline == "l2"
+    assert granular(View(results=replace(whole[2], searches=()))) is None
+
+
+def test_what_is_drawn_and_said(page, whole) -> None:
+    names = {path.stem for path in (page.parent / "figures").glob("*.svg")}
+    assert {"granularity_ratio", "granularity_curves", "granularity_kept_1"} <= names
+    assert "search_survival" not in names, "its curves say it"
+    html = page.read_text(encoding="utf-8")
+    assert 'id="granularity"' in html
+    assert "Which classes give way sooner?" in html
+    head, lede = story.lead(View(results=whole[2]))
+    assert head.startswith("None of the 3 models holds at any granularity")
+    assert "times (latent) to" in lede
+    assert "by judge still what it was" in lede
+
+
+def test_nothing_of_the_way_is_scored_and_controls_are_no_variant_of_a_level(page, whole) -> None:
+    assert "/between" not in json.dumps([one.variant for one in whole[2].variants])
+    with (page.parent / "tables" / "searches.csv").open(encoding="utf-8") as file:
+        assert {row["variant"] for row in csv.DictReader(file)} == {
+            f"{name}/{target}" for name in FEW for target in made.TARGETS
+        }
+    assert not list((page.parent / "figures").glob("variant_levels*"))
+
+
+def test_strips_hold_the_way_and_every_answer(page, whole) -> None:
+    found = strips_of(page)
+    assert found["granularities"] == ["latent", "fine", "pixel", "all"]
+    assert len(found["pictures"]) == 2, "only two have a way"
+    for picture in found["pictures"]:
+        for strip in picture["strips"]:
+            if "film" in strip:
+                assert strip["n"] == made.WAY + 2
+                assert len(strip["says"]) == strip["n"]
+                target = found["models"].index(found["targets"][strip["t"]])
+                assert strip["says"][0][target][0] in picture["y"], "nothing: right"
+                assert strip["says"][-1][target][0] not in picture["y"], "found: wrong"
+
+
+def test_without_pictures_there_are_no_strips(whole) -> None:
+    dataset, answers, results = whole
+    found = granular(View(results=results))
+    assert build_strips(dataset, found, None, answers) is None
+    bare = made.study(n=3, strips=0, granularities=("coarse",))
+    view = granular(View(results=made.results(bare, made.answers(bare))))
+    made_of = build_strips(bare, view, made.MadeSource(bare), made.answers(bare))
+    assert {one["n"] for picture in made_of["pictures"] for one in picture["strips"] if "film" in one} == {2}
+
+
+def test_tables_say_the_figures(whole) -> None:
+    view = View(results=whole[2])
+    found = granular(view)
+    rows = medians(view, found)
+    assert [row.granularity for row in rows[::3]] == list(found.granularities)
+    first, search = rows[0], found.searches["latent", "standard"]
+    assert first.found == f"{search.found} of {search.found + search.censored}"
+    assert float(first.rms) == pytest.approx(search.median.value / np.sqrt(60), rel=0.01)
+    assert first.reproduced.value == 1
+    assert first.random.value < 0.5
+    (table, *_) = by_class(found)
+    assert [name for name, _ in table.rows] == list(made.CLASSES)
+    assert [one.still.n for one in found.preserved[0].still.values()] == [9] * 12
+    assert kept_text(found.preserved[0]).startswith("Found, and by judge still what it was: ")
+
+
+def test_the_terminal_has_a_line_for_every_granularity(whole) -> None:
+    tables = headline_lines(whole[2])
+    title, columns, rows, notes = next(one for one in tables if "coarse to fine" in one[0])
+    assert title == "generated: from coarse to fine"
+    assert columns[0] == "granularity"
+    assert columns[4:] == ["linf ÷ standard", "l2 ÷ standard", "kept (judges)"]
+    assert [row[0] for row in rows] == ["latent", "fine", "pixel", "all"]
+    assert any("root mean square" in note for note in notes)
+
+
+def test_one_target_and_no_judge_are_said(whole) -> None:
+    results: Results = whole[2]
+    one = replace(
+        results, preserved=None, contrasts=(), searches=tuple(s for s in results.searches if s.target == "standard")
+    )
+    view = View(results=one)
+    found = granular(view)
+    assert generator_lead(found)[0].startswith("standard holds at no granularity")
+    assert "one target" in figures_generator.granularity_ratio.figures(view)[0].sentence
+    assert "--judge" in figures_generator.granularity_kept.figures(view)[0].sentence
+    assert granular_rows(found)[0] == ["granularity", "half by, standard"]
