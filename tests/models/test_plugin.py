@@ -194,3 +194,58 @@ def test_a_plain_object_is_filled_in_and_its_own_word_is_heard(mine: Path) -> No
     said = load_model("py:mine.py:Said", OPTIONS)
     assert (said.device, said.lanes, said.preparation) == ("cuda:1", 2, AsDecoded())
     assert load_model("py:mine.py:OfItsOwn", OPTIONS).preparation is None, "no other process knows its class"
+
+
+MODULES = """\
+import torch
+from torchvision import transforms
+SIZE = transforms.Compose([transforms.Resize((8, 8)), transforms.ToTensor()])
+torch.manual_seed(0)
+NET = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))
+
+def alone():
+    import timm
+    torch.manual_seed(0)
+    return timm.create_model("test_resnet", num_classes=2)
+
+def pair():
+    return NET, SIZE
+
+def named():
+    return NET, SIZE, ["dog", "cat"]
+
+def swapped():
+    return NET, ["dog", "cat"], SIZE
+
+def bare():
+    return NET
+
+def many():
+    return NET, SIZE, ["dog", "cat"], 3
+"""
+
+
+def test_a_factory_may_return_a_torch_module(tmp_path: Path) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    (tmp_path / "nets.py").write_text(MODULES)
+    image = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
+
+    def load(factory: str) -> Any:
+        return load_model(f"py:{tmp_path}/nets.py:{factory}", OPTIONS)
+
+    model = load("pair")
+    assert (model.spec.label_space, model.spec.provider, model.lanes) == (PETS, "py", cpu_lanes())
+    assert {"plugin_sha256", "transform"} <= set(model.spec.preprocessing)
+    scores = model.forward([model.prepare(image)])
+    assert np.asarray(scores).shape == (1, 2)
+    for factory in ("named", "swapped"):
+        other = load(factory)
+        assert other.spec.label_space.names == ("dog", "cat")
+        np.testing.assert_array_equal(other.forward([other.prepare(image)]), scores)
+    assert isinstance(load("alone"), Differentiable)
+    with pytest.raises(ModelFailed, match="does not say what is done to an image first; give transform=…"):
+        load("bare")
+    with pytest.raises(ModelFailed, match=r"expected \(module, transform, classes\), got 4 things"):
+        load("many")

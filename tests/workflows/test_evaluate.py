@@ -11,7 +11,6 @@ from PIL import Image
 
 import strobe
 import strobe.core.dataset as dataset_module
-import strobe.report.page as page_module
 import strobe.workflows.score as score_module
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results
@@ -25,6 +24,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
 from strobe.datasets import folder
+from strobe.report import page as page_module
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import PredictOptions, predict
 from strobe.workflows.score import ScoreRequest, score_run

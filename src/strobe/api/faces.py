@@ -5,19 +5,21 @@ notebooks, `to_frame()` and `plot()`. The records stay pure; what draws and tabu
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal, overload
 
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.detection import DetectionScore
 from strobe.analyses.per_set import ModelSets
+from strobe.analyses.results import Results
 from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, UnknownName, printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
 
-__all__ = ["ClassifierScore", "Comparisons", "DetectorScore", "html_table", "shown"]
+__all__ = ["ClassifierScore", "Comparisons", "DetectorScore", "Evaluated", "html_table", "shown"]
 
 Part = Literal["headline", "curve", "class", "offset", "set"]
 
@@ -240,6 +242,61 @@ class Comparisons(tuple[Comparison, ...]):
                 for one in self
             ]
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Evaluated:
+    """What came of an evaluation: `scores` by model, the `report`'s path, and why models `failed` or are `left_out`.
+
+    `results` is the record behind results.json; `no_report` says why there is no report where one was asked for.
+    """
+
+    run: Path
+    scores: Mapping[str, ClassifierScore | DetectorScore]
+    results: Results
+    report: Path | None
+    no_report: str | None
+    failed: Mapping[str, str]
+    left_out: tuple[str, ...]
+
+    @property
+    def comparisons(self) -> Comparisons:
+        """Every pair of models on every measure."""
+        return Comparisons(self.results.comparison)
+
+    def __getitem__(self, model: str) -> ClassifierScore | DetectorScore:
+        """The score of one model."""
+        if model not in self.scores:
+            raise UnknownName("model", model, self.scores, hint=f"there are {', '.join(self.scores) or 'none'}")
+        return self.scores[model]
+
+    def __repr__(self) -> str:
+        lines = [f"<Evaluated {len(self.scores)} models of {printable(self.run)}; report: {self.report or 'none'}>"]
+        lines += [f"  {one!r}" for one in self.scores.values()]
+        return "\n".join(lines + [f"  {line}" for line in self._problems()])
+
+    def _problems(self) -> list[str]:
+        found = [f"failed: {printable(why)}" for why in self.failed.values()]
+        found += [f"left out: {printable(why)}" for why in self.left_out]
+        return found + ([f"no report: {printable(self.no_report)}"] if self.no_report else [])
+
+    def _repr_html_(self) -> str:
+        columns = ["model", "orig", "pmk", "drop"]
+        rows = [[name, *map(_text, list(one._figures().values())[:3])] for name, one in self.scores.items()]
+        report = [f"report: {self.report}"] if self.report else []
+        notes = ["% [95 % interval]", *report, *self._problems()]
+        return html_table(columns, rows, caption=self.results.dataset.name, notes=notes)
+
+    def to_frame(self, what: Part = "headline") -> Any:
+        """The models' frames under each other; `what` is as for a score."""
+        pandas = require("pandas", what="to_frame()", extra="frames")
+        return pandas.concat([one.to_frame(what) for one in self.scores.values()], ignore_index=True)
+
+    def plot(self, what: Literal["curve", "offset"] = "curve", *, ax: Any = None) -> Any:
+        """Every model on the same axes, which are returned."""
+        for one in self.scores.values():
+            ax = one.plot(what, ax=ax)  # type: ignore[arg-type]  # a detector refuses what it does not have
+        return ax
 
 
 def html_table(

@@ -155,7 +155,7 @@ def _names(n: int, dataset: Dataset, keys: Sequence[str] | None) -> list[str]:
 def _plain(value: Any) -> Any:
     """A tensor as an array, a number of numpy's as Python's; anything else as it is."""
     if hasattr(value, "detach"):
-        value = value.detach().cpu().float().numpy() if value.is_floating_point() else value.detach().cpu().numpy()
+        value = (value.detach().cpu().double() if value.is_floating_point() else value.detach().cpu()).numpy()
     if isinstance(value, np.ndarray) and value.ndim == 0:
         return value.item()
     if isinstance(value, np.generic):

@@ -1,4 +1,4 @@
-"""From predictions to figures: `score`, `results`, `compare`, `evaluate`, `report`.
+"""From predictions to figures: `score`, `results`, `compare`, `report`.
 
 >>> import numpy as np, strobe
 >>> dataset = strobe.example_dataset()

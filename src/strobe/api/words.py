@@ -2,14 +2,22 @@
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import Progress, Silent
 
-__all__ = ["in_python", "opened", "root_of"]
+__all__ = ["in_python", "opened", "root_of", "watching"]
+
+# Rooms that share their name with a function. Python binds a package's name in its parent when it is first imported;
+# done here, before the functions are, it cannot take their place later (ADR 18).
+for _room in ("build", "predict", "report"):
+    import_module(f"strobe.{_room}")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,3 +79,29 @@ def root_of(dataset: Dataset) -> Path:
             "it from there"
         )
     return dataset.root
+
+
+def watching(progress: bool | Progress) -> Progress:
+    """How long work is watched: not at all, by bars (True), or by somebody's own Progress."""
+    if isinstance(progress, bool):
+        return Bars() if progress else Silent()
+    return progress
+
+
+class Bars:
+    """Progress as bars, in a terminal or a notebook, and notes as lines."""
+
+    @contextmanager
+    def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        """A bar; call the result with the number of units just done."""
+        from rich.progress import Progress as RichBars
+
+        with RichBars() as bars:
+            row = bars.add_task(printable(label).replace("[", r"\["), total=total)
+            yield lambda units: bars.advance(row, units)
+
+    def note(self, text: str) -> None:
+        """Say one line."""
+        from rich.console import Console
+
+        Console(stderr=True, highlight=False).print(printable(text, limit=1000), markup=False)

@@ -1,10 +1,13 @@
 """Models as they are written after -m, taken apart in one place: provider:name, NAME=…, globs, testbeds, files."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from strobe.core.answers import Answers
 from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.ports import Classifier, Detector
+from strobe.models.options import LoadOptions
 from strobe.models.registry import expand
 from strobe.models.testbed import entries, is_testbed
 
@@ -13,10 +16,20 @@ __all__ = ["Asked", "asked", "split_name"]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A model asked for: what the run calls it, and where it comes from."""
+    """A model asked for: what the run calls it, and where it comes from.
+
+    A program may hand one over alive (`live` makes it ready to run, with the load options), or its `answers` at once.
+    """
 
     name: str
     spec: str
+    live: Callable[[LoadOptions], Classifier | Detector] | None = field(default=None, compare=False)
+    answers: Answers | None = field(default=None, compare=False)
+
+    @property
+    def is_brought(self) -> bool:
+        """Whether its answers are there already, in a file or in memory, and it is not run here."""
+        return self.file is not None or self.answers is not None
 
     @property
     def file(self) -> Path | None:
@@ -37,13 +50,17 @@ def split_name(text: str) -> tuple[str | None, str]:
     return (name, spec) if mark and name and spec and not set(name) & set(":@/\\*?[") else (None, text)
 
 
-def asked(models: Sequence[str], *, trust: bool = False) -> list[Asked]:
+def asked(models: Sequence[str | Asked], *, trust: bool = False) -> list[Asked]:
     """Every model asked for, once: globs and testbeds spelled out, each under the name given or its own.
 
     A list of somebody else's may name a `py:` file, whose code would run: without `trust` that is refused.
     """
     found: dict[str, Asked] = {}
     for text in models:
+        if isinstance(text, Asked):
+            expect(text.name not in found, "models", "a name of its own for each", text.name)
+            found[text.name] = text
+            continue
         given, spec = split_name(text)
         if spec.startswith("preds:"):
             specs, names = [spec], [given or Path(spec.removeprefix("preds:")).stem]

@@ -4,6 +4,8 @@ The factory takes no argument, or the LoadOptions (with the file after @ as `wei
 
 - a pair `(function, classes)`: the function takes a list of RGB images (height, width, 3) of 8 bits and returns scores
   (N, len(classes)); or
+- a torch module, alone (timm's, which says what is done to an image) or as `(module, transform)`,
+  `(module, transform, classes)` or `(module, classes)`: the transform makes a tensor of a PIL image; or
 - an object with `spec`, `prepare` and `forward` as the Classifier or Detector port has them. `device`, `lanes` and
   `preparation` may be there too: without them it is taken to run on the CPU, once at a time, and to prepare by itself;
   and `prepare_input`, without which it answers no frames that are a model's own input. With `input_hw`, `input_pixels`
@@ -14,151 +16,52 @@ failure, with the line of the file; what it prints goes to stderr, because stdou
 """
 
 import hashlib
-import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.labels import LabelSpace, space
-from strobe.core.ports import Classifier, Detector, EncodedClassifier, Image, Preparation
+from strobe.core.ports import Classifier, Detector
 from strobe.core.records import ModelSpec
+from strobe.models.guard import FunctionClassifier, guarded
+from strobe.models.live import as_model, is_module
 from strobe.models.options import LoadOptions, ModelName, require_file
-from strobe.models.plan import AsDecoded
-from strobe.models.plugin_files import MODULE, made_by_file, raising
+from strobe.models.plan import ImagePlan
+from strobe.models.plugin_files import made_by_file
 
-__all__ = ["FunctionClassifier", "GuardedModel", "load"]
-
-
-class FunctionClassifier:
-    """A plain function over images, behind the Classifier port."""
-
-    device, lanes, preparation = "cpu", 1, AsDecoded()
-
-    def __init__(self, function: Callable[[list[Image]], Any], spec: ModelSpec) -> None:
-        self.spec = spec
-        self._function = function
-
-    def prepare(self, image: Image) -> Image:
-        """The image as it is: the function owns its preprocessing."""
-        return image
-
-    def prepare_input(self, image: Image) -> Image:
-        """The image as it is."""
-        return image
-
-    def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
-        """What the function says, as an array."""
-        scores = self._function(list(prepared))
-        if hasattr(scores, "detach"):
-            scores = scores.detach().float().cpu().numpy()
-        return np.asarray(scores, dtype=np.float32)
-
-
-class GuardedModel:
-    """A model from somebody's file behind the whole port: its errors carry the line of the file and end no run.
-
-    Here, and nowhere else, stands what is taken of a model that says neither device, lanes nor preparation.
-    """
-
-    def __init__(self, model: Any, path: Path, spec: ModelSpec) -> None:
-        self.spec = spec
-        self.device, self.lanes = str(getattr(model, "device", "cpu")), int(getattr(model, "lanes", 1))
-        self.preparation: Preparation | None = _sendable(getattr(model, "preparation", None))
-        self._model, self._path = model, path
-
-    def prepare(self, image: Image) -> Any:
-        """The model's own."""
-        with raising(self._path):
-            return self._model.prepare(image)
-
-    def prepare_input(self, image: Image) -> Any:
-        """The model's own; a model without it cannot say that it would neither resize nor crop."""
-        if not hasattr(self._model, "prepare_input"):
-            raise ModelFailed(
-                f"{printable(self.spec.name)}: these frames are a model's own input, to be neither resized nor "
-                "cropped: give it prepare_input(image) beside prepare; see docs/models.md"
-            )
-        with raising(self._path):
-            return self._model.prepare_input(image)
-
-    def forward(self, prepared: Sequence[Any]) -> Any:
-        """The model's own."""
-        with raising(self._path):
-            return self._model.forward(prepared)
-
-
-class _GuardedEncoded(GuardedModel):
-    """The same for a model that decodes on its own device."""
-
-    def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
-        with raising(self._path):
-            decoded: Sequence[Any] = self._model.prepare_encoded(files)
-            return decoded
-
-
-class _GuardedGradients(GuardedModel):
-    """The same for a model that has gradients."""
-
-    @property
-    def input_hw(self) -> tuple[int, int] | None:
-        height_width: tuple[int, int] | None = self._model.input_hw
-        return height_width
-
-    def input_pixels(self, image: Image) -> Image:
-        with raising(self._path):
-            pixels: Image = self._model.input_pixels(image)
-            return pixels
-
-    def input_scores(self, pixels: Any) -> Any:
-        with raising(self._path):
-            return self._model.input_scores(pixels)
-
-
-class _GuardedBoth(_GuardedEncoded, _GuardedGradients):
-    """And for one that does both, as every classifier of torch here."""
-
-
-_GUARDS = {
-    (False, False): GuardedModel, (True, False): _GuardedEncoded, (False, True): _GuardedGradients,
-    (True, True): _GuardedBoth,
-}  # fmt: skip
-"""By whether a model decodes, and whether it has gradients."""
-
-
-def _sendable(preparation: Preparation | None) -> Preparation | None:
-    """The preparation, unless another process could not make sense of it: one of a class of the file's own."""
-    try:
-        return None if MODULE.encode() in pickle.dumps(preparation) else preparation
-    except (pickle.PicklingError, TypeError, AttributeError):
-        return None
+__all__ = ["load"]
 
 
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     """The model the factory makes. Its name is FILE.py:FACTORY; `@weights` reaches the factory through its options."""
     name, told = printable(model.plain), made_by_file(model, options)
     made, path, options, hears = told.made, told.path, told.options, told.hears
-    is_function = isinstance(made, tuple) and len(made) == 2 and callable(made[0])
-    if is_function:
+    is_function = isinstance(made, tuple) and len(made) == 2 and callable(made[0]) and not is_module(made[0])
+    parts = made if isinstance(made, tuple) else (made,)
+    if parts and is_module(parts[0]):
+        made = _network(parts, model, options)
+    elif is_function:
         made = FunctionClassifier(made[0], _spec(model, path, made[1], options))
     elif not all(hasattr(made, part) for part in ("spec", "prepare", "forward")):
         raise ModelFailed(
-            f"{name}: returned {type(made).__name__}, expected (function, classes) or an object with "
-            "spec, prepare and forward; see docs/models.md"
+            f"{name}: returned {type(made).__name__}, expected (function, classes), a torch module with its transform, "
+            "or an object with spec, prepare and forward; see docs/models.md"
         )
     elif not isinstance(made.spec, ModelSpec):
         raise ModelFailed(f"{name}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec")
-    guard = _GUARDS[isinstance(made, EncodedClassifier), _has_gradients(made)]
-    return guard(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
+    return guarded(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
 
 
-def _has_gradients(made: Any) -> bool:
-    return all(hasattr(made, part) for part in ("input_hw", "input_pixels", "input_scores"))
+def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Classifier | Detector:
+    """A torch module that a factory returned, with its transform and classes where it did; in either order."""
+    transform = next((part for part in parts[1:] if isinstance(part, ImagePlan) or callable(part)), None)
+    labels = next((part for part in parts[1:] if part is not transform), None)
+    if len(parts) > 3 or (len(parts) == 3 and (transform is None or labels is None)):
+        raise ModelFailed(f"{printable(model.plain)}: expected (module, transform, classes), got {len(parts)} things")
+    return as_model(parts[0], model, transform=transform, labels=labels, kind="auto", options=options, weights=None)
 
 
 def _keyed(spec: ModelSpec, path: Path, options: LoadOptions, *, hears: bool, is_function: bool) -> ModelSpec:

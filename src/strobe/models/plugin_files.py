@@ -117,13 +117,15 @@ def _call(factory: Callable[..., Any], path: Path, name: str, options: LoadOptio
 
 
 @contextmanager
-def raising(path: Path) -> Iterator[None]:
-    """What is raised inside, told with the line of the file it came from."""
+def raising(path: Path | None) -> Iterator[None]:
+    """What is raised inside, told with the line of the file it came from, if it came from one."""
     try:
         yield
     except StrobeError:
         raise
     except (Exception, SystemExit) as error:
+        if path is None:
+            raise
         _raise_at_line(error, path)
 
 

@@ -36,6 +36,8 @@ def lines_on(
         axes.set(xlabel=xlabel, ylabel=ylabel)
         if whole:
             whole_numbers(axes)
+        axes.autoscale(enable=True, axis="y")  # limits of an earlier line would cut this one off
+        axes.autoscale_view()
         shares(axes)
         per_cent(axes)
         axes.legend()

@@ -22,12 +22,17 @@ _AGAIN = "remove it and bring the file again"
 
 
 def keep_brought(
-    run: Path, answers: Answers, *, task: Task, frames: FrameNames, source: Path, facts: Mapping[str, str]
+    run: Path, answers: Answers, *, task: Task, frames: FrameNames, source: Path | None, facts: Mapping[str, str]
 ) -> Path:
-    """Keep a model's answers, in the dataset's classes and with full precision, and with them these facts."""
+    """Keep a model's answers, in the dataset's classes and with full precision, and with them these facts.
+
+    `source` is the file they came from; None where a program handed them over.
+    """
     rows = np.flatnonzero(answers.scored)
     ids = {"frame_id": pa.array([frames.ids[row] for row in rows], pa.string())}
-    said = {"schema": "1", "model": answers.model, "source": source.name, "sha256": sha256_of_file(source)}
+    said = {"schema": "1", "model": answers.model, "source": "memory", "sha256": ""}
+    if source is not None:
+        said |= {"source": source.name, "sha256": sha256_of_file(source)}
     path = run / _FOLDER / f"{plain_name(answers.model)}.parquet"
     write_columns(path, ids | BROUGHT[task].columns(answers, rows), {**said, "task": task, **facts})
     return path

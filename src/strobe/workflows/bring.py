@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from strobe.core.answers import Answers
+from strobe.core.answers import ANSWERS, Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress
@@ -48,7 +48,10 @@ class _File:
 def bring(
     dataset: Dataset, run: Run, files: Sequence[Asked], options: FileOptions, progress: Progress, *, stage: Path
 ) -> None:
-    """Read prediction files into the stage of a run, one at a time; what is refused comes in with nothing."""
+    """Read prediction files into the stage of a run, one at a time; what is refused comes in with nothing.
+
+    Answers that a program hands over come in the same way.
+    """
     here, frames = shard_models(run.path), FrameNames(dataset)
     for one in files:
         if one.name in here:
@@ -56,6 +59,11 @@ def bring(
                 f"{printable(run.path)} holds predictions of a model called {one.name} that was run there; "
                 "name the file's with -m NAME=preds:FILE"
             )
+        if one.answers is not None:
+            task = next(task for task, record in ANSWERS.items() if isinstance(one.answers, record))
+            facts = {"kind": one.answers.kind} if isinstance(one.answers, ClassAnswers) else {}
+            keep_brought(stage, one.answers, task=task, frames=frames, source=None, facts=facts)
+            continue
         path = one.file or Path()
         task = task_of_file(path)
         found = READERS[task](path, dataset, one.name, options)

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from strobe.analyses.per_set import ModelSets
 from strobe.analyses.results import Results
+from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.ports import Progress
-from strobe.models.asked import asked
+from strobe.models.asked import Asked, asked
 from strobe.report.loggers import check_logs, log_results
 from strobe.runs.folder import Run
 from strobe.workflows.bring import bring
@@ -24,10 +26,13 @@ __all__ = ["Evaluation", "evaluate"]
 class Evaluation:
     """What came of it: the results, the report's path (None where it was not made, with the reason), failed models.
 
-    `left_out` says why models of earlier commands in the same run are not in the results.
+    `dataset` is what was scored, `sets` each model's word on every set. `left_out` says why models of earlier commands
+    in the same run are not in the results.
     """
 
     results: Results
+    dataset: Dataset
+    sets: tuple[ModelSets, ...]
     report: Path | None
     no_report: str | None
     failed: tuple[Fared, ...]
@@ -36,7 +41,7 @@ class Evaluation:
 
 def evaluate(
     path: Path,
-    models: Sequence[str],
+    models: Sequence[str | Asked],
     run: Path,
     *,
     prediction: PredictOptions,
@@ -68,8 +73,8 @@ def evaluate(
         for what, name in [*asked_for, *(("model for --judge", name) for name in request.options.judges)]:
             if name not in (known := [one.name for one in wanted]):
                 raise UnknownName(what, name, known)
-    files = [one for one in wanted if one.file is not None]
-    others = [one for one in wanted if one.file is None]
+    files = [one for one in wanted if one.is_brought]
+    others = [one for one in wanted if not one.is_brought]
     if others:
         frame_source(opened.candidates)  # no images, no run: said before anything is written
     with place.stage() as stage:
@@ -93,4 +98,7 @@ def evaluate(
         log_results(log, scored.results, run, progress)
     except StrobeError as error:
         raise StrobeError(f"{error}; results and report are kept in {printable(run)}") from error
-    return Evaluation(results=scored.results, report=report, no_report=reason, failed=failed, left_out=scored.left_out)
+    return Evaluation(
+        results=scored.results, dataset=opened.dataset, sets=scored.sets, report=report, no_report=reason,
+        failed=failed, left_out=scored.left_out,
+    )  # fmt: skip

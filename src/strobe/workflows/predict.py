@@ -90,7 +90,7 @@ class Fared:
 
 def predict(
     dataset: Dataset,
-    models: Sequence[str],
+    models: Sequence[str | Asked],
     out: Path,
     options: PredictOptions,
     progress: Progress,
@@ -99,17 +99,18 @@ def predict(
 ) -> list[Fared]:
     """Run models over every frame of the dataset's sets, into the run folder `out`.
 
-    `models` may hold globs, `@testbed` and files made elsewhere. The same call again does only what is missing. Give
-    the dataset with all its candidates: predictions do not depend on review, and smoothing looks at rejected frames.
+    `models` may hold globs, `@testbed`, files made elsewhere and what a program hands over. The same call again does
+    only what is missing. Give the dataset with all its candidates: predictions do not depend on review, and smoothing
+    looks at rejected frames.
     """
     wanted, run = asked(models, trust=options.load.trust), Run(out)
     run.check(dataset)
-    files = [one for one in wanted if one.file is not None]
+    files = [one for one in wanted if one.is_brought]
     if files:
         with run.stage() as stage:
             bring(dataset, run, files, FileOptions(merge=options.merge), progress, stage=stage)
             run.record(dataset, path=dataset.root or Path(), changes={}, stage=stage)
-    others = [one for one in wanted if one.file is None]
+    others = [one for one in wanted if not one.is_brought]
     fared = {one.name: one for one in run_asked(dataset, others, run, options, progress, source=source)}
     return [fared.get(one.name) or Fared(name=one.name, ok=True) for one in wanted]
 
@@ -156,7 +157,7 @@ def _run_group(
                 raise StrobeError(f"the run holds a file's predictions under this name; name the model NAME={one.spec}")
             runner = load_runner(
                 name, one.spec, replace(options.load, progress=options.load.progress or progress),
-                dataset.info.label_space, merge=options.merge,
+                dataset.info.label_space, merge=options.merge, live=one.live,
             )  # fmt: skip
             stores[name] = _store(dataset, runner, one.spec, run, options, frames, progress)
         except StrobeError as error:

@@ -9,7 +9,7 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import FrameSource
+from strobe.core.ports import Classifier, Detector, FrameSource
 from strobe.core.projections import projection_between
 from strobe.datasets import folder
 from strobe.models.cores import quick_source, sharing_cores
@@ -40,9 +40,18 @@ def worker_recipe(
     )  # fmt: skip
 
 
-def load_runner(name: str, spec: str, load: LoadOptions, label_space: LabelSpace, *, merge: str) -> Runner:
-    """A model, loaded, with the map to the dataset's classes."""
-    model = load_model(spec, replace(load, label_space=label_space))
+def load_runner(
+    name: str,
+    spec: str,
+    load: LoadOptions,
+    label_space: LabelSpace,
+    *,
+    merge: str,
+    live: Callable[[LoadOptions], Classifier | Detector] | None = None,
+) -> Runner:
+    """A model, by its spec or from what a program hands over, loaded, with the map to the dataset's classes."""
+    options = replace(load, label_space=label_space)
+    model = load_model(spec, options) if live is None else live(options)
     return Runner(
         name=name, model=model, projection=projection_between(model.spec.label_space, label_space), merge=merge
     )

@@ -1,0 +1,244 @@
+"""Models over datasets: `predict`, and `evaluate`, which scores and reports as well.
+
+A model is a name (`timm:resnet50.a1_in1k`, `py:mine.py:make`), a torch module, a timm model, a function of images, or
+an object that speaks the port. Whatever it is, the engine, the run folder and the keys are the command line's.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from strobe.api.words import in_python, opened, root_of, watching
+from strobe.core.answers import BoxAnswers, ClassAnswers
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, expect, printable, without_name
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Progress
+
+if TYPE_CHECKING:
+    from strobe.api.faces import Evaluated
+    from strobe.models.asked import Asked
+    from strobe.models.plan import ImagePlan
+    from strobe.workflows.predict import Fared, PredictOptions
+
+__all__ = ["Running", "evaluate", "predict"]
+
+Transform = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """How models are run; everything here is the command line's option of the same name."""
+
+    device: str = "auto"
+    batch_size: int | None = None
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    image_size: int | None = None
+    workers: int | None = None
+    merge: Literal["max", "mean", "sum"] = "max"
+    decode: Literal["cpu", "device"] = "cpu"
+    deterministic: bool = False
+    trust: bool = False
+    offline: bool = False
+    retry_errors: bool = False
+
+    def options(self) -> "PredictOptions":
+        """As the workflows take it."""
+        from strobe.models.options import LoadOptions
+        from strobe.workflows.predict import PredictOptions
+
+        load = LoadOptions(
+            device=self.device, batch_size=self.batch_size, precision=self.precision, image_size=self.image_size,
+            deterministic=self.deterministic, trust=self.trust, offline=self.offline,
+        )  # fmt: skip
+        return PredictOptions(
+            load=load, merge=self.merge, workers=self.workers, decode=self.decode, retry_errors=self.retry_errors
+        )
+
+
+@in_python
+def predict(
+    dataset: Dataset | str | Path,
+    model: Any,
+    *,
+    transform: "Transform | ImagePlan | None" = None,
+    labels: Sequence[str] | LabelSpace | str | None = None,
+    name: str | None = None,
+    out: str | Path | None = None,
+    kind: Literal["auto", "logits", "probabilities"] = "auto",
+    version: str | None = None,
+    device: str = "auto",
+    batch_size: int | None = None,
+    running: Running | None = None,
+    progress: bool | Progress = False,
+) -> ClassAnswers | BoxAnswers:
+    """Run a model over every frame of the dataset's sets, and return its answers in the dataset's classes.
+
+    `model` is a name as on the command line, a torch module, a timm model or a function. A module needs to know what is
+    done to an image: `transform` takes a PIL image and gives a tensor (torchvision's `weights.transforms()`, timm's
+    `create_transform(…)`), or is a `strobe.ImagePlan`; timm models bring their own. A function gets a list of RGB
+    arrays of 8 bits, or, with a transform, a batch of tensors; it returns scores (N, classes), or for each image boxes,
+    labels and scores.
+
+    `labels` names the classes of the outputs in order. Without it a thousand outputs are ilsvrc-2012's, and as many
+    outputs as the dataset has classes are taken to be those, in its order.
+
+    `out` is a run folder: answers are kept there, and the same call again does only what is missing. They are kept by
+    what they follow from (weights, code, transform), so those of another model are never taken for this one's; where
+    that cannot be seen whole they are made anew, unless `version` says which one it is.
+    """
+    from strobe.runs.folder import Run
+    from strobe.workflows.predict import predict as run
+
+    data = opened(dataset)
+    one = _asked(model, name, transform=transform, labels=labels, kind=kind, version=version)
+    options = _options(running, device, batch_size)
+    with tempfile.TemporaryDirectory(prefix="strobe-") as temporary:
+        place = Path(temporary) / "run" if out is None else Path(out)
+        fared = run(_candidates(data), [one], place, options, watching(progress))
+        expect(len(fared) == 1, "model", "one model; strobe.evaluate takes several", [part.name for part in fared])
+        if not fared[0].ok:
+            raise StrobeError(_why(fared[0]))
+        return Run(place).models(data, only=[fared[0].name])[0].load()
+
+
+@in_python
+def evaluate(
+    dataset: Dataset | str | Path,
+    models: Any,
+    out: str | Path,
+    *,
+    transform: "Transform | ImagePlan | None" = None,
+    labels: Sequence[str] | LabelSpace | str | None = None,
+    k: int | None = None,
+    interval: Literal["auto", "clopper-pearson"] = "auto",
+    seed: int = 0,
+    device: str = "auto",
+    batch_size: int | None = None,
+    running: Running | None = None,
+    report: bool = True,
+    videos: str | Path | None = None,
+    progress: bool | Progress = False,
+) -> "Evaluated":
+    """Run models over a dataset, score them, write the report into the run folder `out`: the main job in one call.
+
+    `models` is one model, a list of them, or a dict by name, each whatever `strobe.predict` takes (`transform` and
+    `labels` go to modules and functions), or answers it returned. A model that fails is under `failed`, the rest go on.
+    The same call again does only what is missing; one more model is added to those of the run. `videos` names a file of
+    video names, to score these alone.
+    """
+    from strobe.analyses.plan import ScoreOptions
+    from strobe.api.faces import Evaluated, shown
+    from strobe.workflows.evaluate import evaluate as run
+    from strobe.workflows.opening import Opened
+    from strobe.workflows.score import ScoreRequest
+
+    folder = Path(dataset) if isinstance(dataset, str | Path) else root_of(dataset)
+    subset = None if videos is None else Path(videos)
+    data = Opened.of(folder, subset=subset).dataset
+    if isinstance(dataset, Dataset) and dataset.digest() != data.digest():
+        raise StrobeError(
+            f"the dataset in hand is not what {printable(folder)} holds; give the folder, and videos=FILE for a part"
+        )
+    named: list[tuple[str | None, Any]]
+    if isinstance(models, Mapping):
+        named = [(str(name), model) for name, model in models.items()]
+    else:
+        named = [(None, model) for model in (models if isinstance(models, list | tuple) else [models])]
+    expect(len(named) > 0, "models", "at least one", 0)
+    wanted = [
+        _asked(model, name, transform=transform, labels=labels, kind="auto", version=None, data=data)
+        for name, model in named
+    ]
+    prediction = _options(running, device, batch_size)
+    request = ScoreRequest(
+        options=ScoreOptions(k=k, interval=interval, seed=seed), merge=prediction.merge, subset=subset
+    )
+    done = run(
+        folder, wanted, Path(out), prediction=prediction, request=request, progress=watching(progress),
+        with_report=report,
+    )  # fmt: skip
+    sets = {one.model: one for one in done.sets}
+    scores: dict[str, Any] = {
+        name: shown(found, done.dataset, sets[name])  # type: ignore[call-overload]  # freshly scored, so with its model
+        for name, found in done.results.models.items()
+    }
+    return Evaluated(
+        run=Path(out), scores=scores, results=done.results, report=done.report, no_report=done.no_report,
+        failed={one.name: _why(one) for one in done.failed}, left_out=done.left_out,
+    )  # fmt: skip
+
+
+def _why(fared: "Fared") -> str:
+    """Why a model failed, its name before it once."""
+    said = without_name(f"live:{fared.name}", without_name(fared.name, fared.error or "failed"))
+    return f"{printable(fared.name)}: {said}"
+
+
+def _options(running: Running | None, device: str, batch_size: int | None) -> "PredictOptions":
+    said = running or Running()
+    if device != "auto":
+        said = replace(said, device=device)
+    return replace(said, batch_size=batch_size or said.batch_size).options()
+
+
+def _asked(
+    model: Any,
+    name: str | None,
+    *,
+    transform: Any,
+    labels: Any,
+    kind: Literal["auto", "logits", "probabilities"],
+    version: str | None,
+    data: Dataset | None = None,
+) -> "Asked":
+    """A model as the workflows take it."""
+    from strobe.models.asked import Asked, asked
+    from strobe.models.live import Live
+
+    if isinstance(model, str):
+        if (transform is not None or labels is not None or version is not None) and data is None:
+            raise StrobeError(
+                f"{printable(model)}: a model by name brings its own transform, labels and version; leave them out"
+            )
+        found = asked([f"{name}={model}" if name else model])
+        expect(len(found) == 1, "model", "one model", [one.name for one in found])
+        return found[0]
+    if isinstance(model, ClassAnswers | BoxAnswers):
+        called = name or model.model or "model"
+        if data is not None:
+            from strobe.api.given import answers_of
+            from strobe.workflows.bring import FileOptions
+
+            model = answers_of(model, data, FileOptions(), name=called).answers
+        return Asked(called, "answers", answers=model)
+    called = printable(name or _name_of(model)).strip() or "model"
+    live = Live(model=model, name=called, transform=transform, labels=labels, kind=kind, version=version)
+    return Asked(called, f"live:{called}", live=live)
+
+
+def _name_of(model: Any) -> str:
+    """What a live model is called: as its timm architecture, its function or its class.
+
+    >>> _name_of(lambda images: images), _name_of(_name_of)
+    ('model', '_name_of')
+    """
+    spec = getattr(model, "spec", None)
+    config = getattr(model, "pretrained_cfg", None)
+    architecture = config.get("architecture") if isinstance(config, Mapping) else getattr(config, "architecture", None)
+    found = getattr(spec, "name", None) or architecture or getattr(model, "__name__", None) or type(model).__name__
+    return "model" if found == "<lambda>" else str(found)
+
+
+def _candidates(dataset: Dataset) -> Dataset:
+    """Every candidate of the videos a reviewed dataset still has: smoothing looks at rejected frames, too."""
+    from strobe.datasets import folder
+
+    if dataset.root is None or not dataset.verdicts or not folder.is_dataset(dataset.root):
+        return dataset
+    whole = folder.read(dataset.root)
+    if whole.frames_digest() != dataset.frames_digest():
+        return dataset
+    return whole.only_videos(set(dataset.videos.video_id[dataset.video_of_set].tolist()))

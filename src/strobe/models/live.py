@@ -1,0 +1,307 @@
+"""Models handed over alive: a torch module, a timm model, a plain function, or an object that speaks the port itself.
+
+A module is copied, so that training can go on with the original as it was. What names its answers is a digest of all
+that they follow from (`strobe.models.identity`); where something of it cannot be seen through, a name of this one call.
+"""
+
+import copy
+import hashlib
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import ModelFailed, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Classifier, Detector, Image
+from strobe.core.records import Detections, ModelSpec
+from strobe.models.detectors.py import FunctionDetector
+from strobe.models.guard import FunctionClassifier, guarded
+from strobe.models.identity import Unseen, digest_of
+from strobe.models.live_transform import Batched, as_floats, look_of, transform_of, tried
+from strobe.models.naming import labels_of, space_of
+from strobe.models.options import LoadOptions, ModelName
+
+__all__ = ["Live", "as_model", "is_module"]
+
+Kind = Literal["auto", "logits", "probabilities"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """A model as a program has it, and what it cannot say itself; called with the load options it is behind its port.
+
+    `transform` makes of a PIL image what the model takes; `labels` are its classes (names, a LabelSpace, the name of a
+    shipped one); `version` stands for everything its answers follow from, where somebody vouches for that.
+    """
+
+    model: Any
+    name: str
+    transform: Any = None
+    labels: Any = None
+    kind: Kind = "auto"
+    version: str | None = None
+
+    def __call__(self, options: LoadOptions) -> Classifier | Detector:
+        """The model behind its port."""
+        found, unseen = self._weights()
+        model = as_model(
+            self.model, ModelName("live", self.name), transform=self.transform, labels=self.labels, kind=self.kind,
+            options=options, weights=found,
+        )  # fmt: skip
+        if unseen and options.progress is not None and not _speaks(self.model):
+            options.progress.note(
+                f"{printable(self.name)}: what its answers follow from cannot be seen whole ({printable(unseen)}), so "
+                'no later call uses them again; version="…" vouches for it'
+            )
+        return model
+
+    def _weights(self) -> tuple[str, str]:
+        """What names its answers, and what could not be seen."""
+        if self.version is not None:
+            return hashlib.sha256(f"version\0{self.version}".encode()).hexdigest(), ""
+        try:
+            return digest_of(self.model, self.transform), ""
+        except Unseen as error:
+            return f"once-{uuid.uuid4().hex}", str(error)
+
+
+def is_module(thing: object) -> bool:
+    """Whether this is a torch module; torch is not imported to find out.
+
+    >>> is_module(print)
+    False
+    """
+    return any(
+        cls.__module__.startswith("torch.nn.modules") and cls.__name__ == "Module" for cls in type(thing).__mro__
+    )
+
+
+def as_model(
+    made: Any, model: ModelName, *, transform: Any, labels: Any, kind: Kind, options: LoadOptions, weights: str | None
+) -> Classifier | Detector:
+    """A live object behind its port, told apart by what it is. `weights` names its answers; None: a module's state."""
+    if _speaks(made):
+        return _spoken(made, model, transform, labels)
+    if is_module(made):
+        return _module(made, model, transform=transform, labels=labels, kind=kind, options=options, weights=weights)
+    if not callable(made):
+        raise ModelFailed(
+            f"{printable(model.plain)}: expected a model's name, a torch module, a function of images or an object "
+            f"with spec, prepare and forward, got {type(made).__name__}"
+        )
+    return _function(made, model, transform=transform, labels=labels, kind=kind, options=options, weights=weights or "")
+
+
+def _speaks(made: Any) -> bool:
+    return isinstance(getattr(made, "spec", None), ModelSpec) and all(hasattr(made, p) for p in ("prepare", "forward"))
+
+
+def _spoken(made: Any, model: ModelName, transform: Any, labels: Any) -> Classifier | Detector:
+    if transform is not None or labels is not None:
+        raise ModelFailed(f"{printable(model.plain)}: it prepares images and names its classes itself; leave both out")
+    return guarded(made, None, made.spec)
+
+
+# -- torch modules -------------------------------------------------------------------------------------------------
+
+
+def _module(
+    module: Any, model: ModelName, *, transform: Any, labels: Any, kind: Kind, options: LoadOptions, weights: str | None
+) -> Classifier | Detector:
+    from strobe.models.torch_classifier import classifier_of
+
+    name = printable(model.plain)
+    options = _on_its_device(module, options)
+    try:
+        own = copy.deepcopy(getattr(module, "_orig_mod", module))
+    except Exception as error:
+        raise ModelFailed(
+            f"{name}: cannot be copied ({type(error).__name__}: {printable(error, limit=120)})"
+        ) from error
+    if _is_torchvision_detector(own):
+        if transform is not None:
+            raise ModelFailed(
+                f"{name}: torchvision's detectors resize and normalise by themselves; leave transform out"
+            )
+        return _detector(own, model, labels=labels, options=options, weights=weights)
+    plan, facts = _plan(own, model, transform, options)
+    row = tried(lambda image: _first_row(own, plan, image), name)
+    label_space = _classes(model, len(row), labels, options, names=_own_names(own))
+    found = classifier_of(
+        own, model, plan=plan, label_space=label_space, options=options, facts=facts, digest=weights,
+        kind=look_of(row) if kind == "auto" else kind,
+    )  # fmt: skip
+    if not _is_stateless(own):
+        found.lanes = 1  # a forward that keeps something on the module must not meet another
+    return found
+
+
+def _on_its_device(module: Any, options: LoadOptions) -> LoadOptions:
+    """Where `auto` is asked for, a module on an accelerator stays on that one."""
+    first = next(iter(module.parameters()), None)
+    here = "cpu" if first is None else str(first.device)
+    return (
+        replace(options, device=here) if options.device == "auto" and not here.startswith(("cpu", "meta")) else options
+    )
+
+
+def _is_stateless(module: Any) -> bool:
+    """Whether its forwards may run side by side: a library's classes throughout, and no hooks on them."""
+    known = ("torch.", "timm.", "torchvision.", "transformers.", "open_clip.")
+    return all(
+        type(part).__module__.startswith(known) and not part._forward_hooks and not part._forward_pre_hooks
+        for part in module.modules()
+    )
+
+
+def _plan(module: Any, model: ModelName, transform: Any, options: LoadOptions) -> tuple[Any, dict[str, Any]]:
+    """What is done to an image, and what is to be said of it beside the plan itself."""
+    name = printable(model.plain)
+    if transform is None:
+        if getattr(module, "pretrained_cfg", None) is None and getattr(module, "default_cfg", None) is None:
+            raise ModelFailed(
+                f"{name}: a {type(module).__name__} does not say what is done to an image first; give transform=…, "
+                "e.g. torchvision's weights.transforms() or strobe.ImagePlan(size_hw=(224, 224), resize=256)"
+            )
+        from strobe.models.timm import plan_of
+
+        return plan_of(module, image_size=options.image_size), {}
+    return transform_of(transform, name)
+
+
+def _first_row(module: Any, plan: Any, image: Image) -> NDArray[np.float64]:
+    """The scores of one image, on whatever device the module is: their number, and what they look like."""
+    import torch
+
+    module.eval()
+    first = next(iter(module.parameters()), torch.zeros(0))
+    pixels = torch.from_numpy(as_floats(plan, image))[None].to(first.device)
+    with torch.inference_mode():
+        scores = module(pixels)
+    scores = getattr(scores, "logits", scores)
+    if not isinstance(scores, torch.Tensor) or scores.ndim != 2 or len(scores) != 1:
+        shape = f" of shape {tuple(scores.shape)}" if isinstance(scores, torch.Tensor) else ""
+        raise ModelFailed(
+            f"it gave {type(scores).__name__}{shape} for one image, expected a tensor of scores (1, classes)"
+        )
+    found: NDArray[np.float64] = scores[0].double().cpu().numpy()
+    return found
+
+
+def _own_names(module: Any) -> Sequence[str]:
+    """The names of its classes that a network of transformers brings."""
+    names = getattr(getattr(module, "config", None), "id2label", None)
+    return [str(names[place]) for place in sorted(names)] if isinstance(names, Mapping) else ()
+
+
+def _classes(
+    model: ModelName, width: int, labels: Any, options: LoadOptions, *, names: Sequence[str] = ()
+) -> LabelSpace:
+    """The label space of so many outputs: what was said, or what can be known."""
+    name, dataset = printable(model.plain), options.label_space
+    if labels is None:
+        try:
+            return space_of(name, width, names=names, dataset=dataset)
+        except ModelFailed as error:
+            have = f" and the dataset has {len(dataset)} classes" if dataset is not None else ""
+            raise ModelFailed(
+                f"{name}: its {width} outputs have no class names{have}; name them in order with labels=[…]"
+            ) from error
+    said = labels if isinstance(labels, LabelSpace) else labels_of(name, _listed(labels), dataset)
+    if len(said) != width:
+        raise ModelFailed(f"{name}: it has {width} outputs, but labels names {len(said)} classes")
+    return said
+
+
+def _listed(labels: Any) -> Any:
+    return labels if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray) else [*map(str, labels)]
+
+
+# -- detectors -----------------------------------------------------------------------------------------------------
+
+
+def _is_torchvision_detector(module: Any) -> bool:
+    ours = any(cls.__module__.startswith("torchvision.models.detection") for cls in type(module).__mro__)
+    return ours and hasattr(module, "transform")
+
+
+def _detector(
+    module: Any, model: ModelName, *, labels: Any, options: LoadOptions, weights: str | None
+) -> Classifier | Detector:
+    from strobe.models.detectors.spaces import detector_space, with_background
+    from strobe.models.detectors.torchvision import detector_of, has_background
+    from strobe.models.torchvision_weights import detection_classes
+
+    kind = type(module).__name__.lower()
+    background = has_background(kind)
+    n_classes = detection_classes(module.state_dict(), kind, model)
+    if labels is None:
+        space = detector_space(model.plain, n_classes, background=background, dataset=options.label_space)
+    else:
+        space = labels if isinstance(labels, LabelSpace) else labels_of(
+            model.plain, _listed(labels), options.label_space
+        )  # fmt: skip
+        space = with_background(space) if background and len(space) == n_classes - 1 else space
+        if len(space) != n_classes:
+            raise ModelFailed(f"{printable(model.plain)}: it has {n_classes} classes, but labels names {len(space)}")
+    found = detector_of(module, model, label_space=space, options=options)
+    found.spec = replace(found.spec, weights=weights or found.spec.weights)
+    return found
+
+
+# -- functions -----------------------------------------------------------------------------------------------------
+
+
+def _function(
+    function: Callable[..., Any], model: ModelName, *, transform: Any, labels: Any, kind: Kind, options: LoadOptions,
+    weights: str,
+) -> Classifier | Detector:  # fmt: skip
+    """A function of a list of images (arrays of 8 bits), or of a batch of what `transform` makes of them."""
+    name = printable(model.plain)
+    facts: dict[str, Any] = {}
+    whole = function
+    if transform is not None:
+        plan, facts = transform_of(transform, name)
+        whole = Batched(function, plan)
+    answer = tried(lambda image: whole([image]), name)
+    spec = ModelSpec(
+        name=model.text, provider=model.provider, task="classification", weights=weights,
+        label_space=LabelSpace.of_names("none", ["none"]), preprocessing={"function": type(function).__name__, **facts},
+        batch_size=options.batch_size or 8,
+    )  # fmt: skip
+    if _found_boxes(answer):
+        if labels is None and options.label_space is None:
+            raise ModelFailed(f"{name}: labels=[…] names the classes of its boxes")
+        space = options.label_space if labels is None else labels
+        if not isinstance(space, LabelSpace):
+            space = labels_of(name, _listed(space), options.label_space)
+        spec = replace(spec, task="detection", label_space=space, kind="probabilities")
+        return FunctionDetector(lambda images: [_three(one) for one in whole(images)], spec)
+    scores = np.asarray(answer.detach().float().cpu() if hasattr(answer, "detach") else answer, dtype=np.float64)
+    if scores.ndim != 2 or len(scores) != 1:
+        raise ModelFailed(f"{name}: gave {scores.shape} for one image, expected scores (1, classes), or boxes")
+    space = _classes(model, scores.shape[1], labels, options)
+    look = look_of(scores[0]) if kind == "auto" else kind
+    return FunctionClassifier(whole, replace(spec, label_space=space, kind=look))
+
+
+def _found_boxes(answer: Any) -> bool:
+    """Whether a function answers with boxes: a dict of them, Detections or three arrays for the one image it got."""
+    if not isinstance(answer, list | tuple) or len(answer) != 1:
+        return False
+    one = answer[0]
+    return isinstance(one, Detections) or (isinstance(one, Mapping) and "boxes" in one) or (
+        isinstance(one, tuple) and len(one) == 3
+    )  # fmt: skip
+
+
+def _three(one: Any) -> tuple[Any, Any, Any]:
+    if isinstance(one, Detections):
+        return one.xyxy, one.label, one.score
+    parts = [one[key] for key in ("boxes", "labels", "scores")] if isinstance(one, Mapping) else list(one)
+    plain = [part.detach().cpu().numpy() if hasattr(part, "detach") else part for part in parts]
+    return plain[0], plain[1], plain[2]

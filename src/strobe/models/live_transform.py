@@ -1,0 +1,121 @@
+"""Somebody's transform of an image, tried before it is used: it must give a tensor, and the same one each time."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PillowImage
+
+from strobe.core.errors import ModelFailed, StrobeError, expect, printable
+from strobe.core.ports import Image
+from strobe.models.plan import ImagePlan
+
+__all__ = ["Batched", "Transform", "as_floats", "look_of", "transform_of", "tried"]
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_TRIES = 6
+"""How often a transform is tried on one image: what is random shows."""
+
+
+class Transform:
+    """Somebody's transform of PIL images, as what a torch classifier prepares with."""
+
+    input_plan = None
+
+    def __init__(self, function: Callable[[Any], Any], name: str) -> None:
+        self._function, self._name = function, name
+
+    def prepare(self, image: Image) -> NDArray[np.float32]:
+        """The image transformed, (3, height, width)."""
+        found = self._function(PillowImage.fromarray(image))
+        if isinstance(found, Mapping) and "pixel_values" in found:  # an image processor of transformers
+            found = found["pixel_values"][0]
+        if hasattr(found, "detach"):
+            found = found.detach().cpu().numpy()
+        pixels = np.asarray(found)
+        if pixels.ndim == 4 and len(pixels) == 1:
+            pixels = pixels[0]
+        if pixels.ndim != 3 or pixels.dtype.kind not in "fiu":
+            raise ModelFailed(
+                f"{self._name}: transform gave {type(found).__name__} of shape {pixels.shape}, expected a tensor "
+                "(3, height, width); does it end with ToTensor or ToDtype?"
+            )
+        return pixels.astype(np.float32, copy=False)
+
+    def prepare_input(self, image: Image) -> NDArray[np.float32]:  # noqa: ARG002 (the port's signature)
+        """Refused: a transform cannot say that it would neither resize nor crop."""
+        raise ModelFailed(
+            f"{self._name}: these frames are a model's own input, to be neither resized nor cropped, and transform "
+            "does not say whether it would: give a strobe.ImagePlan instead"
+        )
+
+
+def transform_of(transform: Any, name: str) -> tuple[ImagePlan | Transform, dict[str, Any]]:
+    """What is done to an image, and what is to be said of it beside the plan itself."""
+    if isinstance(transform, ImagePlan):
+        return transform, {}
+    expect(callable(transform), f"{name}: transform", "a function of PIL images, or an ImagePlan", transform)
+    plan = Transform(transform, name)
+    _not_random(plan, name)
+    return plan, {"transform": printable(_ADDRESS.sub("", repr(transform)), limit=600)}
+
+
+def as_floats(plan: ImagePlan | Transform, image: Image) -> NDArray[np.float32]:
+    """The image as a network takes it, (3, height, width), normalised."""
+    prepared: NDArray[Any] = plan.prepare(image)
+    if isinstance(plan, ImagePlan):
+        prepared = ((prepared / plan.divide - np.array(plan.mean)) / np.array(plan.std)).transpose(2, 0, 1)
+    return np.ascontiguousarray(prepared, dtype=np.float32)
+
+
+def _not_random(plan: Transform, name: str) -> None:
+    first = tried(plan.prepare, name, what="transform")
+    for _ in range(_TRIES - 1):
+        again = tried(plan.prepare, name, what="transform")
+        if again.shape != first.shape or not np.array_equal(first, again, equal_nan=True):
+            raise ModelFailed(
+                f"{name}: transform makes something else of the same image each time (random augmentation?); give the "
+                "one for evaluation"
+            )
+
+
+def _probe_image() -> Image:
+    """A picture of nothing, to try things on: smooth noise, 240 × 320."""
+    small = np.random.default_rng(0).integers(0, 256, (15, 20, 3), dtype=np.uint8)
+    return np.asarray(PillowImage.fromarray(small).resize((320, 240), PillowImage.Resampling.BICUBIC))
+
+
+def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> Any:
+    """What the function makes of a picture of nothing; one line where it cannot."""
+    try:
+        return function(_probe_image())
+    except StrobeError:
+        raise
+    except Exception as error:
+        how = "; do transform and model fit each other?" if what == "it" else ""
+        raise ModelFailed(
+            f"{name}: {what} failed on a picture to try it on ({type(error).__name__}: "
+            f"{printable(error, limit=160)}){how}"
+        ) from error
+
+
+def look_of(row: NDArray[np.float64]) -> Literal["logits", "probabilities"]:
+    """What scores look like: probabilities where none is negative and they sum to one."""
+    return "probabilities" if (row >= 0).all() and abs(float(row.sum()) - 1) < 1e-3 else "logits"
+
+
+class Batched:
+    """A function of a batch as one of a list of images: each through the transform first."""
+
+    def __init__(self, function: Callable[[Any], Any], plan: ImagePlan | Transform) -> None:
+        self._function, self._plan = function, plan
+
+    def __call__(self, images: Sequence[Image]) -> Any:
+        """What the function says of these images."""
+        import torch
+
+        batch = torch.from_numpy(np.stack([as_floats(self._plan, image) for image in images]))
+        with torch.inference_mode():
+            return self._function(batch)
