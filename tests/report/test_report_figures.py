@@ -13,7 +13,14 @@ from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.core.answers import ClassAnswers
 from strobe.core.tables import Hints
 from strobe.core.tasks import Task
-from strobe.report import figures_accuracy, figures_classes, figures_review, figures_slices, figures_smoothing
+from strobe.report import (
+    figures_accuracy,
+    figures_classes,
+    figures_review,
+    figures_slices,
+    figures_smoothing,
+    figures_trend,
+)
 from strobe.report.drawing import MOST_LINES
 from strobe.report.published import references_for
 from strobe.report.style import SERIES, draw
@@ -112,7 +119,7 @@ def many(painted, make_results):
 
 
 def test_with_many_models_a_line_is_drawn_and_its_slope_said(many):
-    found = figure(figures_accuracy.trend, many)
+    found = figure(figures_trend.trend, many)
     assert f"comes with {many.trend.linear.slope:.2f} points" in found.sentence
     assert "2 other models of this run" in found.drawing.svg
     assert f"The {MOST_LINES} most robust of 10 models are drawn" in figure(figures_accuracy.curve, many).sentence
@@ -125,7 +132,7 @@ def test_with_many_models_a_line_is_drawn_and_its_slope_said(many):
 def test_the_line_passes_where_the_fit_says(many):
     fit = many.trend.linear
     for row in many.trend.models:
-        line = figures_accuracy._fit_at(fit, row.acc_orig.value)
+        line = figures_trend._fit_at(fit, row.acc_orig.value)
         assert line * 100 == pytest.approx(fit.intercept + fit.slope * 100 * row.acc_orig.value)
 
 

@@ -16,7 +16,7 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
-from strobe.report import figures_accuracy, figures_slices, figures_smoothing
+from strobe.report import figures_accuracy, figures_slices, figures_smoothing, figures_trend
 from strobe.report.headline import headline
 from strobe.report.page import ReportOptions, write_report
 from strobe.report.ranges import bin_names, measure_of
@@ -319,7 +319,7 @@ def test_intervals_of_the_trend_are_not_cut():
     from matplotlib.figure import Figure
 
     model = scored(0.7, 0.6, acc_orig=share(0.774, 0.463, 0.953), acc_pmk=share(0.604, 0.263, 0.882))
-    found = figures_accuracy.trend.answer(view_of({"m": model}))
+    found = figures_trend.trend.answer(view_of({"m": model}))
     for is_narrow, size in ((False, (7.4, found.inches[0])), (True, (3.9, found.inches[1]))):
         canvas = Figure(figsize=size)
         found.paint(canvas, is_narrow)

@@ -36,7 +36,7 @@ class ModelView:
 
     A detector has `boxes`, per row (n, 7): xyxy pixels, label, score, whether it is right; `truth` is then the frame's
     AP (NaN where nothing is to be found), `right` whether that is at least the anchor's, `breaker` the worst frame and
-    `cause` the kind of error that costs most there.
+    `cause` the kind of error that costs most there; `missed` are the objects no right box found, per row (n, 5).
     """
 
     model: str
@@ -48,6 +48,7 @@ class ModelView:
     breaker: int | None
     boxes: tuple[NDArray[np.float64], ...] | None = None
     cause: str | None = None
+    missed: tuple[NDArray[np.float64], ...] | None = None
 
 
 class Judge(Protocol):
@@ -90,7 +91,8 @@ class SetView:
 class Choice:
     """The chosen sets, best first, and out of how many: `counts[model][status]` over the whole dataset.
 
-    `change` are the models whose changed sets were chosen first, where both are here.
+    `change` are the models whose changed sets were chosen first, where both are here; `thinned` says that sets were
+    passed over because they overlap with one that was chosen.
     """
 
     sets: tuple[SetView, ...]
@@ -98,6 +100,7 @@ class Choice:
     n_flickers: int
     n_sets: int
     change: tuple[str, str] | None = None
+    thinned: bool = False
 
 
 class Classified:
@@ -188,6 +191,9 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tup
 
     With `change`, two models as before and after, up to half are sets newly broken and newly held between them, in
     turn, the most striking first.
+
+    Of sets that overlap so far that the anchor of one is in the other, one is taken, since they show the same; only
+    where that leaves less than a third of `limit` do others fill up.
     """
     expect(limit >= 0, "limit", ">= 0", limit)
     counts = {one.model: {status: int((one.status == status).sum()) for status in STATUSES} for one in judges}
@@ -196,7 +202,8 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tup
     status = np.stack([one.status for one in judges])
     if dataset.info.k == 0:
         return _stills(dataset, judges, status, counts, limit)
-    changed = _changed(judges, change, limit // 2)
+    apart = _Apart(dataset)
+    changed = apart.of(_changed(judges, change), limit // 2)
     flickers = (status == "breaks").any(axis=0)
     parted = flickers & (status == "holds").any(axis=0)
     held = np.flatnonzero((status == "holds").all(axis=0))
@@ -206,15 +213,55 @@ def choose(dataset: Dataset, judges: Sequence[Judge], *, limit: int, change: tup
     share = rest // _SHARE if flickers.any() else min(rest, _SHARE)
     n_lost = min(len(lost), share)
     n_held = min(len(held), share, rest - n_lost)
-    chosen = changed + _in_turn(dataset, judges, parted, rest - n_lost - n_held, seen=changed)
-    chosen += _spread(lost, n_lost) + _spread(held, n_held)
+    chosen = changed + _in_turn(dataset, judges, parted, rest - n_lost - n_held, seen=changed, apart=apart)
+    if len(chosen) < limit // 3:
+        chosen += _in_turn(dataset, judges, parted, limit // 3 - len(chosen), seen=chosen)
+    for rows, n in ((lost, n_lost), (held, n_held)):
+        chosen += apart.of(_spread(apart.of(rows.tolist(), taking=False), n))
     return Choice(
         sets=views(dataset, judges, chosen),
         counts=counts,
         n_flickers=int(flickers.sum()),
         n_sets=dataset.n_sets,
         change=change if change and set(change) <= counts.keys() else None,
+        thinned=apart.passed > 0,
     )
+
+
+class _Apart:
+    """Sets taken so far, and which others overlap with one of them: the anchor of one is a frame of the other."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        # One picture under several variants is shown under each.
+        self._never = dataset.variants is not None or int(np.bincount(dataset.sets.frame).max()) <= 1
+        self._anchors: set[int] = set()
+        self._frames: set[int] = set()
+        self.passed = 0
+
+    def take(self, row: int, *, taking: bool = True) -> bool:
+        """Whether a set keeps apart from all that were taken; it is then taken itself."""
+        if self._never:
+            return True
+        anchor = int(self._dataset.sets.anchor_frame[row])
+        frames = set(self._dataset.sets.frame[rows_of(self._dataset, row)].tolist())
+        if anchor in self._frames or not frames.isdisjoint(self._anchors):
+            self.passed += 1
+            return False
+        if taking:
+            self._anchors.add(anchor)
+            self._frames |= frames
+        return True
+
+    def of(self, rows: Sequence[int], most: int | None = None, *, taking: bool = True) -> list[int]:
+        """Those of the sets that keep apart, in their order, at most so many."""
+        out: list[int] = []
+        for row in rows:
+            if most is not None and len(out) >= most:
+                break
+            if self.take(int(row), taking=taking):
+                out.append(int(row))
+        return out
 
 
 def _stills(
@@ -227,7 +274,7 @@ def _stills(
     wrong, right = (status == "wrong").any(axis=0), (status == "holds").any(axis=0)
     held = np.flatnonzero((status == "holds").all(axis=0))
     n_held = min(len(held), max(limit // 3, limit - int(wrong.sum())))
-    chosen = _in_turn(dataset, judges, wrong & right, limit - n_held, kind="wrong") + _spread(held, n_held)
+    chosen = _in_turn(dataset, judges, wrong & right, limit - n_held, kind="wrong") + _spread(held.tolist(), n_held)
     return Choice(sets=views(dataset, judges, chosen), counts=counts, n_flickers=0, n_sets=dataset.n_sets)
 
 
@@ -262,7 +309,7 @@ def changes(before: Judge, after: Judge) -> tuple[NDArray[np.bool_], NDArray[np.
     return np.asarray(held[1] & ~held[0] & both), np.asarray(held[0] & ~held[1] & both)
 
 
-def _changed(judges: Sequence[Judge], change: tuple[str, str] | None, limit: int) -> list[int]:
+def _changed(judges: Sequence[Judge], change: tuple[str, str] | None) -> list[int]:
     """Set rows newly broken and newly held, in turn."""
     by_name = {one.model: one for one in judges}
     if change is None or not all(name in by_name for name in change):
@@ -273,14 +320,13 @@ def _changed(judges: Sequence[Judge], change: tuple[str, str] | None, limit: int
     for where, fails in ((broken, after), (held, before)):
         rows = np.flatnonzero(where)
         queues.append(rows[np.argsort(-fails.score[rows], kind="stable")].tolist())
-    turns = [row for pair in zip_longest(*queues) for row in pair if row is not None]
-    return turns[:limit]
+    return [row for pair in zip_longest(*queues) for row in pair if row is not None]
 
 
-def _spread(rows: NDArray[np.int64], n: int) -> list[int]:
+def _spread(rows: Sequence[int], n: int) -> list[int]:
     """Some of the sets from all over the dataset instead of the first video's alone."""
-    places = np.linspace(0, max(len(rows) - 1, 0), n).round().astype(int)
-    return [int(row) for row in rows[places]]
+    places = np.linspace(0, max(len(rows) - 1, 0), min(n, len(rows))).round().astype(int)
+    return [rows[place] for place in places.tolist()]
 
 
 def _in_turn(
@@ -291,10 +337,11 @@ def _in_turn(
     *,
     kind: Status = "breaks",
     seen: Sequence[int] = (),
+    apart: _Apart | None = None,
 ) -> list[int]:
     """Set rows of flickers, one from each (model, class) queue in turn; of (model, variant) where there are any.
 
-    Those already `seen` are passed over.
+    Those already `seen` are passed over, and those that do not keep `apart`.
     """
     queue_of = _first_labels(dataset) if dataset.variants is None else dataset.sets.variant
     queues: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
@@ -317,6 +364,8 @@ def _in_turn(
                 continue
             row = queue.pop()[1]
             gone.add(row)
+            if apart is not None and not apart.take(row):
+                continue
             chosen.append(row)
             if len(chosen) == limit:
                 break

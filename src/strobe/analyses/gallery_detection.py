@@ -52,6 +52,9 @@ class Detected:
         self._ap = np.round(frame_ap(truth, self._found, matches), 9)
         self._hit = np.zeros(len(self._found), dtype=bool)
         self._hit[matches[0].found] = True
+        lost = matches[0].wanted.copy()
+        lost[matches[0].object] = False
+        self._missed = np.column_stack([truth.frame, truth.xyxy, truth.label])[lost]
         sets = dataset.sets
         reach = float(np.abs(sets.distance).max())
         worst = worst_frames(self._ap, sets.set, sets.frame, sets.distance, ks=(reach,))
@@ -84,6 +87,7 @@ class Detected:
             truth=ap,
             breaker=int(self._worst_row[set_row]) - place.start if status == "breaks" else None,
             boxes=tuple(self._boxes(int(row)) for row in rows),
+            missed=tuple(self._missed[self._missed[:, 0] == row, 1:] for row in rows),
             cause=self._causes.get(str(sets.set_id[set_row])),
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 from strobe.analyses.comparison import WHOLE_SETS, Change, Comparison, change
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
-from strobe.report.drawing import Answer, Finding, Paint, line_chart, lines_of, question
+from strobe.report.drawing import Answer, Finding, Paint, bands_text, line_chart, lines_of, question
 from strobe.report.style import GREY, INK, RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, plain_number, points, value_of
@@ -122,7 +122,7 @@ def before_after_curve(view: View) -> Answer:
     return Finding(
         sentence=f"On the anchors {who} {_gains(near)}, {view.words.within} it {_gains(far)}.",
         how="Both as k grows. What is gained far out and not on the anchors is robustness; what is gained everywhere "
-        "alike is accuracy.",
+        "alike is accuracy." + bands_text(2),
         paint=line_chart(series, view.words.k_label, "map_pmk" if found.detection else "acc_pmk"),
         inches=(3.8, 3.9),
     )

@@ -13,9 +13,9 @@ from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import is_known, short, value_of
 
 __all__ = [
-    "MOST_LINES", "Answer", "Figure", "Finding", "Paint", "Question", "Series", "band", "end_labels", "in_points",
-    "legend_below", "line_chart", "lines_of", "names_below", "names_on_y", "offset_chart", "offset_lines", "per_cent",
-    "question", "series_lines", "shares", "whisker", "whole_numbers", "why_none",
+    "MOST_BANDS", "MOST_LINES", "Answer", "Figure", "Finding", "Paint", "Question", "Series", "band", "bands_text",
+    "end_labels", "in_points", "legend_below", "line_chart", "lines_of", "names_below", "names_on_y", "offset_chart",
+    "offset_lines", "per_cent", "question", "series_lines", "shares", "whisker", "whole_numbers", "why_none",
 ]  # fmt: skip
 
 MOST_LINES = MOST_SHOWN
@@ -209,13 +209,35 @@ def whole_numbers(axes: Any) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
 
 
+MOST_BANDS = 3
+"""Lines that may have a band each; more could not be told apart."""
+
+
+def bands_text(n_lines: int) -> str:
+    """What the bands of so many lines are, or where the intervals are instead."""
+    if n_lines > MOST_BANDS:
+        return f" Intervals are not drawn for more than {MOST_BANDS} lines; tables/ has them."
+    whose = " of the line in its colour" if n_lines > 1 else ""
+    return f" The band between broken edges is the 95 % interval{whose}."
+
+
+_EDGES = ((0, (5, 2)), (0, (1, 1.6)), (0, (6, 2, 1, 2)))
+"""Dashes of the edges of three bands."""
+
+
 def band(axes: Any, series: Series, *, step: bool = False) -> None:
-    """The interval as a light band, where there is one."""
+    """The interval as a light band, where there is one; its edges in the line's colour and a dash of its own.
+
+    Where bands lie on top of each other, their edges say which is whose.
+    """
     kept = [(x, e.low, e.high) for x, e in zip(series.x, series.y, strict=True) if e.low is not None]
     if len(kept) > 1:
         x, low, high = zip(*kept, strict=True)
         how = {"step": "post"} if step else {}
-        axes.fill_between(x, low, high, color=colour_of(series.place), alpha=0.11, linewidth=0, **how)
+        axes.fill_between(x, low, high, color=colour_of(series.place), alpha=0.09, linewidth=0, **how)
+        dash, drawn = _EDGES[series.place % len(_EDGES)], "steps-post" if step else "default"
+        for edge in (low, high):
+            axes.plot(x, edge, color=colour_of(series.place), linewidth=0.9, alpha=0.8, linestyle=dash, drawstyle=drawn)
 
 
 def series_lines(
@@ -224,7 +246,7 @@ def series_lines(
     """Every series as a line with its band, named at its end (wide) or in a legend below (narrow, or many)."""
     ends = []
     for series in reversed(many):  # the best is drawn last, on top
-        if bands and len(many) <= 3:
+        if bands and len(many) <= MOST_BANDS:
             band(axes, series, step=step)
         axes.plot(
             series.x,

@@ -135,7 +135,7 @@ def glossary(view: View) -> list[tuple[str, str]]:
 
 _DETECTION = [
     ("AP", "Average precision: how well the boxes of one class find its objects, the surest boxes first; 100 % is no "
-           "object missed and no false box before a right one. A frame’s own AP is the mean over the classes in it."),
+           "object missed and no false box before a right one. A frame’s own AP takes all its boxes as one list."),
     ("mAP", "The mean of AP over classes, all frames together."),
     ("overlap (IoU)", "The area two boxes share, of the area they cover together. A box is right if it has the right "
                       "class and overlaps an object, one that no surer box has taken, by at least the least overlap."),

@@ -1,165 +1,30 @@
-"""The figures of accuracy itself: against the original, against k and time, how long answers last, who is better."""
+"""The figures of accuracy itself: against k and time, how long answers last, who is better."""
 
-import textwrap
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.model_results import ClassificationResult
-from strobe.analyses.trend import TrendLine
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
     Answer,
     Finding,
     Series,
+    bands_text,
     in_points,
     line_chart,
     lines_of,
     names_on_y,
-    per_cent,
     question,
     whisker,
 )
-from strobe.report.published import Reference, references_for
-from strobe.report.style import GREY, INK, MUTED, PAPER, RIGHT, colour_of, marker_of
+from strobe.report.style import GREY, RIGHT
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, is_sure, percent, plain_number, points, short, value_of
+from strobe.report.wording import counted, is_known, is_sure, percent, plain_number, short, value_of
 
-__all__ = ["comparison", "curve", "first_failure", "time_curve", "trend"]
-
-Models = Mapping[str, ClassificationResult]
+__all__ = ["comparison", "curve", "first_failure", "time_curve"]
 
 _MOST_PAIRS = 15
-
-
-@question("trend", "Does a more accurate model flicker less?")
-def trend(view: View) -> Answer:
-    """Perturbed accuracy against original accuracy: y = x, the fit, and the papers' models in grey."""
-    models = {name: one for name, one in view.classifiers.items() if is_known(one.acc_orig, one.acc_pmk)}
-    if not models:
-        return Missing("No model has both accuracies, so there is nothing to set against each other.")
-    data, fitted = view.results.dataset, view.results.trend
-    references = [] if view.variants else references_for(data.name, data.n_sets)
-    fit = None if isinstance(fitted, Missing) else fitted.linear
-    named = len(models) <= 4 and not _crowded(models)
-    shown = {name: models[name] for name in view.drawn(view.classifiers) if name in models}
-
-    def paint(figure: Any, is_narrow: bool) -> None:
-        axes = figure.subplots()
-        every = [value_of(found) for one in models.values() for found in one.headline[:2]]
-        every += [value for one in references for pair in one.points for value in pair]
-        ends = [end for one in shown.values() for found in one.headline[:2] for end in (found.low, found.high)
-                if end is not None]  # fmt: skip
-        low = max(0.0, min([min(every) - 0.05, *(end - 0.01 for end in ends)]))
-        low = low or -0.015  # a model at nought keeps its whole marker
-        high = min(1.0, max([max(every) + 0.04, *(end + 0.01 for end in ends)])) + 0.015
-        axes.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        axes.annotate(
-            "no drop (y = x)", xy=(low + 0.04 * (high - low),) * 2, xytext=(0, 7), textcoords="offset points",
-            color=MUTED, rotation=45, rotation_mode="anchor", transform_rotates_text=True, ha="left", va="bottom",
-        )  # fmt: skip
-        markers = ["D" if one.same_data else "." for one in references]
-        for printed, marker in zip(references, markers, strict=True):
-            gx, gy = zip(*printed.points, strict=True)
-            axes.scatter(gx, gy, s=26 if marker == "D" else 34, marker=marker, color=GREY, linewidths=0, zorder=2,
-                         label=_caption(printed, is_narrow))  # fmt: skip
-        if fit is not None:
-            line = [_fit_at(fit, x) for x in (low, high)]
-            axes.plot([low, high], line, color=INK, linewidth=1.2, zorder=2, label="fit of the\nstandard models here")
-        others = [one for model, one in models.items() if model not in shown]
-        if others:
-            axes.plot([one.acc_orig.value for one in others], [one.acc_pmk.value for one in others], ".", color=INK,
-                      alpha=0.6, zorder=3, label=f"{len(others)} other models of this run")  # fmt: skip
-        for place, (model, one) in enumerate(shown.items()):
-            (x, y, _), colour = one.headline, colour_of(place)
-            axes.errorbar(
-                [x.value], [y.value], xerr=_reach(x), yerr=_reach(y), fmt=marker_of(place), color=colour,
-                markersize=7, elinewidth=1, ecolor=colour, alpha=0.95, markeredgecolor=PAPER, zorder=4,
-                label=short(printable(model), 34) if is_narrow or not named else None,
-            )  # fmt: skip
-            if not is_narrow and named:
-                right = value_of(x) > (low + high) / 2  # names near the right edge go to the left of their point
-                above = value_of(y) < low + 0.08 * (high - low)  # and near the lower one above it
-                axes.annotate(
-                    short(printable(model), 22), xy=(x.value, y.value), textcoords="offset points", color=colour,
-                    xytext=(-8 if right else 8, 6 if above else -12), ha="right" if right else "left",
-                    fontweight="bold", zorder=5,
-                )  # fmt: skip
-        axes.set(xlim=(low, high), ylim=(low, high), xlabel="acc_orig: right on the anchor")
-        axes.set_ylabel(f"acc_pmk: right on the anchor and all {view.words.frames}")
-        if view.variants:
-            axes.set(xlabel="accuracy: right on the picture as it is", ylabel="worst: right under every variant, too")
-        axes.set_aspect("equal", anchor="W")
-        axes.grid(visible=True, axis="both")
-        per_cent(axes, which="x")
-        per_cent(axes)
-        if axes.get_legend_handles_labels()[0]:
-            where = "outside lower left" if is_narrow else "outside right upper"
-            figure.legend(loc=where, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)
-
-    # On a phone the legend lies below: the more it holds, the taller the figure, or the plot would shrink.
-    return Finding(
-        sentence=_trend_sentence(view, models, fit),
-        how="Each coloured point is a model of this run with its 95 % intervals; the lower it lies under the dashed "
-        "line, the more right answers it loses."
-        + (
-            ""
-            if view.variants
-            else " Grey: the papers' models, printed for k = 10, for orientation; they are never pooled with yours."
-        ),
-        paint=paint,
-        inches=(5.2, 4.0 + 0.25 * (len(shown) + len(references))),
-    )
-
-
-def _crowded(models: Models) -> bool:
-    """Whether two points lie so close that names beside them would cover each other."""
-    places = [(value_of(one.acc_orig), value_of(one.acc_pmk)) for one in models.values()]
-    return any(abs(a[0] - b[0]) < 0.25 and abs(a[1] - b[1]) < 0.04 for a, b in combinations(places, 2))
-
-
-def _caption(one: Reference, is_narrow: bool) -> str:
-    return textwrap.fill(f"papers’ models, {one.caption}", 40 if is_narrow else 22)
-
-
-def _fit_at(fit: TrendLine, x: float) -> float:
-    """The line at a share; results.json gives it in points on both axes."""
-    return fit.intercept / 100 + fit.slope * x
-
-
-def _reach(found: Estimate) -> list[list[float]] | None:
-    if found.low is None or found.high is None:
-        return None
-    return [[max(value_of(found) - found.low, 0.0)], [max(found.high - value_of(found), 0.0)]]
-
-
-def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
-    words = view.words
-    under = "the worst" if view.variants else f"acc_pmk (k = {view.results.dataset.k})"
-    best = max(models, key=lambda name: value_of(models[name].acc_orig))
-    drops = {name: one.drop.value for name, one in models.items() if one.drop.value is not None}
-    accuracy = percent(models[best].acc_orig)
-    text = f"{printable(best)} is the most accurate on the {words.anchors} ({accuracy})"
-    if len(models) == 1:
-        text = f"{printable(best)} is right on {accuracy} of the {words.anchors}"
-    if len(drops) > 1 and len(set(drops.values())) == 1:
-        text += f"; all lose the same under {under} ({points(next(iter(drops.values())))})"
-    elif len(drops) > 1:
-        least = min(drops, key=lambda name: drops[name])
-        same = "and also loses least" if least == best else f"but {printable(least)} loses least"
-        text += f", {same} under {under} ({points(drops[least])})"
-    elif drops:
-        text += f" and loses {points(drops[best])} under {under}" if best in drops else ""
-    if fit is None:
-        why = view.results.trend.reason
-        return f"{text}. No fit is drawn: {why}." if why else f"{text}."
-    return (
-        f"{text}. Along the fit, one more point of {'accuracy' if view.variants else 'acc_orig'} comes with "
-        f"{fit.slope:.2f} points of {'accuracy under the worst' if view.variants else 'acc_pmk'}."
-    )
 
 
 @question("curve", "How fast does accuracy fall as the set grows?")
@@ -184,7 +49,8 @@ def curve(view: View) -> Answer:
         text += f"; half of the loss has happened {words.up_to(f'{half:.0f}')}"
     return Finding(
         sentence=text + "." + view.drawn_text(view.classifiers),
-        how="The curve starts at acc_orig (k = 0) and can only fall: all that joins a set is one more chance to fail.",
+        how="The curve starts at acc_orig (k = 0) and can only fall: all that joins a set is one more chance to fail."
+        + bands_text(len(series)),
         paint=line_chart(series, words.k_label, "acc_pmk"),
         inches=(4.0, 3.9),
     )
@@ -213,7 +79,8 @@ def time_curve(view: View) -> Answer:
     )
     return Finding(
         sentence=text + view.drawn_text(view.classifiers),
-        how="The same number of frames lasts longer the slower the video; time makes different rates comparable.",
+        how="The same number of frames lasts longer the slower the video; time makes different rates comparable."
+        + bands_text(len(series)),
         paint=line_chart(series, "milliseconds on either side of the anchor", "accuracy", steps=True, whole=False),
         inches=(4.0, 3.9),
     )
@@ -238,7 +105,7 @@ def first_failure(view: View) -> Answer:
     return Finding(
         sentence=f"{who} {lost}." + view.drawn_text(view.classifiers),
         how="Kaplan–Meier: only sets whose anchor is right, counted until the first wrong frame on either side; a set "
-        "that ends earlier counts as long as it was seen.",
+        "that ends earlier counts as long as it was seen." + bands_text(len(series)),
         paint=line_chart(started, words.distance_label, "answers still right", steps=True, whole=words.is_video),
         inches=(3.8, 3.8),
     )

@@ -1,7 +1,7 @@
 """Which classes lose: a dumbbell chart for each classifier and each detector."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from strobe.analyses.model_results import ClassAp, ClassScore
 from strobe.core.errors import printable
@@ -11,9 +11,13 @@ from strobe.report.style import GREY, RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
 
-__all__ = ["class_accuracy", "detection_class", "dumbbell", "per_class"]
+MOST_CLASSES = 40
+"""Classes that can be read down one figure; of more, those that lose most are drawn."""
+
+__all__ = ["MOST_CLASSES", "class_accuracy", "detection_class", "dumbbell", "per_class"]
 
 Row = ClassScore | ClassAp
+R = TypeVar("R", ClassScore, ClassAp, ClassScore | ClassAp)
 
 
 @question("per_class", "Which classes flicker?")
@@ -32,8 +36,9 @@ def per_class(view: View) -> Answer:
         rows = [row for row in data.per_class if is_known(row.acc_orig, row.acc_pmk)]
         rows.sort(key=lambda row: (-value_of(row.acc_pmk), -value_of(row.acc_orig), row.name))
         if rows:
-            paint = _chart(rows, names, "accuracy", line=0.4)
-            found.append(_finding(model, number, rows, _loses(model, rows), how, paint))
+            kept, more = _readable(rows, "that lose most", key=_lost)
+            paint = _chart(kept, names, "accuracy", line=0.4)
+            found.append(_finding(model, number, kept, _loses(model, rows) + more, how, paint))
     return found or Missing("no class has a scored set.")
 
 
@@ -55,13 +60,14 @@ def detection_class(view: View) -> Answer:
         rows = [row for row in data.per_class if is_known(row.ap_orig, row.ap_pmk)]
         rows.sort(key=lambda row: (-value_of(row.ap_pmk), row.name))
         if rows:
+            kept, more = _readable(rows, "that lose most", key=_lost)
             paint = _chart(
-                rows,
+                kept,
                 ("ap_orig: anchors", f"ap_pmk: worst frames (k = {view.results.dataset.k})"),
                 "average precision",
                 line=0.55,
             )
-            found.append(_finding(model, number, rows, f"{_most(model, *_worst(rows))}.", how, paint))
+            found.append(_finding(model, number, kept, f"{_most(model, *_worst(rows))}.{more}", how, paint))
     return found or Missing("no class has an AP on both anchors and worst frames")
 
 
@@ -81,8 +87,20 @@ def class_accuracy(view: View) -> Answer:
                 "In brackets the number of pictures; * and paler: fewer than 10, too few to rank. A picture counts in "
                 "every class it has. Lines are 95 % intervals."
             )
-            found.append(_finding(model, number, rows, _best_and_worst(model, rows), how, _dots(rows, what)))
+            kept, more = _readable(rows, "it gets right least often", key=lambda row: -value_of(row.headline.orig))
+            found.append(_finding(model, number, kept, _best_and_worst(model, rows) + more, how, _dots(kept, what)))
     return found or Missing("no class has a scored picture.")
+
+
+def _readable(rows: Sequence[R], which: str, *, key: Callable[[R], float]) -> tuple[Sequence[R], str]:
+    """As many classes as can be read, in the order given, and a sentence where that is not all of them."""
+    if len(rows) <= MOST_CLASSES:
+        return rows, ""
+    ranked = [row for row in rows if not row.small] or rows
+    first = sorted(ranked, key=key, reverse=True)[:MOST_CLASSES]
+    enough = " with ten or more" if len(ranked) < len(rows) else ""
+    text = f" Drawn are the {len(first)} of {len(rows)} classes{enough} {which}"
+    return [row for row in rows if any(row is one for one in first)], f"{text}; tables/ has all."
 
 
 def _best_and_worst(model: str, rows: Sequence[Row]) -> str:
@@ -139,7 +157,7 @@ def _chart(rows: Sequence[Row], names: tuple[str, str], xlabel: str, *, line: fl
             pale = {"line": line, "ends_alpha": 0.55} if row.small else {"ends_alpha": 1.0}
             dumbbell(axes, y, row.headline[:2], names, **pale)
         _class_axis(axes, rows, xlabel, is_narrow=is_narrow)
-        figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, borderaxespad=0.2)
+        figure.legend(loc="outside upper left", ncols=1 if is_narrow else 2, handletextpad=0.2, borderaxespad=0.2)
 
     return paint
 

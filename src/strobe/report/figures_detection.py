@@ -8,6 +8,7 @@ from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
     Answer,
     Finding,
+    bands_text,
     line_chart,
     lines_of,
     names_below,
@@ -40,7 +41,7 @@ def overview(view: View) -> Answer:
     if not rows:
         return Missing("no detector has an mAP on both anchors and worst frames")
     n_own = len(rows)
-    rows.append(("papers (ImageNet-Vid-Robust, pm-10)", "", None, None, False))
+    rows.append(("papers (ImageNet-Vid-Robust, k = 10)", "", None, None, False))
     rows += [(row.model, row.task, _printed(row.map_orig), _printed(row.map_pm10), False) for row in detection_rows()]
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -64,7 +65,7 @@ def overview(view: View) -> Answer:
             [], [], marker="D", color=WRONG, linestyle="", label=f"map_pmk: worst frames (k = {view.results.dataset.k})"
         )
         per_cent(axes, which="x")
-        figure.legend(loc="outside upper left", ncols=2, handletextpad=0.2, borderaxespad=0.2)
+        figure.legend(loc="outside upper left", ncols=1 if is_narrow else 2, handletextpad=0.2, borderaxespad=0.2)
 
     model, one = next(iter(models.items()))
     text = f"{printable(model)} loses {points(one.drop)} of mAP"
@@ -88,7 +89,7 @@ def _printed(per_cent: float) -> Estimate:
 def _row_name(model: str, what: str, is_narrow: bool) -> str:
     if is_narrow:  # a phone has no room for the whole name
         model = model.replace("Faster R-CNN ResNet-", "FRCNN-").replace("ResNet-", "")
-        return f"{short(model, 14)}: {what[:3]}." if what else "papers (pm-10)"
+        return f"{short(model, 14)}: {what[:3]}." if what else "papers (k = 10)"
     return f"{short(model, 30)}: {what}" if what else model
 
 
@@ -106,7 +107,8 @@ def curve(view: View) -> Answer:
     text += f"; {percent(near)} are left at k = 1" if near else ""
     return Finding(
         sentence=text + "." + view.drawn_text(view.detectors),
-        how="Each frame’s own AP can only fall as k grows; mAP over the chosen frames usually does, but need not.",
+        how="Each frame’s own AP can only fall as k grows; mAP over the chosen frames usually does, but need not."
+        + bands_text(len(series)),
         paint=line_chart(series, view.words.k_label, "map_pmk", cut=False),
         inches=(3.8, 3.8),
     )

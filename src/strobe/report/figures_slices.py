@@ -7,8 +7,10 @@ from strobe.analyses.model_results import RateSlice, TypeSlice
 from strobe.core.errors import printable
 from strobe.core.estimate import Missing
 from strobe.report.drawing import (
+    MOST_BANDS,
     Answer,
     Finding,
+    bands_text,
     in_points,
     names_below,
     names_on_y,
@@ -48,8 +50,9 @@ def per_offset(view: View) -> Answer:
         sentence=text + ".",
         how=f"Each {words.picture} judged alone, whatever the others of its set do. A valley at 0 means anchors are "
         f"easier than the {words.frames} around them; a flat line that flicker strikes anywhere."
-        + (" The broad grey line is the mean of all models." if together else ""),
-        paint=offset_chart(series, words, behind=together, bands=len(series) <= 2),
+        + (" The broad grey line is the mean of all models." if together else "")
+        + bands_text(len(series)),
+        paint=offset_chart(series, words, behind=together, bands=len(series) <= MOST_BANDS),
         inches=(3.8, 3.8),
     )
 

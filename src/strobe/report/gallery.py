@@ -209,6 +209,7 @@ def _model(view: ModelView, rows: np.ndarray[Any, Any], raw: Sequence[str] | Non
         out["r"] = [value if seen else None for value, seen in zip(right, view.label >= 0, strict=True)]
     if view.boxes is not None:
         out["x"] = [[_box(box) for box in boxes] for boxes in view.boxes]
+        out["g"] = [[_box(box) for box in boxes] for boxes in view.missed or ()]
         out["why"] = cause_text(view.cause) if view.cause else None
     if raw is not None:
         out["w"] = [str(raw[int(row)]) for row in rows]

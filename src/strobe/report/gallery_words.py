@@ -24,6 +24,8 @@ def gallery_words(choice: Choice, gallery: Gallery, dataset: Dataset, view: View
         intro += " There are no pictures: this data has none at hand."
     if gallery.left_out:
         intro += f" {gallery.left_out} more were left out to keep the file small."
+    if choice.thinned:
+        intro += " Of sets that overlap (the anchor of one is a frame of the other) one is shown."
     if gallery.unreadable:
         intro += f" {gallery.unreadable} frames could not be read; the first: {gallery.first_problem}."
     names = dataset.info.label_space.names
@@ -146,23 +148,19 @@ def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
 
 def example(choice: Choice, gallery: Gallery) -> dict[str, object] | None:
     """A real set as the example of the explanation: the best flicker, the frames around what broke it."""
-    for one in choice.sets[: len(gallery.data["sets"])]:
+    for place, one in enumerate(choice.sets[: len(gallery.data["sets"])]):
         for view in one.models:
             if view.breaker is None:
                 continue
-            low = max(0, min(one.anchor, view.breaker, one.anchor - 2))
-            high = min(len(one.rows), max(one.anchor, view.breaker, one.anchor + 2) + 1)
-            places = set(range(low, high))
-            if len(places) > 9:
-                places = {i for i in places if abs(i - one.anchor) <= 3} | {view.breaker}
             frames = [
                 {
                     "right": bool(view.right[i]),
                     "anchor": i == one.anchor,
                     "offset": gallery.level_of(int(one.rows[i]), one.set_row) or _signed(one.distance[i]),
                     "image": gallery.pictures.get(int(one.rows[i]), ""),
+                    **_boxes(gallery, place, view.model, i),
                 }
-                for i in sorted(places)
+                for i in _places(one, view.breaker, detection=view.boxes is not None)
             ]
             where = gallery.level_of(int(one.rows[view.breaker]), one.set_row)
             text = printable(_example_text(one, view, view.breaker, gallery.data["classes"], where), limit=600)
@@ -170,13 +168,43 @@ def example(choice: Choice, gallery: Gallery) -> dict[str, object] | None:
     return None
 
 
+def _places(one: SetView, breaker: int, *, detection: bool) -> list[int]:
+    """Which frames of a set stand in the example: those around what broke it; of boxes two, large enough to see."""
+    if detection:
+        return sorted({one.anchor, breaker})
+    low = max(0, min(one.anchor, breaker, one.anchor - 2))
+    high = min(len(one.rows), max(one.anchor, breaker, one.anchor + 2) + 1)
+    places = set(range(low, high))
+    if len(places) > 9:
+        places = {i for i in places if abs(i - one.anchor) <= 3} | {breaker}
+    return sorted(places)
+
+
+def _boxes(gallery: Gallery, place: int, model: str, i: int) -> dict[str, object]:
+    """What a detector found and missed on a frame of the example: truth, right, false and missed boxes with a name."""
+    shown = gallery.data["sets"][place]
+    said = shown["m"][gallery.data["models"].index(model)]
+    frame = shown["f"][i]
+    if "x" not in said or "wh" not in frame:
+        return {}
+    names = gallery.data["classes"]
+    false = [box for box in said["x"][i] if not box[6]]
+    seen = [box for box in said["x"][i] if box[5] >= 0.5]
+    if i == said["b"] and false and not any(not box[6] for box in seen):
+        seen.append(false[0])  # the surest false box: what is told of is to be seen
+    boxes = [("gt", box, "") for box in frame["g"]]
+    boxes += [("miss", box, f"✕ not found: {names[box[4]]}") for box in said["g"][i]]
+    boxes += [("tp" if box[6] else "fp", box, f"{'✓' if box[6] else '✕'} {names[box[4]]} {box[5]:.2f}") for box in seen]
+    return {"wh": frame["wh"], "boxes": boxes}
+
+
 def _example_text(one: SetView, view: ModelView, breaker: int, names: Sequence[str], level: str) -> str:
     where = level or _signed(one.distance[breaker])
     if view.boxes is not None:
-        why = f", mainly because of: {cause_text(view.cause)}" if view.cause else ""
+        why = f" (what costs most there: {cause_text(view.cause)})" if view.cause else ""
         return (
             f"From this data: {view.model} has an AP of {percent(_known(view.truth[one.anchor]))} on the anchor and of "
-            f"{percent(_known(view.truth[breaker]))} at {where}{why}. In map_pmk that frame stands for the set."
+            f"{percent(_known(view.truth[breaker]))} at {where}{why}. That frame stands for the set in map_pmk."
         )
     said = names[view.label[breaker]] if view.label[breaker] >= 0 else "none of the classes"
     answer = " / ".join(names[label] for label in one.labels) or "the anchor’s label"

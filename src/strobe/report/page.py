@@ -30,6 +30,7 @@ from strobe.report import (
     figures_review,
     figures_slices,
     figures_smoothing,
+    figures_trend,
     figures_variants,
     story,
     story_generator,
@@ -44,6 +45,7 @@ from strobe.report.gallery_words import example, gallery_words
 from strobe.report.headline import headline
 from strobe.report.published import detection_rows
 from strobe.report.strips import build_strips
+from strobe.report.style import LIGHT
 from strobe.report.subject import count_sources
 from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import p_text, plain_number
@@ -52,6 +54,10 @@ __all__ = ["ReportOptions", "gallery_models", "write_report"]
 
 FEW_FAILURES = 3
 """Failed models listed openly; more are folded away."""
+MANY_DETAILS = 12
+"""Models whose settings have a line each; those of more are folded into one."""
+SCRIPTS = ("page.js", "viewer.js", "gallery.js", "strips.js")
+"""The page's scripts in the order in which they run; each builds on those before."""
 _ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")
 """The interval of a figure in a sentence: it stands back beside the figure."""
 
@@ -175,7 +181,7 @@ class TaskPage:
 TASKS = {
     Task.CLASSIFICATION: TaskPage(
         main=(
-            figures_accuracy.trend, figures_accuracy.curve, figures_accuracy.time_curve, figures_classes.per_class,
+            figures_trend.trend, figures_accuracy.curve, figures_accuracy.time_curve, figures_classes.per_class,
             figures_slices.per_offset, figures_accuracy.first_failure, figures_smoothing.smoothing,
         ),
         compare=(figures_accuracy.comparison,),
@@ -185,7 +191,7 @@ TASKS = {
         ),
         still=(figures_classes.class_accuracy,),
         varied=(
-            replace(figures_accuracy.trend, title="Does a more accurate model hold up better?"),
+            replace(figures_trend.trend, title="Does a more accurate model hold up better?"),
             replace(figures_classes.per_class, title="Which classes suffer?"),
         ),
     ),
@@ -297,7 +303,7 @@ def _context(
     gallery: Gallery,
     options: ReportOptions,
 ) -> dict[str, object]:
-    script = _asset("report.js") + _asset("strips.js")
+    script = "\n".join(map(_asset, SCRIPTS))
     about = read_json(run / "run.json") if (run / "run.json").is_file() else {}
     about = about if isinstance(about, Mapping) else {}
     head, lede = story.lead(view)
@@ -311,6 +317,7 @@ def _context(
         # The page may run this one script and nothing else, whatever a class or a video is called.
         "script_hash": base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
         "icon": base64.b64encode(_asset("icon.svg").encode("utf-8")).decode("ascii"),
+        "light": as_script(LIGHT),
         "version": installed_version() or "(not installed)",
         "made_at": printable(about.get("at") or "").replace("T", " ").replace("+00:00", " UTC"),
         "parts": _ENDS.split,
@@ -328,6 +335,7 @@ def _context(
         "headlines": [headline(view, task) for task in Task if view.of(task)],
         "failed": story.failures(view, about),
         "few_failures": FEW_FAILURES,
+        "many_details": MANY_DETAILS,
         "words": view.words,
         "published": list(detection_rows()) if view.detectors else [],
         "only_detectors": bool(view.detectors) and not view.classifiers,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from strobe.analyses.published import PublishedTable, rows_of, tables
 
-__all__ = ["DetectionRow", "Reference", "detection_rows", "references_for"]
+__all__ = ["DetectionRow", "PapersLine", "Reference", "detection_rows", "papers_line", "references_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,46 @@ class DetectionRow:
     map_pm10: float
     drop: float
     note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PapersLine:
+    """The line through the papers' standard models on one benchmark, in points; theirs, never fitted with others."""
+
+    slope: float
+    intercept: float
+    span: tuple[float, float]
+    about: str
+
+    def at(self, acc_orig: float) -> float:
+        """acc_pmk on the line, as a share."""
+        return self.intercept / 100 + self.slope * acc_orig
+
+    def beyond(self, acc_orig: float) -> str:
+        """A warning where none of their models is as accurate, or as poor; else nothing."""
+        low, high = self.span
+        return "" if low <= acc_orig <= high else f"; their models go from {100 * low:.1f} to {100 * high:.1f} only"
+
+    @property
+    def caption(self) -> str:
+        """The line in a legend."""
+        return f"papers’ line ({self.about})"
+
+
+def papers_line(dataset: str, k: int) -> PapersLine | None:
+    """The papers' own line of a benchmark by its name and k; None where they printed too little for one.
+
+    >>> papers_line("imagenet-vid-robust", 10).about
+    '2019, 35 standard models, n = 1,145'
+    >>> papers_line("ytbb-robust", 10) is papers_line("my clips", 10) is None
+    True
+    """
+    for table in tables():
+        if (table.dataset, table.k) == (dataset, k) and (line := table.fit()[0]) is not None:
+            about = f"{table.name.split(',')[0]}, {line.n} standard models, n = {table.n:,}"
+            span = line.x_min / 100, line.x_max / 100
+            return PapersLine(slope=line.slope, intercept=line.intercept, span=span, about=about)
+    return None
 
 
 def references_for(dataset: str, n_sets: int | None = None) -> tuple[Reference, ...]:

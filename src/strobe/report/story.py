@@ -57,7 +57,7 @@ def lead(view: View) -> tuple[str, str]:
             )
         head = (
             f"{printable(name)} reaches {measured(one.map_orig)} mAP on the anchors of {view.sources}. On the worst of "
-            f"{words.around}, {measured(one.map_pmk)} are left."
+            f"{words.around}, it reaches {measured(one.map_pmk)}."
         )
         return head, f"mAP at {_overlap(one)}; the worst {words.frames} {words.within}."
     if (people := people_lead(view)) is not None:

@@ -6,7 +6,7 @@ the same drawing follows the reader's light or dark theme.
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 from strobe.core.late import require
 
 __all__ = [
-    "GREY", "GRID", "INK", "MARKERS", "MUTED", "PAPER", "RIGHT", "SERIES", "WRONG", "Drawing", "colour_of", "draw",
-    "look", "marker_of", "themed",
+    "GREY", "GRID", "INK", "LIGHT", "MARKERS", "MUTED", "PAPER", "RIGHT", "SERIES", "WRONG", "Drawing", "colour_of",
+    "draw", "look", "marker_of", "name_points", "themed",
 ]  # fmt: skip
 
 INK, MUTED, GRID, GREY, PAPER = "#1d2126", "#5c6570", "#e3e5e8", "#a3a9b1", "#fefefe"
@@ -32,6 +32,9 @@ _VARIABLES = {
     PAPER: "var(--paper)",
     **{colour: f"var(--s{place + 1})" for place, colour in enumerate(SERIES)},
 }
+
+LIGHT = {variable[4:-1]: colour for colour, variable in _VARIABLES.items()}
+"""The light colours by the name of their variable, for figures that are saved out of the page."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
 
@@ -125,12 +128,26 @@ def draw(
     return Drawing(svg=_with_paper(svgs[False]), png=png, wide=themed(svgs[False]), narrow=themed(svgs[True]))
 
 
+_NAMED = "name:"
+
+
+def name_points(dots: Any, names: Sequence[str]) -> None:
+    """Give every point of a scatter a name, which a reader of the page sees on pointing at it."""
+    dots.set_urls([_NAMED + name for name in names])
+
+
+def _with_names(svg: str) -> str:
+    """Points that were named: what the drawing library wrote as a link becomes a group with a title."""
+    link = re.compile(rf'<a xlink:href="{_NAMED}([^"]*)"(?: target="[^"]*")?>(.*?)</a>', re.DOTALL)
+    return link.sub(r'<g class="named"><title>\1</title>\2</g>', svg)
+
+
 def _tidy(svg: str, *, prefix: str) -> str:
     """Only the drawing: no XML prologue, no metadata, the page's own font, ids that cannot clash between figures."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    svg = svg.replace("'DejaVu Sans'", _FONT)
+    svg = _with_names(svg.replace("'DejaVu Sans'", _FONT))
     return _in_tags(svg, lambda tag: _tidy_tag(tag, prefix))
 
 
