@@ -1,4 +1,4 @@
-"""`strobe vary corruption|attack`."""
+"""`strobe vary corruption|attack|generator`."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -23,8 +23,10 @@ from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
     from strobe.models.options import LoadOptions
+    from strobe.workflows.searching import Attempted
     from strobe.workflows.vary_attack import AttackWanted
     from strobe.workflows.vary_corruption import CorruptionOptions
+    from strobe.workflows.vary_generator import GeneratorWanted
 
 __all__ = ["command"]
 
@@ -165,20 +167,97 @@ def attack(
     from strobe.workflows.vary_attack import vary_attack
 
     done = vary_attack(src, dst, models, wanted, load=load, progress=progress(quiet=quiet or as_json))
+    _say_searched(dst, done, "attacks", "ε", as_json=as_json)
+
+
+def _say_searched(dst: Path, done: "Attempted", key: str, axis: str, *, as_json: bool) -> None:
+    """What became of the searches, variant by variant."""
     tally = done.tally()
     if as_json:
-        made_json(dst, done.dataset, {"attacks": tally, "problems": list(done.problems)})
+        made_json(dst, done.dataset, {key: tally, "problems": list(done.problems)})
         return
     for problem in done.problems:
         click.echo(f"left out: {printable(problem)}", err=True)
     was = " (it was there)" if done.was_there else ""
     click.echo(made(dst, done.dataset, "video", "set", "frame", "class") + was)
     for name, many in tally.items():
-        said = ", ".join(f"{many[status]} {words}" for status, words in _STATUSES.items() if many[status])
+        said = ", ".join(f"{many[status]} {words.format(axis)}" for status, words in _STATUSES.items() if many[status])
         click.echo(f"{printable(name)}: {said}")
 
 
 _STATUSES = {
-    "found": "found", "censored": "held to the last ε", "anchor_wrong": "wrong before anything was changed",
+    "found": "found", "censored": "held to the last {}", "anchor_wrong": "wrong before anything was changed",
     "failed": "failed (not reproduced when read back)",
 }  # fmt: skip
+
+
+def _numbers(_: click.Context, parameter: click.Parameter, text: str | None) -> tuple[float, ...]:
+    return tuple(_number(part, f"--{parameter.name}") for part in text.split(",")) if text else ()
+
+
+_changes = options(
+    "wanted", "The search", "strobe.workflows.vary_generator:GeneratorWanted",
+    click.option("--granularity", multiple=True, callback=_kinds, metavar="LIST",
+                 help="What may change: latent, coarse, middle, fine, pixel (all layers of it together), all, layer:N, "
+                 "each (every layer alone). Default: all granularities the generator has."),
+    click.option("--search", type=click.Choice(["minimal", "reference", "budget"]), default="minimal",
+                 show_default=True, help="minimal measures; reference is as published (Adam, a growing ball, the first "
+                 "success); budget tries fixed magnitudes."),
+    click.option("--images", type=click.IntRange(1), default=100, show_default=True,
+                 help="Pictures searched, of all classes in turn; each is right for every model."),
+    click.option("--classes", multiple=True, callback=_kinds, metavar="LIST",
+                 help="Classes to draw. Default: all of the generator's."),
+    click.option("--aim", default="untargeted", show_default=True, metavar="AIM",
+                 help="untargeted: any wrong answer; runner-up: the second best; or the name of a class."),
+    click.option("--most", type=float, help="Where a search gives up, in standard deviations a neuron (RMS). "
+                 "Default: 1."),
+    click.option("--budget", callback=_numbers, metavar="LIST",
+                 help="The magnitudes of --search budget, ascending, in standard deviations a neuron (RMS)."),
+    click.option("--steps", type=click.IntRange(1), help="Gradient steps of one try. Default: 120 for minimal, 500 for "
+                 "reference, 40 a magnitude for budget."),
+    click.option("--restarts", type=int, default=0, show_default=True, help="Further tries from random directions."),
+    click.option("--margin", type=float, default=0.01, show_default=True,
+                 help="The lead a finding must have, in nats, so that it survives being read back."),
+    click.option("--strips", type=click.IntRange(0), default=8, show_default=True,
+                 help="Of how many pictures the way from nothing to what was found is kept, to look at."),
+    click.option("--scale-images", type=int, default=500, show_default=True,
+                 help="Images over which the standard deviation of every neuron is taken."),
+    click.option("--changes/--no-changes", default=True, show_default=True,
+                 help="Keep what was changed, two bytes a neuron, so that each picture can be made again."),
+    click.option("--name", default="", help="The dataset's name; default: the folder's."),
+    seed_option,
+)  # fmt: skip
+
+
+@command.command(
+    cls=Grouped,
+    short_help="Changes of what a picture shows, coarse to fine: in the activations of a generator.",
+    epilog="Example: strobe vary generator data/changed --generator strobe-gan -m strobe-world -m strobe-world-linf   "
+    "·   then: strobe eval data/changed -m strobe-world -m strobe-world-linf -o run/",
+)
+@click.argument("dst", type=folder(exists=False))
+@click.option(
+    "--generator",
+    required=True,
+    metavar="G",
+    help="strobe-gan, strobe-gan-mnist (with @weights of your own), biggan:NAME, py:FILE.py:FACTORY.",
+)
+@model_option
+@_changes
+@loading_options
+@quiet_option
+@json_option
+def generator(
+    dst: Path, generator: str, models: tuple[str, ...], wanted: "GeneratorWanted", load: "LoadOptions", quiet: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Search how far a generator's activations must change until models err; DST becomes a dataset of what was found.
+
+    Pictures are drawn that every model gets right. In each granularity the search looks for the least change, in
+    standard deviations of the neurons, that a model gets wrong once the picture is stored. What is not found is kept as
+    such. The same command again does only what is missing.
+    """
+    from strobe.workflows.vary_generator import vary_generator
+
+    done = vary_generator(dst, generator, models, wanted, load=load, progress=progress(quiet=quiet or as_json))
+    _say_searched(dst, done, "searches", "magnitude", as_json=as_json)

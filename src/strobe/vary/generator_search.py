@@ -1,0 +1,349 @@
+"""How far a generator's activations must change until a model errs: three searches over one ball, each item on its own.
+
+Changes are rounded to half precision and images to 8 bits at every look, so that what is kept is what was found.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.late import require
+from strobe.vary.changing import Base, Changing, eight_bits
+from strobe.vary.pgd import Scores, wrong_by
+from strobe.vary.searched_sets import Finding
+
+__all__ = ["OCTAVES", "SEARCHES", "ChangeOptions", "levels_of", "search_changes"]
+
+SEARCHES = ("minimal", "reference", "budget")
+"""`minimal` measures: normalised gradient steps in a growing ball, then halving. `reference` is as published: Adam in a
+ball that grows evenly, the first success counts. `budget` tries fixed balls, smallest first."""
+
+OCTAVES = 12
+"""How far below the last level the first is, in octaves."""
+
+_LR = 3e-3
+_HALVINGS, _TRIES = 8, 8
+_STEP = 0.25
+_INSIDE = 1 - 2**-10  # rounding to half precision must not leave the ball
+_BETWEEN = 8
+_STEPS = {"minimal": 120, "reference": 500, "budget": 40}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeOptions:
+    """How to search. `steps` None: 120 for minimal, 500 for reference, 40 a ball for budget.
+
+    `restarts` are further tries from random directions. `margin` is the lead a finding must have, in nats.
+    """
+
+    search: Literal["minimal", "reference", "budget"] = "minimal"
+    steps: int | None = None
+    restarts: int = 0
+    margin: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        expect(self.search in SEARCHES, "search", " or ".join(SEARCHES), self.search)
+        expect(self.steps is None or 1 <= self.steps <= 100_000, "steps", "1–100,000", self.steps)
+        expect(0 <= self.restarts <= 1000, "restarts", "0–1000", self.restarts)
+        expect(math.isfinite(self.margin) and self.margin >= 0, "margin", ">= 0", self.margin)
+        expect(self.seed >= 0, "seed", ">= 0", self.seed)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of one try."""
+        return _STEPS[self.search] if self.steps is None else self.steps
+
+
+def levels_of(cap: float) -> tuple[float, ...]:
+    """The grid of magnitudes up to the cap: two to the octave.
+
+    >>> len(levels_of(8.0)), levels_of(8.0)[-3:]
+    (25, (4.0, 5.656854249492381, 8.0))
+    """
+    return tuple(cap * 2 ** (-place / 2) for place in range(2 * OCTAVES, -1, -1))
+
+
+@dataclass(slots=True, eq=False)
+class _Items:
+    """What is searched: images under changes, and what was found of each so far."""
+
+    scores: Scores
+    changing: Changing
+    base: Base
+    right: Any
+    margin: float
+    change: Any = field(init=False)
+    size: Any = field(init=False)
+    lead: Any = field(init=False)
+    best: Any = field(init=False)
+    image: Any = field(init=False)
+    attempt: Any = field(init=False)
+    broken: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        torch = require("torch", what="a search", extra="models")
+        n, device = len(self.base), self.changing.device
+        self.change = torch.zeros((n, self.changing.width), device=device, dtype=torch.float16)
+        self.image = torch.zeros((n, 3, *self.changing.image_hw), device=device)
+        self.attempt = torch.zeros(n, device=device, dtype=torch.long)
+        self.size = torch.full((n,), math.inf, device=device, dtype=torch.float64)
+        self.lead = torch.full((n,), -math.inf, device=device)
+        self.best = torch.full((n,), -math.inf, device=device)
+        self.broken = torch.zeros(n, dtype=torch.bool, device=device)
+
+    def look(self, rows: Any, point: Any, *, uphill: bool) -> tuple[Any, Any, Any, Any]:
+        """By how much each is wrong at this change, the slope of that, and change and image as they are stored."""
+        torch = require("torch", what="a search", extra="models")
+        stored = point.detach().half()
+        here = stored.float().requires_grad_(uphill)
+        with torch.set_grad_enabled(uphill):
+            image = self.changing.pixels(self.base, rows, here)
+            # To the bit what will be read back; the slope goes through as if nothing had been rounded.
+            seen = ((image * 255).round() / 255).detach() + (image - image.detach())
+            lead = wrong_by(self.scores(seen), self.right[rows])
+            slope = torch.autograd.grad(lead.sum(), here)[0] if uphill else None
+        return lead.detach(), slope, stored, image.detach()
+
+    def take(self, rows: Any, hit: Any, lead: Any, stored: Any, image: Any, attempt: int) -> None:
+        """Keep what was found where it is smaller than what was known."""
+        at = hit.nonzero()[:, 0]
+        if not len(at):
+            return
+        size = stored[at].double().norm(dim=1)
+        smaller = size < self.size[rows[at]]
+        at, size = at[smaller], size[smaller]
+        if not len(at):
+            return
+        places = rows[at]
+        self.size[places], self.lead[places], self.attempt[places] = size, lead[at], attempt
+        self.change[places], self.image[places] = stored[at], image[at]
+
+    def climb(
+        self, rows: Any, start: Any, radius: Callable[[int, Any], Any], steps: int,
+        move: Callable[[int, Any, Any, Any], Any], attempt: int,
+    ) -> Any:  # fmt: skip
+        """Which rows were found wrong on the way, (n,): each item stops there. `radius(step, live)` bounds a change."""
+        torch = require("torch", what="a search", extra="models")
+        point, found = start.clone(), torch.zeros(len(rows), dtype=torch.bool, device=start.device)
+        live = torch.arange(len(rows), device=start.device)
+        for step in range(steps + 1):
+            last = step == steps
+            lead, slope, stored, image = self.look(rows[live], point[live], uphill=not last)
+            bad, hit = lead.isnan(), lead >= self.margin
+            self.best[rows[live]] = torch.maximum(self.best[rows[live]], lead.nan_to_num(-math.inf))
+            self.broken[rows[live[bad]]] = True
+            self.take(rows[live], hit, lead, stored, image, attempt)
+            found[live[hit]] = True
+            on = ~(hit | bad)
+            live = live[on]
+            if last or not len(live):
+                break
+            bound = radius(step + 1, live)
+            point[live] = _within(point[live] + move(step, live, slope[on], bound), bound)
+        return found
+
+
+def _within(change: Any, radius: Any) -> Any:
+    """The change cut to the radius, (n,)."""
+    size = change.norm(dim=1, keepdim=True).clamp_min(1e-30)
+    return change * (radius[:, None] * _INSIDE / size).clamp_max(1)
+
+
+def _uphill(slope: Any) -> Any:
+    return slope / slope.norm(dim=1, keepdim=True).clamp_min(1e-30)
+
+
+def _along(share: Callable[[int], float]) -> Callable[[int, Any, Any, Any], Any]:
+    """Steps up the slope of a length that is a share of the radius."""
+    return lambda step, _, slope, bound: _uphill(slope) * (share(step) * bound)[:, None]
+
+
+class _Adam:
+    """Adam's steps, each item with its own averages."""
+
+    def __init__(self, like: Any) -> None:
+        self._mean, self._square = like * 0, like * 0
+
+    def __call__(self, step: int, live: Any, slope: Any, bound: Any) -> Any:  # noqa: ARG002 (the ball bounds it after)
+        self._mean[live] = 0.9 * self._mean[live] + 0.1 * slope
+        self._square[live] = 0.999 * self._square[live] + 0.001 * slope.square()
+        mean, square = self._mean[live] / (1 - 0.9 ** (step + 1)), self._square[live] / (1 - 0.999 ** (step + 1))
+        return _LR * mean / (square.sqrt() + 1e-8)
+
+
+def _minimal(items: _Items, names: Sequence[str], cap: float, how: ChangeOptions) -> None:
+    """Grow until something is found, then halve; restarts from random directions can only make it smaller."""
+    torch = require("torch", what="a search", extra="models")
+    every = torch.arange(len(names), device=items.changing.device)
+    for attempt in range(1 + how.restarts):
+        todo = every[~items.broken]
+        wanting = todo[items.size[todo].isinf()]
+        if len(wanting):
+            octaves, start = OCTAVES, torch.zeros((len(wanting), items.changing.width), device=every.device)
+            if attempt:
+                octaves = 4
+                start = _random(items, wanting, names, how, attempt) * (cap * 2**-octaves)
+
+            def growing(step: int, live: Any, octaves: int = octaves) -> Any:
+                here = cap * 2 ** (-octaves * (1 - step / how.n_steps))
+                return torch.full((len(live),), here, device=live.device)
+
+            items.climb(wanting, start, growing, how.n_steps, _along(lambda _: _STEP), attempt)
+        some = todo[items.size[todo].isfinite()]
+        low = torch.zeros(len(some), device=every.device)
+        for halving in range(_HALVINGS):
+            if not len(some):
+                break
+            high = items.size[some].float()
+            middle = high * 0.95 if attempt and not halving else (low + high) / 2
+            if attempt and not halving:
+                start = _random(items, some, names, how, attempt) * (middle / 2)[:, None]
+            else:
+                start = _within(items.change[some].float() * (middle / high)[:, None], middle)
+
+            def held(_: int, live: Any, middle: Any = middle) -> Any:
+                return middle[live]
+
+            hit = items.climb(some, start, held, _TRIES, _along(lambda step: 0.5 * 0.7**step), attempt)
+            if not (attempt and not halving):
+                low = middle.where(~hit, low)
+
+
+def _reference(items: _Items, names: Sequence[str], cap: float, how: ChangeOptions) -> None:
+    """Adam in a ball whose radius grows evenly to the cap; the first success counts."""
+    torch = require("torch", what="a search", extra="models")
+    every = torch.arange(len(names), device=items.changing.device)
+    for attempt in range(1 + how.restarts):
+        todo = every[~items.broken]
+        start = torch.zeros((len(todo), items.changing.width), device=every.device)
+        if attempt:
+            start = _random(items, todo, names, how, attempt) * (cap / how.n_steps)
+
+        def growing(step: int, live: Any) -> Any:
+            return torch.full((len(live),), cap * step / how.n_steps, device=live.device)
+
+        items.climb(todo, start, growing, how.n_steps, _Adam(start), attempt)
+
+
+def _budget(items: _Items, names: Sequence[str], levels: Sequence[float], how: ChangeOptions) -> None:
+    """Each ball in turn, smallest first, from nothing and from random directions, until something is found."""
+    torch = require("torch", what="a search", extra="models")
+    every = torch.arange(len(names), device=items.changing.device)
+    for level in levels:
+        for attempt in range(1 + how.restarts):
+            todo = every[items.size.isinf() & ~items.broken]
+            if not len(todo):
+                return
+            start = torch.zeros((len(todo), items.changing.width), device=every.device)
+            if attempt:
+                start = _random(items, todo, names, how, attempt, level) * (level * _INSIDE)
+
+            def held(_: int, live: Any, level: float = level) -> Any:
+                return torch.full((len(live),), level, device=live.device)
+
+            items.climb(todo, start, held, how.n_steps, _along(lambda _: 2.5 / how.n_steps), attempt)
+
+
+def _random(items: _Items, rows: Any, names: Sequence[str], how: ChangeOptions, *said: object) -> Any:
+    return items.changing.direction([names[row] for row in rows.tolist()], how.seed, "start", *said)
+
+
+def search_changes(
+    scores: Scores, changing: Changing, base: Base, right: NDArray[np.bool_], names: Sequence[str], *,
+    levels: Sequence[float], options: ChangeOptions, strips: Sequence[bool] = (), keep: bool = True,
+) -> list[Finding]:  # fmt: skip
+    """What became of each image: the change of the least magnitude M at which the model errs, and what lies beside it.
+
+    `right` (N, C) marks the classes whose lead is to be overcome; `names` seed the draws. Beside a finding stand the
+    same M along a random direction, and where `strips` says so the way from nothing to it. `keep`: the change itself.
+    """
+    torch = require("torch", what="a search", extra="models")
+    marks = torch.from_numpy(np.ascontiguousarray(right)).to(changing.device)
+    items, cap = _Items(scores, changing, base, marks, options.margin), float(levels[-1])
+    if options.search == "budget":
+        _budget(items, names, levels, options)
+    else:
+        (_minimal if options.search == "minimal" else _reference)(items, names, cap, options)
+    chance = _along_random(items, names, levels, options)
+    out, images, changes = [], eight_bits(items.image), items.change.cpu().numpy()
+    sizes, leads, best = items.size.tolist(), items.lead.tolist(), items.best.tolist()
+    for place, size in enumerate(sizes):
+        facts: dict[str, Any] = {"random_reach": chance.reach[place]}
+        if bool(items.broken[place]):
+            out.append(Finding(status="failed"))
+        elif not math.isfinite(size):
+            out.append(Finding(status="censored", reach=cap, margin=best[place], facts=facts))
+        elif not size:
+            out.append(Finding(status="anchor_wrong", margin=leads[place]))
+        else:
+            facts |= {
+                "random_fooled": chance.fooled[place], "attempt": int(items.attempt[place]), "rms": changing.rms(size),
+            }  # fmt: skip
+            beside = {"random": [(size, chance.image[place])]}
+            if strips and strips[place]:
+                beside["between"] = _between(items, place, size)
+            finding = Finding(
+                status="found", reach=size, margin=leads[place], image=images[place], facts=facts, beside=beside,
+                change=changes[place] if keep else None,
+            )  # fmt: skip
+            out.append(finding)
+    return out
+
+
+@dataclass(slots=True, eq=False)
+class _Chance:
+    """Along one random direction: where the model first errs, if at all; whether it does at the magnitude found."""
+
+    reach: list[float | None]
+    fooled: list[bool]
+    image: list[Any]
+
+
+def _along_random(items: _Items, names: Sequence[str], levels: Sequence[float], how: ChangeOptions) -> _Chance:
+    torch = require("torch", what="a search", extra="models")
+    changing, n = items.changing, len(names)
+    every, toward = torch.arange(n, device=changing.device), changing.direction(names, how.seed, "random")
+
+    def wrong(rows: Any, size: Any) -> tuple[Any, Any]:
+        lead, _, _, image = items.look(rows, toward[rows] * size[:, None], uphill=False)
+        return lead >= items.margin, image
+
+    low, high = torch.zeros(n, device=every.device), torch.full((n,), math.inf, device=every.device)
+    for level in levels:
+        live = every[high.isinf()]
+        if not len(live):
+            break
+        hit, _ = wrong(live, torch.full((len(live),), level, device=every.device))
+        high[live[hit]] = level
+        low[live[~hit]] = level
+    live = every[high.isfinite()]
+    for _ in range(6):
+        if not len(live):
+            break
+        middle = (low[live] + high[live]) / 2
+        hit, _ = wrong(live, middle)
+        high[live] = middle.where(hit, high[live])
+        low[live] = middle.where(~hit, low[live])
+    found = every[items.size.isfinite()]
+    out = _Chance([None if math.isinf(far) else far for far in high.tolist()], [False] * n, [None] * n)
+    if len(found):
+        hit, image = wrong(found, items.size[found].float())
+        for row, (place, is_wrong) in enumerate(zip(found.tolist(), hit.tolist(), strict=True)):
+            out.fooled[place], out.image[place] = is_wrong, eight_bits(image[row : row + 1])[0]
+    return out
+
+
+def _between(items: _Items, place: int, size: float) -> list[tuple[float, Any]]:
+    """The way from the image to what was found, in even parts."""
+    torch = require("torch", what="a search", extra="models")
+    whole = items.change[place].float()
+    shares = torch.arange(1, _BETWEEN, device=whole.device) / _BETWEEN
+    rows = torch.full((len(shares),), place, device=whole.device)
+    image = items.look(rows, shares[:, None] * whole, uphill=False)[3]
+    return [(size * share, one) for share, one in zip(shares.tolist(), eight_bits(image), strict=True)]

@@ -1,0 +1,139 @@
+"""What lies beside the tables of a generator search, and each found picture made again from it.
+
+`generator/` holds `latents.npy` (a row for each source), `sources.json` (their names and classes, and how many of the
+pictures drawn each model got right), `scale.npz` (the standard deviation of every neuron), `record.parquet` (a row for
+each search) and `changes/` (what was changed, half precision, in standard deviations).
+"""
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json, replacing, write_bytes, write_json
+from strobe.core.ports import Image
+from strobe.datasets import folder
+from strobe.models.options import LoadOptions
+from strobe.vary.changing import Changing, eight_bits, places_of
+from strobe.vary.generated_sets import GeneratorSearch, Sampled
+from strobe.vary.search_work import npy_bytes
+from strobe.vary.searched_sets import Searched
+from strobe.workflows.generators import load_generator
+
+__all__ = ["PLACE", "made_again", "read_record", "store_begun", "stored_samples", "stored_scale", "write_record"]
+
+PLACE = "generator"
+"""The folder beside the tables."""
+
+_AGAIN = "make the dataset again"
+
+
+def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Sampled) -> None:
+    """Scale and latents, the names last: where they are, all is."""
+    packed = io.BytesIO()
+    np.savez(packed, **{f"place{number}": one for number, one in enumerate(scale)})  # type: ignore[arg-type]
+    write_bytes(place / "scale.npz", packed.getvalue())
+    write_bytes(place / "latents.npy", npy_bytes(sampled.latents))
+    write_json(
+        place / "sources.json", {"names": sampled.names, "classes": sampled.classes, "rates": dict(sampled.rates)}
+    )
+
+
+def stored_scale(place: Path) -> list[NDArray[np.float32]]:
+    """The standard deviation of every neuron, by place."""
+    try:
+        with np.load(place / "scale.npz", allow_pickle=False) as packed:
+            return [packed[f"place{number}"] for number in range(len(packed.files))]
+    except (OSError, ValueError, KeyError) as error:
+        raise InvalidFile(place / "scale.npz", "cannot be read", hint=_AGAIN) from error
+
+
+def stored_samples(place: Path) -> Sampled:
+    """The latents, in the order of the sources."""
+    told = read_json(place / "sources.json")
+    try:
+        latents = np.load(place / "latents.npy", allow_pickle=False)
+        return Sampled(
+            latents=latents, classes=tuple(told["classes"]), names=tuple(told["names"]), rates=told["rates"]
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidFile(place / "latents.npy", "cannot be read", hint=_AGAIN) from error
+
+
+_SCHEMA = pa.schema([
+    ("set_id", pa.string()), ("variant", pa.string()), ("source", pa.int64()), ("status", pa.string()),
+    ("magnitude", pa.float64()), ("rms", pa.float64()), ("neurons", pa.int64()), ("lead", pa.float64()),
+    ("random_reach", pa.float64()), ("random_fooled", pa.bool_()), ("attempt", pa.int64()), ("change", pa.string()),
+])  # fmt: skip
+
+
+def write_record(
+    place: Path, names: Sequence[str], searches: Sequence[GeneratorSearch], found: Mapping[tuple[int, int], Searched]
+) -> None:
+    """A row for each search. `magnitude` is M of what was found, else where the search gave up; `random_reach` is where
+    the model first erred along a random direction, null where it never did; `source` is the row of the latent.
+    """
+    rows = [
+        {
+            "set_id": f"{names[row]}@{searches[number].name}", "variant": searches[number].name, "source": row,
+            "status": one.status, "magnitude": one.reach, "rms": one.facts.get("rms"),
+            "neurons": searches[number].neurons, "lead": one.margin, "random_reach": one.facts.get("random_reach"),
+            "random_fooled": one.facts.get("random_fooled"), "attempt": one.facts.get("attempt"), "change": one.change,
+        }
+        for (row, number), one in found.items()
+    ]  # fmt: skip
+    with replacing(place / "record.parquet") as temporary:
+        pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), temporary)
+
+
+def read_record(path: Path) -> list[dict[str, Any]]:
+    """The rows of the record of a searched folder."""
+    file = path / PLACE / "record.parquet"
+    try:
+        found: list[dict[str, Any]] = pq.read_table(file, schema=_SCHEMA).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidFile(file, "cannot be read", hint=_AGAIN) from error
+    return found
+
+
+def made_again(
+    path: Path, *, set_ids: Iterable[str] | None = None, generator: str | None = None, load: LoadOptions | None = None
+) -> dict[str, Image]:
+    """Found pictures of a folder, made again from latent and change, by set.
+
+    `generator` says where the generator lies now; one with other weights is refused. On the device that searched they
+    are the stored pictures; on another, numbers differ in the last digits and a few pixels may by one level.
+    """
+    dataset, record = folder.read(path), read_record(path)
+    told = dataset.info.provenance.get("generator", {})
+    made = load_generator(generator or str(told.get("name")), load or LoadOptions())
+    if made.spec.weights != told.get("weights"):
+        raise StrobeError(f"{printable(path)} was made with other weights than {printable(made.spec.name)} has")
+    scale, sampled = stored_scale(path / PLACE), stored_samples(path / PLACE)
+    wanted = None if set_ids is None else set(set_ids)
+    out: dict[str, Image] = {}
+    for variant in dataset.variants or ():
+        rows = [
+            row for row in record
+            if row["variant"] == variant.variant and row["change"] and (wanted is None or row["set_id"] in wanted)
+        ]  # fmt: skip
+        if not rows:
+            continue
+        changing = Changing(made, scale, places_of(made.spec, str(variant.fields["granularity"])))
+        for start in range(0, len(rows), made.spec.batch_size):
+            some = rows[start : start + made.spec.batch_size]
+            out |= zip([row["set_id"] for row in some], _made(path, changing, sampled, some), strict=True)
+    return out
+
+
+def _made(path: Path, changing: Changing, sampled: Sampled, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.uint8]:
+    sources = [int(row["source"]) for row in rows]
+    changes = np.stack([np.load(path / row["change"], allow_pickle=False) for row in rows])
+    base = changing.begin(sampled.latents[sources], [sampled.classes[source] for source in sources])
+    return eight_bits(changing.pixels(base, *changing.given(changes)))

@@ -1,0 +1,362 @@
+"""`strobe vary generator`: pictures of a generator, and the nearest changes of its activations that models fall for."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, expect, printable
+from strobe.core.generators import GeneratorSpec
+from strobe.core.late import require
+from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
+from strobe.datasets import folder
+from strobe.datasets.making import finish, made_before
+from strobe.models.options import LoadOptions
+from strobe.vary.changing import Changing, drawn_latents, eight_bits, granularities, places_of, scales
+from strobe.vary.generated_sets import GeneratorSearch, Sampled, generated_dataset
+from strobe.vary.generator_search import ChangeOptions, levels_of, search_changes
+from strobe.vary.pgd import wrong_by
+from strobe.vary.search_work import SearchWork
+from strobe.vary.searched_sets import Finding, Searched, searched_dataset
+from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
+from strobe.workflows.generators import load_generator
+from strobe.workflows.searching import Attempted, Batch, Found, Victim, is_whole, read_back, search_all, victims_of
+
+__all__ = ["GeneratorWanted", "vary_generator"]
+
+_MOST = 1.0
+"""Where a search gives up where nothing is said: one standard deviation a neuron."""
+
+_PATIENCE = 20
+"""How many latents are drawn for one that every model gets right, before a class is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratorWanted:
+    """What to search. Magnitudes are given per neuron (RMS, in standard deviations): `most` ends a search, `budget` are
+    the balls of a budget search. `granularity` empty: all the generator has; `each` spells out every layer alone.
+
+    `aim` is untargeted, runner-up or a class. `scale_images` are what the standard deviations are taken over.
+    """
+
+    granularity: tuple[str, ...] = ()
+    search: str = "minimal"
+    images: int = 100
+    classes: tuple[str, ...] = ()
+    aim: str = "untargeted"
+    most: float | None = None
+    budget: tuple[float, ...] = ()
+    steps: int | None = None
+    restarts: int = 0
+    margin: float = 0.01
+    seed: int = 0
+    strips: int = 8
+    scale_images: int = 500
+    changes: bool = True
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        expect(1 <= self.images <= 10_000_000, "--images", "1–10,000,000", self.images)
+        expect(self.strips >= 0, "--strips", ">= 0", self.strips)
+        expect(2 <= self.scale_images <= 1_000_000, "--scale-images", "2–1,000,000", self.scale_images)
+        for flag, given in (("--most", self.most or 1.0), *(("--budget", one) for one in self.budget)):
+            expect(math.isfinite(given) and given > 0, flag, "above 0", given)
+        if list(self.budget) != sorted(set(self.budget)):
+            raise InvalidValue(f"--budget: expected ascending, each once, got {', '.join(map(str, self.budget))}")
+        if bool(self.budget) != (self.search == "budget"):
+            raise InvalidValue("--budget and --search budget go together: give both or neither")
+        if self.budget and self.most is not None:
+            raise InvalidValue("--most ends a growing search; with --budget the last ball does: leave it out")
+        self.how()
+
+    def how(self) -> ChangeOptions:
+        """How every granularity is searched, checked."""
+        return ChangeOptions(
+            search=cast(Any, self.search), steps=self.steps, restarts=self.restarts, margin=self.margin, seed=self.seed
+        )
+
+    def named(self, spec: GeneratorSpec) -> list[str]:
+        """The granularities, spelled out; UnknownName for one the generator does not have."""
+        words = [
+            one for word in self.granularity or granularities(spec)
+            for one in ([f"layer:{place}" for place in range(len(spec.places))] if word == "each" else [word])
+        ]  # fmt: skip
+        if len(set(words)) != len(words):
+            raise InvalidValue(f"--granularity: expected each once, got {', '.join(words)}")
+        for word in words:
+            places_of(spec, word)
+        return words
+
+    def levels(self, neurons: int) -> tuple[float, ...]:
+        """The grid of magnitudes M where so many neurons may change."""
+        root = math.sqrt(neurons)
+        return tuple(one * root for one in self.budget) or levels_of((self.most or _MOST) * root)
+
+
+def vary_generator(
+    destination: Path,
+    generator: str,
+    models: Sequence[str],
+    wanted: GeneratorWanted,
+    *,
+    load: LoadOptions | None = None,
+    progress: Progress | None = None,
+) -> Attempted:
+    """Draw pictures every model gets right, and search each model in every granularity; write a dataset of all of it.
+
+    A finding counts once it was read back from its file and its target got it wrong. Killed, the same command goes on
+    where it was, and ends in the same folder.
+    """
+    say, load = progress or Silent(), load or LoadOptions()
+    made = load_generator(generator, load)
+    spec, words = made.spec, wanted.named(made.spec)
+    classes = [spec.label_space.index(one) for one in wanted.classes] or list(range(len(spec.label_space)))
+    aim = _aimed(spec, wanted.aim)
+    victims = list(victims_of(models, load, spec.label_space, say))
+    _refuse_others(victims, spec)
+    provenance: dict[str, Any] = {
+        "made_by": "strobe vary generator",
+        "generator": _described(spec),
+        "models": [asdict(victim.target) for victim in victims],
+        "granularity": words,
+        "wanted": {key: value for key, value in asdict(wanted).items() if key != "name"},
+    }
+    provenance = _plain(provenance)
+    work = SearchWork(destination, "generator-search")
+    folder.refuse_other_content(destination, leftovers=("media", PLACE) if work.begun else ())
+    old = made_before(destination, lambda old: {**old.info.provenance, "accepted": 0} == {**provenance, "accepted": 0})
+    if old is not None and is_whole(old):
+        work.done()
+        return Attempted(dataset=old, was_there=True)
+    work.begin(provenance)
+    size = load.batch_size or spec.batch_size
+    scale, sampled = _begun(destination / PLACE, made, victims, classes, wanted, size, say)
+    say.note(_rates(sampled))
+    searches = [_search(spec, victim, word, scale, wanted, aim) for victim in victims for word in words]
+    images = _images(made, sampled, size)
+    pictures = [
+        work.store_input(f"{spec.weights} {key}", image) for key, image in zip(sampled.names, images, strict=True)
+    ]
+    name = wanted.name or destination.resolve().name
+    source = generated_dataset(spec, sampled, pictures, name=name)
+    provenance["accepted"] = _plain(sampled.rates)
+
+    def dataset_of(found: Found) -> Dataset:
+        return replace(searched_dataset(source, searches, found, name=name, provenance=provenance), root=destination)
+
+    def how(victim: Victim, one: GeneratorSearch, batch: Batch) -> list[Finding]:
+        return _searched(made, scale, sampled, victim, one, batch, aim)
+
+    found: Found = {
+        (row, number): Searched(picture=picture)
+        for row, picture in enumerate(pictures)
+        for number in range(len(searches))
+        if sampled.classes[row] != aim
+    }
+    if not found:
+        raise StrobeError(f"--aim {wanted.aim}: every picture is of that class; draw others with --classes")
+    found = search_all(dataset_of(found), victims, searches, found, work, how, say, word="search", size=size)
+    found = read_back(dataset_of(found), victims, len(words), found, work, say)
+    write_record(destination / PLACE, sampled.names, searches, found)
+    done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
+    work.done()
+    return Attempted(dataset=done)
+
+
+def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
+    """The class aimed at; None where no class is named."""
+    return None if aim in ("untargeted", "runner-up") else spec.label_space.index(aim)
+
+
+def _refuse_others(victims: Sequence[Victim], spec: GeneratorSpec) -> None:
+    """A line for a model that cannot see the generator's pictures as they are, or knows only some of its classes."""
+    for victim in victims:
+        name, sides = printable(victim.runner.name), victim.model.input_hw
+        if sides != spec.image_hw:
+            seen = "x".join(map(str, reversed(sides or ())))
+            made = "x".join(map(str, reversed(spec.image_hw)))
+            raise ModelFailed(
+                f"{name}: its input is {seen}, the generator's images are {made}; take a model of that input size, or "
+                f"--image-size {spec.image_hw[0]} where it can have another"
+            )
+        lost = victim.runner.projection.childless
+        if lost:
+            raise ModelFailed(
+                f"{name}: it does not know {len(lost)} of the generator's {len(spec.label_space)} classes, e.g. "
+                f"{printable(spec.label_space.names[lost[0]])}; take a model of that label space"
+            )
+
+
+def _described(spec: GeneratorSpec) -> dict[str, Any]:
+    found = asdict(spec)
+    return {**found, "label_space": spec.label_space.to_json(), "settings": dict(spec.settings)}
+
+
+def _plain(told: Any) -> Any:
+    """As JSON gives it back."""
+    return json.loads(json.dumps(told))
+
+
+def _begun(
+    place: Path, generator: LayeredGenerator, victims: Sequence[Victim], classes: Sequence[int],
+    wanted: GeneratorWanted, size: int, say: Progress,
+) -> tuple[list[NDArray[np.float32]], Sampled]:  # fmt: skip
+    """Scale and latents: those of the search that was begun here, else made and stored."""
+    if (place / "sources.json").is_file():
+        return stored_scale(place), stored_samples(place)
+    with say.task("scale", wanted.scale_images) as advance:
+        scale = scales(generator, images=wanted.scale_images, seed=wanted.seed, batch=size)
+        advance(wanted.scale_images)
+    sampled = _sampled(generator, victims, classes, wanted, size, say)
+    store_begun(place, scale, sampled)
+    return scale, sampled
+
+
+def _sampled(
+    generator: LayeredGenerator, victims: Sequence[Victim], classes: Sequence[int], wanted: GeneratorWanted, size: int,
+    say: Progress,
+) -> Sampled:  # fmt: skip
+    """Latents of each class in turn, those kept that every model gets right as the image is stored."""
+    spec, many = generator.spec, len(classes)
+    share = {label: wanted.images // many + (place < wanted.images % many) for place, label in enumerate(classes)}
+    kept: dict[int, list[tuple[str, NDArray[np.float32]]]] = {label: [] for label in classes}
+    drawn, right = dict.fromkeys(classes, 0), {victim.runner.name: 0 for victim in victims}
+    accepted = dict.fromkeys(classes, 0)
+    with say.task("latents", wanted.images) as advance:
+        while True:
+            asked = []
+            for label in classes:
+                first, room = drawn[label], _PATIENCE * share[label] - drawn[label]
+                drawn[label] += max(0, min(share[label] - len(kept[label]), room))
+                key = spec.label_space.ids[label]
+                asked += [(label, f"{key}/{number:05d}") for number in range(first, drawn[label])]
+            if not asked:
+                break
+            for start in range(0, len(asked), size):
+                some = asked[start : start + size]
+                latents = drawn_latents(spec, wanted.seed, [key for _, key in some])
+                seen = _seen_right(generator, victims, latents, [label for label, _ in some])
+                for victim, is_right in zip(victims, seen, strict=True):
+                    right[victim.runner.name] += int(is_right.sum())
+                for place in np.flatnonzero(np.all(seen, axis=0)).tolist():
+                    label, key = some[place]
+                    accepted[label] += 1
+                    kept[label].append((key, latents[place]))
+                    advance(1)
+    total = sum(drawn.values())
+    if not any(kept.values()):
+        raise StrobeError(
+            f"{printable(spec.name)}: none of {total} pictures is right for every model "
+            f"({', '.join(f'{printable(name)} {right[name] / total:.0%}' for name in right)}); are these models "
+            "of what it draws?"
+        )
+    # In turn, so that the first pictures are of all classes.
+    rows = [(label, *kept[label][place]) for place in range(max(share.values())) for label in classes
+            if place < len(kept[label])]  # fmt: skip
+    rates = {
+        "drawn": total, "accepted": sum(accepted.values()), "right": right,
+        "by_class": {spec.label_space.ids[label]: [drawn[label], accepted[label]] for label in classes},
+    }  # fmt: skip
+    return Sampled(
+        latents=np.stack([latent for _, _, latent in rows]), classes=tuple(label for label, _, _ in rows),
+        names=tuple(key for _, key, _ in rows), rates=rates,
+    )  # fmt: skip
+
+
+def _seen_right(
+    generator: LayeredGenerator, victims: Sequence[Victim], latents: NDArray[np.float32], labels: Sequence[int]
+) -> list[NDArray[np.bool_]]:
+    """Which of these images each model gets right."""
+    torch = require("torch", what="a generator", extra="models")
+    image = _plain_pixels(generator, latents, labels)
+    out = []
+    for victim in victims:
+        truth = torch.from_numpy(victim.truth([[label] for label in labels]))
+        with torch.no_grad():
+            scores = victim.scores((image * 255).round().to(victim.model.device) / 255)
+        out.append((wrong_by(scores.cpu(), truth) < 0).numpy())
+    return out
+
+
+def _plain_pixels(generator: LayeredGenerator, latents: NDArray[np.float32], labels: Sequence[int]) -> Any:
+    """Images with nothing changed, (N, 3, H, W) in [0, 1]."""
+    torch = require("torch", what="a generator", extra="models")
+    with torch.no_grad():
+        activation = torch.from_numpy(np.ascontiguousarray(latents)).to(generator.device)
+        classes = torch.tensor(list(labels), dtype=torch.long, device=generator.device)
+        condition = generator.condition(activation, classes)
+        for step in range(len(generator.spec.steps)):
+            activation = generator.run(step, activation, condition)
+        return activation.clamp(0, 1).expand(-1, 3, -1, -1)
+
+
+def _images(generator: LayeredGenerator, sampled: Sampled, size: int) -> list[Image]:
+    out: list[Image] = []
+    for start in range(0, len(sampled.names), size):
+        rows = slice(start, start + size)
+        out.extend(eight_bits(_plain_pixels(generator, sampled.latents[rows], sampled.classes[rows])))
+    return out
+
+
+def _rates(sampled: Sampled) -> str:
+    """How many of the pictures drawn each model got right, in one line."""
+    rates = sampled.rates
+    each = [f"{printable(name)} {many / rates['drawn']:.1%}" for name, many in rates["right"].items()]
+    return (
+        f"latents: {rates['drawn']:,} drawn, right for {', '.join(each)}, for all "
+        f"{rates['accepted'] / rates['drawn']:.1%}; {len(sampled.names):,} kept"
+    )
+
+
+def _search(
+    spec: GeneratorSpec, victim: Victim, word: str, scale: list[NDArray[np.float32]], wanted: GeneratorWanted,
+    aim: int | None,
+) -> GeneratorSearch:  # fmt: skip
+    places = places_of(spec, word)
+    neurons = int(sum((scale[place] > 0).sum() for place in places))
+    layers = tuple(spec.places[place][0] for place in places)
+    if not neurons:
+        raise ModelFailed(f"{printable(spec.name)}: nothing in {', '.join(layers)} ever varies, so nothing can change")
+    digest = hashlib.sha256(b"".join(scale[place].tobytes() for place in places)).hexdigest()[:16]
+    return GeneratorSearch(
+        target=victim.target, granularity=word, places=places, layers=layers, neurons=neurons,
+        levels=wanted.levels(neurons), how=wanted.how(), generator=spec.name, weights=spec.weights, scale=digest,
+        aim=wanted.aim if aim is None else spec.label_space.ids[aim], strips=wanted.strips, keep=wanted.changes,
+    )  # fmt: skip
+
+
+def _searched(
+    generator: LayeredGenerator, scale: list[NDArray[np.float32]], sampled: Sampled, victim: Victim,
+    one: GeneratorSearch, batch: Batch, aim: int | None,
+) -> list[Finding]:  # fmt: skip
+    """One batch of latents, searched: rows of the source are rows of the latents."""
+    changing = Changing(generator, scale, one.places)
+    base = changing.begin(sampled.latents[batch.anchors], [sampled.classes[row] for row in batch.anchors])
+    right = victim.truth(batch.labels)
+    if aim is not None:
+        right = ~victim.truth([[aim]] * len(batch.labels))
+    elif one.aim == "runner-up":
+        right = _all_but_second(victim, batch, right)
+    return search_changes(
+        victim.scores, changing, base, right, batch.names, levels=one.levels, options=one.how,
+        strips=[row < one.strips for row in batch.anchors], keep=one.keep,
+    )  # fmt: skip
+
+
+def _all_but_second(victim: Victim, batch: Batch, right: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """All classes but the one each image is nearest to after its own."""
+    torch = require("torch", what="a generator", extra="models")
+    pixels = torch.from_numpy(batch.images).to(victim.model.device).permute(0, 3, 1, 2).float() / 255
+    with torch.no_grad():
+        scores = victim.scores(pixels).cpu().numpy()
+    second = np.where(right, -np.inf, scores).argmax(axis=1)
+    out = np.ones_like(right)
+    out[np.arange(len(out)), second] = False
+    return out
