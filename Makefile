@@ -1,32 +1,33 @@
-# Each target makes its own .venv; nothing needs to be prepared by hand.
+# Each target makes its own .venv; nothing needs to be prepared by hand. CONSTRAINTS=constraints.txt takes exact versions.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz site
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz site constraints
 
 help:
 	@echo "make demo   the whole way on real models and a real clip, ends in a report; DEMO=--training for the recipes"
 	@echo "make test   all tests, doctests and the ring contracts"
 	@echo "make quick  the tests that take a second or less each"
 	@echo "make check  format, lint, types, contracts, tests"
-	@echo "make dist   the wheel, into dist/"
+	@echo "make dist   source archive and wheel, into dist/"
 	@echo "make matrix the wheel on every Python here, newest and lowest versions, every verb"
 	@echo "make fuzz   damaged inputs through every verb, kills at every step; CASE=1234 repeats one"
 	@echo "make site   the documentation as a site, into site/; it needs no server and no network"
+	@echo "make constraints   constraints.txt: the versions installed here, for CONSTRAINTS=constraints.txt"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
-	$(BIN)/python -m pip install -q -e ".[demo]"
+	$(BIN)/python -m pip install -q $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[demo]"
 	touch $@
 
 $(VENV)/.dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
-	$(BIN)/python -m pip install -q -e ".[dev]"
+	$(BIN)/python -m pip install -q $(if $(CONSTRAINTS),-c $(CONSTRAINTS)) -e ".[dev]"
 	touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
@@ -60,6 +61,9 @@ matrix: $(VENV)/.dev
 # 1,000 cases and every kill; FUZZ="--cases 10000" for more. A stopped run goes on; a short one is tests/test_fuzz.py.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz $(if $(CASE),--case $(CASE)) $(FUZZ)
+
+constraints: $(VENV)/.dev
+	$(BIN)/python scripts/make_constraints.py
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/make_cli_reference.py

@@ -3,7 +3,8 @@
     python scripts/matrix.py                  each Python: newest, lowest, and base alone
     python scripts/matrix.py --short          this Python, newest: what the tests run
     python scripts/matrix.py --torch 3.12     also the models' extra and the demo, in one cell
-    python scripts/matrix.py --wheel dist/    build the wheel there and stop
+    python scripts/matrix.py --wheel dist/    build source archive and wheel there and stop
+    python scripts/matrix.py --tests          the source archive unpacked, a few of its tests run there
 
 For each cell: an empty environment, the wheel and its extras, and `scripts/smoke.py`, which runs every verb. The lowest
 version is the lowest that pyproject.toml allows and that has a wheel for that Python. Exits 3 where no package index is
@@ -16,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import tomllib
@@ -155,21 +157,67 @@ def pythons() -> dict[str, Path]:
     return dict(sorted(found.items(), key=lambda item: release(item[0])))
 
 
-def build_wheel(into: Path) -> Path:
-    """The wheel, built from a copy (a build folder left in the checkout would leak into it), its content checked."""
-    with tempfile.TemporaryDirectory(prefix="strobe-wheel-") as place:
+def build_sdist(into: Path) -> Path:
+    """The source archive, built from a copy of what belongs to the project, with setuptools in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="strobe-sdist-") as place:
         source = Path(place, "source")
-        shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        for name in ("pyproject.toml", "README.md", "LICENSE"):
-            shutil.copy(ROOT / name, source / name)
-        pip(Path(sys.executable), "wheel", *QUIET, "--no-deps", "--wheel-dir", Path(place, "made"), source)
+        ignored = shutil.ignore_patterns(
+            "__pycache__", "*.egg-info", ".venv", ".git", "build-*", "dist", "site", ".*cache*", ".hypothesis"
+        )
+        for name in ("src", "tests", "scripts", "fuzz", "benchmarks", "docs", "deploy", "examples", ".github", ".ci"):
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, source / name, ignore=ignored)
+        for path in ROOT.iterdir():
+            if path.is_file() and path.name != ".git":
+                shutil.copy(path, source / path.name)
+        tools = Path(place, "tools")
+        pip(Path(sys.executable), "install", *QUIET, "--no-compile", "--target", tools, "setuptools>=77")
+        into.mkdir(parents=True, exist_ok=True)
+        hook = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+        clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        done = subprocess.run(
+            [sys.executable, "-c", hook, str(into.resolve())], cwd=source, capture_output=True, text=True,
+            env={**clean, "PYTHONPATH": str(tools)},
+        )  # fmt: skip
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip()[-500:])
+    (made,) = into.glob("*.tar.gz")
+    return made
+
+
+def build_wheel(into: Path) -> Path:
+    """The wheel, built from the source archive as a stranger would, and every file of the package in it."""
+    with tempfile.TemporaryDirectory(prefix="strobe-wheel-") as place:
+        sdist = build_sdist(Path(place, "sdist"))
+        pip(Path(sys.executable), "wheel", *QUIET, "--no-deps", "--wheel-dir", Path(place, "made"), sdist)
         (made,) = Path(place, "made").glob("*.whl")
         held = set(zipfile.ZipFile(made).namelist())
-        files = [path.relative_to(source / "src") for path in (source / "src/strobe").rglob("*") if path.is_file()]
-        if missing := [path.as_posix() for path in files if path.as_posix() not in held]:
+        files = [path.relative_to(ROOT / "src") for path in (ROOT / "src/strobe").rglob("*") if path.is_file()]
+        wanted = [path.as_posix() for path in files if "__pycache__" not in path.parts]
+        if missing := [path for path in wanted if path not in held]:
             raise RuntimeError(f"not in the wheel: {', '.join(missing[:10])}")
         into.mkdir(parents=True, exist_ok=True)
+        shutil.copy(sdist, into / sdist.name)
         return Path(shutil.copy(made, into / made.name))
+
+
+def run_its_tests() -> int:
+    """A few tests of every sort from the unpacked source archive, by this Python; pytest's exit code."""
+    some = (
+        "tests/core/test_labels.py",
+        "tests/metrics/test_pmk.py",
+        "tests/workflows/test_export_doors.py::test_a_leaderboard_over_many_runs",
+        "tests/test_community.py",
+        "src/strobe/core",
+    )
+    with tempfile.TemporaryDirectory(prefix="strobe-sdist-") as place:
+        made = build_sdist(Path(place, "sdist"))
+        with tarfile.open(made) as archive:
+            archive.extractall(Path(place, "in"), filter="data")
+        (root,) = Path(place, "in").iterdir()
+        words = [sys.executable, "-m", "pytest", "-q", "-x", *some]
+        done = subprocess.run(words, cwd=root, env={**os.environ, "PYTHONPATH": str(root / "src")})
+    return 1 if done.returncode else 0
 
 
 def try_cell(cell: Cell, wheel: Path) -> tuple[bool, str]:
@@ -222,12 +270,15 @@ def main() -> None:
     parser.add_argument("--python", action="append", help="only this Python, e.g. 3.12 (repeatable)")
     parser.add_argument("--pins", default="newest,lowest", help="newest, lowest or both")
     parser.add_argument("--torch", metavar="PYTHON", help="one more cell there: the demo with torch")
-    parser.add_argument("--wheel", type=Path, help="build the wheel into this folder and stop")
+    parser.add_argument("--wheel", type=Path, help="build source archive and wheel into this folder and stop")
+    parser.add_argument("--tests", action="store_true", help="run a few tests of the unpacked source archive and stop")
     options = parser.parse_args()
     try:
         if options.wheel:
             print(build_wheel(options.wheel))
             return
+        if options.tests:
+            sys.exit(run_its_tests())
         with tempfile.TemporaryDirectory(prefix="strobe-dist-") as place:
             wheel = build_wheel(Path(place))
             print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)

@@ -34,6 +34,16 @@ def test_the_wheel_in_an_empty_environment(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
+def test_the_source_archive_holds_all_it_takes_to_run_its_tests(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/matrix.py"), "--tests"], capture_output=True, text=True, cwd=tmp_path
+    )
+    if done.returncode == 3:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def _imported(folder: Path) -> set[str]:
     """Top-level names a folder's files import, at the top or later, by statement or by name."""
     found = set()

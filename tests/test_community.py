@@ -1,0 +1,114 @@
+"""What others need to carry the project on: the files are there, well formed, and say what the project says."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from matrix import bounds, release, requirements  # noqa: E402 (a script, not a package)
+from refuse_large_files import main as refuse  # noqa: E402 (a script, not a package)
+
+yaml = pytest.importorskip("yaml")
+TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+def test_the_citation_says_what_the_package_says() -> None:
+    cited = read("CITATION.cff")
+    assert (cited["version"], cited["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert cited["cff-version"] == "1.2.0"
+    assert cited["authors"] == PROJECT["authors"]
+    assert cited["keywords"] == PROJECT["keywords"]
+    for paper in cited["references"]:
+        assert paper["title"]
+        assert all({"family-names", "given-names"} == set(author) for author in paper["authors"])
+
+
+def test_the_address_stands_in_one_place() -> None:
+    address = PROJECT["urls"]["Repository"]
+    own = [*ROOT.glob("*.*"), *(path for part in (".github", "deploy", "docs") for path in (ROOT / part).rglob("*.*"))]
+    for path in own:
+        if path.is_file() and path.suffix in (".md", ".cff", ".yml", ".yaml", ".toml", ".txt", ".in"):
+            said = address in path.read_text(encoding="utf-8")
+            assert said == (path.name == "pyproject.toml"), f"{path.relative_to(ROOT)} holds the repository's address"
+
+
+def test_the_constraints_hold_what_is_declared() -> None:
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    pinned = dict(re.findall(r"^([a-z0-9-]+)==(\S+)$", text, re.MULTILINE))
+    for name, bound in bounds([line for line in requirements(["dev"]) if "Windows" not in line]).items():
+        plain = re.sub(r"[-_.]+", "-", name).lower()
+        assert plain in pinned, f"constraints.txt lacks {name}: make constraints"
+        assert release(pinned[plain]) >= release(bound), f"constraints.txt: {name} {pinned[plain]}, below {bound}"
+
+
+def test_the_workflow_runs_commands_that_are_there() -> None:
+    flow = read(".github/workflows/tests.yml")
+    assert set(flow) == {"name", True, "permissions", "concurrency", "jobs"}  # YAML reads `on` as true
+    supported = {line.rpartition(" :: ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)}
+    assert set(flow["jobs"]["test"]["strategy"]["matrix"]["python"]) == supported
+    commands = [step["run"] for job in flow["jobs"].values() for step in job["steps"] if "run" in step]
+    for command in commands:
+        verb, target, *_ = command.split()
+        assert verb != "make" or target in TARGETS, command
+        for path in re.findall(r"(?:scripts|tests)/[\w/]+\.py", command):
+            assert (ROOT / path).is_file(), command
+    assert {"make lint", "make test"} <= set(commands)
+    assert all(job["timeout-minutes"] <= 90 for job in flow["jobs"].values())
+
+
+def test_the_commit_hooks_call_what_make_lint_calls() -> None:
+    hooks = [hook for one in read(".pre-commit-config.yaml")["repos"] for hook in one["hooks"]]
+    called = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks}
+    lint = re.search(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert lint is not None
+    assert set(re.findall(r"\$\(BIN\)/([\w-]+)", lint[1])) <= called
+    assert all(hook["language"] == "system" for hook in hooks)  # nothing is fetched
+
+
+def test_large_files_videos_and_secrets_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "fine.py").write_text("x = 1\n")
+    (tmp_path / "big.bin").write_bytes(bytes(2_000_001))
+    (tmp_path / "clip.mp4").write_bytes(b"x")
+    (tmp_path / "key.txt").write_text("-----BEGIN " + "PRIVATE KEY-----")
+    assert refuse([str(tmp_path / "fine.py"), str(tmp_path / "gone.py")]) == 0
+    assert refuse([str(path) for path in sorted(tmp_path.iterdir())]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert [line.rpartition("/")[2].partition(":")[0] for line in said] == ["big.bin", "clip.mp4", "key.txt"]
+
+
+def test_nothing_of_the_kind_is_in_the_repository() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("no git repository here")
+    assert refuse([str(ROOT / name) for name in listed.stdout.split("\0") if name]) == 0
+
+
+@pytest.mark.parametrize("name", ["bug", "idea"])
+def test_issue_templates_have_what_the_page_needs(name: str) -> None:
+    form = read(f".github/ISSUE_TEMPLATE/{name}.yml")
+    assert {"name", "description", "body"} <= set(form)
+    ids = [part["id"] for part in form["body"]]
+    assert len(set(ids)) == len(ids)
+    for part in form["body"]:
+        assert part["type"] in ("textarea", "checkboxes", "input", "dropdown")
+        assert part["attributes"]["label"]
+
+
+def test_the_source_archive_takes_what_is_named() -> None:
+    for line in (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines():
+        verb, *names = line.split()
+        if verb in ("include", "graft"):
+            for name in names:
+                assert (ROOT / name).exists(), f"MANIFEST.in names {name}, which is not there"
