@@ -39,6 +39,24 @@ def make(options):
 """A model with gradients, for what attacks one."""
 
 
+_GENERATOR = """
+import torch
+from strobe.generator.layered import layered
+
+
+def make(options):
+    return layered(
+        torch.nn.Identity(),
+        [
+            ("colour", "coarse", lambda z, y: (0.1 * z + 0.2 * torch.eye(3)[y]).view(-1, 3, 1, 1).expand(-1, 3, 8, 8)),
+            ("image", "pixel", lambda a, y: a.sigmoid()),
+        ],
+        classes=["red", "green", "blue"], latent_size=3, image_hw=(8, 8), device=options.device,
+    )
+"""
+"""A generator of coloured squares, for what searches one."""
+
+
 def make_corpus(folder: Path) -> Path:
     """The folder, filled unless an earlier call did; a half-filled one is made again."""
     done = folder / "done"
@@ -60,6 +78,7 @@ def _fill(folder: Path) -> None:
     shutil.copy(GOLDEN / "models.py", folder / "models.py")
     _text(folder / "inputs/models.toml", "[[model]]", 'model = "py:models.py:logits"', 'model_type = "mine"')
     _text(folder / "net.py", *_NET.strip().splitlines())
+    _text(folder / "generator.py", *_GENERATOR.strip().splitlines())
     make_sources(folder)
     _weights(folder / "weights")
     _made(folder)
@@ -114,10 +133,18 @@ def _clips(folder: Path) -> None:
                 pixels[4:20, index : index + 16] = (200, 12 * index, 90)
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
             container.mux(stream.encode(None))
+    _animation(folder / "e.webp")
     _text(folder / "labels.csv", "video,label,start_s,end_s", "a,dog,,", "b,cat,0,0.5", "c,dog,,", "d,dog,,")
     _text(folder / "anchors.csv", "video,frame", "a,6", "b,5")
     rows = [f"{video},{frame},dog,{frame},4,{frame + 16},20,1,0" for video in "ab" for frame in range(14)]
     _text(folder / "boxes.csv", "video,frame,label,x0,y0,x1,y1,track,crowd", *rows)
+
+
+def _animation(path: Path) -> None:
+    from PIL import Image
+
+    first, *rest = [Image.fromarray(np.full((12, 16, 3), 15 * place, dtype=np.uint8)) for place in range(8)]
+    first.save(path, save_all=True, append_images=rest, duration=40, lossless=True)
 
 
 def _photos(folder: Path) -> None:

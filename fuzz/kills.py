@@ -39,6 +39,7 @@ class Killed:
 
 _FEW = ("--k", "2", "-q", "--workers", "1")
 _SCORE = ("-q", "--bootstrap", "100")
+_SEARCH = ("--images", "2", "--steps", "2", "--scale-images", "8", "--strips", "1", "--device", "cpu", "-q")
 _ATTACK = ("--eps", "2/255,8/255", "--steps", "3", "--restarts", "0", "--device", "cpu", "--batch-size", "2", "-q")
 KILLS: dict[str, Killed] = {
     "build": Killed(words=("build", "clips/a.mp4", "out", "--label", "dog", *_FEW), place=("clips",), dest="out"),
@@ -131,6 +132,30 @@ KILLS: dict[str, Killed] = {
     "export-coco": Killed(
         words=("export", "datasets/boxes", "coco", "out", "--media", "copy", "-q"),
         place=("datasets/boxes",),
+        dest="out",
+    ),
+    "export-fiftyone": Killed(
+        words=("export", "datasets/boxes", "fiftyone", "out", "--media", "copy", "-q"),
+        place=("datasets/boxes",),
+        dest="out",
+    ),
+    "export-huggingface": Killed(
+        words=("export", "datasets/boxes", "huggingface", "out", "-q"), place=("datasets/boxes",), dest="out"
+    ),
+    "export-croissant": Killed(
+        words=("export", "datasets/boxes", "croissant", "out", "--media", "copy", "-q"),
+        place=("datasets/boxes",),
+        dest="out",
+    ),
+    "leaderboard": Killed(
+        words=("export", "runs/severity", "runs/new-boxes", "leaderboard", "out"),
+        place=("runs/severity", "runs/new-boxes"),
+        dest="out",
+        before=(("export", "runs/severity", "leaderboard", "out"),),
+    ),
+    "generator": Killed(
+        words=("vary", "generator", "out", "--generator", "py:generator.py:make", "-m", "py:net.py:make", *_SEARCH),
+        place=("generator.py", "net.py"),
         dest="out",
     ),
     "export-csv": Killed(words=("export", "datasets/video", "csv", "out", "-q"), place=("datasets/video",), dest="out"),
@@ -230,7 +255,7 @@ def kill_plan(most: int | None, seed: int) -> list[str]:
     at_random = [f"kill/{name}/random-{seed}" for name in KILLS]
     if most is None:
         return [*sweeps, *at_random]
-    cheap = ["export-csv", "import-photos", "sheet", "build-more", "review-export", "score-again"]
+    cheap = ["leaderboard", "import-photos", "sheet", "build-more", "review-export", "score-again"]
     return [f"kill/{name}/steps-{max(1, most // len(cheap))}" for name in cheap][:most]
 
 

@@ -48,6 +48,7 @@ _FILES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("variants", "variants.json", ()),
 )
 _QUICK = ("--bootstrap", "100", "-q")
+_SEARCH = ("--images", "3", "--steps", "4", "--scale-images", "8", "--strips", "1", "--device", "cpu", "-q")
 _ATTACK = ("--eps", "2/255,8/255", "--steps", "3", "--restarts", "0", "--device", "cpu", "-q")
 
 
@@ -90,9 +91,10 @@ def _measuring() -> list[Recipe]:
         out.append(Recipe(name=f"inspect {name}", words=("inspect", data), place=place))
         sheet = ("inspect", data, "--sheet", "sheet.png", "--sets", "2", "--columns", "3", "-q")
         out.append(Recipe(name=f"sheet {name}", words=sheet, place=place, dest="sheet.png", weight=0.5))
-        for form in ("coco", "csv", "imagenet-vid-robust"):
-            words = ("export", data, form, "out", "--media", "copy", "-q")
-            out.append(Recipe(name=f"export {form} {name}", words=words, place=(data,), dest="out", weight=0.35))
+        for form in ("coco", "csv", "imagenet-vid-robust", "fiftyone", "croissant", "huggingface", "card"):
+            more = () if form in ("huggingface", "card") else ("--media", "copy")
+            words = ("export", data, form, "out", *more, "-q")
+            out.append(Recipe(name=f"export {form} {name}", words=words, place=place, dest="out", weight=0.2))
     for data, file, more in _FILES:
         words = ("score", f"datasets/{data}", "-m", f"preds:inputs/{file}", "-o", "run", *_QUICK, *more)
         place = (f"datasets/{data}", f"inputs/{file}")
@@ -119,6 +121,9 @@ def _measuring() -> list[Recipe]:
             out.append(
                 Recipe(name=f"{verb} run {held}", words=words, place=place, dest=dest, aside=aside, weight=weight)
             )
+    place = ("runs/new-video", "runs/new-boxes", "runs/severity")
+    words = ("export", *place, "leaderboard", "out")
+    out.append(Recipe(name="leaderboard", words=words, place=place, dest="out", weight=2))
     for data, model, run in (
         ("video", "logits", "new-video"),
         ("boxes", "blobs", "new-boxes"),
@@ -174,7 +179,7 @@ def _making() -> list[Recipe]:
     few = ("--k", "2", "--seed", "1", "-q", "--workers", "1")
     clips = ("clips/a.mp4", "clips/b.mp4", "clips/c.mkv", "clips/d.avi")
     out = []
-    for clip in clips:
+    for clip in (*clips, "clips/e.webp"):
         words = ("build", clip, "out", "--label", "dog", *few)
         out.append(Recipe(name=f"build {clip}", words=words, place=(clip,), dest="out"))
     side = ("clips/labels.csv", "clips/anchors.csv", "clips/boxes.csv")
@@ -218,6 +223,9 @@ def _making() -> list[Recipe]:
     words = ("vary", "attack", "datasets/video", "out", "-m", "py:net.py:make", *_ATTACK)
     place = ("datasets/video", "net.py")
     out.append(Recipe(name="attack", words=words, place=place, dest="out", aside=("net.py",)))
+    words = ("vary", "generator", "out", "--generator", "py:generator.py:make", "-m", "py:net.py:make", *_SEARCH)
+    place = ("net.py", "generator.py")
+    out.append(Recipe(name="generator", words=words, place=place, dest="out", weight=0.3))
     words = ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q")
     out.append(Recipe(name="synthesize again", words=words, place=("datasets/world",), dest="datasets/world"))
     words = (

@@ -130,8 +130,19 @@ def inspect() -> None:
 
 def exchange() -> None:
     """Out to every format, and back in again."""
-    for form, dataset in (("coco", "world"), ("csv", "world"), ("imagenet-vid-robust", "shaky")):
+    table = (
+        ("coco", "world"),
+        ("csv", "world"),
+        ("fiftyone", "world"),
+        ("croissant", "world"),
+        ("imagenet-vid-robust", "shaky"),
+    )
+    for form, dataset in table:
         strobe("export", dataset, form, f"as-{form}", "--media", "copy", "-q")
+    strobe("export", "foggy", "huggingface", "as-huggingface", "-q")
+    strobe("export", "world", "card", "as-card")
+    expect(len(list(Path("as-huggingface").rglob("*.parquet"))) == 2, "huggingface is not two Parquet files")
+    strobe("inspect", "as-croissant")
     strobe("import", "imagenet-vid-robust", "as-imagenet-vid-robust", "from-release", "-q")
     document = next(Path("as-coco").rglob("*.json"))
     strobe("import", "coco-vid", str(document), "from-coco", "--no-media", "-q")
@@ -152,6 +163,12 @@ def measure() -> None:
     expect(models["wrong"]["acc_pmk"]["value"] < 1.0, f"wrong answers score {models['wrong']['acc_pmk']}")
     expect("right" in strobe("compare", "run", "-q"), "compare says nothing of the models")
     strobe("eval", "world", "-m", "preds:right.json", "-o", "run-eval", "--no-report", "-q")
+    needs(
+        "tensorboard", "tensorboard", "eval", "world", "-m", "preds:right.json", "-o", "run-log", "--log", "tensorboard"
+    )
+    strobe("export", "run", "run-eval", "run-py", "leaderboard", "board")
+    board = json.loads(Path("board/leaderboard.json").read_text(encoding="utf-8"))["boards"]
+    expect([one["rank"] for one in board[0]["entries"][:2]] == [1, 1], f"the truth is not first: {board}")
 
 
 def report() -> None:

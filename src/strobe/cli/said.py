@@ -33,7 +33,8 @@ def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
     sizes, words = _sizes(dataset), dict(zip(nouns, nouns, strict=True))
     kinds = {str(kind) for kind in dataset.videos.kind}
     if kinds != {"video"}:  # photos are no videos, and what was made of them is no frame of one
-        words |= {"video": kinds.pop() if len(kinds) == 1 else "source", "frame": "picture"}
+        only = kinds.pop() if len(kinds) == 1 else "source"
+        words |= {"video": "generated picture" if only == "generated" else only, "frame": "picture"}
         nouns = tuple(noun for noun in nouns if dataset.info.k or noun not in ("set", "frame"))
     return f"{printable(dst)}: " + ", ".join(counted(sizes[f"n_{_plural(noun)}"], words[noun]) for noun in nouns)
 

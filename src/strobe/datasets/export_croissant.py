@@ -67,8 +67,11 @@ def export_croissant(dataset: Dataset, *, media: MediaMode) -> Outgoing:
     if dataset.root is None:
         raise StrobeError(f"the dataset {printable(dataset.name)} has no folder")
     names = [name for name in schemas(dataset.schema) if (dataset.root / f"{name}.parquet").is_file()]
-    files: dict[str, str | bytes] = {"dataset.json": (dataset.root / "dataset.json").read_bytes()}
-    files |= {f"{name}.parquet": (dataset.root / f"{name}.parquet").read_bytes() for name in names}
+    # In the order they are written in: with dataset.json the folder is a dataset, and whole.
+    files: dict[str, str | bytes] = {}
+    files |= {
+        name: (dataset.root / name).read_bytes() for name in (*(f"{one}.parquet" for one in names), "dataset.json")
+    }
     files["croissant.json"] = json_text(_document(dataset, dataset.root, names))
     stored = {} if media == "none" else {row: str(name) for row, name in enumerate(dataset.frames.media) if name}
     return Outgoing(files=files, images=stored)
