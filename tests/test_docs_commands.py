@@ -1,0 +1,410 @@
+"""Every command a page shows is run, in order, in a folder of the page's own with small data under the page's names.
+
+`-q`-like additions in `SMALL` make a command cheaper; nothing of what the page says is left out. What would need the
+network, hours or another machine is parsed against the real command line instead: `PARSED` lists all of it with the
+reason, and nothing else goes unrun. Commands within sentences and tables are held to the options that exist.
+"""
+
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+import webbrowser
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from strobe.cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from fuzz.corpus import make_sources  # noqa: E402 (beside the tests, not installed)
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+SMALL = {
+    "strobe build": "--k 1",
+    "strobe eval": "--no-report",
+    "strobe eval data/ -m efficientnet-lite0 -o run/": "",
+    "strobe import imagenet-c": "--severity 1-2",
+    "strobe simulate": "--k 1 --size 32 --workers 1",
+    "strobe synthesize": "--size 32 --k 1 --videos 12",
+    "strobe review serve": "--port 0",
+    "strobe review serve DATASET --host 0.0.0.0": "--host 127.0.0.1",
+    "strobe vary attack": "--steps 1 --image-size 32",
+    "strobe vary corruption": "--severity 3 --workers 1",
+    "strobe train finetune": "--from-scratch --set steps=1 --set batch=4 --image-size 32 --threads 1 --evaluations 1",
+    "strobe train pmk": "--set batch=4 --image-size 32 --threads 1 --evaluations 1",
+}
+"""What is added to commands that begin so; of several the longest."""
+
+PARSED = {
+    "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",
+    "strobe train detector": "minutes of training; tests/train runs it with other settings",
+    "torchrun": "several processes; tests/train runs two",
+    "strobe eval DATASET -m torchvision:": "weights from the network; tests/models/detectors run both kinds",
+    "strobe predict DATASET -m timm:resnet18@mine.safetensors": "45 MB of weights; tests/contracts run the like",
+    "strobe report run/ --show mine --show": "a run of those models; tests/report run it",
+    "strobe report run/ --before": "a run of those models; tests/report run it",
+}
+"""Commands that are parsed and not run, and why."""
+
+LAID = {
+    "docs/start.md#Predictions": "release mine.json",
+    "docs/start.md#A model": "dog.mp4",
+    "docs/start.md#Videos": "clips labels.csv",
+    "docs/start.md#Photos": "photos",
+    "docs/start.md#People": "data",
+    "docs/first-study.md": "clips labels.csv",
+    "docs/exit-codes.md": "data mine.py",
+    "docs/attacks.md": "DATASET",
+    "docs/corruptions.md": "data/photos data/clips",
+    "docs/datasets.md": "downloads",
+    "docs/detection.md": "boxed coco_results.json",
+    "docs/models.md": "colours matrix.npy",
+    "docs/people.md": "downloads cat-or-dog",
+    "docs/report.md": "DATASET scores.json",
+    "docs/review.md": "DATASET votes.csv scores.json run runs/detector",
+    "docs/simulate.md": "photos a.jpg b.jpg photo-labels",
+    "docs/training.md": "world-as-clips",
+    "docs/video.md": "clips-as-videos dog.mp4 labels.csv",
+}
+"""What lies in a page's folder before its first command; see `stock`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a page under one heading: shell lines, or Python for the file the text names."""
+
+    section: str
+    language: str
+    text: str
+    file: str | None
+
+
+def blocks(page: str) -> list[Block]:
+    """The fenced and indented pieces of a page."""
+    found: list[Block] = []
+    section, paragraph, ended = "", "", True
+    lines = iter((ROOT / page).read_text(encoding="utf-8").splitlines())
+    for line in lines:
+        goes_on = bool(found) and found[-1].language == "indented" and found[-1].text.endswith("\\")
+        if fence := re.match(r"(`{3,})(\w*)", line):
+            inside = "\n".join(iter(lambda mark=fence[1]: _until(lines, mark), None))
+            named = re.findall(r"`(\w+\.(?:py|csv|json|toml))`", paragraph)
+            found.append(Block(section, fence[2], inside, named[-1] if named else None))
+        elif goes_on:
+            found[-1] = replace(found[-1], text=found[-1].text[:-1] + line.strip())
+        elif re.match(r"    (strobe|make|pip|torchrun) ", line):
+            found.append(Block(section, "indented", line.strip(), None))
+        elif line.startswith("## "):
+            section = line[3:]
+        elif line.strip():
+            paragraph = f"{'' if ended else paragraph} {line}"
+        ended = not line.strip()
+    return found
+
+
+def _until(lines: Iterator[str], mark: str) -> str | None:
+    """The next line of a fenced piece; None at its end."""
+    line = next(lines)
+    return None if line.startswith(mark) else line
+
+
+def lines_of(block: Block) -> list[str]:
+    """The command lines of a piece, continued ones joined; prompts and what is printed after them are left out."""
+    if block.language not in ("sh", "console", "indented"):
+        return []
+    whole = block.text.replace("\\\n", " ").splitlines()
+    shown = [line[2:] for line in whole if line.startswith("$ ")] or whole
+    return [line.strip() for line in shown if line.strip() and not line.startswith("#")]
+
+
+def commands(page: str) -> list[str]:
+    """All command lines of a page."""
+    return [line for block in blocks(page) for line in lines_of(block)]
+
+
+def reason(line: str) -> str | None:
+    """Why a line is parsed and not run; None where it is run."""
+    return next((why for start, why in PARSED.items() if line.startswith(start)), None)
+
+
+# -- the data ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small data of every kind that pages talk of, made once."""
+    root = tmp_path_factory.mktemp("stock")
+    make_sources(root)
+    for name, clip in (("dog", "a"), ("cockatoo", "b")):
+        (root / "named").mkdir(exist_ok=True)
+        shutil.copy(root / f"clips/{clip}.mp4", root / f"named/{name}.mp4")
+    (root / "labels.csv").write_text("video,label\ndog,dog\ncockatoo,bird\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        run("build named/dog.mp4 named/cockatoo.mp4 data --labels labels.csv --label-space imagenet-vid --k 1 -q")
+        run("synthesize world --videos 24 --size 32 --k 1 -q")
+        run("import photos releases/imagenet-c/clean pictures -q")
+    keys = [row["key"] for row in rows_of(root / "data")]
+    write_json(root / "scores.json", {key: [float(len(key) % 7 == one) for one in range(30)] for key in keys})
+    return root
+
+
+def rows_of(dataset: Path) -> list[dict[str, Any]]:
+    """The frames of a dataset folder."""
+    found: list[dict[str, Any]] = pq.read_table(dataset / "frames.parquet").to_pylist()
+    return found
+
+
+def write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def lay(name: str, stock: Path, here: Path) -> None:
+    """Put one thing of LAID into a page's folder."""
+    releases = stock / "releases"
+    copies = {
+        "clips": {"clips": "named"},
+        "clips-as-videos": {"videos": "named"},
+        "dog.mp4": {"dog.mp4": "named/dog.mp4"},
+        "labels.csv": {"labels.csv": "labels.csv"},
+        "data": {"data": "data"},
+        "DATASET": {"DATASET": "data"},
+        "boxed": {"DATASET": "world"},
+        "world-as-clips": {"clips": "world"},
+        "data/photos": {"data/photos": "pictures"},
+        "data/clips": {"data/clips": "data"},
+        "scores.json": {"scores.json": "scores.json"},
+        "photos": {"photos/tench": "photos/in/cat", "photos/goldfish": "photos/in/dog"},
+        "a.jpg": {"a.jpg": "photos/in/cat/b.jpg"},
+        "photo-labels": {},
+        "release": {"imagenet-vid-robust": "releases/vid-robust"},
+        "downloads": {
+            "downloads/imagenet-vid-robust": "releases/vid-robust",
+            "downloads/ytbb-robust": "releases/ytbb-robust",
+            "pair_labels.json": "releases/ytbb-robust/metadata/pair_labels.json",
+            "ILSVRC2015": "releases/imagenet-vid",
+            "yt_bb_detection_validation.csv": "releases/youtube-bb/yt_bb.csv",
+            "videos": "releases/youtube-bb/videos",
+            "anchors.csv": "releases/youtube-bb/anchors.csv",
+            "annotations.json": "releases/coco-vid/ann.json",
+            "images": "releases/coco-vid/images",
+            "clips": "releases/frames/in",
+            "labels.csv": "releases/frames/in/labels.csv",
+            "ILSVRC2012_val": "releases/imagenet-c/clean",
+            "imagenet-c": "releases/imagenet-c/c",
+            "human-trials": "releases/trials/csv",
+            "stimuli": "releases/trials/images",
+        },
+    }
+    for target, source in copies.get(name, {}).items():
+        (here / target).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (stock / source).is_dir() else shutil.copy)(stock / source, here / target)
+    if name == "downloads":  # classes of imagenet-vid
+        boxed = here / "annotations.json"
+        boxed.write_text(boxed.read_text().replace("person", "bird"))
+    elif name == "mine.json":
+        frames = json.loads((releases / "vid-robust/metadata/labels.json").read_text())
+        write_json(
+            here / name, {frame: [float(one == labels[0]) for one in range(30)] for frame, labels in frames.items()}
+        )
+    elif name == "photo-labels":
+        (here / "labels.csv").write_text("file,label\na.jpg,dog\nb.jpg,cat\n")
+    elif name == "b.jpg":
+        from PIL import Image
+
+        Image.new("RGB", (40, 30), (200, 90, 10)).save(here / name)
+    elif name == "votes.csv":
+        shutil.copy(votes(here / "DATASET"), here / name)
+    elif name == "run":
+        run("score DATASET -m preds:scores.json -o run -q")
+    elif name == "runs/detector":
+        source = "from strobe.models.detectors.py import detector\n\ndef make():\n"
+        source += (
+            "    return detector(lambda images: [([[1, 1, 9, 9]], [0], [0.5])] * len(images), ['dog'], name='d')\n"
+        )
+        (here / "finder.py").write_text(source)
+        run("predict DATASET -m py:finder.py:make -o runs/detector -q")
+    elif name == "colours":
+        (here / "colours.csv").write_text("video,label\ndog,red\ncockatoo,blue\n")
+        run(f"build {stock}/named/*.mp4 DATASET --labels colours.csv --k 1 -q")
+    elif name in ("mine.py", "cat-or-dog"):
+        names = ["dog", "bird" if name == "mine.py" else "cat"]
+        (here / "mine.py").write_text(f"def make():\n    return lambda images: [[1.0, 0.0] for _ in images], {names}\n")
+    elif name == "matrix.npy":
+        np.save(here / name, np.eye(3))
+    elif name == "coco_results.json":
+        keys = [row["key"] for row in rows_of(stock / "world")]
+        write_json(
+            here / name, [{"image_id": key, "category_id": 16, "bbox": [1, 1, 9, 9], "score": 0.5} for key in keys]
+        )
+
+
+def votes(dataset: Path, ask: str = "pairs") -> Path:
+    """What a person may have answered on the review page, of every pair or anchor, as a file to import."""
+    tables = {name: pq.read_table(dataset / f"{name}.parquet").to_pylist() for name in ("sets", "labels")}
+    label = {row["frame_id"]: row["label"] for row in tables["labels"]}
+    path = dataset.parent / f"{dataset.name}-{ask}.csv"
+    lines = ["set,frame,decision"] if ask == "pairs" else ["frame,label,x0,y0,x1,y1"]
+    for place, row in enumerate(tables["sets"]):
+        frame = row["frame_id"]
+        if ask == "pairs" and not row["is_anchor"]:
+            lines.append(f"{row['set_id']},{frame},{'similar' if place % 5 else 'dissimilar'}")
+        elif ask == "box" and row["is_anchor"]:
+            lines.append(f"{frame},{label[frame]},2,2,9,9")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+class Visitor(webbrowser.BaseBrowser):
+    """Who opens the review page: looks at it once and presses Ctrl-C where the server runs."""
+
+    def open(self, url: str, new: int = 0, autoraise: bool = True) -> bool:
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return True
+
+
+def run(line: str) -> None:
+    """Run the words after `strobe` in this process; a server is stopped as soon as its page is opened."""
+    words = [found for word in shlex.split(line, comments=True) for found in sorted(glob.glob(word)) or [word]]  # noqa: PTH207 (as shells do)
+    if words[:2] == ["review", "serve"]:
+        webbrowser.register("visitor", None, Visitor(), preferred=True)
+    try:
+        code = cli.main(args=words, prog_name="strobe", standalone_mode=False)
+    except KeyboardInterrupt:
+        assert words[:2] == ["review", "serve"]
+        code = 0
+    except click.exceptions.Exit as error:
+        code = error.exit_code
+    assert code in (None, 0), f"strobe {line}: exit {code}"
+    if words[:2] == ["review", "serve"]:  # and somebody answers
+        ask = words[words.index("--ask") + 1] if "--ask" in words else "pairs"
+        if ask != "name":
+            run(f"review import {words[2]} {votes(Path(words[2]), ask)} --ask {ask}")
+
+
+def in_shell(line: str, here: Path) -> None:
+    """A line that needs a shell: variables, pipes, redirections."""
+    env = {**os.environ, "HOME": str(here), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", line], cwd=here, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+
+
+def added(line: str) -> str:
+    """What makes the line cheap."""
+    fits = [(len(start), more) for start, more in SMALL.items() if line.startswith(start)]
+    return max(fits)[1] if fits else ""
+
+
+def parse(line: str) -> None:
+    """Hold a line against the command line: commands, options, values. Nothing is done."""
+    words = shlex.split(line, comments=True)
+    words = words[words.index("strobe") + 1 :]
+    command: click.Command = cli
+    context = click.Context(cli, info_name="strobe")
+    while isinstance(command, click.Group):
+        name, *words = words
+        found = command.get_command(context, name)
+        assert found is not None, f"{line}: no command {name}"
+        command, context = found, click.Context(found, info_name=name, parent=context)
+    command.make_context(command.name, words, parent=context.parent)
+
+
+SHOWN = [page for page in PAGES if any(not reason(line) for line in commands(page))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in SHOWN if page not in ("README.md", "docs/fuzz.md")])
+def test_what_a_page_shows_can_be_run(
+    page: str, stock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STROBE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    here = None
+    for block in blocks(page):
+        if here is None or (page == "docs/start.md" and here.name != block.section):  # six ways, each by itself
+            here = tmp_path / block.section
+            here.mkdir(exist_ok=True)
+            monkeypatch.chdir(here)
+            for name in LAID.get(f"{page}#{block.section}", LAID.get(page, "")).split():
+                lay(name, stock, here)
+        if block.language == "python":
+            if block.file:
+                (here / block.file).write_text(block.text, encoding="utf-8")
+            elif page != "docs/report.md":  # TODO
+                exec(compile(block.text, f"{page}: {block.section}", "exec"), {})
+        for line in lines_of(block):
+            if reason(line):
+                continue
+            if line.startswith("strobe ") and not re.search(r"[|>]|\$\(", line):
+                run(f"{line.partition('#')[0].removeprefix('strobe ')} {added(line)}")
+            else:
+                in_shell(line, here)
+
+
+def test_what_is_not_run_is_parsed_and_has_a_reason() -> None:
+    everywhere = [line for page in PAGES for line in commands(page)]
+    for line in everywhere:
+        if reason(line) and "strobe " in line:
+            parse(line)
+    for start in PARSED:
+        assert any(line.startswith(start) for line in everywhere), f"no page shows {start}: take it out of PARSED"
+
+
+def test_make_and_pip_lines_name_what_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for target in re.findall(r"(?:^ {4}|\$ |`)make ([a-z]+)", text, re.MULTILINE):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page}: make {target}"
+        for names in re.findall(r"(?:\.|strobe-vision)\[([a-z,]+)\]", text):
+            for name in names.split(","):
+                assert name in extras, f"{page}: extra {name}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])  # which tells of old names
+def test_commands_within_the_text_have_the_options_they_name(page: str) -> None:
+    for text in re.findall(r"`strobe ([^`]+)`", (ROOT / page).read_text(encoding="utf-8")):
+        words = text.split()
+        for name in words[0].split("|"):
+            assert name.startswith("-") or name in COMMANDS or name == "VERB", f"{page}: strobe {text}"
+            if name in COMMANDS:
+                hold(cli, [name, *words[1:]], f"{page}: strobe {text}")
+
+
+def hold(command: click.Command, words: list[str], where: str) -> None:
+    """Every option among the words is one of the command they name."""
+    context = click.Context(command)
+    while isinstance(command, click.Group) and words and re.fullmatch(r"[a-z][a-z-]*", words[0]):
+        found = command.get_command(context, words[0])
+        assert found is not None, f"{where}: no {words[0]}"
+        command, words = found, words[1:]
+    if not isinstance(command, click.Group):
+        known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {
+            "--help",
+            "-h",
+            "--debug",
+        }
+        for word in words:
+            option = re.match(r"\[?(--?[a-z][a-z-]*)", word)
+            assert option is None or option[1] in known, f"{where}: no {word}"
