@@ -70,7 +70,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python scripts/make_results_schema.py
 
 site: $(VENV)/.dev
-	$(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist site src/*.egg-info

@@ -1,0 +1,87 @@
+"""The documentation as a site: every page in the menu, built without a warning, read and searched without a network."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strobe
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT))
+
+from site_hooks import BESIDE, rehomed, repository  # noqa: E402 (a script, not a package)
+
+
+def test_every_page_is_in_the_menu_once() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    menu = re.findall(r"([\w/-]+\.md)$", settings.partition("\nnav:")[2], re.MULTILINE)
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")]
+    assert sorted(menu) == sorted([*pages, *BESIDE.values()])
+
+
+def test_links_of_pages_that_move_are_rehomed() -> None:
+    assert rehomed("[a](docs/start.md#people) [b](SECURITY.md)", "") == "[a](start.md#people) [b](security.md)"
+    assert rehomed("[a](../../CHANGELOG.md) [b](0002.md)", "docs/adr/1.md") == "[a](../changelog.md) [b](0002.md)"
+    assert rehomed("[a](../pyproject.toml)", "docs/x.md") == f"[a]({repository()}/blob/main/pyproject.toml)"
+    assert rehomed("[a](https://a.b) [c](#d)", "docs/x.md") == "[a](https://a.b) [c](#d)"
+
+
+def test_a_package_index_gets_links_that_work() -> None:
+    """One address, in pyproject.toml; every link to something that is there."""
+    from setup import for_an_index
+
+    shown = for_an_index((ROOT / "README.md").read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)]+)\)", shown)
+    assert len(links) > 15
+    for link in links:
+        place = re.fullmatch(rf"{repository()}/(?:blob|raw)/main/([^#]+)(?:#.*)?", link)
+        assert place, link
+        assert (ROOT / place[1]).exists(), link
+    assert 'pip install "strobe-vision[' in shown
+    assert "pip install -e" not in shown
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_site_needs_no_network(tmp_path: Path, chromium: Any) -> None:
+    """Built as `make site` does (a warning is an error there), opened from disk with the network off."""
+    words = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(
+        words, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    for path in (tmp_path / "site").rglob("*.html"):
+        fetched = re.findall(
+            r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(https?:[^\"> ]+)", path.read_text("utf-8")
+        )
+        assert not fetched, f"{path.name} asks for {fetched}"
+    asked: list[str] = []
+    context = chromium.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+    page = context.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((tmp_path / "site/index.html").as_uri())
+    page.locator("input.md-search__input").click()
+    page.locator("input.md-search__input").press_sequentially("exit codes")
+    page.locator(".md-search-result__item a[href*='exit-codes.html']").first.wait_for(timeout=20_000)
+    for name in ("api.html", "start.html", "contributing.html"):
+        page.goto((tmp_path / "site" / name).as_uri())
+        assert page.locator("h1").count() == 1
+    page.goto((tmp_path / "site/api.html").as_uri())
+    headings = page.locator("h3.doc-heading .doc-object-name").all_inner_texts()
+    assert sorted(headings) == sorted(strobe.__all__)
+    assert page.locator(".md-content blockquote").count() == 0  # examples are code
+    page.goto((tmp_path / "site/exit-codes.html").as_uri())
+    assert page.locator("code:text-is('| head')").count() == 1
+    page.set_viewport_size({"width": 390, "height": 800})
+    for name in ("index.html", "start.html", "cli.html", "methods.html"):
+        page.goto((tmp_path / "site" / name).as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+    context.close()
+    assert asked
+    assert all(address.startswith(("file:", "data:", "blob:")) for address in asked), asked
