@@ -92,7 +92,7 @@ def test_oversize_bodies_are_refused(small, run_server, claim, decision):
     server = run_server(small)
     ann = server.client("Ann")
     card = claim(ann, want=1)["tasks"][0]
-    assert ann.post("/api/decisions", json=decision(card, 1, note="x" * 40_000)).status_code == 413
+    assert ann.post("/api/decisions", json=decision(card, 1, note="x" * 400_000)).status_code == 413
     assert ann.post("/api/decisions", json=decision(card, 1, note="x" * 1001)).status_code == 422
     assert ann.post("/api/decisions", json=decision(card, 1, labels=["n01"] * 101)).status_code == 422
 

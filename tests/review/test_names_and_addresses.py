@@ -166,7 +166,7 @@ def test_history_before_a_number_no_database_counts_to(small, run_server):
     for before in ("9" * 24, str(2**63), "-1"):
         answer = ann.get("/api/history", params={"before": before})
         assert (answer.status_code, answer.json()) == (422, {"error": "not understood: before"})
-    assert ann.get("/api/history", params={"before": str(2**63 - 1)}).json() == {"decisions": []}
+    assert ann.get("/api/history", params={"before": str(2**63 - 1)}).json() == {"decisions": [], "before": None}
 
 
 @pytest.mark.slow

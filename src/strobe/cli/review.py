@@ -9,7 +9,7 @@ import click
 from strobe.cli.common import Grouped, folder, json_option, options, progress, quiet_option, seed_option
 from strobe.cli.review_text import text_of, unfinished
 from strobe.core.errors import printable
-from strobe.review.conduct import ASK
+from strobe.review.conduct import ASK, AT_ONCE, HINTS
 
 if TYPE_CHECKING:
     from strobe.review.conduct import ReviewSettings
@@ -69,7 +69,13 @@ _conduct = options(
     click.option("--limit", "limit_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
                  help="Seconds a picture is seen and may be named."),
     click.option("--practice", type=click.IntRange(0), metavar="N",
-                 help="Pictures to practise naming on, with the answer. Default: 5, a quarter of the groups at most."),
+                 help="Pictures or pairs to practise on, with the answer. Default: 5 pictures, a quarter of the groups "
+                 "at most; the pairs of --examples."),
+    click.option("--at-once", type=click.Choice(AT_ONCE), default="pair", show_default=True,
+                 help="One pair at a time, or a whole set: all similar except those marked."),
+    click.option("--hints", type=click.Choice(HINTS), default="after", show_default=True,
+                 help="When people see what the pixels of a pair suggest, where the dataset has hints."),
+    click.option("--goal", type=click.IntRange(1), metavar="N", help="Answers each person means to give a day."),
     seed_option,
 )  # fmt: skip
 
@@ -80,6 +86,18 @@ _conduct = options(
 @_reach
 @_conduct
 @click.option("--suggest", metavar="RUN", help="Suggest the boxes of a detector: a run, NAME=RUN, or preds:FILE.")
+@click.option(
+    "--guidelines",
+    type=click.Path(path_type=Path),
+    metavar="FILE.md",
+    help="The project's own guidelines, shown on the page.",
+)
+@click.option(
+    "--examples",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Pairs with the right answer to practise on: CSV with set, frame, decision, reason, note.",
+)
 @click.option("--open/--no-open", "open_browser", default=True, show_default=True, help="Open the page in a browser.")
 def serve(
     dataset: Path,
@@ -87,6 +105,8 @@ def serve(
     where: "ServeOptions",
     settings: "ReviewSettings",
     suggest: str | None,
+    guidelines: Path | None,
+    examples: Path | None,
     open_browser: bool,
 ) -> None:
     """Serve the review page of DATASET until Ctrl-C."""
@@ -103,7 +123,9 @@ def serve(
 
             webbrowser.open(links.url)
 
-    review.serve(dataset, where, settings, ask=ask, suggest=suggest, on_ready=ready)
+    review.serve(
+        dataset, where, settings, ask=ask, suggest=suggest, guidelines=guidelines, examples=examples, on_ready=ready
+    )
 
 
 @command.command(epilog="Example: strobe review status data/clips --json")

@@ -43,6 +43,10 @@ class Alone:
         """Whether these answers of round one, one of each annotator, call for round two."""
         return False
 
+    def page_of(self, task: Task, _settings: ReviewSettings) -> str:
+        """A picture stands alone."""
+        return task.task_id
+
     # -- who gets what ----------------------------------------------------------------------------------------------
 
     def fresh(

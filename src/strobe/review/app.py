@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
 from strobe.core.ports import FrameSource
@@ -20,7 +21,7 @@ from strobe.review.guard import Guard
 from strobe.review.log import Conflict
 from strobe.review.names import checked_name
 from strobe.review.people import Person
-from strobe.review.requests import Claim, Invite, JointClaim, JointDecision, Login, Pause, Release
+from strobe.review.requests import Claim, Invite, JointClaim, JointDecision, Login, Pause, Release, SetDecision
 from strobe.review.service import TYPES, Access, Service
 from strobe.review.sessions import ABSOLUTE
 from strobe.review.store import Store
@@ -31,6 +32,9 @@ _LOG = logging.getLogger("strobe.review")
 
 RowNumber = Annotated[int, Query(ge=0, le=2**63 - 1)]
 """The number of a row of the log: what the database can count to."""
+
+PAGE = 50
+"""How many earlier answers undo is told of at a time."""
 
 _PAGES = {"/": "index.html", "/admin": "admin.html"}
 
@@ -44,7 +48,7 @@ def make_app(dataset: Dataset, store: Store, source: FrameSource, access: Access
     _add_session(app, server)
     _add_review(app, server)
     if store.question.together:
-        _add_joint(app, server)
+        _add_several(app, server)
     _add_admin(app, server)
     return Guard(app, address=access.address, cookie=server.cookie)
 
@@ -115,6 +119,8 @@ def _add_session(app: FastAPI, server: Service) -> None:
                 "store": server.store_name,
                 "lease_s": server.store.settings.lease_s,
                 "ask": server.store.question.name,
+                "goal": server.store.settings.goal,
+                "guidelines": server.store.settings.guidelines or "",
                 **server.deck.told(),
             }
         return out
@@ -177,11 +183,11 @@ def _add_review(app: FastAPI, server: Service) -> None:
     @app.post("/api/claim")
     async def claim(body: Claim, request: Request) -> dict[str, Any]:
         person = await server.who(request, expected=body.who)
-        counts = await server.progress(person.name)
+        counts = await server.progress(person.name, since=body.since)
         if person.paused:
             return {"tasks": [], "paused": True, "progress": counts}
         claimed = await server.call(partial(queue.claim, store, person.name, tab=body.tab, want=body.want))
-        tasks = await server.call(lambda: [server.deck.card(one, person.name) for one in claimed])
+        tasks = await server.call(server.deck.cards, claimed, person.name)
         return {"tasks": tasks, "paused": False, "progress": counts, "page_version": server.page_version}
 
     @app.post("/api/release")
@@ -202,20 +208,28 @@ def _add_review(app: FastAPI, server: Service) -> None:
     @app.get("/api/history")
     async def history(request: Request, before: RowNumber | None = None) -> dict[str, Any]:
         person = await server.who(request)
-        rows = await server.call(partial(store.history, person.name, before=before, limit=50))
-        past = await server.call(lambda: [{"seq": seq, **server.deck.past(*said)} for seq, *said in rows])
-        return {"decisions": past}
+        rows = await server.call(partial(store.history, person.name, before=before, limit=PAGE))
+        past = await server.call(server.deck.pasts, [(answer, task) for _, answer, task in rows])
+        return {"decisions": past, "before": rows[-1][0] if len(rows) == PAGE else None}
 
 
-def _add_joint(app: FastAPI, server: Service) -> None:
+def _add_several(app: FastAPI, server: Service) -> None:
+    """Decisions on several pairs at once, and of several people on one."""
     store = server.store
+
+    @app.post("/api/decisions/set")
+    async def decide_set(body: SetDecision, request: Request) -> dict[str, Any]:
+        person = await server.who(request, expected=body.who)
+        votes = [server.deck.answer(vote, await server.task(vote.task), person.name) for vote in body.votes]
+        saved = await server.save(votes)
+        return {"saved": [one.answer.verdict_id for one in saved], "fresh": all(one.fresh for one in saved)}
 
     @app.post("/api/joint/claim")
     async def joint_claim(body: JointClaim, request: Request) -> dict[str, Any]:
         await server.admin(request)
         members = [await server.call(server.people.known_name, name) for name in body.members]
         claimed = await server.call(partial(queue.claim_joint, store, list(dict.fromkeys(members)), want=body.want))
-        return {"tasks": await server.call(lambda: [server.deck.card(one, None) for one in claimed])}
+        return {"tasks": await server.call(server.deck.cards, claimed, None)}
 
     @app.post("/api/joint/decisions")
     async def joint_decide(body: JointDecision, request: Request) -> dict[str, Any]:
@@ -245,7 +259,7 @@ def _add_admin(app: FastAPI, server: Service) -> None:
             "dataset": server.dataset.name,
             "ask": server.store.question.name,
             "together": server.store.question.together,
-            "settings": asdict(server.store.settings),
+            "settings": encode(server.store.settings),
             "people": [asdict(one) for one in await server.call(people.all)],
             "progress": await server.progress(person.name),
             "summary": await server.summary(),

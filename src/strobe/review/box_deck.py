@@ -10,13 +10,14 @@ from strobe.core.people import DISCARDS, BoxAnswer, latest_answers
 from strobe.review.names import checked_note
 from strobe.review.pictures import Pictures
 from strobe.review.plan import Claimed, Task
+from strobe.review.question import Deck
 from strobe.review.requests import BoxDecision
 from strobe.review.store import Store
 
 __all__ = ["BoxDeck"]
 
 
-class BoxDeck:
+class BoxDeck(Deck):
     """Makes the cards of a dataset's pictures, and answers of what comes back."""
 
     def __init__(

@@ -1,15 +1,33 @@
 """How a review is run: its settings, and what its store knows of them later."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from strobe.core.codec import LEFT_OUT, decode
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.records import Verdict
 
-__all__ = ["ASK", "Conduct", "ReviewSettings"]
+__all__ = ["ASK", "AT_ONCE", "HINTS", "Conduct", "Example", "ReviewSettings"]
 
 ASK = ("pairs", "name", "box")
 """The questions that can be asked."""
+
+AT_ONCE = ("pair", "set")
+"""What stands on the page of pairs at once."""
+
+HINTS = ("after", "before", "never")
+"""When people see what the pixels of a pair suggest: after their vote, before it, or not at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A pair whose answer is known, to practise on; `note` says why."""
+
+    set_id: str
+    frame_id: str
+    decision: Literal["similar", "dissimilar", "unsure"]
+    reason: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +37,9 @@ class ReviewSettings:
     `votes` is how many annotators see each task in round one; `controls` the share of hidden controls; `labels` puts
     the label stage before the pairs; `verify` adds round two, with earlier votes shown or hidden. Of names alone:
     `limit_s` is how long a picture is seen and may be answered, `practice` how many pictures each person begins with.
-    Of boxes alone: `agree` is the overlap (IoU) below which two boxes call for round two.
+    Of boxes alone: `agree` is the overlap (IoU) below which two boxes call for round two. Of pairs alone: `at_once` is
+    what stands on the page of round one; `hints` when people see what the pixels suggest; `examples` are practised on
+    before all else. `goal` is how many answers each person means to give a day, `guidelines` the project's own text.
     """
 
     votes: int = 1
@@ -32,6 +52,11 @@ class ReviewSettings:
     limit_s: float | None = field(default=None, metadata=LEFT_OUT)
     practice: int | None = field(default=None, metadata=LEFT_OUT)
     agree: float | None = field(default=None, metadata=LEFT_OUT)
+    at_once: Literal["pair", "set"] = "pair"
+    hints: Literal["after", "before", "never"] = "after"
+    examples: tuple[Example, ...] = ()
+    goal: int | None = field(default=None, metadata=LEFT_OUT)
+    guidelines: str | None = field(default=None, metadata=LEFT_OUT)
 
     def __post_init__(self) -> None:
         expect(self.votes >= 1, "votes", ">= 1", self.votes)
@@ -39,6 +64,9 @@ class ReviewSettings:
         expect(0 <= self.controls <= 0.5, "controls", "a share from 0 to 0.5", self.controls)
         expect(self.limit_s is None or self.limit_s > 0, "limit", "more than 0 seconds", self.limit_s)
         expect(self.practice is None or self.practice >= 0, "practice", ">= 0", self.practice)
+        expect(self.goal is None or self.goal >= 1, "goal", ">= 1", self.goal)
+        expect(self.at_once in AT_ONCE, "at_once", f"one of {', '.join(AT_ONCE)}", self.at_once)
+        expect(self.hints in HINTS, "hints", f"one of {', '.join(HINTS)}", self.hints)
         expect(self.agree is None or 0 < self.agree <= 1, "agree", "an overlap above 0, up to 1", self.agree)
 
 

@@ -1,22 +1,25 @@
 """Pairs as the page shows them, and what it says of them: nothing tells a control pair apart."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import latest_votes, majority_labels, relabelled
 from strobe.core.errors import InvalidValue
 from strobe.core.records import Verdict
+from strobe.review.hints import hints_of
 from strobe.review.names import checked_note
 from strobe.review.pictures import Pictures
-from strobe.review.plan import Claimed, Task
+from strobe.review.plan import Claimed, Task, task_name
+from strobe.review.question import Deck
 from strobe.review.requests import Decision, JointVote
 from strobe.review.store import Store
 
 __all__ = ["PairDeck"]
 
 
-class PairDeck:
-    """Makes the cards of a dataset's pairs, and votes of what comes back."""
+class PairDeck(Deck):
+    """Makes the cards of a dataset's pairs or of whole sets, and votes of what comes back."""
 
     def __init__(self, dataset: Dataset, store: Store, pictures: Pictures) -> None:
         self._dataset, self._store, self._pictures = dataset, store, pictures
@@ -30,12 +33,37 @@ class PairDeck:
         self._sets: dict[int, list[str]] = {}
         for number, row in zip(dataset.sets.set.tolist(), dataset.sets.frame.tolist(), strict=True):
             self._sets.setdefault(row, []).append(str(dataset.sets.set_id[number]))
+        self._place = dataset.candidates()
+        self._secret = store.secret()
 
     def told(self) -> dict[str, Any]:
-        """The classes, for the label stage."""
-        space = self._dataset.info.label_space
+        """The classes, for the label stage; what stands there at once; the pairs to practise on."""
+        space, settings = self._dataset.info.label_space, self._store.settings
         classes = [{"id": i, "name": n} for i, n in zip(space.ids, space.names, strict=True)]
-        return {"classes": classes, "labels_stage": self._store.settings.labels}
+        return {
+            "classes": classes,
+            "labels_stage": settings.labels,
+            "at_once": settings.at_once,
+            "hints": settings.hints if self._dataset.hints is not None else "never",
+            "examples": [self._example(place) for place in range(len(settings.examples))],
+        }
+
+    def _example(self, place: int) -> dict[str, Any]:
+        """A pair to practise on, with what is right. Nothing of it is stored."""
+        one = self._store.settings.examples[place]
+        anchor = self._anchor[one.set_id]
+        labels = self._named(self._labels_now(self._row[anchor]))
+        return {
+            "task": f"example-{place}",
+            "stage": "practice",
+            "anchor": self._pictures.name(anchor),
+            "neighbour": self._pictures.name(one.frame_id),
+            "labels": labels,
+            "neighbour_labels": labels,
+            "votes": [],
+            "hints": [],
+            "right": {name: getattr(one, name) for name in ("decision", "reason", "note")},
+        }
 
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
         """A task for one annotator, or for a group (None)."""
@@ -51,6 +79,7 @@ class PairDeck:
             "labels": self._named(labels),
             "neighbour_labels": self._named(labels),
             "votes": [],
+            "hints": self._hints(task),
         }
         if self._dataset.info.label_source == "frame" and task.kind == "pair":
             # Own labels are verified where members are scored by their own; a control shows its anchor's, as ever.
@@ -60,6 +89,52 @@ class PairDeck:
             votes = latest_votes(cast).get((task.set_id, task.frame_id), {})
             card["votes"] = [{"name": name, **_said(vote)} for name, vote in sorted(votes.items()) if name != annotator]
         return card
+
+    def cards(self, claimed: Sequence[Claimed], annotator: str | None) -> list[dict[str, Any]]:
+        """A card for each task, or for each set, its pairs in the order of their distance."""
+        if self._store.settings.at_once == "pair":
+            return super().cards(claimed, annotator)
+        out: list[dict[str, Any]] = []
+        seen: set[str] = set()
+        for one in claimed:
+            if one.stage != "pair":
+                out.append(self.card(one, annotator))
+            elif one.task.set_id not in seen:
+                seen.add(one.task.set_id)
+                of_set = [other for other in claimed if other.stage == "pair" and other.task.set_id == one.task.set_id]
+                out.append(self._set_card(of_set, annotator))
+        return out
+
+    def _set_card(self, of_set: Sequence[Claimed], annotator: str | None) -> dict[str, Any]:
+        """The pairs of one set on one page. A control has no distance: its own opaque name decides its place."""
+        set_id = of_set[0].task.set_id
+        real = [one for one in of_set if (set_id, one.task.frame_id) in self._place]
+        real.sort(key=lambda one: self._dataset.sets.distance[self._place[set_id, one.task.frame_id]])
+        for control in (one for one in of_set if (set_id, one.task.frame_id) not in self._place):
+            real.insert(int(control.task.task_id[:8], 16) % (len(real) + 1), control)
+        members = [self.card(one, annotator) for one in real]
+        return {**members[0], "task": task_name(self._secret, "set", set_id), "neighbour": None, "members": members}
+
+    def pasts(self, answers: Sequence[tuple[Verdict, Task]]) -> list[dict[str, Any]]:
+        """Decisions already made: what was said of one set in round one is one step, wherever in it one comes in."""
+        if self._store.settings.at_once == "pair":
+            return super().pasts(answers)
+        out, seen = [], set()
+        for answer, task in answers:
+            if answer.stage != "pair":
+                out.append(self.past(answer, task))
+            elif task.set_id not in seen:
+                seen.add(task.set_id)
+                out.append(self._past_set(task.set_id, answer.annotator))
+        return out
+
+    def _past_set(self, set_id: str, annotator: str) -> dict[str, Any]:
+        said = self._store.answers_on(_OF_SET, {"set": set_id, "who": annotator})
+        last = {frame: votes[annotator] for (_, frame), votes in latest_votes(said).items()}
+        found = [(vote, self._store.task_of(vote)) for vote in last.values() if vote.stage == "pair"]
+        of_set = [Claimed(task=task, stage="pair") for _, task in found if task is not None]
+        votes = {task.task_id: _said(vote) for vote, task in found if task is not None}
+        return {"card": self._set_card(of_set, annotator), "decision": {"votes": votes}}
 
     def past(self, answer: Verdict, task: Task) -> dict[str, Any]:
         """A decision already made, for undo: its card and what was said."""
@@ -91,6 +166,11 @@ class PairDeck:
             **body.model_dump(exclude={"who", "task", "member", "stage", "labels", "note"}),
         )
 
+    def _hints(self, task: Task) -> list[str]:
+        """What the pixels of a pair suggest; of a control nothing, as of most pairs."""
+        row, hints = self._place.get((task.set_id, task.frame_id)), self._dataset.hints
+        return [] if row is None or hints is None or self._store.settings.hints == "never" else hints_of(hints, row)
+
     def _labels_now(self, row: int) -> list[int]:
         """A frame's labels as an export would leave them now: with what the votes on its sets' anchors add or remove.
 
@@ -114,6 +194,9 @@ class PairDeck:
 
 _ON_ANCHORS = "task_id IN (SELECT task_id FROM tasks WHERE question = 'pairs' AND kind = 'anchor' AND set_id IN :sets)"
 """The votes of the label stage on these sets' anchors."""
+
+_OF_SET = "annotator = :who AND set_id = :set AND stage <> 'anchor'"
+"""What one annotator ever said of the pairs of a set."""
 
 
 def _said(vote: Verdict) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from strobe.core.errors import StrobeError, printable
 
 __all__ = ["Guard", "Rate", "ServerAddress"]
 
-MAX_BODY = 32 * 1024
+MAX_BODY = 256 * 1024
 """The largest request body: a decision is well under a kilobyte."""
 
 BODY_S = 30.0

@@ -24,6 +24,7 @@ from strobe.review.name_votes import read_names
 from strobe.review.names import checked_note
 from strobe.review.pictures import Pictures
 from strobe.review.plan import Claimed, Task, task_name
+from strobe.review.question import Deck
 from strobe.review.requests import NameDecision
 from strobe.review.store import Store
 from strobe.review.votes import Imported
@@ -143,7 +144,7 @@ class Naming(Alone):
         return summarise(dataset, answers, conduct, study)
 
 
-class NameDeck:
+class NameDeck(Deck):
     """Makes the cards of a dataset's pictures, and answers of what comes back."""
 
     def __init__(self, dataset: Dataset, store: Store, _pictures: Pictures) -> None:

@@ -21,6 +21,9 @@ from strobe.review.votes import Imported, read_votes
 
 __all__ = ["Pairs"]
 
+MOST_AT_ONCE = 40
+"""Pairs of a set that are given at once; the rest of a larger set comes as a set of its own."""
+
 
 class Pairs:
     """Whether an anchor and a neighbour look the same; before it, where asked for, which labels an anchor has."""
@@ -39,16 +42,31 @@ class Pairs:
         """`anchor` for an anchor alone, `pair` for all others."""
         return "anchor" if task.kind == "anchor" else "pair"
 
+    def page_of(self, task: Task, settings: ReviewSettings) -> str:
+        """A pair stands alone or with the others of its set, an anchor always alone."""
+        return task.set_id if settings.at_once == "set" and task.kind != "anchor" else task.task_id
+
     def fresh(
         self, connection: Connection, settings: ReviewSettings, values: Mapping[str, Any], want: int
     ) -> list[Task]:
-        """Anchors that want their labels first, then pairs."""
-        tasks: list[Task] = []
-        for kind, wanted in (("anchor", 1), ("pair", settings.votes)):
-            if len(tasks) < want:
-                asked = {"who": values["who"], "kind": kind, "wanted": wanted, "want": want - len(tasks)}
-                tasks += [record_of(Task, row) for row in execute(connection, _FRESH, asked).mappings()]
-        return tasks
+        """Anchors that want their labels first, then pairs, or whole sets of them."""
+
+        def found(kind: str, wanted: int, most: int, where: str = "", **more: Any) -> list[Task]:
+            asked = {"who": values["who"], "kind": kind, "wanted": wanted, "want": most, **more}
+            rows = execute(connection, _FRESH.replace("{where}", where), asked)
+            return [record_of(Task, row) for row in rows.mappings()]
+
+        tasks = found("anchor", 1, want)
+        if settings.at_once == "pair":
+            return tasks + (found("pair", settings.votes, want - len(tasks)) if len(tasks) < want else [])
+        taken = [""]
+        while len(tasks) + len(taken) - 1 < want:
+            first = found("pair", settings.votes, 1, "AND t.set_id NOT IN :taken", taken=taken)
+            if not first:
+                break
+            taken.append(first[0].set_id)
+        of_set = [found("pair", settings.votes, MOST_AT_ONCE, "AND t.set_id = :set", set=one) for one in taken[1:]]
+        return tasks + [task for one in of_set for task in one]
 
     def open_for(self, connection: Connection, settings: ReviewSettings, who: str) -> int:
         """What is open in round one, less what they voted on."""
@@ -79,7 +97,7 @@ class Pairs:
 _FRESH = """SELECT t.* FROM tasks t WHERE t.question = 'pairs' AND t.kind = :kind AND t.open1 = 1
     AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1)
     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
-    AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted
+    AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted {where}
     ORDER BY t.position LIMIT :want"""
 
 _OPEN_FOR = """SELECT (SELECT count(*) FROM tasks WHERE question = 'pairs' AND kind = 'anchor' AND open1 = 1)

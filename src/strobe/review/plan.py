@@ -10,7 +10,7 @@ import numpy as np
 
 from strobe.core.dataset import Dataset
 
-__all__ = ["Claimed", "Kind", "Task", "candidates_digest", "plan", "task_name"]
+__all__ = ["Claimed", "Kind", "Task", "candidates_digest", "plan", "strangers", "task_name"]
 
 Kind = Literal["pair", "anchor", "same", "different"]
 """A pair, an anchor alone, and two kinds of control: an anchor with itself, an anchor with another video's frame."""
@@ -70,7 +70,7 @@ def plan(dataset: Dataset, *, secret: bytes, seed: int, controls: float) -> list
     wanted = math.ceil(controls * len(pairs))
     same = [anchors[place] for place in rng.permutation(len(anchors))[: (wanted + 1) // 2]]
     out += _placed("same", same, rng, secret)
-    return out + _placed("different", _strangers(dataset, ids, rng, wanted // 2), rng, secret)
+    return out + _placed("different", strangers(dataset, ids, rng, wanted // 2), rng, secret)
 
 
 def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, secret: bytes) -> list[Task]:
@@ -87,7 +87,7 @@ def _placed(kind: Kind, pairs: list[tuple[str, str]], rng: np.random.Generator, 
     ]
 
 
-def _strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted: int) -> list[tuple[str, str]]:
+def strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted: int) -> list[tuple[str, str]]:
     """Anchors with a frame of another video, of another class where there is one: nobody could call them the same."""
     order = sorted(range(dataset.n_sets), key=lambda number: str(dataset.sets.set_id[number]))
     anchor, video = dataset.sets.anchor_frame, dataset.video_of_set

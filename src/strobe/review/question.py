@@ -41,9 +41,17 @@ class Deck(Protocol):
         """A task as the page shows it to one annotator, or to a group (None): at least `task` and `stage`."""
         ...
 
+    def cards(self, claimed: Sequence[Claimed], annotator: str | None) -> list[dict[str, Any]]:
+        """The cards of tasks that were claimed together: one each, unless some stand on one page."""
+        return [self.card(one, annotator) for one in claimed]
+
     def past(self, answer: Any, task: Task) -> dict[str, Any]:
         """An answer already given, for undo: its `card` and the `decision`."""
         ...
+
+    def pasts(self, answers: Sequence[tuple[Any, Task]]) -> list[dict[str, Any]]:
+        """Answers already given, in the order they come in, as the page walks back through them."""
+        return [self.past(answer, task) for answer, task in answers]
 
     def body(self, content: bytes) -> Any:
         """What the page sent, checked field by field; it has at least `task` and `who`."""
@@ -75,10 +83,14 @@ class Question(Protocol):
         """The stage of an answer to a task of round one; that of round two is `verify`."""
         ...
 
+    def page_of(self, task: Task, settings: ReviewSettings) -> str:
+        """The name of the page a task of round one stands on: tasks of one name are shown at once."""
+        ...
+
     def fresh(
         self, connection: Connection, settings: ReviewSettings, values: Mapping[str, Any], want: int
     ) -> list[Task]:
-        """Up to `want` open tasks that `who` may be given and does not hold yet, the first to be shown first."""
+        """Open tasks for up to `want` pages that `who` may be given and does not hold yet, the first to show first."""
         ...
 
     def open_for(self, connection: Connection, settings: ReviewSettings, who: str) -> int:

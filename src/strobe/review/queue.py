@@ -36,26 +36,39 @@ class Progress:
     verify: int = 0
     verify_mine: int = 0
     mine: int = 0
+    today: int = 0
     open_for_me: int = 0
 
 
 def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]:
-    """Up to `want` tasks for this tab, those it already holds first; their leases start anew."""
+    """Up to `want` pages of tasks for this tab, those it already holds first; their leases start anew."""
     now, question = store.clock(), store.question
+
+    def pages(tasks: Sequence[Task]) -> list[str]:
+        return list(dict.fromkeys(question.page_of(task, store.settings) for task in tasks))
+
+    def first(tasks: list[Task], most: int) -> list[Task]:
+        kept = set(pages(tasks)[:most])
+        return [task for task in tasks if question.page_of(task, store.settings) in kept]
+
     values = {"who": annotator, "tab": tab, "expires": now + store.settings.lease_s, **_own(store)}
     with store.database.write(durable=False) as connection:
         leases.expire(connection, now)
-        tasks = leases.held(connection, values, here=True)[:want]
-        if len(tasks) < want:
-            tasks += question.fresh(connection, store.settings, values, want - len(tasks))
-        if len(tasks) < want:
+        tasks = first(leases.held(connection, values, here=True), want)
+        if len(pages(tasks)) < want:
+            tasks += question.fresh(connection, store.settings, values, want - len(pages(tasks)))
+        if len(pages(tasks)) < want:
             # Nothing new: what this annotator's other tabs hold is better finished here than waited for.
-            tasks += leases.held(connection, values, here=False)[: want - len(tasks)]
-        tasks = _with_control(connection, store, values, tasks)
+            tasks += first(leases.held(connection, values, here=False), want - len(pages(tasks)))
+        if store.settings.at_once == "pair":
+            tasks = _with_control(connection, store, values, tasks)
+        else:
+            for page in pages(tasks):
+                tasks += _control_of_set(connection, store, values, tasks, page)
         leases.hold(connection, values, tasks)
         out = [Claimed(task=task, stage=question.stage(task)) for task in tasks]
-        if len(out) < want:
-            out += _verify(connection, store, [annotator], want - len(out))
+        if len(pages(tasks)) < want:
+            out += _verify(connection, store, [annotator], want - len(pages(tasks)))
     return out
 
 
@@ -92,14 +105,18 @@ def whole_progress(store: Store) -> Progress:
         )
 
 
-def own_progress(store: Store, annotator: str, whole: Progress) -> Progress:
-    """The counts of the whole with one annotator's part."""
+def own_progress(store: Store, annotator: str, whole: Progress, *, since: str = "") -> Progress:
+    """The counts of the whole with one annotator's part; `since` is when their day began."""
     values = {"who": annotator, "question": store.question.name}
     own = "l.task_id = t.task_id AND t.question = :question"
     mine = "SELECT count(*) FROM latest l WHERE l.annotator = :who"
     with store.database.read() as connection:
         # By each of their few answers, and not by the many tasks: databases would start at either end of a join.
         done = execute(connection, f"{mine} AND EXISTS (SELECT 1 FROM tasks t WHERE {own})", values).scalar_one()  # noqa: S608
+        today = 0
+        if since:
+            recent = f"{mine} AND l.at >= :since AND EXISTS (SELECT 1 FROM tasks t WHERE {own})"  # noqa: S608
+            today = int(execute(connection, recent, {**values, "since": since}).scalar_one())
         again = f"{mine} AND l.round = 2 AND EXISTS (SELECT 1 FROM tasks t WHERE {own} AND t.open2 = 1)"  # noqa: S608
         verify_mine = int(execute(connection, again, values).scalar_one())
         # Counted fresh, unlike the whole: among the last tasks a second is long.
@@ -107,7 +124,7 @@ def own_progress(store: Store, annotator: str, whole: Progress) -> Progress:
         at_hand = int(execute(connection, verify, {"question": values["question"]}).scalar_one()) - verify_mine
         at_hand += store.question.open_for(connection, store.settings, annotator)
     open_for_me = max(0, at_hand + whole.tasks_waiting)
-    return replace(whole, mine=int(done), verify_mine=verify_mine, open_for_me=open_for_me)
+    return replace(whole, mine=int(done), today=today, verify_mine=verify_mine, open_for_me=open_for_me)
 
 
 def _own(store: Store) -> dict[str, str]:
@@ -124,13 +141,14 @@ def _verify(connection: Connection, store: Store, members: Sequence[str], want: 
     return [Claimed(task=record_of(Task, row), stage="verify") for row in rows]
 
 
-def _with_control(connection: Connection, store: Store, values: dict[str, Any], tasks: list[Task]) -> list[Task]:
-    """The claimed tasks with a control among them where one is due; never the first, never two at once."""
-    hidden, real = store.question.controls, store.question.real
+def _control(
+    connection: Connection, store: Store, values: dict[str, Any], tasks: list[Task], set_id: str | None = None
+) -> Task | None:
+    """The control that is due to this annotator beside these tasks, of that set where one is named; None if none is."""
+    hidden, real, share = store.question.controls, store.question.real, store.settings.controls
     n_real = sum(task.kind == real for task in tasks)
-    share = store.settings.controls
-    if not hidden or not share or n_real < 2 or any(task.kind in hidden for task in tasks):
-        return tasks
+    if not hidden or not share:
+        return None
     own = {"who": values["who"], "question": store.question.name}
     kinds = execute(
         connection,
@@ -139,19 +157,39 @@ def _with_control(connection: Connection, store: Store, values: dict[str, Any], 
         own,
     )
     done = Counter(kinds.scalars())
-    if sum(done[kind] for kind in hidden) >= share * (done[real] + n_real):
-        return tasks
+    given = sum(done[kind] for kind in hidden) + sum(task.kind in hidden for task in tasks)
+    if given >= share * (done[real] + n_real):
+        return None
     found = execute(
         connection,
-        "SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind IN :kinds AND t.open1 = 1 AND NOT EXISTS "
+        "SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind IN :kinds AND t.open1 = 1 AND NOT EXISTS "  # noqa: S608
         "(SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who) "
-        "ORDER BY t.position, t.kind LIMIT 1",
-        {**own, "kinds": list(hidden)},
+        f"{'AND t.set_id = :set ' if set_id else ''}ORDER BY t.position, t.kind LIMIT 1",
+        {**own, "kinds": list(hidden), **({"set": set_id} if set_id else {})},
     )
     row = found.mappings().first()
-    if row is None:
+    return None if row is None else record_of(Task, row)
+
+
+def _with_control(connection: Connection, store: Store, values: dict[str, Any], tasks: list[Task]) -> list[Task]:
+    """The claimed tasks with a control among them where one is due; never the first, never two at once."""
+    n_real = sum(task.kind == store.question.real for task in tasks)
+    if n_real < 2 or any(task.kind in store.question.controls for task in tasks):
         return tasks
-    control = record_of(Task, row)
+    control = _control(connection, store, values, tasks)
+    if control is None:
+        return tasks
     # A place that looks like chance and needs no state: the control's own opaque name decides it.
     place = len(tasks) - n_real + 1 + int(control.task_id[:8], 16) % (n_real - 1)
     return [*tasks[:place], control, *tasks[place:-1]]
+
+
+def _control_of_set(
+    connection: Connection, store: Store, values: dict[str, Any], tasks: list[Task], set_id: str
+) -> list[Task]:
+    """A control to stand among the pairs of a set, where one is due and the set has one; never two in a set."""
+    of_set = [task for task in tasks if task.set_id == set_id and task.kind != "anchor"]
+    if len(of_set) < 2 or any(task.kind in store.question.controls for task in of_set):
+        return []
+    control = _control(connection, store, values, tasks, set_id)
+    return [] if control is None else [control]

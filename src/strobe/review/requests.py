@@ -9,7 +9,7 @@ from strobe.core.records import REASONS
 
 __all__ = [
     "Answered", "BoxDecision", "Claim", "Decision", "Invite", "JointClaim", "JointDecision", "JointVote", "Login",
-    "NameDecision", "Pause", "Release",
+    "NameDecision", "Pause", "Release", "SetDecision",
 ]  # fmt: skip
 
 Opaque = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{8,64}$")]
@@ -39,11 +39,12 @@ class Login(_Body):
 
 
 class Claim(_Body):
-    """A tab asks for its next tasks."""
+    """A tab asks for its next tasks; `since` is when its person's day began."""
 
     tab: Opaque
     want: Annotated[int, Field(ge=1, le=12)] = 6
     who: ShortText = ""
+    since: Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)?$")] = ""
 
 
 class Release(_Body):
@@ -75,6 +76,13 @@ class Decision(Answered):
     reason: Reason = ""
     bad_anchor: StrictBool = False
     labels: Annotated[list[ShortText], Field(max_length=100)] = []
+
+
+class SetDecision(_Body):
+    """Decisions on pairs of one set that stood on one page, kept all or none."""
+
+    who: ShortText = ""
+    votes: Annotated[list[Decision], Field(min_length=1, max_length=60)]
 
 
 class NameDecision(Answered):

@@ -153,13 +153,13 @@ class Service:
             raise HTTPException(403, "only for who runs this review; open the admin link printed at the start")
         return person
 
-    async def progress(self, name: str) -> dict[str, int]:
-        """The counts for the page: a person's own fresh, the whole at most a second old."""
+    async def progress(self, name: str, *, since: str = "") -> dict[str, int]:
+        """The counts for the page: a person's own fresh, the whole at most a second old; `since` begins their day."""
         then, whole = self._whole
         if time.monotonic() - then > 1:
             whole = await self.aside(queue.whole_progress, self.store)
             self._whole = (time.monotonic(), whole)
-        return asdict(await self.aside(queue.own_progress, self.store, name, whole))
+        return asdict(await self.aside(partial(queue.own_progress, self.store, name, whole, since=since)))
 
     async def summary(self) -> dict[str, Any]:
         """The figures for the admin page: ten seconds old at most, older where they take long to make."""

@@ -7,11 +7,12 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection
 
+from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.review.conduct import Conduct, ReviewSettings
@@ -88,7 +89,7 @@ class Store:
             last = self._last(connection)
             now = timestamp(self.clock())
             shown.append([now if last is None or now > last else just_after(last), settings.show_votes])
-        set_meta(connection, self._kept("settings"), json.dumps(asdict(settings)))
+        set_meta(connection, self._kept("settings"), json.dumps(encode(settings)))
         set_meta(connection, self._kept("shown_votes"), json.dumps(shown))
 
     def _kept(self, name: str) -> str:
@@ -107,7 +108,7 @@ class Store:
                 return None
             people = execute(connection, "SELECT name FROM annotators WHERE role = 'annotator' AND paused = 0")
             return Conduct(
-                settings=ReviewSettings(**json.loads(kept)),
+                settings=decode(ReviewSettings, json.loads(kept)),
                 people=tuple(sorted(people.scalars())),
                 shown=tuple(
                     (since, on) for since, on in json.loads(meta(connection, self._kept("shown_votes")) or "[]")
@@ -239,6 +240,13 @@ class Store:
         """Every answer to this question of which that is true, oldest first."""
         with self.database.read() as connection:
             return self.question.log.select(connection, where, values)
+
+    def task_of(self, answer: Answer) -> Task | None:
+        """The task an answer is about."""
+        with self.database.read() as connection:
+            own = f"SELECT * FROM tasks WHERE {self.question.log.own_task}"  # noqa: S608
+            row = execute(connection, own, row_of(answer)).mappings().first()
+        return None if row is None else record_of(Task, row)
 
     def task(self, task_id: str) -> Task | None:
         """A task by its opaque name."""

@@ -19,7 +19,7 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, read_json, write_json
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
-from strobe.review.conduct import Conduct, ReviewSettings
+from strobe.review.conduct import Conduct, Example, ReviewSettings
 
 if TYPE_CHECKING:
     from strobe.review.question import Question
@@ -29,6 +29,9 @@ __all__ = ["Links", "ServeOptions", "export", "exported_conduct", "import_votes"
 
 MIN_TOKEN = 12
 """The shortest shared token taken: shorter ones can be guessed."""
+
+MAX_GUIDELINES = 60_000
+"""The longest text the page shows: longer ones nobody reads before voting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,9 @@ class Links:
 
 _ONLY = {
     "limit_s": ("name",),
-    "practice": ("name",),
+    "practice": ("name", "pairs"),
+    "at_once": ("pairs",),
+    "hints": ("pairs",),
     "labels": ("pairs",),
     "show_votes": ("pairs", "box"),
     "agree": ("box",),
@@ -70,11 +75,14 @@ def serve(
     *,
     ask: str = "pairs",
     suggest: str | None = None,
+    guidelines: Path | None = None,
+    examples: Path | None = None,
     on_ready: Callable[[Links], None],
 ) -> None:
     """Serve the review page of a dataset until interrupted; `on_ready` is told the links once it listens.
 
-    `suggest` names the run or file whose boxes are suggested to who is asked where something is.
+    `suggest` names the run or file whose boxes are suggested to who is asked where something is; `guidelines` the
+    project's own Markdown file for the page; `examples` a file of votes that are right, to practise on.
     """
     for package in ("fastapi", "uvicorn", "sqlalchemy"):
         require(package, what="the review page", extra="review")
@@ -89,8 +97,9 @@ def serve(
     for name, only in _ONLY.items():
         if ask not in only and getattr(settings, name) != getattr(ReviewSettings(), name):
             raise StrobeError(f"--{name.removesuffix('_s').replace('_', '-')} is for --ask {' or '.join(only)} alone")
-    if suggest is not None and ask != "box":
-        raise StrobeError("--suggest is for --ask box alone")
+    for flag, given, asked in (("--suggest", suggest, "box"), ("--examples", examples, "pairs")):
+        if given is not None and ask != asked:
+            raise StrobeError(f"{flag} is for --ask {asked} alone")
     guarded = options.token is not None or bool(options.invite)
     public = not is_loopback(options.host) or options.public_url is not None
     if public and not guarded:
@@ -101,6 +110,9 @@ def serve(
     if options.token is not None and len(options.token) < MIN_TOKEN:
         raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
     dataset = _read(folder)
+    settings = replace(settings, guidelines=None if guidelines is None else _guidelines(guidelines))
+    if ask == "pairs":
+        settings = replace(settings, examples=_examples(dataset, settings, examples))
     with closing(bind(options.host, options.port)) as listener, _open(folder, options.db, ask) as store:
         if suggest is not None:
             _suggest(store, dataset, suggest)
@@ -124,6 +136,29 @@ def serve(
             personal=personal,
         )
         run(app, listener, on_ready=lambda: on_ready(links))
+
+
+def _guidelines(path: Path) -> str:
+    """The project's own text. It reaches the page as text and is drawn there; nothing in it is taken as HTML."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise StrobeError(f"no such file: {printable(path)}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidFile(path, "cannot be read as UTF-8 text") from error
+    if not text.strip() or len(text) > MAX_GUIDELINES:
+        raise InvalidFile(
+            path, f"expected some Markdown, at most {MAX_GUIDELINES:,} characters", hint="for --guidelines"
+        )
+    return text
+
+
+def _examples(dataset: Dataset, settings: ReviewSettings, path: Path | None) -> tuple[Example, ...]:
+    from strobe.review.examples import plain_examples, read_examples
+
+    if path is None:
+        return plain_examples(dataset, settings.practice or 0, seed=settings.seed)
+    return read_examples(path, dataset)[: settings.practice]
 
 
 def _suggest(store: "Store", dataset: Dataset, told: str) -> None:

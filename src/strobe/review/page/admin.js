@@ -40,6 +40,9 @@ async function watch() {
   $("who").textContent = data.may_run ? "You run this review." : "You are watching.";
   $("invite-section").hidden = $("joint-section").hidden = !data.may_run;
   $("joint-section").hidden ||= !data.together;
+  const warnings = data.summary.warnings || [];
+  $("warnings").hidden = !warnings.length;
+  $("warnings").replaceChildren(...warnings.map((text) => element("li", text)));
   const { head, rows } = (await import(`./${data.ask}-admin.js`)).draw(data.summary);
   const names = [...new Set([...data.people.map((one) => one.name), ...rows.keys()])].sort();
   table(

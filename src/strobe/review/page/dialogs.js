@@ -1,6 +1,24 @@
-// The dialog about who one is, and about decisions the server would not have.
+// The dialogs: who one is, decisions the server would not have, the project's own guidelines.
 
 import { $, element, post } from "./api.js";
+import { markdown } from "./markdown.js";
+import { keep, kept } from "./storage.js";
+
+// The project's guidelines open by themselves where this person has not read this text yet.
+export function showGuide(text, store, who) {
+  $("guide-button").hidden = !text;
+  if (!text) return;
+  $("guide-text").replaceChildren(markdown(text));
+  const mine = `strobe:${store}:read:${who}`;
+  const mark = `${text.length}-${[...text].reduce((sum, one) => (sum * 31 + one.codePointAt(0)) % 1e9, 7)}`;
+  if (kept(mine) !== mark && !document.querySelector("dialog[open]")) $("guide").showModal();
+  keep(mine, mark);
+}
+
+export function setUpGuide() {
+  $("guide-button").addEventListener("click", () => $("guide").showModal());
+  $("guide-close").addEventListener("click", () => $("guide").close());
+}
 
 // Decisions the server will not have: they are the person's work, and only they may throw them away.
 function setUpRefused(outbox) {

@@ -42,20 +42,20 @@ const whole = (progress) => ({
   total: progress.tasks + progress.anchors + progress.verify,
 });
 
-// `since`: decisions made after the counts came; `gaps`: seconds between the latest decisions; `own`: what is left, and of
-// how many, where the question counts otherwise.
-export function drawProgress(progress, since, gaps, own) {
+// `since`: decisions made after the counts came; `pace`: seconds each takes; `goal`: how many a day; `own`: what is left,
+// and of how many, where the question counts otherwise.
+export function drawProgress(progress, since, pace, goal, own) {
   const { left: open, total } = own || whole(progress);
   const left = Math.max(0, open - since);
   const share = total ? Math.round(100 * (1 - left / total)) : 0;
   $("fill").style.width = `${share}%`;
   $("bar").setAttribute("aria-valuenow", String(share));
-  const sorted = [...gaps].sort((a, b) => a - b);
-  const pace = sorted[Math.floor(sorted.length / 2)];
   const minutes = Math.ceil((left * pace) / 60);
   const time = !pace || !left ? "" : minutes < 90 ? ` · about ${minutes} min` : ` · about ${Math.round(minutes / 60)} h`;
   const each = element("span", pace ? ` · ${pace.toFixed(1)} s each` : "", { class: "pace" });
-  $("counts").replaceChildren(`${progress.mine + since} by you · ${left} left`, each, time);
+  const today = progress.today + since;
+  const done = goal ? `${today} of ${goal} today${today < goal ? "" : ": goal reached"}` : `${progress.mine + since} by you`;
+  $("counts").replaceChildren(`${done} · ${left} left`, each, time);
 }
 
 // What was said of this card before, where we are walking back; null where it is new.

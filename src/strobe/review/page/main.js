@@ -3,12 +3,13 @@
 
 import { $, get, newId, post } from "./api.js";
 import { Clock } from "./clock.js";
-import { setUpPerson } from "./dialogs.js";
+import { setUpGuide, setUpPerson, showGuide } from "./dialogs.js";
 import { drawIdle, drawPast, drawProgress, drawSaved, hush, say } from "./draw.js";
 import { openKeys, setUpKeys } from "./keys.js";
 import { drawLogin, setUpLogin, useLink } from "./login.js";
 import { Outbox, othersWaiting } from "./outbox.js";
-import { Past } from "./past.js";
+import { Pace } from "./pace.js";
+import { Past, partsOf } from "./past.js";
 import { Queue } from "./queue.js";
 import { wire } from "./wiring.js";
 
@@ -19,8 +20,7 @@ let outbox = null;
 let ownPast = new Past();
 let card = null;
 let seen = false; // the pictures of this card stand there: nobody decides what they have not seen
-let gaps = [];
-let lastDecision = 0;
+let pace = new Pace();
 
 const clock = new Clock();
 const past = () => question?.past || ownPast;
@@ -52,6 +52,8 @@ const host = {
     outbox.add(path, body);
     remember(step);
   },
+  next, // go on without a word
+  forward,
 };
 const queue = new Queue(host);
 
@@ -87,16 +89,18 @@ async function enter(problem = "") {
     // Someone new, another review, or the first here: nothing of who was here before may go on.
     outbox?.stop();
     outbox = new Outbox(session.store, session.person.name, showSaved);
-    [ownPast, card, gaps, lastDecision] = [new Past(), null, [], 0];
+    [ownPast, card, pace] = [new Past(), null, new Pace()];
     question.forget?.();
     queue.startAfresh(outbox.bodies());
   }
-  if (card && past().atEnd) queue.putBack(card);
+  if (card && past().atEnd) queue.putBack([card]);
   card = null;
   outbox.send();
   const others = othersWaiting(session.store, session.person.name);
-  for (const [name, count] of others) say(`${count} decisions of ${name} wait in this browser: log in as ${name} to send them.`);
+  for (const [name, count] of others) say(`${count} answers of ${name} wait in this browser: log in as ${name} to send them.`);
   await question.enter(session);
+  queue.putBack(question.practice?.() || []);
+  showGuide(session.guidelines, session.store, session.person.name);
   $("meter").hidden = Boolean(question.past);
   await queue.refill();
   next();
@@ -180,10 +184,8 @@ async function showCard(one, step) {
 function remember(step) {
   hush();
   if (past().put({ card, ...step })) {
-    queue.since += 1;
-    const now = performance.now();
-    if (lastDecision) gaps = [...gaps, (now - lastDecision) / 1000].slice(-20);
-    lastDecision = now;
+    queue.since += partsOf(card).length;
+    pace.decided(partsOf(card).length);
   }
   if (step.decision) question.decided?.(card, step.decision);
   queue.done(card);
@@ -197,6 +199,7 @@ function remember(step) {
 let steps = Promise.resolve();
 let stepping = 0;
 function undo() {
+  if (!$("review").hidden && !stepping && question.takeBack?.()) return undefined;
   stepping += 1;
   steps = steps.then(stepBack).finally(() => (stepping -= 1));
   return steps;
@@ -213,7 +216,7 @@ async function stepBack() {
     }
   }
   if (walk.at === 0) return say("There is no decision before this one.");
-  if (walk.atEnd && card) queue.putBack(card);
+  if (walk.atEnd && card) queue.putBack([card]);
   walk.at -= 1;
   return showStep();
 }
@@ -249,7 +252,7 @@ function showSaved(box) {
 }
 
 function showProgress() {
-  if (queue.progress) drawProgress(queue.progress, queue.since, gaps, question.left?.(queue.progress));
+  if (queue.progress) drawProgress(queue.progress, queue.since, pace.each, session.goal, question.left?.(queue.progress));
 }
 
 function show(section) {
@@ -277,6 +280,7 @@ function setUp() {
   $("alert-close").addEventListener("click", hush);
   $("idle-undo").addEventListener("click", undo);
   setUpLogin(enter);
+  setUpGuide();
   setUpPerson(
     () => ({ name: session.person.name, decisions: queue.progress ? queue.progress.mine + queue.since : 0 }),
     () => outbox,

@@ -15,7 +15,7 @@ export function fetchPicture(name) {
       () => (entry.there = true),
       () => pictures.get(name) === entry && pictures.delete(name),
     );
-    if (pictures.size > 60) pictures.delete(pictures.keys().next().value);
+    if (pictures.size > 240) pictures.delete(pictures.keys().next().value);
   }
   return entry;
 }

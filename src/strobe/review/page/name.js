@@ -1,6 +1,7 @@
 // What is this? One picture; its class from a searchable list, none of them, or cannot tell.
 
 import { $, element } from "./api.js";
+import { Feedback } from "./feedback.js";
 import { actionOf } from "./keys.js";
 import { fetchPicture } from "./media.js";
 import { Picker } from "./picker.js";
@@ -28,9 +29,8 @@ export default class Name {
     this.host = host;
     this.recent = [];
     this.timer = 0;
-    this.told = null; // what was answered to a practice picture, while the right answer stands there
     this.picker = new Picker({ choose: (id) => this.answer("class", id), first: () => this.recent, start: -1 });
-    $("go-on").addEventListener("click", () => this.goOn());
+    this.feedback = new Feedback((fields) => this.host.decide(fields));
   }
 
   enter(session) {
@@ -83,9 +83,10 @@ export default class Name {
     $("hint").textContent = "Type to search, Enter to choose.";
     if (this.limit) $("hint").textContent += ` You have ${this.limit} seconds for each picture.`;
     $("note").value = earlier?.note || "";
-    $("feedback").hidden = $("mask").hidden = $("late-button").hidden = true;
+    this.feedback.hide();
+    $("mask").hidden = $("late-button").hidden = true;
     $("time").textContent = "";
-    $("decide").hidden = $("search").disabled = false;
+    $("search").disabled = false;
     for (const button of document.querySelectorAll("#decide button")) button.classList.toggle("said", earlier?.said === button.dataset.action);
     this.picker.isMarked = (id) => earlier?.label === id;
     this.picker.reset();
@@ -145,13 +146,14 @@ export default class Name {
   // This card stands there no more.
   leave() {
     clearInterval(this.timer);
-    this.told = this.card = null;
+    this.feedback.hide();
+    this.card = null;
   }
 
   // -- answering ----------------------------------------------------------------------------------------------------
 
   answer(said, label = "") {
-    if (!this.host.ready || this.told) return;
+    if (!this.host.ready || this.feedback.about) return;
     const { seconds, card } = this.host;
     // What comes after the limit is no answer; the server would say the same.
     const fields = { said: this.isOver(seconds) ? "late" : said, label, note: this.host.note(), seconds };
@@ -165,21 +167,11 @@ export default class Name {
 
   // A practice picture: what is right stands there before one goes on.
   teach(card, fields) {
-    this.told = fields;
     const right = fields.said === "class" && card.right.some((one) => one.id === fields.label);
     const names = card.right.map((one) => one.name).join(" or ") || "none of these";
     const text = fields.said === "late" ? "Too late; this is: " : right ? "Right: " : "Not quite; this is: ";
-    $("feedback-text").replaceChildren(text, element("b", names));
-    $("feedback").className = right ? "right" : "wrong";
-    $("decide").hidden = $("search").disabled = true;
-    $("feedback").hidden = false;
-    $("go-on").focus({ preventScroll: true });
-  }
-
-  goOn() {
-    const fields = this.told;
-    this.told = null;
-    if (fields) this.host.decide(fields);
+    $("search").disabled = true;
+    this.feedback.tell(fields, right, text, element("b", names));
   }
 
   act(action) {
@@ -198,7 +190,7 @@ export default class Name {
       event.preventDefault();
       if (!event.repeat) act(action);
     } else if (inSearch) return false;
-    else if (!action && event.key.length === 1 && event.key !== " " && !this.told) $("search").focus();
+    else if (!action && event.key.length === 1 && event.key !== " " && !this.feedback.about) $("search").focus();
     else return false;
     return true;
   }

@@ -1,12 +1,18 @@
 // Do these two look the same? An anchor and a neighbour; in the label stage an anchor alone.
 
 import { $, element, post } from "./api.js";
+import { Drop } from "./drop.js";
+import { Feedback } from "./feedback.js";
+import { suggestAfter, suggestBefore } from "./hints.js";
 import { JointPanel, describe } from "./joint.js";
-import { actionOf } from "./keys.js";
 import { LabelPanel } from "./labels.js";
+import { keep, kept } from "./storage.js";
+import { Strip, describeSet } from "./strip.js";
 import { Viewer } from "./viewer.js";
 
 const REASONS = ["motion", "background", "blur", "occlusion", "deformation", "other"];
+const MOVE = { "member-next": (strip) => strip.step(1), "member-before": (strip) => strip.step(-1) };
+const ARROWS = { right: MOVE["member-next"], left: MOVE["member-before"], up: (strip) => strip.end(0), down: (strip) => strip.end(-1) };
 const PAN = { left: [0.12, 0], right: [-0.12, 0], up: [0, 0.12], down: [0, -0.12] };
 
 export default class Pairs {
@@ -31,14 +37,14 @@ export default class Pairs {
     "zoom-in": ["+", "Zoom in"],
     "zoom-out": ["-", "Zoom out"],
     "zoom-reset": ["0", "Fit"],
-    left: ["ArrowLeft", "Move the view left"],
-    right: ["ArrowRight", "Move the view right"],
-    up: ["ArrowUp", "Move the view up"],
-    down: ["ArrowDown", "Move the view down"],
+    left: ["ArrowLeft", "Picture before (of a set); move the view left (zoomed in)"],
+    right: ["ArrowRight", "Next picture; move the view right"],
+    up: ["ArrowUp", "First picture; move the view up"],
+    down: ["ArrowDown", "Last picture; move the view down"],
     search: ["/", "Search a class (label stage)"],
-    "member-next": ["]", "Next member (deciding together)"],
-    "member-before": ["[", "Member before (deciding together)"],
-    "save-joint": ["Enter", "Save all votes (deciding together)"],
+    "member-next": ["]", "Next picture of a set; next member (deciding together)"],
+    "member-before": ["[", "Picture before; member before"],
+    save: ["Enter", "Save a set: the rest is similar; save all votes (deciding together)"],
     help: ["?", "This list"],
   };
 
@@ -51,14 +57,18 @@ export default class Pairs {
     this.viewer = new Viewer();
     this.labels = new LabelPanel();
     this.joint = null;
+    this.strip = new Strip((member) => this.look(member, this.strip.said(member)));
+    this.feedback = new Feedback(() => this.host.next());
     this.wrong = false;
-    this.asked = null; // the card that the question about its anchor is about
     this.dropped = new Set(); // anchors called bad here: a claim may still list their pairs
-    this.setUpConfirm();
+    this.drop = new Drop(host, () => this.decide({ decision: "dissimilar", bad_anchor: true }));
   }
 
   async enter(session) {
     this.labels.classes = session.classes;
+    [this.hints, this.examples] = [session.hints, session.examples];
+    this.ahead = session.at_once === "set" ? 3 : 6;
+    this.practised = `strobe:${session.store}:practised:${session.person.name}`;
     const names = JointPanel.asked();
     if (this.joint || !names.length || !session.is_admin) return;
     const joint = new JointPanel((vote) => this.turn(vote));
@@ -69,6 +79,12 @@ export default class Pairs {
   // Someone new is here: nothing of who was here before may go on.
   forget() {
     this.dropped = new Set();
+    $("suggested").hidden = true;
+  }
+
+  // What this person has not practised on yet; no answer to it is a vote.
+  practice() {
+    return this.joint ? [] : this.examples.slice(Number(kept(this.practised) || 0));
   }
 
   // A group claims together, walks back through what it decided together, and its decisions are kept as one.
@@ -81,6 +97,7 @@ export default class Pairs {
   }
 
   pictures(card) {
+    if (card.members) return [card.anchor, ...card.members.map((one) => one.neighbour)];
     return card.neighbour ? [card.anchor, card.neighbour] : [card.anchor];
   }
 
@@ -92,7 +109,15 @@ export default class Pairs {
 
   // `step` is what was decided before, where we are walking back.
   show(card, step) {
-    const earlier = step?.decision;
+    this.strip.leave();
+    this.feedback.hide();
+    if (!card.members) return this.look(card, step?.decision, step);
+    const all = this.strip.show(card, step?.decision.votes, this.host.session.person.name);
+    this.look(this.strip.member, this.strip.said());
+    return all;
+  }
+
+  look(card, earlier, step) {
     this.wrong = earlier?.label_right === false;
     this.draw(card, earlier);
     if (card.stage === "anchor") this.labels.show(earlier?.labels?.length ? earlier.labels : card.labels.map((label) => label.id));
@@ -103,18 +128,20 @@ export default class Pairs {
 
   said(step) {
     if (this.joint) return "Decided together. Change a vote and save all again, or keep it.";
+    if (step.card.members) return `You said: ${describeSet(step.decision)}. Change what you like and save it, or keep it.`;
     return `You said: ${describe(step.decision)}. Decide again, or keep it.`;
   }
 
-  unreadable = "A picture of this pair cannot be read. Choose unsure, and say so in the note.";
+  unreadable = "A picture cannot be read. Choose unsure for it, and say so in the note.";
 
   draw(card, earlier) {
     const anchorStage = card.stage === "anchor";
-    $("review").className = anchorStage ? "anchor-stage" : card.stage;
+    $("review").className = anchorStage ? "anchor-stage" : this.strip.isOn ? "pair set" : card.stage;
     $("question").textContent = this.ask(card);
     $("hint").textContent = anchorStage
       ? "Add what is missing, remove what is not there."
       : "If something distinctive is visible in one frame only, choose dissimilar.";
+    if (this.hints === "before") suggestBefore(card);
     const text = (list) => list.map((label) => label.name).join(", ") || "no label";
     const [a, b] = document.querySelectorAll("#panes .labels");
     a.textContent = text(card.labels);
@@ -132,6 +159,8 @@ export default class Pairs {
   ask(card) {
     if (card.stage === "anchor") return "Which of these classes are in the picture?";
     if (this.joint) return "Together: do these two look the same?";
+    if (this.strip.isOn) return "All similar to the anchor, except …";
+    if (card.stage === "practice") return `Practice ${Number(card.task.slice(8)) + 1} of ${this.examples.length}: do these two look the same?`;
     return card.stage === "verify" ? "Second look: do these two look the same?" : "Do these two look the same?";
   }
 
@@ -161,7 +190,7 @@ export default class Pairs {
 
   decide(fields) {
     const { card } = this.host;
-    if (!this.host.ready) return undefined;
+    if (!this.host.ready || this.feedback.about) return undefined;
     const anchorStage = card.stage === "anchor";
     const body = {
       decision: fields.decision,
@@ -172,19 +201,58 @@ export default class Pairs {
       note: this.host.note(),
     };
     if (anchorStage && body.decision === "similar" && !this.labels.chosen.length) return this.host.say("A good anchor needs at least one label.");
+    if (card.stage === "practice") return this.teach(card, body);
+    if (this.strip.isOn) return body.bad_anchor ? this.sendSet(this.strip.bad(this.host.session.page_version, this.host.seconds)) : this.strip.mark(body);
     return this.joint ? this.joint.vote(body) : this.host.decide(body);
   }
 
+  // A practice pair: what is right, and why, stands there before one goes on.
+  teach(card, body) {
+    const { decision, reason, note } = card.right;
+    const right = body.decision === decision;
+    keep(this.practised, String(Number(card.task.slice(8)) + 1));
+    const text = [right ? "Right: " : "Not quite. The project calls this ", element("b", describe({ decision, reason }))];
+    this.feedback.tell(body, right, ...text, note ? `. ${note}` : ".");
+  }
+
+  save() {
+    if (!this.host.ready) return;
+    if (this.joint) this.saveJoint();
+    else if (this.strip.isOn) {
+      this.keepNote();
+      const votes = this.strip.votes(this.host.session.page_version, this.host.seconds);
+      if (votes.length) this.sendSet(votes);
+      else this.host.forward(); // nothing changed
+    }
+  }
+
+  sendSet(votes) {
+    const decision = this.strip.outcome(votes);
+    this.strip.saved();
+    this.host.put("/api/decisions/set", { who: this.host.session.person.name, votes }, { decision });
+  }
+
+  // A note belongs to the picture it was written beside.
+  keepNote() {
+    if (this.strip.isOn && this.host.note() !== this.strip.said().note) this.strip.mark({ note: this.host.note() }, { stay: true });
+  }
+
+  takeBack() {
+    return this.host.ready && this.strip.takeBack();
+  }
+
   saveJoint() {
-    if (!this.joint?.complete || !this.host.ready) return;
+    if (!this.joint.complete) return;
     const votes = this.joint.bodies(this.host.card, this.host.seconds, this.host.session.page_version);
     this.host.put("/api/joint/decisions", { votes }, { votes: this.joint.votes });
   }
 
   // The other pairs of a dropped set need no answer any more.
   decided(card, body) {
-    if (!body.bad_anchor && (card.stage !== "anchor" || body.decision === "similar")) this.dropped.delete(card.anchor);
+    const bad = body.votes ? Object.values(body.votes).some((one) => one.bad_anchor) : body.bad_anchor;
+    if (!bad && (card.stage !== "anchor" || body.decision === "similar")) this.dropped.delete(card.anchor);
     else this.dropped.add(card.anchor);
+    if (this.hints === "after") suggestAfter(card, body);
   }
 
   act(action) {
@@ -193,11 +261,17 @@ export default class Pairs {
     if (REASONS.includes(action)) return host.card?.stage === "anchor" ? undefined : this.decide({ decision: "dissimilar", reason: action });
     if (action === "wrong") {
       this.wrong = !this.wrong;
+      if (this.strip.isOn && host.ready) this.strip.mark({ label_right: !this.wrong, note: host.note() }, { stay: true });
       return this.showWrong();
     }
-    if (action === "bad") return this.askWhetherBad();
+    const move = this.strip.isOn && (MOVE[action] || (viewer.scale === 1 && ARROWS[action]));
+    if (move) {
+      this.keepNote();
+      return move(this.strip);
+    }
+    if (action === "bad") return this.drop.ask();
     if (action === "search") return $("label-panel").hidden ? undefined : $("search").focus();
-    if (action === "save-joint") return this.saveJoint();
+    if (action === "save") return this.save();
     if (action === "member-next") return this.joint?.step(1);
     if (action === "member-before") return this.joint?.step(-1);
     if (action === "view") return viewer.switchView();
@@ -211,36 +285,11 @@ export default class Pairs {
     return undefined;
   }
 
-  repeats(action) {
-    return action in PAN;
-  }
-
-  // -- dropping a set -----------------------------------------------------------------------------------------------
-
-  askWhetherBad() {
-    if (!this.host.ready) return;
-    this.asked = this.host.card;
-    $("confirm").showModal();
-  }
-
-  // A second press may come before the dialog has the focus.
   keyBehindDialog(event, open) {
-    if (open.id === "confirm" && !open.contains(event.target) && actionOf(event) === "bad" && !event.repeat) $("confirm-yes").click();
+    this.drop.keyBehind(event, open);
   }
 
-  setUpConfirm() {
-    $("confirm-no").addEventListener("click", () => $("confirm").close());
-    $("confirm-yes").addEventListener("click", () => {
-      if (!$("confirm").open) return;
-      $("confirm").close();
-      if (this.host.card === this.asked) this.decide({ decision: "dissimilar", bad_anchor: true });
-    });
-    $("confirm").addEventListener("keydown", (event) => {
-      // After Escape the focus stays inside the closed dialog for a moment: what is pressed then was never asked about.
-      if (!$("confirm").open || actionOf(event) !== "bad" || event.repeat) return;
-      event.preventDefault();
-      event.stopPropagation(); // or the same press would ask again for the next pair
-      $("confirm-yes").click();
-    });
+  repeats(action) {
+    return action in PAN || (this.strip.isOn && action in MOVE);
   }
 }

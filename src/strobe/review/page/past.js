@@ -4,6 +4,9 @@ import { get } from "./api.js";
 
 export const nameOf = (card) => card.task + card.stage;
 
+// The tasks on a card: itself, or the pairs of a set.
+export const partsOf = (card) => card.members || [card];
+
 export class Past {
   // `complete`: nothing was decided before this page was opened.
   constructor({ complete = false } = {}) {
@@ -38,15 +41,15 @@ export class Past {
   async fetchOlder() {
     const known = new Set(this.steps.map((one) => nameOf(one.card)));
     while (!this.complete && this.at === 0) {
-      const { decisions } = await get(`/api/history${this.before ? `?before=${this.before}` : ""}`);
+      const { decisions, before } = await get(`/api/history${this.before ? `?before=${this.before}` : ""}`);
       for (const one of decisions) {
-        this.before = one.seq;
         if (known.has(nameOf(one.card))) continue;
         known.add(nameOf(one.card));
         this.steps.unshift(one);
         this.at += 1;
       }
-      this.complete = decisions.length < 50;
+      this.before = before;
+      this.complete = before === null;
     }
   }
 }

@@ -2,9 +2,10 @@
 
 import { newId, post } from "./api.js";
 import { fetchPicture } from "./media.js";
-import { nameOf } from "./past.js";
+import { dayBegan } from "./pace.js";
+import { nameOf, partsOf } from "./past.js";
 
-const AHEAD = 6;
+const AHEAD = 6; // where a card is one task
 
 export class Queue {
   // `page`: { session, question, outbox, card, say, loggedOut, refilled }, as they are now.
@@ -22,11 +23,16 @@ export class Queue {
   // What still waits in the outbox was decided, perhaps in a tab that is closed: it is not asked again.
   startAfresh(waiting) {
     this.cards = [];
-    this.decided = new Set(waiting.filter((body) => body.task).map(nameOf)); // a claim may still list them
+    const votes = waiting.flatMap((body) => body.votes || [body]).filter((one) => one.task && !one.member);
+    this.decided = new Set(votes.map(nameOf)); // a claim may still list them
+  }
+
+  get ahead() {
+    return this.page.question.ahead || AHEAD;
   }
 
   get isShort() {
-    return this.cards.length < AHEAD - 2;
+    return this.cards.length < this.ahead - Math.ceil(this.ahead / 3);
   }
 
   // Whether our leases may have run out meanwhile.
@@ -35,8 +41,10 @@ export class Queue {
     return !question.past && this.claimedAt > 0 && performance.now() - this.claimedAt > session.lease_s * 500;
   }
 
-  putBack(card) {
-    this.cards.unshift(card);
+  // These come before all others.
+  putBack(cards) {
+    const have = new Set(this.cards.map(nameOf));
+    this.cards.unshift(...cards.filter((one) => !have.has(nameOf(one))));
   }
 
   isWanted(card) {
@@ -45,7 +53,7 @@ export class Queue {
 
   // This card is decided; others may need no answer any more because of it.
   done(card) {
-    this.decided.add(nameOf(card));
+    for (const one of partsOf(card)) this.decided.add(nameOf(one));
     this.cards = this.cards.filter((one) => this.isWanted(one));
   }
 
@@ -61,16 +69,17 @@ export class Queue {
     const { session, question, outbox } = this.page;
     const late = this.isLate;
     try {
-      const own = () => post("/api/claim", { tab: this.tab, want: AHEAD, who: session.person.name });
-      const answer = await (question.claim?.(AHEAD) || own());
+      const own = () => post("/api/claim", { tab: this.tab, want: this.ahead, who: session.person.name, since: dayBegan() });
+      const answer = await (question.claim?.(this.ahead) || own());
       this.paused = Boolean(answer.paused);
       this.unreachable = false;
-      if (answer.progress) [this.progress, this.since] = [answer.progress, outbox.waiting().length];
+      if (answer.progress) [this.progress, this.since] = [answer.progress, outbox.bodies().reduce((sum, body) => sum + (body.votes?.length || 1), 0)];
       // After a long break others may have got what we held; a paused person holds nothing.
-      if (this.paused || late) this.cards = [];
-      const have = new Set([...this.cards, this.page.card].filter(Boolean).map(nameOf));
+      if (this.paused || late) this.cards = this.cards.filter((one) => one.stage === "practice");
+      const have = new Set([...this.cards, this.page.card].filter(Boolean).flatMap(partsOf).map(nameOf));
       const isNew = (one) => !have.has(nameOf(one)) && !this.decided.has(nameOf(one)) && this.isWanted(one);
-      this.cards.push(...answer.tasks.filter(isNew));
+      const fresh = answer.tasks.map((one) => (one.members ? { ...one, members: one.members.filter(isNew) } : one));
+      this.cards.push(...fresh.filter((one) => partsOf(one).some(isNew)));
       for (const one of this.cards) question.pictures(one).forEach(fetchPicture);
       if (answer.page_version && answer.page_version !== session.page_version) this.page.say("A newer page is out: reload when you like.");
     } catch (error) {

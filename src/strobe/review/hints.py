@@ -1,0 +1,32 @@
+"""What the pixels of a pair suggest, in words, where it is worth a word; most pairs have none."""
+
+from strobe.core.tables import Hints
+
+__all__ = ["hints_of"]
+
+CUT, BLUR, MOTION, EXPOSURE = 0.35, 1.0, 3.0, 0.1
+"""From where on a hint is worth a word: the cut score that `build --drop-cuts` takes, half or twice the sharpness, per
+cent of the diagonal, a tenth of the range of luma."""
+
+
+def hints_of(hints: Hints, row: int) -> list[str]:
+    """The words for one pair.
+
+    >>> import numpy as np
+    >>> one = Hints(cut=np.array([0.5]), blur=np.array([-1.2]), motion=np.array([0.4]), exposure=np.array([0.0]),
+    ...             duplicate=np.array([False]))
+    >>> hints_of(one, 0)
+    ['a cut lies between', 'blurrier']
+    """
+    out = []
+    if hints.duplicate[row]:
+        out.append("all but the same pixels")
+    if hints.cut[row] >= CUT:
+        out.append("a cut lies between")
+    if abs(hints.blur[row]) >= BLUR:
+        out.append("blurrier" if hints.blur[row] < 0 else "sharper")
+    if hints.motion[row] >= MOTION:
+        out.append(f"moved by {hints.motion[row]:.0f} % of the diagonal")
+    if abs(hints.exposure[row]) >= EXPOSURE:
+        out.append("darker" if hints.exposure[row] < 0 else "brighter")
+    return out

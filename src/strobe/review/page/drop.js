@@ -1,0 +1,35 @@
+// A bad anchor drops its whole set: asked once, before it is said.
+
+import { $ } from "./api.js";
+import { actionOf } from "./keys.js";
+
+export class Drop {
+  constructor(host, say) {
+    this.host = host;
+    this.asked = null; // the card that the question is about
+    $("confirm-no").addEventListener("click", () => $("confirm").close());
+    $("confirm-yes").addEventListener("click", () => {
+      if (!$("confirm").open) return;
+      $("confirm").close();
+      if (host.card === this.asked) say();
+    });
+    $("confirm").addEventListener("keydown", (event) => {
+      // After Escape the focus stays inside the closed dialog for a moment: what is pressed then was never asked about.
+      if (!$("confirm").open || actionOf(event) !== "bad" || event.repeat) return;
+      event.preventDefault();
+      event.stopPropagation(); // or the same press would ask again for the next pair
+      $("confirm-yes").click();
+    });
+  }
+
+  ask() {
+    if (!this.host.ready || this.host.card.stage === "practice") return;
+    this.asked = this.host.card;
+    $("confirm").showModal();
+  }
+
+  // A second press may come before the dialog has the focus.
+  keyBehind(event, open) {
+    if (open.id === "confirm" && !open.contains(event.target) && actionOf(event) === "bad" && !event.repeat) $("confirm-yes").click();
+  }
+}

@@ -1,0 +1,29 @@
+// Practice: what is right stands there before one goes on.
+
+import { $ } from "./api.js";
+
+export class Feedback {
+  constructor(goOn) {
+    this.about = null; // what was answered, while the right answer stands there
+    $("go-on").addEventListener("click", () => {
+      const { about } = this;
+      this.hide();
+      if (about) goOn(about);
+    });
+  }
+
+  tell(about, isRight, ...text) {
+    this.about = about;
+    $("feedback-text").replaceChildren(...text);
+    $("feedback").className = isRight ? "right" : "wrong";
+    $("decide").hidden = true;
+    $("feedback").hidden = false;
+    $("go-on").focus({ preventScroll: true });
+  }
+
+  hide() {
+    this.about = null;
+    $("feedback").hidden = true;
+    $("decide").hidden = false;
+  }
+}
