@@ -50,6 +50,7 @@ _running = options(
     click.option("--evaluations", type=int, default=10, show_default=True,
                  help="Looks at the held-out side, spread over the training."),
     click.option("--checkpoint-s", type=float, default=60.0, show_default=True, help="Seconds between checkpoints."),
+    click.option("--minutes", type=float, help="End after so long, with the weights as they are then."),
     click.option("--cache-gb", type=float, default=16.0, show_default=True, help="Most disk for prepared frames."),
     click.option("--threads", type=int, help="Threads of torch on a CPU; the bits of a result follow from them."),
     click.option("--deterministic", is_flag=True, help="Same bits run after run on one machine; slower on a GPU."),
@@ -110,18 +111,25 @@ def command(
 
         material = None if dataset is None else Material.of(dataset)
         done = train_detector(chosen, material, model, out, wanted, bar, held_out=held)
+    elif dataset is None:
+        raise click.UsageError("say which DATASET to train on")
+    elif chosen.trains == "gan":
+        from strobe.workflows.train_gan import train_gan
+
+        done = train_gan(chosen, Material.of(dataset), model, out, wanted, bar, held_out=held)
     else:
-        if dataset is None:
-            raise click.UsageError("say which DATASET to train on")
         done = train(chosen, Material.of(dataset), model, out, wanted, bar, held_out=held)
     if as_json:
         print_json(_told(done))
         return
     last = done.history[-1]
     before = " (done before)" if done.was_there else f", {done.seconds:.0f} s"
-    names = ("map_orig", "map_pmk") if chosen.trains == "detector" else ("acc_orig", "acc_pmk")
-    told = f"{names[0]} {last.acc_orig:.1%}, {names[1]} {last.acc_pmk:.1%}"
-    click.echo(f"{printable(done.weights)}: held out {told}{before}")
+    if chosen.trains == "gan":
+        told = f"the discriminator names {last.acc_orig:.1%} of its samples, {last.acc_pmk:.1%} of held-out pictures"
+    else:
+        names = ("map_orig", "map_pmk") if chosen.trains == "detector" else ("acc_orig", "acc_pmk")
+        told = f"held out {names[0]} {last.acc_orig:.1%}, {names[1]} {last.acc_pmk:.1%}"
+    click.echo(f"{printable(done.weights)}: {told}{before}")
     click.echo(f"use it as {printable(done.model)}; its card: {printable(done.card)}")
 
 

@@ -107,7 +107,4 @@ class Discriminator(nn.Module):  # type: ignore[misc]  # torch is untyped here
         found = torch.relu(self.blocks(images * 2 - 1)).sum(dim=(2, 3))
         asked = functional.one_hot(classes, self.name.out_features).to(found.dtype)
         real = self.real(found)[:, 0] + (self.embed(found) * asked).sum(dim=1)
-        return real.float(), self.name(found / self._places(images)).float()
-
-    def _places(self, images: Tensor) -> int:
-        return max(1, int(images.shape[-1] * images.shape[-2]) >> 2 * (len(self.blocks) - 1))
+        return real.float(), self.name(found).float()

@@ -44,7 +44,13 @@ PROVIDERS: tuple[Provider, ...] = (
     Provider(
         scheme="bundled", module="strobe.models.strobe_net", package="torch", extra="models",
         what="small networks for 64 pixels, to train oneself", example="strobe-net",
-        bundled=("strobe-net", "strobe-net-small"),
+        bundled=("strobe-net", "strobe-net-small", "strobe-plain"),
+    ),
+    Provider(
+        scheme="bundled", module="strobe.models.strobe_net", package="torch", extra="models",
+        what="bundled classifiers of the synthetic world and of MNIST: standard, robust, a judge",
+        example="strobe-world",
+        bundled=tuple(f"strobe-{data}{kind}" for data in ("world", "mnist") for kind in ("", "-linf", "-l2", "-judge")),
     ),
     Provider(
         scheme="timm", module="strobe.models.timm", package="timm", extra="models", lists=True, settings=True,

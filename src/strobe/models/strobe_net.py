@@ -1,4 +1,8 @@
-"""strobe-net and strobe-net-small: residual networks for images of 64 pixels, to train oneself."""
+"""Small networks for small images: without weights, to train oneself, and with those that come with strobe."""
+
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 
 from strobe.core.errors import ModelFailed
 from strobe.core.labels import LabelSpace
@@ -10,9 +14,24 @@ from strobe.models.plan import ImagePlan
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
 from strobe.models.weights import classes_of_state, load_into, state_of
 
-__all__ = ["load", "plan_of"]
+__all__ = ["SHIPPED", "WITHOUT_WEIGHTS", "load", "plan_of", "shipped_file"]
 
 _SIDE = 64
+
+WITHOUT_WEIGHTS = ("strobe-net", "strobe-net-small", "strobe-plain")
+"""Networks that have no weights but those they are trained to."""
+
+SHIPPED = {
+    f"strobe-{data}{kind}": "strobe-plain" if kind == "-judge" else "strobe-net-small"
+    for data in ("world", "mnist")
+    for kind in ("", "-linf", "-l2", "-judge")
+}
+"""Classifiers of the two shipped generators' pictures, and which network each is (docs/generator.md)."""
+
+
+def shipped_file(name: str) -> Path:
+    """Where the weights of a shipped classifier lie."""
+    return Path(str(resources.files("strobe.models") / "data" / f"{name}.safetensors"))
 
 
 def plan_of(image_size: int | None = None) -> ImagePlan:
@@ -25,17 +44,20 @@ def plan_of(image_size: int | None = None) -> ImagePlan:
 def load(model: ModelName, options: LoadOptions) -> TorchClassifier:
     """The network with the weights `strobe train` wrote; random ones only where these are asked for."""
     require("torch", what=model.name, extra="models")
-    from strobe.models.strobe_net_layers import WIDTHS, StrobeNet
+    from strobe.models.strobe_net_layers import network
 
-    state, header = state_of(model, options), header_of(model, options)
+    held = model
+    if model.name in SHIPPED and model.weights is None and options.pretrained:
+        held = replace(model, weights=shipped_file(model.name))
+    state, header = state_of(held, options), header_of(held, options)
     if state is None and options.pretrained:
         raise ModelFailed(
             f"{model.name}: it comes without weights; train it (strobe train …) and write {model.name}@FILE"
         )
     n_classes = classes_of_state(state) or len(options.label_space or _ONE)
-    module = StrobeNet(n_classes, WIDTHS[model.name])
+    module = network(SHIPPED.get(model.name, model.name), n_classes)
     if state is not None:
-        load_into(module, state, path=model.weights or "", model=model.name)
+        load_into(module, state, path=held.weights or "", model=model.name)
     space = header.label_space if header else space_of(model.text, n_classes, dataset=options.label_space)
     plan = header and header.plan_at(options.image_size)
     return classifier_of(module, model, plan=plan or plan_of(options.image_size), label_space=space, options=options)

@@ -1,14 +1,21 @@
-"""The layers of strobe-net: four stages of residual blocks, no pooling before the end."""
+"""The layers of strobe-net, four stages of residual blocks, and of strobe-plain, which has no shortcuts."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["WIDTHS", "StrobeNet"]
+__all__ = ["PLAIN", "WIDTHS", "PlainNet", "StrobeNet", "network"]
 
 WIDTHS = {"strobe-net": (32, 64, 128, 192), "strobe-net-small": (16, 32, 64, 96)}
 """Channels of the four stages: two million weights, half a million."""
+
+PLAIN = "strobe-plain"
+
+
+def network(name: str, classes: int) -> nn.Module:
+    """The network of a name, with random weights."""
+    return PlainNet(classes) if name == PLAIN else StrobeNet(classes, WIDTHS[name])
 
 
 def _norm(channels: int) -> nn.BatchNorm2d:
@@ -50,3 +57,27 @@ class StrobeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     def forward(self, images: Tensor) -> Tensor:
         """Scores of the classes."""
         return self.fc(self.stages(self.stem(images)).mean(dim=(2, 3)))
+
+
+class PlainNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """Images (N, 3, H, W) to logits (N, classes): pairs of convolutions and a pooling between, no shortcuts.
+
+    Another kind of network than StrobeNet, for a second opinion; half a million weights.
+    """
+
+    def __init__(self, classes: int, widths: Sequence[int] = (32, 64, 96, 128)) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        inward = 3
+        for place, width in enumerate(widths):
+            if place:
+                layers.append(nn.MaxPool2d(2))
+            for before in (inward, width):
+                layers += [nn.Conv2d(before, width, 3, padding=1, bias=False), _norm(width), nn.LeakyReLU(0.1)]
+            inward = width
+        self.layers = nn.Sequential(*layers)
+        self.fc = nn.Linear(inward, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Scores of the classes."""
+        return self.fc(self.layers(images).amax(dim=(2, 3)))

@@ -10,15 +10,13 @@ from strobe.core.late import require
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 from strobe.models.registry import load_model, parse
+from strobe.models.strobe_net import WITHOUT_WEIGHTS
 from strobe.models.torch_classifier import TorchClassifier
 
 __all__ = ["Backbone", "Start", "backbone_of", "start_of"]
 
 _PROVIDERS = ("bundled", "timm", "torchvision")
 """Whose weights can be written to a file and loaded from it again."""
-
-_WITHOUT_WEIGHTS = ("strobe-net", "strobe-net-small")
-"""Networks that have none but what they are trained to."""
 
 _Ways = tuple[Callable[[Any], Any], Callable[[Any, Any], dict[str, Any]]]
 
@@ -104,7 +102,7 @@ def _loaded(
             f"its weights; take a classifier of {', '.join(providers)}"
         )
     torch.manual_seed(seed)  # random weights and new heads are the seed's
-    pretrained = options.pretrained and model.plain not in _WITHOUT_WEIGHTS
+    pretrained = options.pretrained and model.plain not in WITHOUT_WEIGHTS
     loaded = load_model(text, replace(options, label_space=label_space, pretrained=pretrained))
     if not isinstance(loaded, TorchClassifier):
         raise ModelFailed(f"{printable(text)}: not a classifier; its recipe is `detector`")

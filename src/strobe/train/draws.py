@@ -23,6 +23,9 @@ class Purpose(IntEnum):
     NETWORK = 5
     CORRUPTION = 6
     ATTACK = 7
+    LATENT = 8
+    STANDING = 9
+    SAMPLES = 10
 
 
 def generator(seed: int, purpose: Purpose, *numbers: int) -> np.random.Generator:

@@ -84,10 +84,12 @@ def run(
     checkpoint_s: float,
     progress: Progress,
     log: MetricLog | None = None,
+    minutes: float | None = None,
 ) -> list[Point]:
     """Train to the end, from the checkpoint where there is one; the points of the curves.
 
-    `log` gets each point as it comes. A loss that is no number ends it with a line; the checkpoint before it is kept.
+    `log` gets each point as it comes. After `minutes` of training it ends where it is, and the last point says where
+    that was. A loss that is no number ends it with a line; the checkpoint before it is kept.
     """
     steps, first = trainer.steps, trainer.processes.is_first
     say: Progress = progress if first else Silent()
@@ -132,6 +134,11 @@ def run(
                     save(done)
                     saved = time.monotonic()
                 advance(1)
+                if minutes is not None and done < steps and seconds() > 60 * minutes:
+                    say.note(f"ended after {done} of {steps} steps: {minutes:g} minutes are over")
+                    if done not in points:
+                        measure(done)
+                    break
     except Diverged as error:
         kept = "the last good checkpoint is kept" if folder.has_checkpoint else "nothing was lost"
         raise Diverged(f"{printable(folder.path)}: {error}; {kept}") from error

@@ -28,8 +28,9 @@ class Recipe:
     worst, the worst's weight growing to `worst_weight` over the first `ramp` of training; `consistency`, the worst
     member and how far its answer is from a random one's, by `worst_weight`. `corruption` is done to each image at a
     severity drawn from `severities`, to a share `corrupted` of them; `eps` (share of the pixel range) makes each image
-    the worst of an ℓ∞ attack of `attack_steps`. `trains`: all of the network, its `head` on cached features, or a
-    `detector`.
+    the worst of an attack of `attack_steps`, by the largest change (`norm` linf) or by all together (l2). `trains`: all
+    of the network, its `head` on cached features, a `detector`, or a generator of images (`gan`), whose discriminator
+    is `width` wide and whose loss has the naming of classes in it by a weight of `naming`.
 
     `crop` is how far the window moves at most, as a share of the side. `warm_up` is a share of all steps. `ema` is the
     decay by which weights are averaged (0: not). `plateau` divides the rate by ten after `patience` epochs whose
@@ -39,7 +40,7 @@ class Recipe:
 
     name: str
     about: str = ""
-    trains: Literal["all", "head", "detector"] = "all"
+    trains: Literal["all", "head", "detector", "gan"] = "all"
     frames: Literal["anchor", "any", "all"] = "all"
     loss: Literal["average", "worst", "mixed", "consistency"] = "average"
     multi_label: bool = False
@@ -50,12 +51,13 @@ class Recipe:
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     corrupted: float = 1.0
     eps: float = 0.0
+    norm: Literal["linf", "l2"] = "linf"
     attack_steps: int = 3
     epochs: int = 10
     steps: int = 0
     batch: int = 32
     accumulate: int = 1
-    optimiser: Literal["adamw", "sgd"] = "adamw"
+    optimiser: Literal["adamw", "sgd", "adam"] = "adamw"
     learning_rate: float = 1e-4
     weight_decay: float = 0.01
     momentum: float = 0.9
@@ -69,15 +71,18 @@ class Recipe:
     flip: bool = True
     clips: int = 0
     test_clips: int = 0
+    width: int = 64
+    naming: float = 0.0
 
     def __post_init__(self) -> None:
         expect(bool(self.name), "name", "not empty", self.name)
         for key, low, high in (
             ("k", 0, 10_000), ("epochs", 1, 100_000), ("steps", 0, 10**9), ("batch", 1, 65_536), ("patience", 0, 1000),
             ("accumulate", 1, 1024), ("attack_steps", 1, 1000), ("clips", 0, 10**7), ("test_clips", 0, 10**7),
-            ("ramp", 0, 1), ("worst_weight", 0, 1000), ("corrupted", 0, 1), ("eps", 0, 1), ("weight_decay", 0, 1),
+            ("ramp", 0, 1), ("worst_weight", 0, 1000), ("corrupted", 0, 1), ("weight_decay", 0, 1),
             ("momentum", 0, 0.9999), ("warm_up", 0, 1), ("clip_norm", 0, 1e6), ("label_smoothing", 0, 0.9),
-            ("ema", 0, 0.99999), ("crop", 0, 0.4),
+            ("ema", 0, 0.99999), ("crop", 0, 0.4), ("eps", 0, 1 if self.norm == "linf" else 1000), ("width", 1, 4096),
+            ("naming", 0, 1000),
         ):  # fmt: skip
             value = getattr(self, key)
             expect(low <= value <= high, key, f"{low} to {high}", value)
@@ -91,6 +96,12 @@ class Recipe:
         expect(not (self.eps and self.multi_label), "multi_label", "false where images are attacked", True)
         whole = self.trains == "all" or not (self.corruption or self.eps)
         expect(whole, "trains", "all where images are corrupted or attacked", self.trains)
+        adversaries = self.trains == "gan"
+        expect(
+            adversaries == (self.optimiser == "adam"), "optimiser", "adam for a gan and nothing else", self.optimiser
+        )
+        expect(not (adversaries and self.takes_sets), "loss", "average for a gan", self.loss)
+        expect(not adversaries or self.ema > 0, "ema", "above 0 for a gan", self.ema)
         expect(self.loss != "mixed" or self.worst_weight <= 1, "worst_weight", "0 to 1", self.worst_weight)
 
     @property
@@ -113,8 +124,15 @@ class Recipe:
         return hashlib.sha256(json.dumps(self.settings(), sort_keys=True).encode()).hexdigest()[:16]
 
     def settings(self) -> dict[str, Any]:
-        """Plain JSON of what a result follows from: all but name and description."""
-        return {key: value for key, value in self.to_json().items() if key not in ("name", "about")}
+        """Plain JSON of what a result follows from: all but name and description.
+
+        Keys that came later are left out where they change nothing, so that trainings begun before go on.
+        """
+        told = {key: value for key, value in self.to_json().items() if key not in ("name", "about")}
+        return {key: value for key, value in told.items() if key not in _LATER or value != _LATER[key]}
+
+
+_LATER = {"norm": "linf", "width": 64, "naming": 0.0}
 
 
 def _toml(value: Any) -> str:

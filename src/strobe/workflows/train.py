@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from strobe.train.split import Split
     from strobe.train.trainer import Hooks, Normal, Trainer
 
-__all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "in_training", "logging_to", "train"]
+__all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "in_training", "logging_to", "pixels_of", "train"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,9 @@ class TrainOptions:
     `precision` auto is bfloat16 on CUDA and float32 elsewhere, where the worst of a set is only chosen in bfloat16 if
     the processor has it; float32 is float32 throughout. `held_share` of the sources are held out where no dataset is
     given for it. `from_scratch` starts from random weights. `evaluations` of the held-out side are spread over the
-    training. A checkpoint is written every `checkpoint_s` seconds. `cache_gb` bounds the prepared frames kept on disk.
-    `threads` are torch's on a CPU. `log` names where the curves go too: tensorboard[=FOLDER], wandb[=PROJECT].
+    training. A checkpoint is written every `checkpoint_s` seconds. `minutes` ends a training that takes longer, with
+    the weights as they are then. `cache_gb` bounds the prepared frames kept on disk. `threads` are torch's on a CPU.
+    `log` names where the curves go too: tensorboard[=FOLDER], wandb[=PROJECT].
     """
 
     seed: int = 0
@@ -58,6 +59,7 @@ class TrainOptions:
     from_scratch: bool = False
     evaluations: int = 10
     checkpoint_s: float = 60.0
+    minutes: float | None = None
     cache_gb: float = 16.0
     threads: int | None = None
     deterministic: bool = False
@@ -71,6 +73,7 @@ class TrainOptions:
         expect(0 < self.held_share < 1, "held-out share", "above 0 and below 1", self.held_share)
         expect(1 <= self.evaluations <= 100_000, "evaluations", "1 to 100,000", self.evaluations)
         expect(self.checkpoint_s >= 0, "checkpoint-s", ">= 0", self.checkpoint_s)
+        expect(self.minutes is None or self.minutes > 0, "minutes", "above 0", self.minutes)
         expect(self.cache_gb > 0, "cache-gb", "above 0", self.cache_gb)
         expect(self.threads is None or self.threads >= 1, "threads", ">= 1", self.threads)
         expect(
@@ -142,6 +145,8 @@ def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Pro
     torch.set_num_threads(options.threads or before)
     try:
         with joined(setup.device) as (processes, device):
+            if options.minutes is not None and processes.count > 1:
+                raise StrobeError("--minutes: clocks of several processes differ; train in one, or leave it out")
             yield progress if processes.is_first else Silent(), processes, device
     finally:
         torch.set_num_threads(before)
@@ -183,7 +188,7 @@ class _Job:
             with logging_to(options.log, folder, self.model, self.say, self.processes) as log:
                 history = run(
                     trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
-                    progress=self.say, log=log,
+                    minutes=options.minutes, progress=self.say, log=log,
                 )  # fmt: skip
             predicted = measured.predicted(trainer)  # by all processes together
             if self.processes.is_first:
@@ -304,26 +309,7 @@ class _Job:
         return Features(table, device=self.device)
 
     def _pixels(self, material: Material, plan: ImagePlan) -> "tuple[Pixels, Ints]":
-        """The prepared frames of a dataset, and the place of each frame among them."""
-        from strobe.train.pixels import Pixels, prepared
-
-        dataset, source = material.dataset, material.source
-        rows = np.unique(dataset.sets.frame)
-        ready = dataset.frames.as_input
-
-        def read(row: int) -> Image:
-            image = source.read(row)
-            return plan.prepare_input(image) if ready[row] else plan.prepare(image)
-
-        table = self.processes.first_then_all(
-            lambda: prepared(
-                dataset, rows, read, size_hw=plan.size_hw, facts=plan.to_json(), folder=cache_folder() / "frames",
-                most_bytes=int(self.options.cache_gb * 1e9), progress=self.say,
-            )
-        )  # fmt: skip
-        places = np.full(len(dataset.frames), -1, dtype=np.int64)
-        places[rows] = np.arange(len(rows))
-        return Pixels(table, device=self.device), places
+        return pixels_of(material, plan, self.options, self.say, self.processes, self.device)
 
     def _write(self, path: Path, told: Mapping[str, Any], module: Any, start: "Start") -> None:
         from strobe.models.header import write_weights
@@ -382,6 +368,31 @@ def logging_to(
     return opened_logs(wanted, place, progress)
 
 
+def pixels_of(
+    material: Material, plan: ImagePlan, options: TrainOptions, say: Progress, processes: "Processes", device: str
+) -> "tuple[Pixels, Ints]":
+    """The prepared frames of a dataset, and the place of each frame among them."""
+    from strobe.train.pixels import Pixels, prepared
+
+    dataset, source = material.dataset, material.source
+    rows = np.unique(dataset.sets.frame)
+    ready = dataset.frames.as_input
+
+    def read(row: int) -> Image:
+        image = source.read(row)
+        return plan.prepare_input(image) if ready[row] else plan.prepare(image)
+
+    table = processes.first_then_all(
+        lambda: prepared(
+            dataset, rows, read, size_hw=plan.size_hw, facts=plan.to_json(), folder=cache_folder() / "frames",
+            most_bytes=int(options.cache_gb * 1e9), progress=say,
+        )
+    )  # fmt: skip
+    places = np.full(len(dataset.frames), -1, dtype=np.int64)
+    places[rows] = np.arange(len(rows))
+    return Pixels(table, device=device), places
+
+
 def hooks_of(recipe: Recipe) -> "Hooks":
     """What other rooms lend to a recipe: a corruption, an attack."""
     from strobe.train.trainer import Hooks
@@ -398,7 +409,7 @@ def hooks_of(recipe: Recipe) -> "Hooks":
     if recipe.eps:
 
         def attacked(scores: Any, pixels: Any, labels: Any, eps: float, steps: int, generator: Any) -> Any:
-            return perturbed(scores, pixels, labels, eps=eps, steps=steps, generator=generator)
+            return perturbed(scores, pixels, labels, eps=eps, norm=recipe.norm, steps=steps, generator=generator)
 
         return Hooks(attack=attacked)
     return Hooks()

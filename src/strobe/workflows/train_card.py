@@ -20,7 +20,7 @@ from strobe.train.split import HELD, SPLIT
 if TYPE_CHECKING:
     from strobe.train.folder import Point, TrainFolder
 
-__all__ = ["CARD", "WEIGHTS", "About", "began", "finish", "trained_on"]
+__all__ = ["CARD", "WEIGHTS", "About", "began", "draw_curves", "finish", "trained_on", "versions_of"]
 
 WEIGHTS, CARD, CURVES = "model.safetensors", "card.md", "curves.png"
 
@@ -69,19 +69,21 @@ def finish(
     write: Callable[[Path, Mapping[str, Any]], None],
 ) -> None:
     """Write everything in one swap; `write` puts the weights into a file, with what is told of their training."""
-    versions = _versions(about)
+    versions = versions_of(about.device, about.processes)
     with folder.finishing(history, {"versions": versions}) as staged:
         write(staged.root / WEIGHTS, {"name": folder.name, "facts": folder.facts, "versions": versions})
-        has_curves = _draw(staged.root / CURVES, history, about)
+        title = f"{about.recipe.name}: {about.name}"
+        has_curves = draw_curves(staged.root / CURVES, history, names=about.names, title=title)
         write_text(staged.root / "recipe.toml", about.recipe.to_toml())
         write_text(staged.root / CARD, _card(folder, history, about, versions, has_curves=has_curves))
 
 
-def _versions(about: About) -> dict[str, str]:
+def versions_of(device: str, processes: int = 1) -> dict[str, str]:
+    """What a training ran with."""
     found = {name: installed_version(name) for name in ("torch", "torchvision", "timm", "numpy", "pillow")}
     strobe = installed_version() or "from source"
     said = {"strobe": strobe, "python": platform.python_version(), **{key: one for key, one in found.items() if one}}
-    return said | {"device": _device_name(about.device), "processes": str(about.processes)}
+    return said | {"device": _device_name(device), "processes": str(processes)}
 
 
 def _device_name(device: str) -> str:
@@ -92,13 +94,13 @@ def _device_name(device: str) -> str:
     return str(torch.cuda.get_device_name(device))
 
 
-def _draw(path: Path, history: "Sequence[Point]", about: About) -> bool:
+def draw_curves(path: Path, history: "Sequence[Point]", *, names: tuple[str, str], title: str) -> bool:
     """Whether the curves could be drawn; without matplotlib the table is there all the same."""
     from strobe.report.figures_training import curves
 
     rows = [(point.epoch, point.loss, point.acc_orig, point.acc_pmk) for point in history]
     try:
-        curves(path, rows, names=about.names, title=f"{about.recipe.name}: {about.name}")
+        curves(path, rows, names=names, title=title)
     except MissingExtra:
         return False
     return True

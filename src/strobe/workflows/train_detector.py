@@ -146,7 +146,7 @@ class _Job:
             with logging_to(options.log, folder, self.model, self.say, self.processes) as log:
                 history = run(
                     trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
-                    progress=self.say, log=log,
+                    progress=self.say, log=log, minutes=options.minutes,
                 )  # fmt: skip
             if self.processes.is_first:
                 about = self._about(folder, start, split, measured, measured.scored(trainer))

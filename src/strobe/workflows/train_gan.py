@@ -1,0 +1,269 @@
+"""`strobe train gan`: a generator of pictures like a dataset's, with a sheet of samples to look at while it learns."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.files import write_bytes, write_text
+from strobe.core.labels import LabelSpace
+from strobe.core.png import png_bytes
+from strobe.core.ports import Progress
+from strobe.models.strobe_net import plan_of
+from strobe.train.recipe import Recipe
+from strobe.workflows.train import Material, Trained, TrainOptions, in_training, logging_to, pixels_of
+from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, trained_on, versions_of
+
+if TYPE_CHECKING:
+    from strobe.generator.networks import NetFacts
+    from strobe.train.folder import Point, TrainFolder
+    from strobe.train.gan import GanTrainer
+    from strobe.train.pixels import Pixels
+    from strobe.train.processes import Processes
+    from strobe.train.sets import HeldOut
+    from strobe.train.split import Split
+
+__all__ = ["SAMPLES", "sample_sheet", "train_gan"]
+
+SAMPLES = "samples.png"
+_PER_CLASS, _GAP = 12, 2
+_MOST = 1024
+"""Samples, and held-out pictures, that are named at a look at most; fewer where batches are small."""
+
+
+def train_gan(
+    recipe: Recipe,
+    material: Material,
+    model: str,
+    out: Path,
+    options: TrainOptions,
+    progress: Progress,
+    *,
+    held_out: Material | None = None,
+) -> Trained:
+    """Train a generator by a recipe; the same call again goes on where it was, or says that it is done."""
+    with in_training(options, progress) as (say, processes, device):
+        if processes.count > 1:
+            raise StrobeError(f"{printable(model)}: it is small; train it in one process")
+        return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """The held-out pictures of a generator in training, and the folder its samples are shown in."""
+
+    held: "HeldOut"
+    pixels: "Pixels"
+    label: NDArray[np.int64]
+    folder: Path
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What the discriminator names rightly."""
+        return "samples named", "held-out pictures named"
+
+    def measure(self, trainer: "GanTrainer") -> tuple[float, float]:
+        """Shares of samples and of held-out pictures whose class the discriminator names; the samples are drawn."""
+        import torch
+
+        from strobe.generator.networks import standing_statistics
+        from strobe.train.draws import Purpose, mixed
+
+        network, count = trainer.settle(standing_statistics, batches=4), min(_MOST, 8 * trainer.schedule.batch)
+        rng = torch.Generator().manual_seed(mixed(trainer.seed, Purpose.SAMPLES, 0))
+        latents = torch.randn(count, trainer.latent, generator=rng).to(trainer.device)
+        classes = (torch.arange(count) % trainer.n_classes).to(trainer.device)
+        with torch.no_grad():
+            images = torch.cat([network(latents[part], classes[part]) for part in _parts(count)])
+        shown = min(count // trainer.n_classes, _PER_CLASS) * trainer.n_classes
+        write_bytes(self.folder / SAMPLES, png_bytes(sample_sheet(images[:shown].cpu().numpy(), trainer.n_classes)))
+        places = np.flatnonzero(self.label >= 0)[:count]
+        told = torch.from_numpy(self.label[places]).to(trainer.device)
+        real = trainer.seen(self.pixels, self.held.pixel[places])
+        return trainer.named(images, classes), trainer.named(real, told)
+
+
+def _parts(count: int, *, size: int = 256) -> list[slice]:
+    return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def sample_sheet(images: NDArray[np.float32], n_classes: int) -> NDArray[np.uint8]:
+    """Images (N, C, H, W) in 0 … 1, classes in turn, as one picture: a row a class; small ones twice as large."""
+    pixels = (images.clip(0, 1) * 255 + 0.5).astype(np.uint8).transpose(0, 2, 3, 1)
+    pixels = np.repeat(pixels, 3 // pixels.shape[3], axis=3)
+    if pixels.shape[1] < 48:
+        pixels = pixels.repeat(2, axis=1).repeat(2, axis=2)
+    columns, side = len(pixels) // n_classes, pixels.shape[1]
+    step = side + _GAP
+    sheet = np.full((n_classes * step + _GAP, columns * step + _GAP, 3), 255, dtype=np.uint8)
+    for place, picture in enumerate(pixels[: columns * n_classes]):
+        column, row = divmod(place, n_classes)
+        top, left = _GAP + row * step, _GAP + column * step
+        sheet[top : top + side, left : left + side] = picture
+    return sheet
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One training of a generator."""
+
+    recipe: Recipe
+    material: Material
+    held_out: Material | None
+    model: str
+    out: Path
+    options: TrainOptions
+    say: Progress
+    processes: "Processes"
+    device: str
+
+    def run(self) -> Trained:
+        """Everything: the split, the networks, the pixels, the steps, the files."""
+        from strobe.train.folder import TrainFolder
+        from strobe.train.loop import run
+
+        begin, options = time.monotonic(), self.options
+        net, split = self._net(), self._split()
+        folder = TrainFolder(self.out, self._facts(net, split))
+        with folder.held():
+            if folder.is_done():
+                return self._trained(folder, folder.history(), begin, was_there=True)
+            trainer, measured = self._trainer(net, split)
+            folder.begin(split.files(self.material.dataset))
+            with logging_to(options.log, folder, self.model, self.say, self.processes) as log:
+                history = run(
+                    trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
+                    minutes=options.minutes, progress=self.say, log=log,
+                )  # fmt: skip
+            self._finish(folder, history, trainer, net, split)
+        return self._trained(folder, history, begin, was_there=False)
+
+    @property
+    def _space(self) -> LabelSpace:
+        return self.material.dataset.info.label_space
+
+    def _net(self) -> "NetFacts":
+        from strobe.generator.networks import facts_named
+
+        name, at, _ = self.model.partition("@")
+        if at:
+            raise StrobeError(f"{printable(self.model)}: a generator is trained from nothing; drop what follows @")
+        net = facts_named(name)
+        return replace(net, classes=len(self._space), side=self.options.image_size or net.side)
+
+    def _split(self) -> "Split":
+        from strobe.train.split import sides_of
+
+        held = None if self.held_out is None else self.held_out.dataset
+        return sides_of(
+            self.material.dataset, held, share=self.options.held_share, seed=self.options.seed, multi_label=False,
+            say=self.say,
+        )  # fmt: skip
+
+    def _facts(self, net: "NetFacts", split: "Split") -> dict[str, Any]:
+        """All that the weights follow from."""
+        dataset, held = self.material.dataset, self.held_out
+        return {
+            "model": net.kind, "network": asdict(net), "recipe": self.recipe.settings(), "seed": self.options.seed,
+            "dataset": dataset.digest(), "held_out": None if held is None else held.dataset.digest(),
+            "split": split.digest(dataset), "preprocessing": plan_of(net.side).to_json(), "precision": self._precision,
+        }  # fmt: skip
+
+    @property
+    def _precision(self) -> str:
+        if self.options.precision != "auto":
+            return self.options.precision
+        return "bfloat16" if self.device.startswith("cuda") else "float32"
+
+    def _trainer(self, net: "NetFacts", split: "Split") -> "tuple[GanTrainer, _Measured]":
+        import torch
+
+        from strobe.generator.discriminator import Discriminator
+        from strobe.generator.networks import LayeredNet
+        from strobe.train.gan import GanTrainer
+        from strobe.train.sets import HeldOut, TrainingSets, targets_of
+
+        recipe, held_in = self.recipe, self.held_out or self.material
+        pixels, places = self._pixels(self.material)
+        sets = TrainingSets.of(self.material.dataset, split.training, places, which="labelled")
+        shown, shown_places = (pixels, places) if self.held_out is None else self._pixels(held_in)
+        held = HeldOut.of(held_in.dataset, split.held_out, shown_places)
+        torch.manual_seed(self.options.seed)
+        trainer = GanTrainer(
+            LayeredNet(net), Discriminator(net, width=recipe.width), recipe, sets, pixels, latent=net.latent,
+            channels=net.channels, seed=self.options.seed, precision=self._precision,
+            compiles=self.device.startswith("cuda") and not self.options.deterministic, say=self.say,
+        )  # fmt: skip
+        label = np.full(len(held_in.dataset.frames), -1, dtype=np.int64)
+        label[held_in.dataset.sets.frame] = targets_of(held_in.dataset).label
+        return trainer, _Measured(held, shown, label[held.frames], self.out)
+
+    def _pixels(self, material: Material) -> Any:
+        plan = plan_of(self.options.image_size or self._net().side)
+        return pixels_of(material, plan, self.options, self.say, self.processes, self.device)
+
+    def _finish(
+        self, folder: "TrainFolder", history: "Sequence[Point]", trainer: "GanTrainer", net: "NetFacts", split: "Split"
+    ) -> None:
+        from strobe.generator.networks import standing_statistics
+        from strobe.generator.weights import write_network
+
+        network, versions = trainer.settle(standing_statistics), versions_of(self.device)
+        told = {"name": folder.name, "facts": folder.facts, "versions": versions}
+        names = "samples named", "held-out pictures named"
+        with folder.finishing(history, {"versions": versions}) as staged:
+            write_network(staged.root / WEIGHTS, network, self._space, training=told)
+            title = f"{self.recipe.name}: {net.kind}"
+            has_curves = draw_curves(staged.root / CURVES, history, names=names, title=title)
+            write_text(staged.root / "recipe.toml", self.recipe.to_toml())
+            text = self._card(folder, history, net, split, versions, trainer.steps, has_curves=has_curves)
+            write_text(staged.root / CARD, text)
+
+    def _card(
+        self, folder: "TrainFolder", history: "Sequence[Point]", net: "NetFacts", split: "Split",
+        versions: Mapping[str, str], steps: int, *, has_curves: bool,
+    ) -> str:  # fmt: skip
+        last, dataset = history[-1], self.material.dataset
+        whole = "" if last.step == steps else f" (of {steps}; ended by --minutes {self.options.minutes:g})"
+        names = ", ".join(printable(name) for name in self._space.names[:12])
+        more = f" and {len(self._space) - 12} more" if len(self._space) > 12 else ""
+        held = "a part of the same dataset" if self.held_out is None else printable(self.held_out.dataset.name)
+        lines = [
+            f"# {net.kind}, trained by the recipe {printable(self.recipe.name)}",
+            "",
+            f"A generator of {net.side}×{net.side} pictures by class. {printable(self.recipe.about)} Use it as "
+            f"`{net.kind}@{printable(folder.path / WEIGHTS)}`.",
+            "",
+            f"![Samples, a class a row]({SAMPLES})",
+            "",
+            f"Its discriminator names the class of {last.acc_orig:.1%} of its samples as it was asked for, and "
+            f"of {last.acc_pmk:.1%} of held-out pictures ({held}). It was trained against this generator, so the first "
+            "figure flatters: ask a classifier that never saw it.",
+            "",
+            *([f"![Loss and shares over the epochs]({CURVES})", ""] if has_curves else []),
+            "## How it came about",
+            f"- trained on {trained_on(dataset, len(split.training))}",
+            f"- {len(self._space)} classes: {names}{more}",
+            f"- {len(net.steps)} steps: {', '.join(f'{one.name} ({one.granularity})' for one in net.steps)}",
+            f"- seed {folder.facts['seed']}, {folder.facts['precision']}, {last.step} steps{whole} in "
+            f"{last.seconds:.0f} s; this training is `{folder.name}`",
+            f"- {', '.join(f'{key} {value}' for key, value in versions.items())}",
+            "",
+            "```toml",
+            self.recipe.to_toml().rstrip(),
+            "```",
+            "",
+        ]
+        return "\n".join(lines)
+
+    def _trained(self, folder: "TrainFolder", history: "Sequence[Point]", begin: float, *, was_there: bool) -> Trained:
+        weights = folder.path / WEIGHTS
+        return Trained(
+            model=f"{self.model}@{weights}", k=0, weights=weights, card=folder.path / CARD, history=tuple(history),
+            seconds=time.monotonic() - begin, was_there=was_there,
+        )  # fmt: skip
