@@ -124,7 +124,7 @@ def test_figures_lie_beside_the_page_and_are_drawings(written):
         assert (run / "figures" / f"{name}.svg").read_text().startswith("<svg")
         assert (run / "figures" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert f'id="fig-{name}"' in text
-    assert "href=\"figures/" not in text, "the page may be mailed alone"
+    assert 'href="figures/' not in text, "the page may be mailed alone"
 
 
 def test_what_an_earlier_report_left_is_taken_away_and_nothing_else(written, lean, painted, tmp_path):
