@@ -29,7 +29,7 @@ import numpy as np
 from strobe.build.pool import worker_pool
 from strobe.core.ports import Silent
 from strobe.datasets import folder as dataset_folder
-from strobe.synthetic.sets import ArraySource, SyntheticOptions, light_clip, synthetic_dataset
+from strobe.synthetic.sets import ArraySource, SyntheticOptions, stored_clip, synthetic_dataset
 from strobe.synthetic.world import Clip, WorldOptions
 from strobe.vary.pgd import Norm
 from strobe.workflows.train import Material, TrainOptions
@@ -139,7 +139,7 @@ class Bench:
         """A part of the world as a folder of tables and one array of pixels; fewer pictures where time runs out."""
         count = self.size.renders[part]
         options = SyntheticOptions(world=WORLD, videos=count, seed=SEEDS[part], name=f"strobe-world-{part}")
-        made = pool.map(partial(light_clip, options), range(count), chunksize=16)
+        made = pool.map(partial(stored_clip, options, None), range(count), chunksize=16)
         found = synthetic_dataset(options, clips=_until(made, until))
         dataset_folder.write(found.dataset, self.work / part, overwrite=True)
         np.save(self.work / part / "frames.npy", found.source().all())
