@@ -47,19 +47,19 @@ def study(name: str, args: argparse.Namespace) -> None:
 
     talk, begin = _talk(name), time.monotonic()
     generator, stem = DATA[name]
-    targets = [f"{role}={stem}{tail}" for role, tail in ROLES.items()]
+    targets = [f"{role}={_spec(f'{stem}{tail}', args)}" for role, tail in ROLES.items()]
     folder, run = args.work / name / "dataset", args.work / name / "run"
     load = LoadOptions(device=args.device, batch_size=args.batch_size)
     wanted = GeneratorWanted(
         images=args.images, granularity=tuple(args.granularity), strips=args.strips, seed=args.seed, changes=False,
         steps=args.steps, name=name,
     )  # fmt: skip
-    made = vary_generator(folder, generator, targets, wanted, load=load, progress=talk)
+    made = vary_generator(folder, _spec(generator, args), targets, wanted, load=load, progress=talk)
     searched_s = time.monotonic() - begin
     talk.note(f"searched: {len(made.dataset.frames)} pictures")
     found = evaluate(
         folder,
-        [*targets, f"{JUDGE}={stem}-{JUDGE}"],
+        [*targets, f"{JUDGE}={_spec(f'{stem}-{JUDGE}', args)}"],
         run,
         prediction=PredictOptions(load=load),
         request=ScoreRequest(options=ScoreOptions(judges=(JUDGE,))),
@@ -83,6 +83,14 @@ def study(name: str, args: argparse.Namespace) -> None:
     if found.report is not None:
         shutil.copy(found.report, args.out / f"{name}-report.html")
     talk.note(f"written, {time.monotonic() - begin:.0f} s in all")
+
+
+def _spec(name: str, args: argparse.Namespace) -> str:
+    """A shipped model or generator, or that of the folder of weights."""
+    if args.weights is None:
+        return name
+    places = (args.weights / f"{name}.safetensors", args.weights / name / "model.safetensors")
+    return f"{name}@{next((one for one in places if one.is_file()), places[0])}"
 
 
 def _talk(name: str) -> Any:
@@ -155,6 +163,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--weights", type=Path, help="a folder of NAME.safetensors or NAME/model.safetensors")
     parser.add_argument("--work", type=Path, help="where datasets lie; default: a temporary folder")
     parser.add_argument("--draw", type=Path, help="draw figures from OUT into this folder, and search nothing")
     args = parser.parse_args()

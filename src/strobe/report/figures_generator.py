@@ -260,8 +260,10 @@ def granularity_kept(view: View) -> Answer:
             continue
         worst, best = (pick(ends, key=lambda one: value_of(one[1])) for pick in (min, max))
         text = f"By {kept.who}, {percent(worst[1])} of what was found at {printable(worst[0][0])} against "
-        text += f"{printable(worst[0][1])} is still what it was, {percent(best[1])} at {printable(best[0][0])} against "
-        text += f"{printable(best[0][1])}."
+        text += f"{printable(worst[0][1])} is still what it was"
+        if value_of(best[1]) > value_of(worst[1]):
+            text += f", {percent(best[1])} at {printable(best[0][0])} against {printable(best[0][1])}"
+        text += "." if value_of(best[1]) > value_of(worst[1]) else ", and nowhere less."
         out.append(
             Finding(
                 sentence=text,

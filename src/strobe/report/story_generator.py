@@ -206,7 +206,8 @@ def granular_rows(found: Granular) -> tuple[list[str], list[list[str]], list[str
         cells += [_ratio_cell(found.ratios.get(key)) for key in keys[1:]]
         for kept in found.preserved:
             known = [value_of(one) for key in keys if (one := kept.share.get(key)) is not None and is_known(one)]
-            cells.append(f"{100 * min(known):.0f}–{100 * max(known):.0f} %" if known else "—")
+            ends = list(dict.fromkeys(f"{100 * end:.0f}" for end in (min(known), max(known)))) if known else ["—"]
+            cells.append("–".join(ends) + (" %" if known else ""))
         rows.append([printable(name), *cells])
     notes = [
         "half by: standard deviations per neuron (root mean square); ratios of whole magnitudes, paired by picture"
