@@ -119,7 +119,8 @@ def _fooled(view: View, found: Granular) -> str:
             for variant in (found.searches[name, target].variant, found.random.get((name, target), "")):
                 mine = [scores[model].get(variant) for model in models]
                 cells = [
-                    _cell(one and (one.reproduced if one.is_target and one.reproduced else one.fooled)) for one in mine
+                    "—" if one is None else _cell(one.reproduced if one.is_target and one.reproduced else one.fooled)
+                    for one in mine
                 ]
                 if variant:
                     rows.append([variant, *cells])
