@@ -130,3 +130,13 @@ def test_a_target_is_no_judge() -> None:
     data = searched()
     with pytest.raises(InvalidValue, match="robust is what coarse/robust was made against"):
         strobe.results(data, [answers(data, "robust", set())], judges=["robust"])
+
+
+def test_people_are_shown_findings_controls_and_pictures_as_they_were_mixed() -> None:
+    from strobe.review.naming import shown
+
+    seen = shown(searched())
+    assert {one.condition for one in seen} == {
+        "anchor", "coarse/standard", "coarse/robust", "coarse/standard/random", "coarse/robust/random",
+    }  # fmt: skip
+    assert len({one.kin for one in seen}) == 5, "nobody sees two pictures of one latent"

@@ -13,7 +13,15 @@ import pytest
 from strobe.analyses.results import Results
 from strobe.report import figures_generator, story
 from strobe.report.page import ReportOptions, write_report
-from strobe.report.story_generator import by_class, generator_lead, granular, granular_rows, kept_text, medians
+from strobe.report.story_generator import (
+    accepted_text,
+    by_class,
+    generator_lead,
+    granular,
+    granular_rows,
+    kept_text,
+    medians,
+)
 from strobe.report.strips import build_strips
 from strobe.report.tables import write_tables
 from strobe.report.terminal import headline_lines
@@ -85,6 +93,13 @@ def test_strips_hold_the_way_and_every_answer(page, whole) -> None:
                 target = found["models"].index(found["targets"][strip["t"]])
                 assert strip["says"][0][target][0] in picture["y"], "nothing: right"
                 assert strip["says"][-1][target][0] not in picture["y"], "found: wrong"
+
+
+def test_what_was_kept_of_what_was_drawn_is_said() -> None:
+    assert accepted_text({}) == ""
+    assert accepted_text({"accepted": {"drawn": 8, "accepted": 6, "right": {"a": 6, "b": 8}}}).startswith(
+        "Of 8 pictures"
+    )
 
 
 def test_without_pictures_there_are_no_strips(whole) -> None:

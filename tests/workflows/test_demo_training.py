@@ -84,4 +84,4 @@ def test_clips_of_several_processes_are_the_same_bytes():
 
 
 def test_each_demo_has_a_folder_of_its_own():
-    assert len({str(default_folder(kind)) for kind in ("", "detection", "training")}) == 3
+    assert len({str(default_folder(kind)) for kind in ("", "detection", "training", "generator")}) == 4

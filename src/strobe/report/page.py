@@ -137,7 +137,7 @@ def write_report(
     )
     page = environment.get_template("report.html.j2").render(
         **_context(run, view, dataset, chapters, choice, gallery, options),
-        generator=_generator(view, searched, strips),
+        generator=_generator(view, dataset, searched, strips),
         strips_json=as_script(strips or {}),
     )
     path = run / "report.html"
@@ -360,13 +360,14 @@ def _context(
 
 
 def _generator(
-    view: View, found: story_generator.Granular | None, strips: Mapping[str, object] | None
+    view: View, dataset: Dataset, found: story_generator.Granular | None, strips: Mapping[str, object] | None
 ) -> dict[str, object] | None:
     """What the chapter of a generator's searches holds, beside its figures; None where there are none."""
     if found is None:
         return None
     return {
         "strips": strips is not None,
+        "accepted": story_generator.accepted_text(dataset.info.provenance),
         "medians": story_generator.medians(view, found),
         "by_class": story_generator.by_class(found),
         "kept": found.preserved,

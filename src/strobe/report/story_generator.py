@@ -11,8 +11,20 @@ from strobe.report.view import View
 from strobe.report.wording import counted, is_known, join, percent, plain_number, value_of
 
 __all__ = [
-    "ORDER", "ByClass", "Cell", "Granular", "Kept", "by_class", "generator_lead", "granular", "granular_rows",
-    "kept_text", "medians", "ratio_text", "size_text",
+    "ORDER",
+    "ByClass",
+    "Cell",
+    "Granular",
+    "Kept",
+    "accepted_text",
+    "by_class",
+    "generator_lead",
+    "granular",
+    "granular_rows",
+    "kept_text",
+    "medians",
+    "ratio_text",
+    "size_text",
 ]  # fmt: skip
 
 ORDER = ("latent", "coarse", "middle", "fine", "pixel", "all")
@@ -142,6 +154,20 @@ def size_text(value: float) -> str:
     ('0.0116', '12.3')
     """
     return f"{value:.{max(2 - math.floor(math.log10(abs(value))), 0)}f}" if value else "0"
+
+
+def accepted_text(provenance: Mapping[str, object]) -> str:
+    """How many of the pictures drawn were kept, and how many each model got right; nothing where that is not known.
+
+    >>> accepted_text({"accepted": {"drawn": 50, "accepted": 40, "right": {"net": 45}}})
+    'Of 50 pictures drawn 40 were kept, those that every model gets right: net 90.0\\xa0%.'
+    """
+    told = provenance.get("accepted")
+    if not isinstance(told, Mapping) or not isinstance(told.get("right"), Mapping) or not told.get("drawn"):
+        return ""
+    right = ", ".join(f"{printable(name)} {percent(many / told['drawn'])}" for name, many in told["right"].items())
+    many, kept = plain_number(told["drawn"]), plain_number(told.get("accepted"))
+    return f"Of {many} pictures drawn {kept} were kept, those that every model gets right: {right}."
 
 
 def generator_lead(found: Granular) -> tuple[str, str]:

@@ -20,7 +20,13 @@ JUDGE = "judge"
 
 
 def demo_generator(
-    out: Path, progress: Progress, *, images: int = 24, steps: int | None = None, device: str = "auto"
+    out: Path,
+    progress: Progress,
+    *,
+    images: int = 24,
+    steps: int | None = None,
+    granularity: tuple[str, ...] = (),
+    device: str = "auto",
 ) -> Evaluation:
     """Search the shipped generator against two shipped classifiers, ask a third what is left, and report.
 
@@ -29,7 +35,7 @@ def demo_generator(
     require("torch", what="strobe demo --generator", extra="models")
     make_folder(out)
     load = LoadOptions(device=device)
-    wanted = GeneratorWanted(images=images, steps=steps, name="strobe-demo-generator")
+    wanted = GeneratorWanted(images=images, steps=steps, granularity=granularity, name="strobe-demo-generator")
     vary_generator(out / "dataset", GENERATOR, TARGETS, wanted, load=load, progress=progress)
     return evaluate(
         out / "dataset",
