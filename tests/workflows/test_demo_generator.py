@@ -1,0 +1,46 @@
+"""The generator demo on its shipped weights: a few pictures, to the report, and again without doing anything twice."""
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from strobe.cli.demo import command
+from strobe.core.ports import Silent
+from strobe.workflows.demo_generator import demo_generator
+
+
+class Told(Silent):
+    """Keeps the names of the tasks that were begun."""
+
+    def __init__(self) -> None:
+        self.tasks: list[str] = []
+
+    def task(self, name: str, total: int | None):
+        self.tasks.append(name)
+        return super().task(name, total)
+
+
+def test_the_demo_ends_in_a_report_and_resumes(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    made = {"images": 2, "steps": 8, "granularity": ("fine", "pixel"), "device": "cpu"}
+    found = demo_generator(tmp_path, Silent(), **made)
+    assert found.failed == ()
+    html = found.report.read_text(encoding="utf-8")
+    assert "From coarse to fine" in html
+    assert 'id="strips-data"' in html
+    assert {one.target for one in found.results.searches} == {"standard", "robust"}
+    assert found.results.preserved[0].who == ("judge",)
+    assert all(one.found + one.censored + one.failed == 2 for one in found.results.searches), "nothing is dropped"
+    told = Told()
+    again = demo_generator(tmp_path, told, **made)
+    assert not [name for name in told.tasks if name.startswith(("search", "predict", "latents"))]
+    assert again.results.searches == found.results.searches
+
+
+def test_two_kinds_of_demo_at_once_are_refused() -> None:
+    done = CliRunner().invoke(command, ["--generator", "--training"], standalone_mode=False)
+    assert isinstance(done.exception, click.UsageError)
+    assert "--training and --generator are several demos" in str(done.exception)
