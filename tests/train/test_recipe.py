@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName
 from strobe.train.recipe import Recipe, find, shipped
 
-SHIPPED = {"stills", "finetune", "noise", "linf", "pmk", "pmk-mixed", "consistency", "linear-probe", "detector"}
+SHIPPED = {
+    "stills", "finetune", "noise", "linf", "l2", "pmk", "pmk-mixed", "consistency", "linear-probe", "detector", "gan",
+}  # fmt: skip
 
 
 def test_every_shipped_recipe_reads_and_says_what_it_does() -> None:
@@ -107,3 +109,18 @@ def test_a_damaged_recipe_is_a_recipe_or_one_line(name: str, data: st.DataObject
 def test_a_loss_over_sets_cannot_be_corrupted() -> None:
     with pytest.raises(InvalidValue, match="average where images are corrupted"):
         Recipe(name="x", loss="worst", eps=0.1)
+
+
+def test_keys_of_later_leave_older_trainings_their_name() -> None:
+    assert not {"norm", "width", "naming"} & set(find("linf").settings())
+    assert find("l2").settings()["norm"] == "l2"
+    assert find("linf", changes=["norm=l2"]).digest != find("linf").digest
+    assert find("gan").settings()["naming"] == 0.1
+
+
+def test_a_gan_has_its_own_rules() -> None:
+    for change, said in (("optimiser=sgd", "adam for a gan"), ("ema=0", "ema"), ("loss=worst", "average for a gan")):
+        with pytest.raises(InvalidValue, match=said):
+            find("gan", changes=[change])
+    with pytest.raises(InvalidValue, match="adam for a gan and nothing else"):
+        find("stills", changes=["optimiser=adam"])

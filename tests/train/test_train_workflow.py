@@ -73,7 +73,7 @@ class StopAfter(Silent):
             raise Stop
 
 
-@pytest.mark.parametrize("name", ["stills", "finetune", "noise", "linf", "pmk", "pmk-mixed", "consistency"])
+@pytest.mark.parametrize("name", ["stills", "finetune", "noise", "linf", "l2", "pmk", "pmk-mixed", "consistency"])
 def test_every_recipe_trains_and_resumes_to_the_same_bits(name: str, material: Material, tmp_path: Path) -> None:
     recipe = quick(name, "ema=0.9") if name == "pmk-mixed" else quick(name)
     whole = trained(material, tmp_path / "whole", recipe)

@@ -20,7 +20,7 @@ from strobe.train.recipe import Recipe, find
 from strobe.train.sets import TrainingSets
 from strobe.train.trainer import Hooks, Normal, Trainer
 from strobe.vary.pgd import perturbed
-from strobe.workflows.train import Material
+from strobe.workflows.train import Material, hooks_of
 
 NORMAL = Normal(255.0, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
@@ -281,3 +281,20 @@ def test_an_attack_is_handed_pixels_scores_and_labels_and_trained_on() -> None:
     settings = {"frames": "anchor", "crop": 0.0, "flip": False, "learning_rate": 1e-6}
     attacked = trainer_of(recipe_of(eps=0.5, attack_steps=2, **settings), hooks=Hooks(attack=attack))
     assert attacked.step(0) > trainer_of(recipe_of(**settings)).step(0)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_a_recipe_trains_against_the_ball_it_names(norm: str) -> None:
+    hooks = hooks_of(find(norm))
+    pixels, labels = torch.full((4, 3, 6, 6), 0.5), torch.arange(4) % 3
+    weight = torch.randn(108, 3, generator=torch.Generator().manual_seed(0))
+    rng = torch.Generator().manual_seed(1)
+    assert hooks.attack is not None
+    moved = hooks.attack(lambda x: x.flatten(1) @ weight, pixels, labels, 0.25, 3, rng) - pixels
+    length, largest = moved.flatten(1).norm(dim=1), moved.flatten(1).abs().amax(dim=1)
+    if norm == "l2":
+        assert torch.allclose(length, torch.full((4,), 0.25), atol=1e-3)
+        assert largest.max() < 0.2
+    else:
+        assert torch.allclose(largest, torch.full((4,), 0.25), atol=1e-3)
+        assert length.min() > 1

@@ -1,0 +1,174 @@
+"""`strobe train gan`: it learns, goes on after a kill to the same bits, shows its samples, and its weights load."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from strobe.core.errors import InvalidFile, StrobeError, UnknownName
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Silent
+from strobe.generator.discriminator import Discriminator
+from strobe.generator.networks import NETWORKS, LayeredNet, NetFacts, standing_statistics
+from strobe.generator.weights import digest_of, read_network, write_network
+from strobe.train.gan import GanTrainer
+from strobe.train.pixels import Pixels
+from strobe.train.recipe import Recipe, find
+from strobe.train.sets import TrainingSets
+from strobe.workflows.train import Material, TrainOptions
+from strobe.workflows.train_gan import train_gan
+
+NET = "strobe-gan-mnist"
+OPTIONS = TrainOptions(image_size=8, evaluations=2, held_share=0.3, device="cpu")
+SMALL = NetFacts(kind="small", classes=2, side=8, channels=1, latent=4, embedding=4, widths=(8, 8))
+PETS = LabelSpace.of_names("pets", ["cat", "dog"])
+
+
+def quick(*changes: str) -> Recipe:
+    return find("gan", changes=["steps=4", "batch=6", "width=4", *changes], model=NET)
+
+
+class Stop(Exception):
+    pass
+
+
+class StopAfter(Silent):
+    """A progress that breaks the work off after so many steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def task(self, label: str, total: int | None):  # type: ignore[no-untyped-def]  # noqa: ARG002
+        from contextlib import nullcontext
+
+        return nullcontext(self._advance if "steps" in label else lambda _: None)
+
+    def _advance(self, units: int) -> None:
+        self.left -= units
+        if self.left == 0:
+            raise Stop
+
+
+def test_it_trains_resumes_to_the_same_bits_and_says_what_it_is(material: Material, tmp_path: Path) -> None:
+    whole = train_gan(quick(), material, NET, tmp_path / "whole", OPTIONS, Silent())
+    with pytest.raises(Stop):
+        train_gan(quick(), material, NET, tmp_path / "broken", replace(OPTIONS, checkpoint_s=0), StopAfter(2))
+    assert (tmp_path / "broken/checkpoint.pt").is_file()
+    gone_on = train_gan(quick(), material, NET, tmp_path / "broken", OPTIONS, Silent())
+    one, two = (load_file(str(tmp_path / name / "model.safetensors")) for name in ("whole", "broken"))
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    points = [[replace(point, seconds=0.0) for point in done.history] for done in (whole, gone_on)]
+    assert points[0] == points[1]
+    assert train_gan(quick(), material, NET, tmp_path / "whole", OPTIONS, Silent()).was_there
+    sheet = np.asarray(Image.open(tmp_path / "whole/samples.png"))
+    assert sheet.shape[2] == 3
+    assert sheet.shape[0] > 12 * 8
+    card = (tmp_path / "whole/card.md").read_text(encoding="utf-8")
+    assert "12 classes: fish, bird" in card
+    assert "2x2 (coarse), 4x4 (middle), 8x8 (fine), pixels (pixel)" in card
+    loaded = read_network(tmp_path / "whole/model.safetensors")
+    assert loaded.label_space == material.dataset.info.label_space
+    assert (loaded.network.about.side, loaded.network.about.classes) == (8, 12)
+    with pytest.raises(StrobeError, match=r"holds another training \(recipe.naming"):
+        train_gan(quick("naming=0.3"), material, NET, tmp_path / "whole", OPTIONS, Silent())
+
+
+def test_minutes_end_it_with_what_it_has(material: Material, tmp_path: Path) -> None:
+    recipe, options = quick("steps=100000"), replace(OPTIONS, minutes=0.001, evaluations=1)
+    done = train_gan(recipe, material, NET, tmp_path / "run", options, Silent())
+    assert 0 < done.history[-1].step < 1000
+    assert f"{done.history[-1].step} steps (of 100000; ended by --minutes 0.001)" in done.card.read_text("utf-8")
+    assert read_network(done.weights).network.about.latent == NETWORKS[NET].latent
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "said"),
+    [
+        ("strobe-net", 8, "strobe-gan"),
+        ("strobe-gan@w.safetensors", 8, "trained from nothing"),
+        (NET, 10, "a multiple of 4"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_line(
+    model: str, size: int, said: str, material: Material, tmp_path: Path
+) -> None:
+    with pytest.raises((StrobeError, UnknownName), match=said):
+        train_gan(quick(), material, model, tmp_path / "run", replace(OPTIONS, image_size=size), Silent())
+    assert not (tmp_path / "run").exists()
+
+
+def blots() -> tuple[TrainingSets, Pixels]:
+    """Two classes: dark pictures and bright ones."""
+    rng, count = np.random.default_rng(0), 64
+    label = np.arange(count) % 2
+    shade = (40 + 170 * label)[:, None, None, None] + rng.integers(-30, 30, (count, 8, 8, 3))
+    rows = np.arange(count)
+    sets = TrainingSets(rows, rows, label, np.eye(2, dtype=bool)[label], rows, rows[:, None])
+    return sets, Pixels(shade.astype(np.uint8), device="cpu")
+
+
+def test_it_learns_what_a_class_looks_like() -> None:
+    torch.manual_seed(0)
+    recipe = find("gan", changes=["steps=150", "batch=16", "width=8", "learning_rate=2e-3", "ema=0.9"])
+    sets, pixels = blots()
+    trainer = GanTrainer(
+        LayeredNet(SMALL), Discriminator(SMALL, width=8), recipe, sets, pixels, latent=4, channels=1, seed=1
+    )
+    for number in range(trainer.steps):
+        trainer.step(number)
+    trainer.check()
+    network = trainer.settle(standing_statistics)
+    with torch.no_grad():
+        shade = [float(network(torch.randn(50, 4), torch.full((50,), label)).mean()) for label in (0, 1)]
+    assert shade[0] < 0.4 < 0.6 < shade[1]
+
+
+def network() -> LayeredNet:
+    torch.manual_seed(3)
+    found = LayeredNet(SMALL)
+    for one in found.modules():
+        if hasattr(one, "gain"):
+            torch.nn.init.normal_(one.gain.weight, std=0.3)
+    standing_statistics(found, [(torch.randn(32, 4), torch.arange(32) % 2)])
+    return found
+
+
+def test_an_image_follows_from_its_own_latent_and_class() -> None:
+    net, latents, classes = network(), torch.randn(6, 4), torch.arange(6) % 2
+    with torch.no_grad():
+        together = net(latents, classes)
+        alone = torch.cat([net(latents[place, None], classes[place, None]) for place in range(6)])
+        other = net(latents, 1 - classes)
+        stepped = latents
+        for step in net.steps:
+            stepped = step(stepped, net.condition(classes))
+    assert torch.equal(stepped, together)
+    assert torch.allclose(together, alone, atol=1e-6)
+    assert (together - other).abs().amax(dim=(1, 2, 3)).min() > 1e-3
+    assert together.min() >= 0
+    assert together.max() <= 1
+    shapes = [tuple(one.shape) for one in SMALL.steps]
+    assert shapes == [(8, 4, 4), (8, 8, 8), (1, 8, 8)]
+
+
+def test_weights_come_back_and_damage_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    net = network()
+    write_network(path, net, PETS, training={"name": "x"})
+    loaded = read_network(path)
+    assert (loaded.label_space, loaded.digest) == (PETS, digest_of(net))
+    latents, classes = torch.randn(3, 4), torch.tensor([0, 1, 1])
+    assert torch.allclose(loaded.network(latents, classes), net(latents, classes), atol=5e-3)
+    save_file({"x": torch.zeros(1)}, str(tmp_path / "other.safetensors"))
+    with pytest.raises(InvalidFile, match="not a generator of ours"):
+        read_network(tmp_path / "other.safetensors")
+    (tmp_path / "short.safetensors").write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InvalidFile, match="not a safetensors file"):
+        read_network(tmp_path / "short.safetensors")
+    with pytest.raises(InvalidFile, match="no such file"):
+        read_network(tmp_path / "none.safetensors")
