@@ -42,7 +42,7 @@ class StopAfter(Silent):
     def __init__(self, steps: int) -> None:
         self.left = steps
 
-    def task(self, label: str, total: int | None):  # type: ignore[no-untyped-def]  # noqa: ARG002
+    def task(self, label: str, total: int | None):  # type: ignore[no-untyped-def]
         from contextlib import nullcontext
 
         return nullcontext(self._advance if "steps" in label else lambda _: None)

