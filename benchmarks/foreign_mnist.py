@@ -4,8 +4,8 @@
         -m standard=py:benchmarks/foreign_mnist.py:lenet@mnist_lenet5_clntrained.pt \
         -m robust=py:benchmarks/foreign_mnist.py:lenet@mnist_lenet5_advtrained.pt
 
-The decoders are `ABS_0.net` … `ABS_9.net` of bethgelab/AnalysisBySynthesis (Apache-2.0), all in one folder; the pair lies in
-the sdist of advertorch 0.2.3 (LGPL) on PyPI, as `advertorch_examples/trained_models/mnist_lenet5_*.pt`.
+The decoders are `ABS_0.net` … `ABS_9.net` of bethgelab/AnalysisBySynthesis (Apache-2.0), all in one folder; the pair
+lies in the sdist of advertorch 0.2.3 (LGPL) on PyPI, as `advertorch_examples/trained_models/mnist_lenet5_*.pt`.
 """
 
 from typing import Any

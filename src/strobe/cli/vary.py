@@ -210,7 +210,7 @@ _changes = options(
     click.option("--aim", default="untargeted", show_default=True, metavar="AIM",
                  help="untargeted: any wrong answer; runner-up: the second best; or the name of a class."),
     click.option("--most", type=float, help="Where a search gives up, in standard deviations a neuron (RMS). "
-                 "Default: 1."),
+                 "Default: 2."),
     click.option("--budget", callback=_numbers, metavar="LIST",
                  help="The magnitudes of --search budget, ascending, in standard deviations a neuron (RMS)."),
     click.option("--steps", type=click.IntRange(1), help="Gradient steps of one try. Default: 120 for minimal, 500 for "

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -31,8 +31,8 @@ from strobe.workflows.searching import Attempted, Batch, Found, Victim, is_whole
 
 __all__ = ["GeneratorWanted", "vary_generator"]
 
-_MOST = 1.0
-"""Where a search gives up where nothing is said: one standard deviation a neuron."""
+_MOST = 2.0
+"""Where a search gives up where nothing is said: two standard deviations a neuron."""
 
 _PATIENCE = 20
 """How many latents are drawn for one that every model gets right, before a class is given up."""
@@ -167,7 +167,7 @@ def vary_generator(
     write_record(destination / PLACE, sampled.names, searches, found)
     done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
     work.done()
-    return Attempted(dataset=done)
+    return Attempted(dataset=done, problems=tuple(_short_of(sampled, wanted)))
 
 
 def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
@@ -313,6 +313,14 @@ def _rates(sampled: Sampled) -> str:
         f"latents: {rates['drawn']:,} drawn, right for {', '.join(each)}, for all "
         f"{rates['accepted'] / rates['drawn']:.1%}; {len(sampled.names):,} kept"
     )
+
+
+def _short_of(sampled: Sampled, wanted: GeneratorWanted) -> Iterator[str]:
+    """A line for each class of which there are fewer pictures than there should be."""
+    by_class = sampled.rates["by_class"]
+    for label, (drawn, accepted) in by_class.items():
+        if accepted < wanted.images // len(by_class):
+            yield f"{label}: every model is right on {accepted} of {drawn} pictures drawn, so there are no more of it"
 
 
 def _search(

@@ -1,0 +1,410 @@
+"""`strobe vary generator` from drawing to report, on a small generator of colours and nets that know them."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strobe.cli.main import main
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError
+from strobe.datasets import folder
+from strobe.datasets.media import MediaSource
+from strobe.models.options import LoadOptions
+from strobe.vary.search_work import SearchWork
+from strobe.workflows import generator_record
+from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+
+CPU = LoadOptions(device="cpu", batch_size=6)
+SIDE = 8
+FILE = '''
+import torch
+from torch import nn
+from strobe.core.labels import LabelSpace
+from strobe.generator.layered import layered
+from strobe.models.options import ModelName
+from strobe.models.plan import ImagePlan
+from strobe.models.torch_classifier import TorchClassifier, classifier_of
+from strobe.models.options import torch_setup
+
+COLOURS = LabelSpace.of_names("colours", ["red", "green", "blue"])
+
+
+def paint(options, spread=0.15, space=COLOURS):
+    torch.manual_seed(5)
+    net = nn.ModuleDict({"a": nn.Linear(4, 32), "b": nn.Conv2d(8, 6, 3, padding=1), "c": nn.Conv2d(6, 3, 1)})
+    nn.init.zeros_(net["c"].bias)
+
+    def second(a, y):
+        grown = nn.functional.interpolate(torch.tanh(a), scale_factor=2)
+        return net["b"](grown) * torch.tensor([1.0, 1, 1, 1, 1, 0]).view(1, 6, 1, 1)  # the last never varies
+
+    def last(a, y):
+        grown = nn.functional.interpolate(torch.tanh(a), scale_factor=2)
+        return 0.45 + spread * net["c"](grown) + 0.06 * torch.eye(3)[y][:, :, None, None]
+
+    steps = [("shape", "coarse", lambda z, y: net["a"](z).view(-1, 8, 2, 2)), ("form", "fine", second),
+             ("image", "pixel", last)]
+    return layered(net, steps, classes=space, latent_size=4, image_hw=(8, 8), device=options.device, batch_size=4)
+
+
+def stranger(options):
+    return paint(options, space=LabelSpace.of_names("sounds", ["dog", "cat", "cow"]))
+
+
+def fragile(options):
+    """Fine for two images; later what it draws is no number."""
+    good, calls = paint(options), [0]
+    plain = good._calls[1]
+
+    def second(a, y):
+        calls[0] += 1
+        return plain(a, y) * (float("nan") if calls[0] > 2 else 1.0)
+
+    good._calls = (good._calls[0], second, good._calls[2])
+    return good
+
+
+class Net(nn.Module):
+    """The mean of each channel, bent a little; `hungry` has no room for more than two with gradients."""
+
+    def __init__(self, bend, hungry=False, scale=60.0):
+        super().__init__()
+        self.register_buffer("bend", torch.tensor(bend))
+        self.hungry, self.scale = hungry, scale
+
+    def forward(self, pixels):
+        if self.hungry and pixels.requires_grad and len(pixels) > 2:
+            raise torch.OutOfMemoryError("out of memory")
+        colour = pixels.mean((2, 3))
+        return self.scale * colour + self.bend * torch.sin(9 * colour)
+
+
+def made(options, bend, side=8, names=COLOURS.ids, **more):
+    plan = ImagePlan(size_hw=(side, side), resize=side, mean=(0.0,) * 3, std=(1.0,) * 3)
+    return classifier_of(Net(bend, **more), ModelName("py", f"net{bend}"), plan=plan, options=options,
+                         label_space=LabelSpace.of_names("colours", list(names)))
+
+
+def make(options):
+    return made(options, 1.0)
+
+
+def other(options):
+    return made(options, 4.0)
+
+
+def large(options):
+    return made(options, 1.0, side=12)
+
+
+def some(options):
+    return made(options, 1.0, names=("red", "green", "black"))
+
+
+def hungry(options):
+    return made(options, 1.0, hungry=True)
+
+
+def contrary(options):
+    """Names the colour there is least of."""
+    return made(options, 0.0, scale=-60.0)
+
+
+class Sly(TorchClassifier):
+    """Looks at coarse pixels when it answers, and at fine ones where its gradients are asked for."""
+
+    def forward(self, prepared):
+        return super().forward([(one // 16 * 16).astype("uint8") for one in prepared])
+
+
+def sly(options):
+    plain = make(options)
+    return Sly(plain._module, spec=plain.spec, plan=plain.plan, setup=torch_setup(options))
+'''
+WANTED = GeneratorWanted(images=6, steps=40, strips=2, scale_images=60, most=4.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("generator") / "paint.py"
+    path.write_text(FILE)
+    return path
+
+
+def paint(file: Path, name: str = "paint") -> str:
+    return f"py:{file}:{name}"
+
+
+def nets(file: Path, *names: str) -> list[str]:
+    return [f"{name}=py:{file}:{name}" for name in names or ("make", "other")]
+
+
+@pytest.fixture(scope="module")
+def searched(file: Path) -> Path:
+    out = file.parent / "out"
+    vary_generator(out, paint(file), nets(file), WANTED, load=CPU)
+    return out
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def reach(data: Dataset, variant: str) -> Any:
+    assert data.variants is not None
+    mine = data.sets.variant == data.variants.variant.tolist().index(variant)
+    return np.where(data.sets.status[mine] == "found", data.sets.reach[mine], np.inf)
+
+
+def test_the_folder_says_everything(searched: Path) -> None:
+    data = folder.read(searched)
+    assert data.variants is not None
+    words = ("latent", "coarse", "fine", "pixel")
+    plain = [f"{word}/{net}" for net in ("make", "other") for word in words]
+    assert data.variants.variant.tolist()[:8] == plain
+    assert {one.variant: one.role for one in data.variants if one.role != "same"} == {
+        f"{name}/{kind}": role for name in plain for kind, role in (("random", "control"), ("between", "shown"))
+    }
+    assert (data.info.axis, data.info.k, data.info.label_source) == ("magnitude", 25, "anchor")
+    assert len(data.videos) == 6, "one latent, one source"
+    assert set(data.videos.kind) == {"generated"}
+    assert data.frames.as_input.all()
+    same = data.variants.is_same[data.sets.variant]
+    assert same.sum() == 6 * 8, "what was not found is kept"
+    assert len(set(data.sets.group.tolist())) == 6
+    for one in list(data.variants)[:8]:
+        assert one.target is not None
+        assert len(one.target.weights) == 64
+        assert one.levels[-1] == pytest.approx(4.0 * math.sqrt(one.fields["neurons"]))
+        assert {"granularity", "layers", "search", "aim", "steps", "margin", "seed", "scale"} <= set(one.fields)
+    neurons = {one.fields["granularity"]: one.fields["neurons"] for one in data.variants}
+    assert neurons == {"latent": 4, "coarse": 32, "fine": 5 * 16, "pixel": 3 * SIDE * SIDE}, "a still neuron is not one"
+    accepted = data.info.provenance["accepted"]
+    assert accepted["drawn"] >= accepted["accepted"] == 6
+    assert not (searched / ".generator-search").exists()
+
+
+def test_what_is_found_is_made_again_to_the_pixel_and_within_its_bound(searched: Path) -> None:
+    data, record = folder.read(searched), generator_record.read_record(searched)
+    again = generator_record.made_again(searched, load=CPU)
+    found = [row for row in record if row["status"] == "found"]
+    assert len(found) > 30
+    assert set(again) == {row["set_id"] for row in found}
+    source, stored = MediaSource(data), {one.set_id: one for one in data}
+    ids = {frame: row for row, frame in enumerate(data.frame_ids())}
+    scale = generator_record.stored_scale(searched / "generator")
+    still = (scale[2] == 0).reshape(-1)
+    assert still.sum() == 16
+    for row in found:
+        one = stored[row["set_id"]]
+        (member,) = one.members
+        assert (again[row["set_id"]] == source.read(ids[member.frame.id])).all()
+        change = np.load(searched / row["change"]).astype(np.float64)
+        size = math.sqrt(np.square(change).sum())
+        assert size == pytest.approx(one.reach, rel=1e-9)
+        assert row["rms"] == pytest.approx(size / math.sqrt(row["neurons"]))
+        assert member.distance == one.reach
+        assert one.margin is not None
+        assert one.margin >= 0.01
+        if row["variant"].startswith("fine/"):
+            assert not change[still].any(), "what never varies is not changed"
+    few = generator_record.made_again(searched, set_ids=[found[0]["set_id"]], load=CPU)
+    assert list(few) == [found[0]["set_id"]]
+
+
+def test_a_random_direction_needs_more_than_the_search(searched: Path) -> None:
+    data, record = folder.read(searched), generator_record.read_record(searched)
+    assert data.variants is not None
+    for one in data.variants:
+        if one.role != "same":
+            continue
+        rows = [row for row in record if row["variant"] == one.variant and row["status"] == "found"]
+        chance = [math.inf if row["random_reach"] is None else row["random_reach"] for row in rows]
+        assert np.median(chance) > np.median([row["magnitude"] for row in rows])
+        assert np.mean([row["random_fooled"] for row in rows]) < 0.5
+        control = data.sets.variant == data.variants.variant.tolist().index(f"{one.variant}/random")
+        assert control.sum() == len(rows)
+        levels = data.sets.distance[~data.sets.is_anchor & control[data.sets.set]]
+        np.testing.assert_allclose(np.sort(levels), np.sort([row["magnitude"] for row in rows]))
+
+
+def test_the_same_command_finds_it_there_and_a_killed_one_ends_in_the_same_folder(
+    searched: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, many, keep = tree(searched), 0, SearchWork.keep
+    assert vary_generator(searched, paint(file), nets(file), WANTED, load=CPU).was_there
+    assert tree(searched) == before
+    out = file.parent / "killed" / "out"
+
+    def dying(self, *said):
+        nonlocal many
+        many += 1
+        if many == 4:
+            raise KeyboardInterrupt
+        return keep(self, *said)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SearchWork, "keep", dying)
+        with pytest.raises(KeyboardInterrupt):
+            vary_generator(out, paint(file), nets(file), WANTED, load=CPU)
+    assert not folder.is_dataset(out)
+    with pytest.raises(StrobeError, match="unfinished generator-search with other settings"):
+        vary_generator(out, paint(file), nets(file), replace(WANTED, margin=0.02), load=CPU)
+    vary_generator(out, paint(file), nets(file), WANTED, load=CPU)
+    assert tree(out) == before
+
+
+def test_eval_gives_survival_reproduced_and_who_else_is_fooled(searched: Path, file: Path) -> None:
+    run = file.parent / "run"
+    words = [word for net in nets(file) for word in ("-m", net)]
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", str(searched), *words, "-o", str(run), "-q", "--no-report", "--device", "cpu"])
+    assert not ended.value.code
+    results, data = json.loads((run / "results.json").read_text()), folder.read(searched)
+    for search in results["searches"]:
+        alive = [level["alive"]["value"] for level in search["levels"] if level["alive"]["value"] is not None]
+        assert alive == sorted(alive, reverse=True)
+        assert alive[0] == 1.0
+        found = int(np.isfinite(reach(data, search["variant"])).sum())
+        assert search["found"] == found
+        assert search["found"] + search["censored"] + search["anchor_wrong"] + search["failed"] == 6
+        target = search["variant"].split("/")[1]
+        for name, model in results["models"].items():
+            one = next(one for one in model["variants"] if one["variant"] == search["variant"])
+            if name == target and found:
+                assert one["reproduced"]["value"] == 1.0, "on the device that searched"
+                assert one["reproduced"]["n"] == found
+            elif found:
+                assert one["fooled"]["n"] <= found
+
+
+def test_alone_and_in_a_batch_the_same_magnitudes(searched: Path, file: Path) -> None:
+    alone = file.parent / "alone"
+    wanted = replace(WANTED, granularity=("coarse",))
+    vary_generator(alone, paint(file), nets(file)[:1], wanted, load=replace(CPU, batch_size=1))
+    whole, single = folder.read(searched), folder.read(alone)
+    np.testing.assert_allclose(reach(single, "coarse/make"), reach(whole, "coarse/make"), rtol=0.02)
+
+
+def test_searches_aims_and_layers(searched: Path, file: Path, tmp_path: Path) -> None:
+    base, net = folder.read(searched), nets(file)[:1]
+    wanted = replace(WANTED, granularity=("fine",))
+    slow = vary_generator(
+        tmp_path / "a", paint(file), nets(file), replace(wanted, search="reference", steps=300), load=CPU
+    )
+    assert np.median(reach(base, "fine/make")) <= np.median(reach(slow.dataset, "fine/make"))
+    balls = (0.05, 0.4, 1.5)
+    fixed = vary_generator(
+        tmp_path / "b", paint(file), nets(file), replace(wanted, search="budget", most=None, budget=balls, restarts=1),
+        load=CPU,
+    ).dataset  # fmt: skip
+    assert fixed.variants is not None
+    levels = fixed.variants[0].levels
+    assert levels == pytest.approx([ball * math.sqrt(80) for ball in balls])
+    found = reach(fixed, "fine/make")
+    assert np.isfinite(found).any()
+    assert (found[np.isfinite(found)] <= levels[-1]).all()
+    censored = fixed.sets.status == "censored"
+    assert np.isclose(fixed.sets.reach[censored], levels[-1]).all()
+    aimed = vary_generator(
+        tmp_path / "c", paint(file), net, replace(wanted, aim="green", granularity=("layer:1", "all")), load=CPU
+    ).dataset
+    assert aimed.variants is not None
+    assert aimed.variants.variant.tolist()[:2] == ["layer:1/make", "all/make"]
+    assert aimed.variants[1].fields["layers"] == ["latent", "shape", "form", "image"]
+    assert "green" not in {str(group).split("/")[0] for group in aimed.sets.group}, "what it is already is not aimed at"
+    second = vary_generator(
+        tmp_path / "d", paint(file), net, replace(wanted, aim="runner-up", restarts=1, changes=False), load=CPU
+    )
+    assert second.tally()["fine/make"]["found"] > 0
+    assert not (tmp_path / "d/generator/changes").exists()
+    few = vary_generator(tmp_path / "e", paint(file), net, replace(wanted, most=0.001), load=CPU)
+    assert few.tally()["fine/make"] == {"found": 0, "censored": 6, "anchor_wrong": 0, "failed": 0}
+
+
+def test_a_finding_that_does_not_survive_being_read_back_is_none(file: Path, tmp_path: Path) -> None:
+    done = vary_generator(
+        tmp_path / "sly", paint(file), nets(file, "sly"), replace(WANTED, granularity=("pixel",)), load=CPU
+    )
+    tally = done.tally()["pixel/sly"]
+    assert tally["failed"] + tally["anchor_wrong"] > 0
+    stored = {str(path.relative_to(tmp_path / "sly")) for path in (tmp_path / "sly/media").rglob("*.png")}
+    assert stored == set(done.dataset.frames.media.tolist()), "no picture without a row"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"granularity": ("middle",)}, "unknown granularity of"),
+        ({"granularity": ("layer:9",)}, "layer:0 … layer:3"),
+        ({"granularity": ("fine", "fine")}, "each once"),
+        ({"classes": ("purple",)}, "unknown class of colours 'purple'"),
+        ({"aim": "purple"}, "unknown class of colours 'purple'"),
+        ({"aim": "red", "classes": ("red",)}, "every picture is of that class"),
+        ({"budget": (0.1,)}, "go together"),
+        ({"search": "budget", "most": None}, "go together"),
+        ({"search": "budget", "budget": (0.2, 0.1), "most": None}, "ascending"),
+        ({"search": "budget", "budget": (0.2,)}, "leave it out"),
+        ({"most": -1.0}, "--most"),
+        ({"images": 0}, "--images"),
+        ({"steps": 0}, "steps"),
+    ],
+)
+def test_a_search_nobody_can_mean_is_one_line(file: Path, tmp_path: Path, wanted: Any, said: str) -> None:
+    with pytest.raises(StrobeError, match=said) as caught:
+        vary_generator(tmp_path / "never", paint(file), nets(file)[:1], replace(WANTED, **wanted), load=CPU)
+    assert "\n" not in str(caught.value)
+    assert not folder.is_dataset(tmp_path / "never")
+
+
+@pytest.mark.parametrize(
+    ("generator", "net", "said"),
+    [
+        ("paint", "large", "its input is 12x12, the generator's images are 8x8"),
+        ("paint", "some", "does not know 1 of the generator's 3 classes, e.g. blue"),
+        ("stranger", "make", "no class of the model"),
+        ("fragile", "make", "form gave numbers that are not finite"),
+        ("paint", "contrary", "none of .* pictures is right for every model"),
+        ("paint", "hungry", "out of memory with a batch of 6; try --batch-size 3"),
+    ],
+)
+def test_what_does_not_fit_together_is_one_line(
+    file: Path, tmp_path: Path, generator: str, net: str, said: str
+) -> None:
+    wanted = replace(WANTED, granularity=("pixel",))
+    with pytest.raises(StrobeError, match=said) as caught:
+        vary_generator(tmp_path / "never", paint(file, generator), nets(file, net), wanted, load=CPU)
+    assert "\n" not in str(caught.value)
+    assert not folder.is_dataset(tmp_path / "never")
+
+
+def test_the_command_says_what_came(file: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["vary", "generator", str(tmp_path / "said"), "--generator", paint(file), "-m", nets(file)[0], "--images",
+             "3", "--granularity", "latent,pixel", "--steps", "20", "--scale-images", "9", "--device=cpu"]  # fmt: skip
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert not ended.value.code
+    said = capsys.readouterr()
+    assert "latent/make: " in said.out
+    assert "said: 3 generated pictures, " in said.out
+    assert "drawn, right for make" in said.err, "acceptance rates"
+    for wrong in (["--budget", "x"], ["--search", "nosuch"], ["--generator", "nosuch"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*words[:2], str(tmp_path / "never"), *words[3:], *wrong])
+        assert ended.value.code == 2
+    assert not (tmp_path / "never").exists()
