@@ -56,6 +56,8 @@ SMALL = {
 PARSED = {
     "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",
     "strobe train detector": "minutes of training; tests/train runs it with other settings",
+    "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",
+    "strobe eval changed -m strobe-world": "of what that finds",
     "torchrun": "several processes; tests/train runs two",
     "strobe eval DATASET -m torchvision:": "weights from the network; tests/models/detectors run both kinds",
     "strobe predict DATASET -m timm:resnet18@mine.safetensors": "45 MB of weights; tests/contracts run the like",

@@ -151,3 +151,20 @@ def test_offline_a_named_biggan_says_what_to_do(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(file_utils, "PYTORCH_PRETRAINED_BIGGAN_CACHE", tmp_path)
     with pytest.raises(StrobeError, match="--offline forbids fetching them; name a folder"):
         load_generator("biggan:biggan-deep-128", LoadOptions(device="cpu", offline=True))
+
+
+def test_the_pages_example_is_a_generator(tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs" / "generators.md"
+    code = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    (tmp_path / "decoder.py").write_text(code)
+    torch.manual_seed(0)
+    net = torch.nn.ModuleDict({"first": torch.nn.Linear(30, 400), "last": torch.nn.Linear(400, 784)})
+    torch.save(net.state_dict(), tmp_path / "vae.pt")
+    generator = load_generator(f"py:{tmp_path / 'decoder.py'}:make@{tmp_path / 'vae.pt'}", CPU)
+    latents, classes = drawn(generator)
+    image = activations(generator, latents, classes)[-1]
+    assert image.shape == (4, 1, 28, 28)
+    assert [granularity for _, granularity in generator.spec.places] == ["latent", "coarse", "pixel"]
+    assert not torch.equal(image, activations(generator, latents, classes + 1)[-1]), "it looks at the class"
+    with pytest.raises(StrobeError, match=r"raised .* in line 8"):
+        load_generator(f"py:{tmp_path / 'decoder.py'}:make", CPU)
