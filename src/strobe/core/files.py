@@ -13,6 +13,7 @@ import re
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,6 +53,9 @@ _REASONS = {
     errno.ENAMETOOLONG: "the name is too long",
     errno.EEXIST: "a file of that name is in the way",
 }
+
+
+_UMASK = threading.Lock()  # it can only be read by setting it, for the whole process
 
 
 def cache_folder() -> Path:
@@ -144,8 +148,9 @@ def _make_lasting(path: Path) -> None:
     """Sync the file to the disk, and give it the permissions a new file has."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
-    umask = os.umask(0)
-    os.umask(umask)
+    with _UMASK:
+        umask = os.umask(0)
+        os.umask(umask)
     path.chmod(0o666 & ~umask)
 
 

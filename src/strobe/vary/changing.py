@@ -172,6 +172,13 @@ class Changing:
             activation = self._changed(step + 1, self._generator.run(step, activation, condition), change)
         return activation.clamp(0, 1).expand(-1, 3, -1, -1)
 
+    def trimmed(self, base: Base, rows: Any, change: Any) -> Any:
+        """The change without what would leave [0, 1], where pixels alone change: it would count and show nothing."""
+        if self._first != self._last:
+            return change
+        now, scale = base.activation[rows].flatten(1), self._scale[self._last].clamp_min(STILL)
+        return change.maximum(-now.clamp(0, 1) / scale).minimum((1 - now.clamp(0, 1)) / scale) * self.moves
+
     def given(self, changes: NDArray[np.float16]) -> tuple[Any, Any]:
         """All rows in order, and stored changes of them, for `pixels`."""
         torch = require("torch", what="a generator", extra="models")

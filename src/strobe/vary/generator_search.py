@@ -145,7 +145,8 @@ class _Items:
             if last or not len(live):
                 break
             bound = radius(step + 1, live)
-            point[live] = _within(point[live] + move(step, live, slope[on], bound), bound)
+            moved = point[live] + move(step, live, slope[on], bound)
+            point[live] = _within(self.changing.trimmed(self.base, rows[live], moved), bound)
         return found
 
 

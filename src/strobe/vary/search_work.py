@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ __all__ = ["SearchWork", "npy_bytes"]
 
 VERSION = 1
 """Of the search: goes up when the same settings would find something else."""
+
+_WRITERS = 8
 
 _CHANGES = "generator/changes"
 """Where what was changed lies, where the difference of two pictures does not say it."""
@@ -95,7 +98,8 @@ class SearchWork:
         self, one: Search, names: Sequence[str], pictures: Sequence[Stored], findings: Sequence[Finding]
     ) -> list[Searched]:
         """Store what was found in a batch, then the record of it."""
-        pairs = [self._kept(one, *pair) for pair in zip(findings, pictures, strict=True)]
+        with ThreadPoolExecutor(_WRITERS) as pool:  # a search waits for the disk longer than for anything else
+            pairs = list(pool.map(lambda pair: self._kept(one, *pair), list(zip(findings, pictures, strict=True))))
         write_json(self._record(one, names), [record for _, record in pairs])
         return [done for done, _ in pairs]
 
