@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from strobe.api.datasets import example_dataset, load_dataset, save_dataset
 from strobe.api.making import build, simulate, synthesize
-from strobe.api.running import Running, evaluate, predict
+from strobe.api.running import Running, evaluate, load_model, predict
 from strobe.api.scoring import compare, load_predictions, report, results, score
 from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.answers import ClassAnswers as Predictions
@@ -18,19 +18,25 @@ from strobe.core.records import Detections, Frame, ModelSpec, PerturbationSet
 
 if TYPE_CHECKING:
     from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore, Evaluated
+    from strobe.api.gates import Checkpoints, Gated, gate, history
     from strobe.models.plan import ImagePlan
 
 _LATE = {
     "ClassifierScore": "strobe.api.faces:ClassifierScore",
+    "Checkpoints": "strobe.api.gates:Checkpoints",
     "Comparisons": "strobe.api.faces:Comparisons",
     "DetectorScore": "strobe.api.faces:DetectorScore",
     "Evaluated": "strobe.api.faces:Evaluated",
+    "Gated": "strobe.api.gates:Gated",
     "ImagePlan": "strobe.models.plan:ImagePlan",
+    "gate": "strobe.api.gates:gate",
+    "history": "strobe.api.gates:history",
 }
 """Names that are imported when they are asked for, so that `import strobe` stays quick."""
 
 __all__ = [
     "BoxAnswers",
+    "Checkpoints",
     "ClassAnswers",
     "Classifier",
     "ClassifierScore",
@@ -43,6 +49,7 @@ __all__ = [
     "Estimate",
     "Evaluated",
     "Frame",
+    "Gated",
     "ImagePlan",
     "LabelSpace",
     "ModelSpec",
@@ -55,7 +62,10 @@ __all__ = [
     "compare",
     "evaluate",
     "example_dataset",
+    "gate",
+    "history",
     "load_dataset",
+    "load_model",
     "load_predictions",
     "predict",
     "projection",

@@ -267,10 +267,10 @@ def test_evaluate_is_the_command_line_s(world: Path, tmp_path: Path) -> None:
     assert found.to_frame()["model"].unique().tolist() == ["alive", "answers"]
     assert "failed: broken: " in repr(found)
     assert "<table>" in found._repr_html_()
-    assert (
-        strobe.report(tmp_path / "run", before="alive", after="answers", gallery=2) == tmp_path / "run" / "report.html"
-    )
-    assert (tmp_path / "run" / "report.html").is_file()
+    with pytest.raises(StrobeError, match="before and after: expected both, or neither"):
+        strobe.report(tmp_path / "run", before="alive")
+    with pytest.raises(StrobeError, match="has no results of nobody; it has"):
+        strobe.report(tmp_path / "run", show=["nobody"])
     assert [one.only_a for one in strobe.compare(tmp_path / "run")] == [0, 0, 0]
     with pytest.raises(StrobeError, match="unknown model 'aliv'; did you mean alive"):
         found["aliv"]

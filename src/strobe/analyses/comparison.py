@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import Literal
+from itertools import combinations, pairwise
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from strobe.core.names import short_names
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference, sign_flip
 
-__all__ = ["WHOLE_SETS", "Change", "Comparison", "change", "compare", "named", "names_each", "said"]
+__all__ = ["WHOLE_SETS", "Change", "Comparison", "change", "compare", "named", "names_each", "pairs_of", "said"]
+
+T = TypeVar("T")
 
 Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop"]
 _WORDS = {
@@ -67,8 +69,10 @@ class Comparison:
     sets_only_b: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
-def compare(dataset: Dataset, scores: Sequence[ClassificationScore]) -> tuple[Comparison, ...]:
-    """Every pair of models on accuracy, pm-k accuracy and drop.
+def compare(
+    dataset: Dataset, scores: Sequence[ClassificationScore], *, in_turn: bool = False
+) -> tuple[Comparison, ...]:
+    """Every pair of models on accuracy, pm-k accuracy and drop; `in_turn`: each with the one before it alone.
 
     Tests are exact; p-values are corrected by Holm over the pairs of each metric, and each interval is that of its
     corrected test, so that the two never disagree. A plain sentence gives each verdict.
@@ -86,7 +90,7 @@ def compare(dataset: Dataset, scores: Sequence[ClassificationScore]) -> tuple[Co
     names, most = short_names(dataset.sets.set_id.tolist()), names_each(len(scores))
     metrics: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
     for metric in metrics:
-        pairs = [_Pair(metric, a, b, dataset.video_of_set) for a, b in combinations(scores, 2)]
+        pairs = [_Pair(metric, a, b, dataset.video_of_set) for a, b in pairs_of(scores, in_turn=in_turn)]
         tested = [pair for pair in pairs if pair.n]
         corrected = iter(holm([pair.p for pair in tested]))
         found = [pair.found(next(corrected), len(tested)) if pair.n else pair.nothing() for pair in pairs]
@@ -94,6 +98,15 @@ def compare(dataset: Dataset, scores: Sequence[ClassificationScore]) -> tuple[Co
             found = [pair.naming(one, names, most) for pair, one in zip(pairs, found, strict=True)]
         out += found
     return tuple(replace(c, sentence=said(c)) for c in out)
+
+
+def pairs_of(scores: Sequence[T], *, in_turn: bool) -> list[tuple[T, T]]:
+    """Which are compared: every pair, or each with the one before it.
+
+    >>> pairs_of("abc", in_turn=False), pairs_of("abc", in_turn=True)
+    ([('a', 'b'), ('a', 'c'), ('b', 'c')], [('b', 'a'), ('c', 'b')])
+    """
+    return [(b, a) for a, b in pairwise(scores)] if in_turn else list(combinations(scores, 2))
 
 
 def names_each(n_models: int) -> int:
@@ -166,9 +179,12 @@ def _value(score: ClassificationScore, metric: Metric) -> NDArray[np.int64]:
 def said(c: Comparison) -> str:
     """The verdict in plain words: what differs, by how much, how sure."""
     a, b = printable(c.a), printable(c.b)
-    if c.difference.value is None or c.p_holm is None:
-        return f"{a} and {b} share no scored set; nothing can be said."
     what, difference = _WORDS[c.metric], c.difference
+    if c.difference.value is None or (c.p_holm is None and not c.n_sets):
+        return f"{a} and {b} share no scored set; nothing can be said."
+    if c.p_holm is None:
+        why = difference.reason or "no test was made"
+        return f"{a} and {b} differ by {_points(100 * c.difference.value)} points in {what}; not tested: {why}."
     sure = c.p_holm < LEVEL
     # The model named first is the one with more, so that the figure reads as the sentence does.
     first, second, sign = (b, a, -1) if sure and c.difference.value < 0 else (a, b, 1)

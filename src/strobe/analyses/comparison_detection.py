@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from strobe.analyses.comparison import WHOLE_SETS, Comparison, Metric, named, names_each, said
+from strobe.analyses.comparison import WHOLE_SETS, Comparison, Metric, named, names_each, pairs_of, said
 from strobe.analyses.detection import DetectionScore
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
@@ -22,7 +21,9 @@ __all__ = ["compare_detectors"]
 TEST = "paired video jackknife"
 
 
-def compare_detectors(dataset: Dataset, scores: Sequence[DetectionScore]) -> tuple[Comparison, ...]:
+def compare_detectors(
+    dataset: Dataset, scores: Sequence[DetectionScore], *, in_turn: bool = False
+) -> tuple[Comparison, ...]:
     """Every pair of detectors on map_orig, map_pmk and their drop, where both were scored on every set.
 
     The difference has the standard error of its values without each video, Student's t, and Holm over the pairs of
@@ -34,10 +35,11 @@ def compare_detectors(dataset: Dataset, scores: Sequence[DetectionScore]) -> tup
     out: list[Comparison] = []
     metrics: tuple[Metric, ...] = ("map_orig", "map_pmk", "map_drop")
     for place, metric in enumerate(metrics):
-        pairs = [_pair(metric, place, a, b) for a, b in combinations(scores, 2)]
+        both = pairs_of(scores, in_turn=in_turn)
+        pairs = [_pair(metric, place, a, b) for a, b in both]
         tested = [(one, error) for one, error in pairs if one.p is not None]
         corrected = iter(holm([one.p for one, _ in tested if one.p is not None]))
-        for (a, b), (one, error) in zip(combinations(scores, 2), pairs, strict=True):
+        for (a, b), (one, error) in zip(both, pairs, strict=True):
             if one.p is not None:
                 one = _corrected(one, error, next(corrected), pairs=len(tested), videos=a.without.shape[1])
             out.append(_counted(one, a, b, names, most) if metric in WHOLE_SETS else one)

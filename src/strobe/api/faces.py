@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.detection import DetectionScore
+from strobe.analyses.measures import CLASSIFICATION, DETECTION
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.results import Results
 from strobe.core.codec import UNWRITTEN
@@ -99,18 +100,11 @@ class ClassifierScore(_Face, ClassificationScore):
         return self.k
 
     def _figures(self) -> dict[str, Estimate]:
-        return {
-            "acc_orig": self.acc_orig, "acc_pmk": self.acc_pmk, "drop": self.drop, "mean_frame": self.mean_frame,
-            "flip_rate": self.flip_rate,
-        }  # fmt: skip
+        return {one.name: one.of(self) for one in CLASSIFICATION if one.headline}
 
     def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        figures = {
-            **self._figures(), "right_wrong_flip_rate": self.right_wrong_flip_rate,
-            "confidence_swing": self.confidence_swing,
-        }  # fmt: skip
         return {
-            "headline": [{"measure": name, **_row(found)} for name, found in figures.items()],
+            "headline": [{"measure": one.name, **_row(one.of(self))} for one in CLASSIFICATION],
             "curve": [{"k": at.k, **_row(at.acc, "acc"), **_row(at.drop, "drop"), "n": at.acc.n} for at in self.curve],
             "class": [
                 {"label": one.label, "name": one.name, **_row(one.acc_orig, "acc_orig"), **_row(one.acc_pmk, "acc_pmk"),
@@ -156,14 +150,11 @@ class DetectorScore(_Face, DetectionScore):
         return self.settings.k
 
     def _figures(self) -> dict[str, Estimate]:
-        return {
-            "map_orig": self.map_orig, "map_pmk": self.map_pmk, "drop": self.drop,
-            "localization_orig": self.localization.map_orig, "localization_pmk": self.localization.map_pmk,
-        }  # fmt: skip
+        return {one.name: one.of(self) for one in DETECTION if one.headline}
 
     def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         return {
-            "headline": [{"measure": name, **_row(found)} for name, found in self._figures().items()],
+            "headline": [{"measure": one.name, **_row(one.of(self))} for one in DETECTION],
             "curve": [{"k": at.k, **_row(at.map, "map"), "n": at.map.n} for at in self.curve],
             "class": [
                 {"label": one.label, "name": one.name, **_row(one.ap_orig, "ap_orig"), **_row(one.ap_pmk, "ap_pmk"),

@@ -15,7 +15,7 @@ from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable, without_name
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Progress
+from strobe.core.ports import Classifier, Detector, Progress
 
 if TYPE_CHECKING:
     from strobe.api.faces import Evaluated
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from strobe.models.plan import ImagePlan
     from strobe.workflows.predict import Fared, PredictOptions
 
-__all__ = ["Running", "evaluate", "predict"]
+__all__ = ["Running", "evaluate", "load_model", "predict"]
 
 Transform = Callable[[Any], Any]
 
@@ -56,6 +56,17 @@ class Running:
         return PredictOptions(
             load=load, merge=self.merge, workers=self.workers, decode=self.decode, retry_errors=self.retry_errors
         )
+
+
+@in_python
+def load_model(name: str, *, running: Running | None = None) -> Classifier | Detector:
+    """A model by its name, ready to run: `model.forward([model.prepare(image), …])` answers for RGB arrays of 8 bits.
+
+    Its `spec` says what it is: classes, digest of the weights, preprocessing.
+    """
+    from strobe.models.registry import load_model as load
+
+    return load(name, (running or Running()).options().load)
 
 
 @in_python

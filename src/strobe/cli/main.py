@@ -22,6 +22,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "strobe.cli.compare:command",
             "Compare models on the same sets: exact paired tests, a sentence each.",
         ),
+        "gate": ("strobe.cli.gate:command", "Pass or fail for scripts and CI: limits on figures and on what was lost."),
+        "history": ("strobe.cli.history:command", "Checkpoints over time: a table and a figure over many runs."),
     },
     "Make data": {
         "build": ("strobe.cli.build:command", "Make a dataset from videos: anchors and their neighbours."),

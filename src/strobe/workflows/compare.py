@@ -1,7 +1,7 @@
 """Paired comparison of models on the same sets, within one run or over several."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.answers import BoxAnswers
+from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.names import short_names
 from strobe.core.ports import Progress
@@ -20,7 +21,7 @@ from strobe.core.tasks import Task
 from strobe.runs.folder import Held, Run
 from strobe.workflows.opening import Opened
 
-__all__ = ["compare_runs"]
+__all__ = ["compare_runs", "compare_scores", "of_one_dataset", "scores_of"]
 
 
 def compare_runs(
@@ -39,16 +40,7 @@ def compare_runs(
     Detectors are compared by mAP too, where there are several. Models of the same name in two runs are told apart by
     the run's folder. `dataset_path` says where the dataset lies if it was moved.
     """
-    frames = [Run(run).about()["dataset"]["frames_digest"] for run in runs]
-    other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
-    if other is not None:
-        raise StrobeError(
-            f"{printable(runs[0])} and {printable(other)} are runs on different frames; compare runs of one dataset"
-        )
-    twice = next((run for run, count in Counter(run.resolve() for run in runs).items() if count > 1), None)
-    if twice is not None:
-        raise StrobeError(f"the run {printable(twice)} is given twice; give each run once")
-    dataset = overall(Opened.of_run(Run(runs[0]), moved_to=dataset_path, subset=subset).dataset)
+    dataset = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
     wanted = _wanted(runs, models, [Run(run).models(dataset, allow_missing=allow_missing) for run in runs])
     detectors = [name for name, model in wanted if model.task is not Task.CLASSIFICATION]
     if detectors:
@@ -62,10 +54,53 @@ def compare_runs(
             answers = model.load()
             scores.append(replace(score(dataset, answers.as_classes(), prepared=prepared), model=name))
             if by_map and isinstance(answers, BoxAnswers):
-                detection = DetectionOptions(k=options.k, interval=options.interval, bootstrap=False)
-                boxes.append(score_boxes(dataset, answers, model=name, options=detection))
+                boxes.append(score_boxes(dataset, answers, model=name, options=_of_boxes(options)))
             advance(1)
     return compare(dataset, scores) + compare_detectors(dataset, boxes)
+
+
+def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: Path | None) -> Dataset:
+    """The dataset that all of the runs are on, as it is scored; StrobeError where they are not on one."""
+    frames = [Run(run).about()["dataset"]["frames_digest"] for run in runs]
+    other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
+    if other is not None:
+        raise StrobeError(
+            f"{printable(runs[0])} and {printable(other)} are runs on different frames; compare runs of one dataset"
+        )
+    twice = next((run for run, count in Counter(run.resolve() for run in runs).items() if count > 1), None)
+    if twice is not None:
+        raise StrobeError(f"the run {printable(twice)} is given twice; give each run once")
+    return overall(Opened.of_run(Run(runs[0]), moved_to=dataset_path, subset=subset).dataset)
+
+
+def scores_of(
+    dataset: Dataset, models: Mapping[str, Held], options: ScoreOptions, progress: Progress
+) -> dict[str, ClassificationScore | DetectionScore]:
+    """Every model scored as what it is: a classifier, or a detector (StrobeError where the dataset has no boxes)."""
+    prepared = Prepared(dataset, options)
+    found: dict[str, ClassificationScore | DetectionScore] = {}
+    with progress.task("scoring", len(models)) as advance:
+        for name, model in models.items():
+            answers = model.load()
+            if isinstance(answers, BoxAnswers):
+                found[name] = score_boxes(dataset, answers, model=name, options=_of_boxes(options))
+            else:
+                found[name] = replace(score(dataset, answers, prepared=prepared), model=name)
+            advance(1)
+    return found
+
+
+def compare_scores(
+    dataset: Dataset, scores: Sequence[ClassificationScore | DetectionScore], *, in_turn: bool = False
+) -> tuple[Comparison, ...]:
+    """Classifiers compared with classifiers, detectors with detectors; `in_turn`: each with the one before it."""
+    return compare(
+        dataset, [one for one in scores if isinstance(one, ClassificationScore)], in_turn=in_turn
+    ) + compare_detectors(dataset, [one for one in scores if isinstance(one, DetectionScore)], in_turn=in_turn)
+
+
+def _of_boxes(options: ScoreOptions) -> DetectionOptions:
+    return DetectionOptions(k=options.k, interval=options.interval, bootstrap=False)
 
 
 def _wanted(runs: Sequence[Path], models: Sequence[str], found: Sequence[Sequence[Held]]) -> list[tuple[str, Held]]:

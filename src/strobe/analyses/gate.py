@@ -1,0 +1,179 @@
+"""Whether a model may pass: limits on its figures and on what it lost against another, decided with their intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from strobe.analyses.comparison import Change, Comparison, change
+from strobe.analyses.measures import CLASSIFICATION, DETECTION
+from strobe.analyses.model_results import ClassificationResult, ModelResult
+from strobe.core.codec import LEFT_OUT, Count
+from strobe.core.errors import InvalidValue, UnknownName, expect, printable
+from strobe.core.estimate import Estimate
+from strobe.metrics.intervals import nothing
+
+__all__ = ["Check", "FailOn", "Gate", "Limit", "Unsure", "judge", "loss_of", "measures_of"]
+
+Kind = Literal["max_loss", "min", "max"]
+Verdict = Literal["clearly worse", "not shown", "cannot tell"]
+"""The whole interval is beyond the limit; it is not; there is none, or so little data that nothing could be shown."""
+FailOn = Literal["shown", "figure", "doubt"]
+"""What fails: a breach that is shown; also one of the figure itself; whatever is not ruled out."""
+Unsure = Literal["fail", "pass"]
+"""What becomes of `cannot tell`: a gate that nothing can close is none, so it fails unless one says otherwise."""
+
+_SLACK = 1e-9
+"""A loss of exactly what is allowed is allowed, however it was rounded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """One rule. `value` is in per cent, in points for a loss, as people write it; `measure` as results.json has it."""
+
+    kind: Kind
+    measure: str
+    value: float
+
+    def __post_init__(self) -> None:
+        expect(abs(self.value) <= 100, f"{_FLAGS[self.kind]} {self.measure}", "at most 100", self.value)
+        if self.kind == "min" and 0 < self.value < 1:
+            raise InvalidValue(
+                f"--min {self.measure}={self.value:g} would be {self.value:g} per cent; write {self.value * 100:g} for "
+                f"{self.value * 100:g} per cent"
+            )
+
+    @property
+    def title(self) -> str:
+        """The rule in a few words.
+
+        >>> Limit(kind="max_loss", measure="acc_pmk", value=1.0).title
+        'loss of acc_pmk at most 1 point'
+        """
+        if self.kind == "max_loss":
+            what = "growth of drop" if self.measure == "drop" else f"loss of {self.measure}"
+            return f"{what} at most {self.value:g} point{'' if self.value == 1 else 's'}"
+        return f"{self.measure} at {'least' if self.kind == 'min' else 'most'} {self.value:g} %"
+
+
+_FLAGS = {"max_loss": "--max-loss", "min": "--min", "max": "--max"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One rule held against its figure. The verdict is the interval's; `ruled_out`: all of it is within the limit."""
+
+    limit: Limit
+    figure: Estimate
+    verdict: Verdict
+    ruled_out: bool
+    passed: bool
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Whether a model passes, and what each rule said. `change` is what became of the sets since the baseline."""
+
+    passed: bool
+    model: str
+    baseline: str | None
+    dataset: str
+    n_sets: Count
+    n_sources: Count
+    k: Count
+    fail_on: FailOn
+    unsure: Unsure
+    checks: tuple[Check, ...]
+    change: Change | None = field(default=None, metadata=LEFT_OUT)
+
+
+def measures_of(result: ModelResult) -> dict[str, Estimate]:
+    """Every figure of a model by the name of its measure."""
+    if isinstance(result, ClassificationResult):
+        return {one.name: one.of(result) for one in CLASSIFICATION}
+    return {one.name: one.of(result) for one in DETECTION}
+
+
+def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:
+    """What the new model lost of a measure against the other, with the paired interval; of drop, what it grew by."""
+    known = {"drop" if one.metric == "map_drop" else one.metric: one for one in comparisons}
+    if measure not in known:
+        hint = f"of a loss there are {', '.join(known)}"
+        raise UnknownName("measure for --max-loss", measure, known, hint=hint)
+    one = known[measure]
+    found, sign = one.difference, 1.0 if (one.a == new) == (measure == "drop") else -1.0
+    if found.value is None:
+        return nothing(found.reason or "no set was scored for both models")
+    ends = sorted(sign * end for end in (found.low, found.high) if end is not None)
+    low, high = (ends[0], ends[1]) if ends else (None, None)
+    # + 0.0 makes of −0.0 a plain nought
+    return Estimate(
+        value=sign * found.value + 0.0, low=low, high=high, n=found.n, method=found.method, reason=found.reason
+    )
+
+
+def judge(
+    limits: Sequence[Limit],
+    result: ModelResult,
+    comparisons: Sequence[Comparison],
+    *,
+    model: str,
+    fail_on: FailOn = "shown",
+    unsure: Unsure = "fail",
+) -> tuple[tuple[Check, ...], Change | None]:
+    """Every rule held against the model, and what became of the sets; `comparisons` are those with the baseline."""
+    figures = measures_of(result)
+    checks = []
+    for limit in limits:
+        if limit.kind == "max_loss":
+            checks.append(_check(limit, loss_of(limit.measure, comparisons, new=model), fail_on, unsure))
+            continue
+        if limit.measure not in figures:
+            hint = f"{printable(model)} has {', '.join(figures)}"
+            raise UnknownName(f"measure for {_FLAGS[limit.kind]}", limit.measure, figures, hint=hint)
+        checks.append(_check(limit, figures[limit.measure], fail_on, unsure))
+    changes = [found for one in comparisons if (found := change(one, before=_other(one, model)))]
+    return tuple(checks), changes[0] if changes else None
+
+
+def _other(one: Comparison, model: str) -> str:
+    return one.b if one.a == model else one.a
+
+
+def _check(limit: Limit, figure: Estimate, fail_on: FailOn, unsure: Unsure) -> Check:
+    at = limit.value / 100
+    sign = -1.0 if limit.kind == "min" else 1.0  # turned round so that more is always worse
+    ends = sorted(sign * end for end in (figure.low, figure.high) if end is not None)
+    worst = sign * at + _SLACK
+    within = figure.value is not None and sign * figure.value <= worst
+    # Of a paired loss, a reason beside an interval is that so few videos cannot decide; of a figure it is a caution.
+    blind = not ends or (limit.kind == "max_loss" and figure.reason is not None)
+    ruled_out = not blind and ends[1] <= worst
+    verdict: Verdict = "cannot tell" if blind else "not shown"
+    if ends and ends[0] > worst:
+        verdict = "clearly worse"
+    passed = {
+        "clearly worse": False,
+        "not shown": {"shown": True, "figure": within, "doubt": ruled_out}[fail_on],
+        "cannot tell": unsure == "pass",
+    }[verdict]
+    said = _sentence(limit, figure, verdict, within=within, ruled_out=ruled_out)
+    return Check(limit=limit, figure=figure, verdict=verdict, ruled_out=ruled_out, passed=passed, sentence=said)
+
+
+def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool, ruled_out: bool) -> str:
+    """What was found, and how sure it is."""
+    breach = {"max_loss": "a larger loss", "min": "less", "max": "more"}[limit.kind]
+    if limit.kind == "max_loss" and limit.measure == "drop":
+        breach = "a larger growth"
+    if figure.value is None:
+        return f"nothing was measured: {figure.reason or 'no figure'}"
+    if verdict == "cannot tell":
+        return figure.reason or "the figure has no interval"
+    caution = f" ({figure.reason})" if figure.reason else ""
+    if verdict == "clearly worse":
+        return f"{breach} is shown{caution}"
+    if ruled_out:
+        return f"{breach} is ruled out{caution}"
+    where = "within" if within else "beyond"
+    return f"the figure is {where} the limit; {breach} is neither shown nor ruled out{caution}"

@@ -1,0 +1,116 @@
+"""`strobe gate`: pass or fail, for scripts and CI."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option
+from strobe.core.errors import printable
+
+if TYPE_CHECKING:
+    from strobe.analyses.gate import Limit
+
+__all__ = ["command"]
+
+
+def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Callable[[Any], Any]:
+    """One of the three options that say a rule: MEASURE=NUMBER, as often as needed."""
+
+    def read(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple["Limit", ...]:
+        from strobe.analyses.gate import Limit
+
+        found = []
+        for text in texts:
+            measure, mark, number = text.partition("=")
+            try:
+                found.append(Limit(kind=kind, measure=measure.strip(), value=float(number)))
+            except ValueError as error:
+                raise click.BadParameter(
+                    f"expected MEASURE=NUMBER, e.g. {flag} acc_pmk=1, got {printable(text, limit=60)!r}"
+                ) from error
+            if not mark or not measure.strip():
+                raise click.BadParameter(f"expected MEASURE=NUMBER, e.g. {flag} acc_pmk=1, got {printable(text)!r}")
+        return tuple(found)
+
+    return click.option(flag, kind, multiple=True, callback=read, metavar="MEASURE=NUMBER", help=what)
+
+
+@click.command(
+    epilog="Example: strobe gate run/ --against main-run/ --max-loss acc_pmk=1 --min acc_pmk=50   ·   "
+    "strobe gate run/ -m new --baseline old --max-loss map_pmk=2 --fail-on doubt",
+)
+@click.argument("new", type=folder())
+@click.option("--against", type=folder(), metavar="OLD", help="The run that holds the baseline, on the same dataset.")
+@click.option("-m", "--model", help="The model to judge, where the run holds several.")
+@click.option("--baseline", help="The model to judge it against; default: of the same name, or the only one of OLD.")
+@_limit("max_loss", "--max-loss", "At most so many points less than the baseline (of drop: more); paired interval.")
+@_limit("min", "--min", "At least so many per cent, e.g. acc_pmk=50.")
+@_limit("max", "--max", "At most so many per cent, e.g. drop=10.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["shown", "figure", "doubt"]),
+    default="shown",
+    show_default=True,
+    help="shown: what the interval shows; figure: also a figure beyond the limit; doubt: what is not ruled out.",
+)
+@click.option(
+    "--unsure", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
+    help="What becomes of a rule of which the data cannot tell: no interval, or too few videos to show anything.",
+)  # fmt: skip
+@click.option("-o", "--out", type=folder(exists=False), help="Where to write gate.md, .xml, .json; default: NEW/gate.")
+@click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
+@click.option("--subset", type=click.Path(path_type=Path), help="Judge only on the videos named in this text file.")
+@click.option("--allow-missing", is_flag=True, help="Judge on what is there.")
+@dataset_option
+@json_option
+@quiet_option
+def command(
+    new: Path,
+    against: Path | None,
+    model: str | None,
+    baseline: str | None,
+    max_loss: tuple["Limit", ...],
+    min: tuple["Limit", ...],
+    max: tuple["Limit", ...],
+    fail_on: Literal["shown", "figure", "doubt"],
+    unsure: Literal["fail", "pass"],
+    out: Path | None,
+    k: int | None,
+    subset: Path | None,
+    allow_missing: bool,
+    dataset: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Let a model of run NEW pass or not: exit 0 or 1 (2 where nothing could be judged).
+
+    Rules are held against 95 % intervals, losses against the paired one on the same sets. Clearly worse: the whole
+    interval is beyond the limit; it fails. Not shown: it is not; it passes (see --fail-on). Cannot tell: there is no
+    interval, or too little data to show anything; it fails (see --unsure), since nothing could ever close such a gate.
+
+    Measures are those of results.json: acc_orig, acc_pmk, drop, of detectors map_orig, map_pmk, drop; --min and --max
+    take every other, too. Writes Markdown for a pull request, JUnit XML and JSON.
+    """
+    from strobe.analyses.plan import ScoreOptions
+    from strobe.report.gate import gate_lines
+    from strobe.workflows.gate import GateRequest, gate, write_gate
+
+    request = GateRequest(
+        limits=(*max_loss, *min, *max), model=model, against=against, baseline=baseline, fail_on=fail_on,
+        unsure=unsure,
+        options=ScoreOptions(k=k), subset=subset, dataset=dataset, allow_missing=allow_missing,
+    )  # fmt: skip
+    found = gate(new, request, progress(quiet=quiet or as_json))
+    place = out or new / "gate"
+    write_gate(found, place)
+    if as_json:
+        print_json(found)
+    else:
+        for line in gate_lines(found):
+            click.echo(line)
+        if not quiet:
+            click.echo(f"written: {printable(place)}/gate.md, gate.xml, gate.json", err=True)
+    if not found.passed:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,61 @@
+"""`strobe history`: checkpoints over time."""
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option
+from strobe.core.errors import printable
+
+__all__ = ["command"]
+
+
+@click.command(epilog="Example: strobe history runs/epoch-*/ -o history/   ·   strobe history run/ -m ckpt1 -m ckpt2")
+@click.argument("runs", nargs=-1, required=True, type=folder(), metavar="RUN [RUN...]")
+@click.option("-m", "--model", "models", multiple=True, help="Only these models of the runs; may be repeated.")
+@click.option(
+    "--order", type=click.Choice(["time", "given"]), default="time", show_default=True,
+    help="time: as the runs were last predicted into; given: as they stand here.",
+)  # fmt: skip
+@click.option("-o", "--out", type=folder(exists=False), help="Where to write history.csv, .json, .svg and .png.")
+@click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
+@click.option("--subset", type=click.Path(path_type=Path), help="Only on the videos named in this text file.")
+@click.option("--allow-missing", is_flag=True, help="Score what is there.")
+@dataset_option
+@json_option
+@quiet_option
+def command(
+    runs: tuple[Path, ...],
+    models: tuple[str, ...],
+    order: Literal["time", "given"],
+    out: Path | None,
+    k: int | None,
+    subset: Path | None,
+    allow_missing: bool,
+    dataset: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Show checkpoints over time: the models of RUNs on one dataset, each beside the one before it.
+
+    A model that several runs hold is a line of its own; otherwise all models are one line. Each step is compared with
+    the one before on the same sets, exact and corrected for the number of steps.
+    """
+    from strobe.analyses.plan import ScoreOptions
+    from strobe.report.history import history_lines
+    from strobe.workflows.history import history, write_history
+
+    found = history(
+        runs, models=models, order=order, options=ScoreOptions(k=k), subset=subset, dataset_path=dataset,
+        allow_missing=allow_missing, progress=progress(quiet=quiet or as_json),
+    )  # fmt: skip
+    if out is not None:
+        write_history(found, out)
+    if as_json:
+        print_json(found)
+        return
+    for line in history_lines(found):
+        click.echo(line)
+    if out is not None and not quiet:
+        click.echo(f"written: {printable(out)}/history.csv, .json, .svg, .png", err=True)

@@ -1,0 +1,103 @@
+"""What a gate said: as Markdown for a pull request, as JUnit XML for a CI server, as lines for a terminal."""
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+
+from strobe.analyses.gate import Check, Gate
+from strobe.core.errors import printable
+from strobe.report.wording import counted, with_interval
+
+__all__ = ["as_junit", "as_markdown", "figure_of", "gate_lines"]
+
+MOST_NAMED = 10
+
+
+def figure_of(check: Check) -> str:
+    """The figure of a rule with its interval and unit."""
+    unit = "points" if check.limit.kind == "max_loss" else "%"
+    return "—" if check.figure.value is None else f"{with_interval(check.figure)} {unit}"
+
+
+def _about(found: Gate) -> str:
+    against = f" against {printable(found.baseline)}" if found.baseline else ""
+    sizes = f"{counted(found.n_sets, 'set')} of {counted(found.n_sources, 'source')}, k = {found.k}"
+    return f"{printable(found.model)}{against} on {printable(found.dataset)}: {sizes}"
+
+
+def gate_lines(found: Gate) -> Iterator[str]:
+    """A line for each rule, and the verdict of all."""
+    yield _about(found)
+    for check in found.checks:
+        mark = "passed" if check.passed else "FAILED"
+        yield f"  {mark}  {check.limit.title}: {figure_of(check)}: {check.verdict}, {check.sentence}"
+    if found.change is not None:
+        yield found.change.sentence()
+    failed = sum(not check.passed for check in found.checks)
+    yield "passed" if found.passed else f"FAILED: {failed} of {len(found.checks)} checks"
+
+
+def as_markdown(found: Gate) -> str:
+    """A table of the rules, and the sets newly broken and newly held; what comes from outside is escaped."""
+    cells = [
+        (_mark(one), one.limit.title, figure_of(one), f"**{one.verdict}**: {_escaped(one.sentence)}")
+        for one in found.checks
+    ]
+    rows = [f"| {' | '.join(row)} |" for row in cells]
+    lines = [
+        f"### strobe gate: {'passed ✅' if found.passed else 'failed ❌'}", "", _escaped(_about(found)), "",
+        "| | rule | figure [95 % interval] | verdict |", "|---|---|---|---|", *rows,
+    ]  # fmt: skip
+    if found.change is not None:
+        lines += ["", _escaped(found.change.sentence())]
+        lines += _named("Newly broken", found.change.broken, found.change.newly_broken)
+        lines += _named("Newly held", found.change.held, found.change.newly_held)
+    return "\n".join(lines) + "\n"
+
+
+def _mark(check: Check) -> str:
+    """Passed, failed, or passed for want of proof: the figure is beyond the limit, or nobody can tell."""
+    beyond = check.verdict == "cannot tell" or "beyond the limit" in check.sentence
+    return ("⚠️" if beyond else "✅") if check.passed else "❌"
+
+
+def _named(what: str, names: Sequence[str], n: int) -> list[str]:
+    if not n:
+        return []
+    shown = [_escaped(name) for name in names[:MOST_NAMED]]
+    rest = [f"{n - len(shown)} more"] if n > len(shown) else []
+    return [
+        "",
+        f"<details><summary>{what}: {counted(n, 'set')}</summary>",
+        "",
+        ", ".join([*shown, *rest]),
+        "",
+        "</details>",
+    ]
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown takes as it is: no tables, no links, no HTML."""
+    plain = printable(text, limit=1000)
+    for sign in "\\`*_{}[]<>|#":
+        plain = plain.replace(sign, f"\\{sign}" if sign not in "<>" else {"<": "&lt;", ">": "&gt;"}[sign])
+    return plain
+
+
+def as_junit(found: Gate) -> str:
+    """A test suite with a case for every rule; what cannot be told is said as the case's output."""
+    failed = sum(not one.passed for one in found.checks)
+    suites = ElementTree.Element("testsuites", name="strobe gate", tests=str(len(found.checks)), failures=str(failed))
+    suite = ElementTree.SubElement(
+        suites, "testsuite", name=_about(found), tests=str(len(found.checks)), failures=str(failed), errors="0"
+    )
+    for one in found.checks:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=f"strobe.gate.{printable(found.model)}", name=one.limit.title
+        )
+        text = f"{figure_of(one)}: {one.verdict}, {one.sentence}"
+        if one.passed:
+            ElementTree.SubElement(case, "system-out").text = text
+        else:
+            ElementTree.SubElement(case, "failure", message=text, type=one.verdict)
+    ElementTree.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, encoding="unicode") + "\n"

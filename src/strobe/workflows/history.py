@@ -1,0 +1,89 @@
+"""`strobe history`: the models of several runs on one dataset, in the order in which they were made."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from strobe.analyses.comparison import Comparison
+from strobe.analyses.history import History, lines_of, since_before, step_of
+from strobe.analyses.plan import ScoreOptions
+from strobe.core.codec import encode
+from strobe.core.errors import StrobeError, printable
+from strobe.core.files import swapping, write_bytes, write_json, write_text
+from strobe.core.names import short_names
+from strobe.core.ports import Progress
+from strobe.report.history import as_csv, history_drawing
+from strobe.runs.folder import Held, Run
+from strobe.workflows.compare import compare_scores, of_one_dataset, scores_of
+
+__all__ = ["history", "write_history"]
+
+
+def history(
+    runs: Sequence[Path],
+    *,
+    models: Sequence[str] = (),
+    order: Literal["time", "given"] = "time",
+    options: ScoreOptions,
+    subset: Path | None = None,
+    dataset_path: Path | None = None,
+    allow_missing: bool = False,
+    progress: Progress,
+) -> History:
+    """Every model of the runs scored, and compared with the one before it (exact paired tests, Holm over the steps).
+
+    By `time` runs come in the order in which they were last predicted into; models of one run in the order in which
+    they were asked for.
+    """
+    dataset = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
+    abouts = [Run(run).about() for run in runs]
+    at = [str(about.get("at", "")) for about in abouts]
+    rows = sorted(range(len(runs)), key=lambda row: (at[row], row)) if order == "time" else list(range(len(runs)))
+    folders = short_names([str(run.resolve()) for run in runs])
+    found: list[tuple[str, str, Held]] = []
+    for row in rows:
+        held = Run(runs[row]).models(dataset, allow_missing=allow_missing)
+        asked = list(abouts[row].get("models", {}))
+        held.sort(key=lambda one: asked.index(one.name) if one.name in asked else len(asked))
+        found += [(folders[row], at[row], one) for one in held if not models or one.name in models]
+    if not found:
+        wanted = f" of {', '.join(map(printable, models))}" if models else ""
+        raise StrobeError(f"no predictions{wanted} in the runs")
+    names = _names([(run, one.name) for run, _, one in found])
+    lines = lines_of([(run, one.name) for run, _, one in found])
+    scores = scores_of(dataset, {name: one for name, (_, _, one) in zip(names, found, strict=True)}, options, progress)
+    before: dict[str, Comparison] = {}
+    for line in dict.fromkeys(lines):
+        mine = [scores[name] for name, here in zip(names, lines, strict=True) if here == line]
+        before |= since_before(compare_scores(dataset, mine, in_turn=True))
+    steps = [
+        step_of(name, line, (run, one.name, time), scores[name], before)
+        for name, line, (run, time, one) in zip(names, lines, found, strict=True)
+    ]
+    k = dataset.info.k if options.k is None else options.k
+    return History(dataset=dataset.name, n_sets=dataset.n_sets, k=k, steps=tuple(steps))
+
+
+def _names(places: Sequence[tuple[str, str]]) -> list[str]:
+    """What each step is called: by its run, its model, or both, whichever is enough.
+
+    >>> _names([("a", "net"), ("b", "net")]), _names([("a", "x"), ("a", "y")])
+    (['a', 'b'], ['x', 'y'])
+    >>> _names([("a", "x"), ("b", "x"), ("b", "y")])
+    ['a/x', 'b/x', 'b/y']
+    """
+    for only in (0, 1):
+        names = [place[only] for place in places]
+        if len(set(names)) == len(names):
+            return names
+    return ["/".join(place) for place in places]
+
+
+def write_history(found: History, folder: Path) -> None:
+    """history.csv, .json, .svg and .png; all or none of them."""
+    drawing = history_drawing(found)
+    with swapping(folder) as staged:
+        write_text(staged.root / "history.csv", as_csv(found))
+        write_json(staged.root / "history.json", encode(found))
+        write_text(staged.root / "history.svg", drawing.svg)
+        write_bytes(staged.root / "history.png", drawing.png)

@@ -1,0 +1,233 @@
+"""Gates and history: decided with the paired interval, said for people, pull requests and machines."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strobe
+from strobe.analyses.gate import Limit, judge
+from strobe.cli.main import main
+from strobe.core.answers import ClassAnswers
+from strobe.core.codec import decode, encode
+from strobe.core.estimate import Estimate
+from strobe.core.files import read_json, write_json
+from strobe.report.gate import as_markdown
+
+
+def _run(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as done:
+        main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return int(done.value.code or 0), out, err
+
+
+def _wrong(data: strobe.Dataset, sets: list[int]) -> ClassAnswers:
+    """A model that is right but on the last frame of these sets."""
+    label = np.empty(len(data.frames), dtype=np.int64)
+    label[data.labels.frame] = data.labels.label
+    for one in sets:
+        row = data.sets.frame[data.sets.set == one][-1]
+        label[row] = 1 - label[row]
+    return ClassAnswers.from_labels("net", label)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four checkpoints of `net` on 60 sets of 60 videos: wrong on 10, on 11 (one newly), on 40 and on none."""
+    folder = tmp_path_factory.mktemp("gate")
+    data = strobe.example_dataset(n_videos=60, k=2)
+    strobe.save_dataset(data, folder / "data")
+    few = strobe.example_dataset(n_videos=4, k=2)
+    strobe.save_dataset(few, folder / "few")
+    cases = {"old": range(10), "same": range(11), "worse": range(40), "better": []}
+    for day, (name, sets) in enumerate(cases.items(), start=1):
+        strobe.evaluate(folder / "data", _wrong(data, list(sets)), folder / name, report=False)
+        about = read_json(folder / name / "run.json")
+        write_json(folder / name / "run.json", about | {"at": f"2026-03-0{day}T10:00:00+00:00"})
+    for name, sets in {"few-old": [], "few-new": [0]}.items():
+        strobe.evaluate(folder / "few", _wrong(few, sets), folder / name, report=False)
+    return folder
+
+
+# -- the rule ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "reason", "verdict", "passed"),
+    [
+        (0.02, 0.03, 0.04, None, "clearly worse", (False, False, False)),
+        (-0.01, 0.03, 0.04, None, "not shown", (True, False, False)),
+        (-0.03, 0.005, 0.04, None, "not shown", (True, True, False)),
+        (-0.03, 0.0, 0.01, None, "not shown", (True, True, True)),  # exactly what is allowed
+        (None, 0.0, None, "one video", "cannot tell", (False, False, False)),
+        (-1.0, 0.0, 1.0, "4 videos cannot decide", "cannot tell", (False, False, False)),
+    ],
+)
+def test_a_loss_is_held_against_its_interval(low, value, high, reason, verdict, passed) -> None:
+    from strobe.analyses.comparison import Comparison
+
+    loss = Estimate(value=-value, low=high and -high, high=low and -low, n=50, reason=reason)
+    compared = [Comparison(a="new", b="old", metric="acc_pmk", n_sets=50, difference=loss)]
+    limit = Limit(kind="max_loss", measure="acc_pmk", value=1.0)
+    data = strobe.example_dataset()
+    score = strobe.score(data, np.zeros((len(data.frames), 2)), name="new")
+    for fail_on, expected in zip(("shown", "figure", "doubt"), passed, strict=True):
+        (check,), _ = judge([limit], score, compared, model="new", fail_on=fail_on)
+        assert (check.verdict, check.passed) == (verdict, expected)
+        assert check.figure.value == value
+    (check,), _ = judge([limit], score, compared, model="new", unsure="pass")
+    assert check.passed is (verdict != "clearly worse")
+    # the other way round it is a gain
+    turned = [replace(compared[0], a="old", b="new", difference=replace(loss, value=value, low=low, high=high))]
+    assert judge([limit], score, turned, model="new")[0][0].figure.value == value
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_gate_passes_and_fails(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rules = ["--against", runs / "old", "--max-loss", "acc_pmk=1", "--min", "acc_pmk=50", "--max", "drop=60"]
+    code, out, _ = _run(capsys, "gate", runs / "worse", *rules, "-o", tmp_path)
+    assert code == 1
+    assert "FAILED  loss of acc_pmk at most 1 point: 50.0 [" in out
+    assert "clearly worse, a larger loss is shown" in out
+    assert "From old/net to net: 0 sets newly held, 30 sets newly broken, of 60." in out
+    assert out.rstrip().endswith("FAILED: 2 of 3 checks")
+    code, out, _ = _run(capsys, "gate", runs / "same", *rules, "-o", tmp_path)
+    assert code == 0
+    assert "passed  loss of acc_pmk at most 1 point: 1.7 [" in out
+    assert "not shown, the figure is beyond the limit; a larger loss is neither shown nor ruled out" in out
+    code, out, _ = _run(capsys, "gate", runs / "same", *rules, "--fail-on", "figure", "-o", tmp_path, "--json")
+    assert code == 1
+    assert [one["passed"] for one in json.loads(out)["checks"]] == [False, True, True]
+    assert _run(capsys, "gate", runs / "better", *rules, "--fail-on", "doubt", "-q")[0] == 0
+    assert sorted(path.name for path in (runs / "better" / "gate").iterdir()) == ["gate.json", "gate.md", "gate.xml"]
+
+
+def test_what_so_few_videos_cannot_tell_fails(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["gate", runs / "few-new", "--against", runs / "few-old", "--max-loss", "acc_pmk=1", "-o", tmp_path, "-q"]
+    code, out, _ = _run(capsys, *words)
+    assert code == 1
+    assert "cannot tell, 4 videos cannot decide" in out
+    assert _run(capsys, *words, "--unsure", "pass")[0] == 0
+    assert "| ⚠️ |" in (tmp_path / "gate.md").read_text()
+
+
+def test_what_is_written(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rules = ["--against", runs / "old", "--max-loss", "acc_pmk=1", "--max", "flip_rate=90"]
+    _run(capsys, "gate", runs / "worse", *rules, "-o", tmp_path)
+    text = (tmp_path / "gate.md").read_text(encoding="utf-8")
+    assert text.startswith("### strobe gate: failed ❌\n")
+    assert "| ❌ | loss of acc_pmk at most 1 point | 50.0 [" in text
+    assert "<details><summary>Newly broken: 30 sets</summary>" in text
+    suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
+    assert (suite.tag, suite.get("tests"), suite.get("failures")) == ("testsuites", "2", "1")
+    assert [case.get("name") for case in suite.iter("testcase")] == [
+        "loss of acc_pmk at most 1 point", "flip_rate at most 90 %",
+    ]  # fmt: skip
+    assert next(suite.iter("failure")).get("type") == "clearly worse"
+    from strobe.analyses.gate import Gate
+
+    said = read_json(tmp_path / "gate.json")
+    assert encode(decode(Gate, said)) == said
+    spiteful = replace(decode(Gate, said), model="a|b <img src=x> [c](http://d)")
+    assert "a\\|b &lt;img src=x&gt; \\[c\\](http://d)" in as_markdown(spiteful)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "nothing to decide: give --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10"),
+        (["--max-loss", "acc_pmk"], "expected MEASURE=NUMBER, e.g. --max-loss acc_pmk=1, got 'acc_pmk'"),
+        (["--min", "=5"], "expected MEASURE=NUMBER"),
+        (["--min", "acc_pmk=0.5"], "would be 0.5 per cent; write 50 for 50 per cent"),
+        (["--min", "acc_pmk=nan"], "--min acc_pmk: expected at most 100, got nan"),
+        (["--min", "acc_pm10=5"], "unknown measure for --min 'acc_pm10'; did you mean"),
+        (["--max-loss", "acc_pmk=1"], "needs something to lose against: --against RUN, or --baseline MODEL"),
+        (["--max-loss", "flip_rate=1", "--against", "old"], "of a loss there are acc_orig, acc_pmk, drop"),
+        (["--min", "acc_pmk=5", "-m", "other"], "-m: RUNS/same has no predictions of other; it has net"),
+        (["--min", "acc_pmk=5", "--baseline", "net"], "RUNS/same holds net; say which one with -m"),
+        (["--max-loss", "acc_pmk=1", "--against", "same"], "is given twice"),
+        (["--max-loss", "acc_pmk=1", "--against", "few-old"], "are runs on different frames"),
+        (["--max-loss", "acc_pmk=1", "--against", "nowhere"], "no such run folder"),
+    ],
+)
+def test_gate_refuses_in_one_line(
+    runs: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    given = [runs / word if place and words[place - 1] == "--against" else word for place, word in enumerate(words)]
+    code, out, err = _run(capsys, "gate", runs / "same", *given, "-q")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message.replace("RUNS", str(runs)) in err
+    assert not (runs / "same" / "gate").exists()
+
+
+def test_gate_of_detectors_and_two_models_of_one_run(
+    zoo: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    data = zoo.dataset(n_videos=12)
+    strobe.save_dataset(data, tmp_path / "data")
+    good, bad = zoo.perfect(data), zoo.perfect(data)
+    for frame in range(0, 40):
+        bad[frame] = []
+    both = {"good": zoo.table(data, good), "bad": zoo.table(data, bad)}
+    strobe.evaluate(tmp_path / "data", both, tmp_path / "run", report=False)
+    rules = ["--max-loss", "map_pmk=2", "--max-loss", "drop=50", "--min", "map_pmk=60", "--max", "coverage=100"]
+    code, out, _ = _run(capsys, "gate", tmp_path / "run", "-m", "bad", "--baseline", "good", *rules)
+    assert code == 1
+    assert "FAILED  loss of map_pmk at most 2 points" in out
+    assert "clearly worse" in out
+    code, out, _ = _run(capsys, "gate", tmp_path / "run", "--baseline", "bad", "--max-loss", "map_pmk=2", "-q")
+    assert code == 0  # of two models, the other one is meant
+    assert "good against bad on zoo" in out
+    code, out, _ = _run(capsys, "history", tmp_path / "run", "-o", tmp_path / "history", "-q")
+    assert code == 0
+    assert "map_pmk since the one before" in out
+
+
+# -- history -------------------------------------------------------------------------------------------------------
+
+
+def test_history_goes_by_time(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folders = [runs / name for name in ("better", "old", "worse", "same")]
+    code, out, _ = _run(capsys, "history", *folders, "-o", tmp_path / "out")
+    assert code == 0
+    rows = [line for line in out.splitlines() if "2026-03" in line]
+    assert [row.split()[0] for row in rows] == ["old", "same", "worse", "better"]
+    assert rows[0].endswith("—")
+    assert rows[1].endswith("no difference shown")
+    assert rows[2].endswith("clearly worse")
+    assert rows[3].endswith("clearly better")
+    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".csv", ".json", ".png", ".svg"]
+    said = read_json(tmp_path / "out" / "history.json")
+    assert [step["pmk"]["count"] for step in said["steps"]] == [50, 49, 20, 60]
+    header, first, *_ = (tmp_path / "out" / "history.csv").read_text().splitlines()
+    assert header.startswith("step,line,run,model,at,acc_orig,acc_orig_low")
+    assert first.startswith("old,net,old,net,2026-03-01T10:00:00+00:00,1.0,")
+    _, out, _ = _run(capsys, "history", *folders, "--order", "given", "--json")
+    assert [step["name"] for step in json.loads(out)["steps"]] == ["better", "old", "worse", "same"]
+    code, out, err = _run(capsys, "history", runs / "old", "-m", "nobody", "-q")
+    assert (code, err) == (2, "strobe: no predictions of nobody in the runs\n")
+
+
+def test_in_python(runs: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    found = strobe.gate(runs / "worse", against=runs / "old", max_loss={"acc_pmk": 1}, max={"drop": 90})
+    assert not found.passed
+    assert [one.verdict for one in found.checks] == ["clearly worse", "not shown"]
+    assert repr(found).splitlines()[-1] == "FAILED: 1 of 2 checks"
+    assert "<td>clearly worse</td>" in found._repr_html_()
+    with pytest.raises(strobe.StrobeError, match="max_loss acc_pmk needs something to lose against: against RUN"):
+        strobe.gate(runs / "old", max_loss={"acc_pmk": 1})
+    steps = strobe.history(runs / "old", runs / "same", runs / "worse")
+    assert steps.to_frame()["clearly"].tolist() == ["", "", "worse"]
+    assert "clearly worse" in repr(steps)
+    assert steps._repr_html_().count("<tr>") == 4
+    assert [text.get_text() for text in steps.plot().get_xticklabels()] == ["old", "same", "worse"]
