@@ -61,6 +61,8 @@ PARSED = {
     "torchrun": "several processes; tests/train runs two",
     "strobe eval DATASET -m torchvision:": "weights from the network; tests/models/detectors run both kinds",
     "strobe predict DATASET -m timm:resnet18@mine.safetensors": "45 MB of weights; tests/contracts run the like",
+    "strobe gate": "runs of such models; tests/workflows/test_gate.py runs every option",
+    "strobe history": "runs of such models; tests/workflows/test_gate.py runs it",
     "strobe report run/ --show mine --show": "a run of those models; tests/report run it",
     "strobe report run/ --before": "a run of those models; tests/report run it",
 }

@@ -15,8 +15,8 @@ from strobe.metrics.intervals import nothing
 __all__ = ["Check", "FailOn", "Gate", "Limit", "Unsure", "judge", "loss_of", "measures_of"]
 
 Kind = Literal["max_loss", "min", "max"]
-Verdict = Literal["clearly worse", "not shown", "cannot tell"]
-"""The whole interval is beyond the limit; it is not; there is none, or so little data that nothing could be shown."""
+Verdict = Literal["clearly worse", "not shown", "holds", "cannot tell"]
+"""The whole interval is beyond the limit; some of it; nothing of it; there is none, or too little data to decide."""
 FailOn = Literal["shown", "figure", "doubt"]
 """What fails: a breach that is shown; also one of the figure itself; whatever is not ruled out."""
 Unsure = Literal["fail", "pass"]
@@ -60,12 +60,11 @@ _FLAGS = {"max_loss": "--max-loss", "min": "--min", "max": "--max"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One rule held against its figure. The verdict is the interval's; `ruled_out`: all of it is within the limit."""
+    """One rule held against its figure. The verdict is the interval's, `passed` what follows from it."""
 
     limit: Limit
     figure: Estimate
     verdict: Verdict
-    ruled_out: bool
     passed: bool
     sentence: str
 
@@ -148,20 +147,20 @@ def _check(limit: Limit, figure: Estimate, fail_on: FailOn, unsure: Unsure) -> C
     within = figure.value is not None and sign * figure.value <= worst
     # Of a paired loss, a reason beside an interval is that so few videos cannot decide; of a figure it is a caution.
     blind = not ends or (limit.kind == "max_loss" and figure.reason is not None)
-    ruled_out = not blind and ends[1] <= worst
-    verdict: Verdict = "cannot tell" if blind else "not shown"
+    verdict: Verdict = "cannot tell" if blind else "holds" if ends[1] <= worst else "not shown"
     if ends and ends[0] > worst:
         verdict = "clearly worse"
     passed = {
         "clearly worse": False,
-        "not shown": {"shown": True, "figure": within, "doubt": ruled_out}[fail_on],
+        "not shown": {"shown": True, "figure": within, "doubt": False}[fail_on],
+        "holds": True,
         "cannot tell": unsure == "pass",
     }[verdict]
-    said = _sentence(limit, figure, verdict, within=within, ruled_out=ruled_out)
-    return Check(limit=limit, figure=figure, verdict=verdict, ruled_out=ruled_out, passed=passed, sentence=said)
+    said = _sentence(limit, figure, verdict, within=within)
+    return Check(limit=limit, figure=figure, verdict=verdict, passed=passed, sentence=said)
 
 
-def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool, ruled_out: bool) -> str:
+def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool) -> str:
     """What was found, and how sure it is."""
     breach = {"max_loss": "a larger loss", "min": "less", "max": "more"}[limit.kind]
     if limit.kind == "max_loss" and limit.measure == "drop":
@@ -173,7 +172,7 @@ def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool,
     caution = f" ({figure.reason})" if figure.reason else ""
     if verdict == "clearly worse":
         return f"{breach} is shown{caution}"
-    if ruled_out:
+    if verdict == "holds":
         return f"{breach} is ruled out{caution}"
     where = "within" if within else "beyond"
     return f"the figure is {where} the limit; {breach} is neither shown nor ruled out{caution}"

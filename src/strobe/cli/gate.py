@@ -86,9 +86,10 @@ def command(
 ) -> None:
     """Let a model of run NEW pass or not: exit 0 or 1 (2 where nothing could be judged).
 
-    Rules are held against 95 % intervals, losses against the paired one on the same sets. Clearly worse: the whole
-    interval is beyond the limit; it fails. Not shown: it is not; it passes (see --fail-on). Cannot tell: there is no
-    interval, or too little data to show anything; it fails (see --unsure), since nothing could ever close such a gate.
+    Rules are held against 95 % intervals, losses against the paired one on the same sets. Holds: the whole interval is
+    within the limit; it passes. Clearly worse: all of it is beyond; it fails. Not shown: the limit lies inside; it
+    passes (see --fail-on). Cannot tell: there is no interval, or too little data to show anything; it fails (see
+    --unsure), since nothing could ever close such a gate.
 
     Measures are those of results.json: acc_orig, acc_pmk, drop, of detectors map_orig, map_pmk, drop; --min and --max
     take every other, too. Writes Markdown for a pull request, JUnit XML and JSON.
