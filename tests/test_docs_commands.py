@@ -40,13 +40,12 @@ SMALL = {
     "strobe build": "--k 1",
     "strobe eval": "--no-report",
     "strobe eval data/ -m efficientnet-lite0 -o run/": "",
-    "strobe eval BOTH": "--no-report --image-size 32",
     "strobe import imagenet-c": "--severity 1-2",
     "strobe simulate": "--k 1 --size 32 --workers 1",
     "strobe synthesize": "--size 32 --k 1 --videos 12",
     "strobe review serve": "--port 0",
     "strobe review serve DATASET --host 0.0.0.0": "--host 127.0.0.1",
-    "strobe vary attack": "--steps 1 --image-size 32",
+    "strobe vary attack": "--steps 1 --image-size 32 --restarts 1",
     "strobe vary corruption": "--severity 3 --workers 1",
     "strobe vary generator": "--images 2 --steps 2 --strips 1 --granularity pixel --scale-images 4",
     "strobe train finetune": "--from-scratch --set steps=1 --set batch=4 --image-size 32 --threads 1 --evaluations 1",
@@ -55,6 +54,9 @@ SMALL = {
 """What is added to commands that begin so; of several the longest."""
 
 PARSED = {
+    "strobe vary attack DATASET SMALLEST": "many gradients; tests/workflows/test_vary_attack.py runs the like",
+    "strobe vary attack DATASET BOTH": "many gradients; tests/workflows/test_vary_attack.py runs the like",
+    "strobe eval BOTH": "of the line before",
     "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",
     "strobe train detector": "minutes of training; tests/train runs it with other settings",
     "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",

@@ -92,7 +92,7 @@ def test_rows_find_their_video(tmp_path: Path) -> None:
     path = write(tmp_path, "video,label\na.mp4,dog\na,cat\n/x/a.mp4,bird\nb,dog\n")
     grouped = by_video(path, {"a": Path("/x/a.mp4"), "b": Path("/x/b.mov")}, read=read_labels)
     assert [row.label for row in grouped["a"]] == ["dog", "cat", "bird"]
-    with pytest.raises(InvalidFile, match=r"names 1 video\(s\) that were not given: b"):
+    with pytest.raises(InvalidFile, match=r"names 1 video\(s\) that were not given: b; those given are a"):
         by_video(path, {"a": Path("/x/a.mp4")}, read=read_labels)
 
 

@@ -1,6 +1,7 @@
 """What the page says in words is so: of every kind of data, with few and many models, with models that fail."""
 
 import html
+import io
 import json
 import re
 from dataclasses import replace
@@ -9,10 +10,14 @@ import numpy as np
 import pytest
 from made_results import NONE, curve, figure, results_of, scored, share, smoothed, survival, view_of
 
+import strobe
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.gallery import Classified, choose
 from strobe.analyses.model_results import HintBin, OffsetError, RateSlice, TimeCurve, TimePoint, TypeSlice
+from strobe.analyses.results import Results
 from strobe.core.answers import ClassAnswers
+from strobe.core.builder import DatasetBuilder, frame_list_digest
+from strobe.core.codec import decode
 from strobe.core.estimate import Missing
 from strobe.core.tables import texts
 from strobe.core.tasks import Task
@@ -22,6 +27,7 @@ from strobe.report.page import ReportOptions, write_report
 from strobe.report.ranges import bin_names, measure_of
 from strobe.report.story import comparisons, lead
 from strobe.report.subject import sources
+from strobe.report.terminal import print_headline
 
 
 def words_of(path):
@@ -366,3 +372,17 @@ def test_a_pair_beyond_chance_is_drawn_and_listed_before_larger_ones_that_could_
     assert "15 are drawn, those beyond chance first" in drawn.sentence
     listed, left_out = comparisons(found)
     assert (listed[0].a, left_out) == ("a99", 21)
+
+
+def test_sets_of_one_video_are_too_few_for_intervals() -> None:
+    grown = DatasetBuilder()
+    video = grown.video(video_id=frame_list_digest(["v"]), name="v")
+    rows = [grown.frame(video=video, index=place, key=f"v/{place}.jpg", labels=[0]) for place in range(6)]
+    for name, place in (("a", 1), ("b", 4)):
+        grown.set(set_id=name, anchor=rows[place], members=[(rows[place - 1], -1), (rows[place + 1], 1)])
+    dataset = grown.build(replace(strobe.example_dataset().info, k=1))
+    page = io.StringIO()
+    answers = ClassAnswers.from_labels("model", np.zeros(6, dtype=int))
+    print_headline(decode(Results, strobe.results(dataset, [answers])), page)
+    assert "%, 2 sets of 1 video, k = 1: too few for intervals" in page.getvalue()
+    assert "too narrow" not in page.getvalue()

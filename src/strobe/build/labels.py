@@ -251,10 +251,11 @@ def by_video(
             strangers[row.video] = None
     if strangers:
         some = ", ".join(printable(name) for name in list(strangers)[:3])
+        ours = ", ".join(printable(name) for name in list(videos)[:3])
         raise InvalidFile(
             source if isinstance(source, Path) else "rows given",
             f"names {len(strangers)} video(s) that were not given: {some}{', …' if len(strangers) > 3 else ''}",
-            hint="give those videos too, or remove the rows",
+            hint=f"those given are {ours}{', …' if len(videos) > 3 else ''}; give the others too, or remove the rows",
         )
     return grouped
 

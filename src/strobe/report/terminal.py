@@ -126,8 +126,9 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
             if all(row[place] in ("—", "0") for row in rows):
                 columns = [cell for i, cell in enumerate(columns) if i != place]
                 rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
-        notes = [f"% [95 % interval], {about}"]
-        if data.n_videos < FEW_VIDEOS:
+        bounded = any("[" in cell for row in rows for cell in row[1:])
+        notes = [f"% [95 % interval], {about}" if bounded else f"%, {about}: too few for intervals"]
+        if bounded and data.n_videos < FEW_VIDEOS:
             few = f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow"
             notes.append(view.words.say(few))
         said = (*view.doubts, data.unreviewed(), *(note for model in models.values() for note in model.notes or ()))
