@@ -57,6 +57,8 @@ PARSED = {
     "strobe vary attack DATASET SMALLEST": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe vary attack DATASET BOTH": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe eval BOTH": "of the line before",
+    "strobe eval data/changed": "of the line before",
+    "strobe eval changed": "of the line before",
     "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",
     "strobe train detector": "minutes of training; tests/train runs it with other settings",
     "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",
@@ -87,7 +89,7 @@ LAID = {
     "docs/models.md": "colours matrix.npy",
     "docs/people.md": "downloads cat-or-dog",
     "docs/report.md": "DATASET scores.json",
-    "docs/review.md": "DATASET votes.csv scores.json run runs/detector",
+    "docs/review.md": "DATASET votes.csv scores.json run runs/detector guidelines.md examples.csv",
     "docs/simulate.md": "photos a.jpg b.jpg photo-labels",
     "docs/training.md": "world-as-clips",
     "docs/video.md": "clips-as-videos dog.mp4 labels.csv",
@@ -239,7 +241,9 @@ def lay(name: str, stock: Path, here: Path) -> None:
         from PIL import Image
 
         Image.new("RGB", (40, 30), (200, 90, 10)).save(here / name)
-    elif name == "votes.csv":
+    elif name == "guidelines.md":
+        (here / name).write_text("# What counts\n\nA frame is similar if nobody would tell them apart.\n")
+    elif name in ("votes.csv", "examples.csv"):
         shutil.copy(votes(here / "DATASET"), here / name)
     elif name == "run":
         run("score DATASET -m preds:scores.json -o run -q")
