@@ -58,7 +58,6 @@ PARSED = {
     "strobe vary attack DATASET BOTH": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe eval BOTH": "of the line before",
     "strobe eval data/changed": "of the line before",
-    "strobe eval changed": "of the line before",
     "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",
     "strobe train detector": "minutes of training; tests/train runs it with other settings",
     "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",
