@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from matrix import bounds, lowest, requirements  # noqa: E402 (a script, not a package)
 
 EVERYTHING = ("dev", "ultralytics")
-OURS = {"strobe", "fuzz", "no_such_thing", "odd_plan", "_typeshed"}
+OURS = {"strobe", "fuzz", "setup", "no_such_thing", "odd_plan", "_typeshed"}
 """Ourselves, names that tests make up, and what only type checkers see."""
 ORACLES = {"foolbox", "fiftyone", "mlcroissant"}
 """What a benchmark or an export is held against, where somebody has it beside; never installed with strobe."""

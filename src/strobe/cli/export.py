@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from strobe.cli.common import folder, json_option, progress, quiet_option
 from strobe.cli.said import not_said
@@ -16,10 +17,16 @@ FORMATS = ("imagenet-vid-robust", "coco", "csv", "fiftyone", "huggingface", "cro
 """What a dataset, or runs, can be written as; nothing is imported to show them."""
 
 
+def _folders_or_formats(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """What may come next while folders are named: one more, or the format."""
+    # The folder first: bash throws away what came before one.
+    return [CompletionItem(begun, type="dir"), *(CompletionItem(name) for name in FORMATS if name.startswith(begun))]
+
+
 @click.command(
     epilog="Example: strobe export data/vid coco exported/ --media link   ·   strobe export runs/* leaderboard board/"
 )
-@click.argument("src", nargs=-1, required=True, type=folder())
+@click.argument("src", nargs=-1, required=True, type=folder(), shell_complete=_folders_or_formats)
 @click.argument("format", type=click.Choice(FORMATS), metavar="FORMAT")
 @click.argument("dst", type=folder(exists=False))
 @click.option(
