@@ -622,15 +622,14 @@ def test_a_dataset_killed_inside_every_rename_is_the_old_or_the_new_and_goes_on(
     assert {*found} == {"example", "new"}
 
 
-def test_exports_carry_what_format_2_says(tmp_path: Path) -> None:
+def test_exports_carry_what_format_2_says() -> None:
     data = searched()
-    export_csv(data, tmp_path / "csv", media="none", progress=lambda *_: None)
-    assert (tmp_path / "csv/set_info.csv").read_text().splitlines()[1:] == [
+    tables = export_csv(data, media="none").files
+    assert str(tables["set_info.csv"]).splitlines()[1:] == [
         "clip0@1,linf/net,p,found,1.0,0.5", "clip1@1,linf/other,p,censored,2.0,"
     ]  # fmt: skip
-    assert "1.0|2.0" in (tmp_path / "csv/variants.csv").read_text()
-    export_coco(data, tmp_path / "coco", media="none", progress=lambda *_: None)
-    document = json.loads((tmp_path / "coco/annotations.json").read_text())
+    assert "1.0|2.0" in str(tables["variants.csv"])
+    document = json.loads(export_coco(data, media="none").files["annotations.json"])
     assert [(one["variant"], one["status"], one["reach"]) for one in document["sets"]] == [
         ("linf/net", "found", 1.0), ("linf/other", "censored", 2.0)
     ]  # fmt: skip
