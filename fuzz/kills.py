@@ -147,6 +147,16 @@ KILLS: dict[str, Killed] = {
         place=("datasets/boxes",),
         dest="out",
     ),
+    "gate": Killed(
+        words=("gate", "runs/new-boxes", "-m", "py:models.py:blobs", "--min", "map_pmk=0", "-o", "out", "-q"),
+        place=("runs/new-boxes", "datasets/boxes", "models.py"),
+        dest="out",
+    ),
+    "history": Killed(
+        words=("history", "runs/video-py", "runs/new-video", "-o", "out", "-q"),
+        place=("runs/new-video", "runs/video-py", "datasets/video", "models.py"),
+        dest="out",
+    ),
     "leaderboard": Killed(
         words=("export", "runs/severity", "runs/new-boxes", "leaderboard", "out"),
         place=("runs/severity", "runs/new-boxes"),

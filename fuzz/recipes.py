@@ -121,6 +121,17 @@ def _measuring() -> list[Recipe]:
             out.append(
                 Recipe(name=f"{verb} run {held}", words=words, place=place, dest=dest, aside=aside, weight=weight)
             )
+    aside = ("datasets/video", "datasets/boxes", "models.py")
+    for held, data, rules in (
+        ("new-video", "video", ("-m", "third", "--baseline", "py:models.py:logits", "--max-loss", "acc_pmk=1")),
+        ("new-boxes", "boxes", ("-m", "py:models.py:blobs", "--min", "map_pmk=10")),
+    ):
+        place = (f"runs/{held}", f"datasets/{data}", "models.py")
+        words = ("gate", f"runs/{held}", *rules, "-o", "out", "-q")
+        out.append(Recipe(name=f"gate {held}", words=words, place=place, dest="out", aside=aside))
+    place = ("runs/new-video", "runs/video-py", "datasets/video", "models.py")
+    words = ("history", "runs/video-py", "runs/new-video", "-q")
+    out.append(Recipe(name="history", words=words, place=place, aside=aside))
     place = ("runs/new-video", "runs/new-boxes", "runs/severity")
     words = ("export", *place, "leaderboard", "out")
     out.append(Recipe(name="leaderboard", words=words, place=place, dest="out", weight=2))

@@ -171,6 +171,21 @@ def measure() -> None:
     expect([one["rank"] for one in board[0]["entries"][:2]] == [1, 1], f"the truth is not first: {board}")
 
 
+def decide() -> None:
+    """A gate lets the truth pass and a worse model not; the history of two runs."""
+    strobe("gate", "run", "-m", "right", "--baseline", "wrong", "--max-loss", "acc_pmk=1", "--min", "acc_pmk=50", "-q")
+    said = strobe(
+        "gate", "run", "-m", "wrong", "--baseline", "right", "--max", "drop=1", "--min", "acc_pmk=99", "-q", code=1
+    )
+    expect("acc_pmk" in said, f"gate does not say what failed: {said}")
+    expect(Path("run/gate/gate.xml").is_file(), "gate wrote no JUnit file")
+    expect("run-eval" in strobe("history", "run-eval", "run", "-m", "right", "-q"), "history does not name its runs")
+    words = ("history", "run-eval", "run", "-o", "history", "-q")
+    if needs("matplotlib", "report", *words):
+        strobe(*words)
+        expect(Path("history/history.csv").is_file(), "history wrote no table")
+
+
 def report() -> None:
     """The page, with its figures inside."""
     if not needs("matplotlib", "report", "report", "run", "-q"):
@@ -247,7 +262,7 @@ def without_torch() -> None:
 def main() -> None:
     """Run every step in an empty folder; exit 1 where one failed."""
     steps: list[Callable[[], None]] = [
-        about, synthesize, build, simulate, vary, inspect, exchange, measure, report, review, without_torch,
+        about, synthesize, build, simulate, vary, inspect, exchange, measure, decide, report, review, without_torch,
     ]  # fmt: skip
     steps += [with_torch] if "--torch" in sys.argv else []
     failed = []
