@@ -4,7 +4,10 @@ small dataset with boxes and tracks and detections that break on named frames.""
 import os
 import shutil
 import signal
+import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,6 +70,34 @@ def browser_page(chromium: Any) -> Iterator[tuple[Any, PageLog]]:
     page.on("request", lambda request: log.requests.append(request.url))
     yield page, log
     context.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> Any:
+    """Asks axe-core for the serious faults of a page. Fetched by npm into a cache outside the tree; not shipped."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not here, so axe-core cannot be fetched")
+    cache = Path(tempfile.gettempdir()) / "strobe-axe-core"
+    script = cache / "node_modules" / "axe-core" / "axe.min.js"
+    if not script.exists():
+        cache.mkdir(exist_ok=True)
+        command = [npm, "install", "--prefix", str(cache), "--no-audit", "--no-fund", "--ignore-scripts", "axe-core@4"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+        if done.returncode or not script.exists():
+            pytest.skip("axe-core cannot be fetched by npm here")
+    text = script.read_text(encoding="utf-8")
+
+    def serious(page):
+        page.evaluate(text)
+        found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+        return [
+            (one["id"], [node["html"][:100] for node in one["nodes"]])
+            for one in found["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+
+    return serious
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,7 +26,7 @@ def opened(browser_page, address):
     page.goto(address)
     yield page
     assert log.errors == []
-    assert [url for url in log.requests if not url.startswith("data:")] == [address]
+    assert {url.partition("#")[0] for url in log.requests if not url.startswith("data:")} == {address}
 
 
 def gallery_of(page):
@@ -214,13 +214,114 @@ def test_everything_by_keyboard(opened):
     assert len(data["models"]) == opened.locator("#v-models button").count()
 
 
-def test_keys_outside_the_viewer_do_nothing(opened):
-    before = opened.locator("#v-where").text_content()
-    opened.locator(".brand").focus()
+def test_keys_work_without_a_click_and_leave_fields_alone(opened):
+    first = opened.locator("#v-where").text_content()
+    opened.keyboard.press("ArrowRight")  # the viewer is not on the screen yet: nothing to see, nothing done
+    place = opened.locator("#v-seek").input_value()
     opened.keyboard.press("n")
-    opened.locator("#f-model").focus()
-    opened.keyboard.press("n")
-    assert opened.locator("#v-where").text_content() == before
+    assert opened.locator("#v-where").text_content() != first
+    opened.wait_for_function("document.querySelector('#viewer').getBoundingClientRect().top < innerHeight - 80")
+    opened.keyboard.press("p")
+    assert opened.locator("#v-seek").input_value() == place
+    opened.keyboard.press("a")
+    assert "anchor" in opened.locator("#shot-now .badge").text_content()
+    opened.keyboard.press("Space")
+    assert opened.locator("#v-play").get_attribute("aria-pressed") == "true"
+    opened.keyboard.press("Space")
+    for field in ("#f-model", "#v-seek"):
+        opened.locator(field).focus()
+        opened.keyboard.press("n")
+    assert opened.locator("#v-where").text_content() == first
+
+
+def test_every_set_has_a_link_that_lasts_while_filtering(opened, address):
+    data = gallery_of(opened)
+    held = next(one for one in data["sets"] if all(m["s"] == "holds" for m in one["m"]))
+    assert opened.url == address, "nobody asked for a set yet"
+    opened.evaluate("(id) => { location.hash = `#set=${encodeURIComponent(id)}`; }", held["id"])
+    opened.wait_for_function("(id) => document.querySelector('#v-where').textContent.includes(id)", arg=held["id"])
+    assert opened.locator("#f-status").input_value() == "", "a filter that hides what was asked for is cleared"
+    opened.select_option("#f-status", "holds")
+    opened.select_option("#f-class", str(held["y"][0]))
+    assert held["id"] in opened.locator("#v-where").text_content()
+    assert opened.locator("#v-link").get_attribute("href") == opened.evaluate("location.hash")
+    opened.reload()
+    assert held["id"] in opened.locator("#v-where").text_content()
+    opened.select_option("#f-status", "breaks")
+    now = opened.evaluate("decodeURIComponent(location.hash)")
+    assert now != f"#set={held['id']}"
+    assert now.removeprefix("#set=") in opened.locator("#v-where").text_content()
+    opened.evaluate("location.hash = '#set=nowhere'")
+    opened.wait_for_function("document.querySelector('#count').textContent.includes('nowhere is not in this gallery')")
+
+
+def test_the_papers_points_say_their_name_on_pointing_and_on_a_tap(opened, chromium, address):
+    dots = opened.locator("#fig-trend .drawing.wide .named")
+    assert dots.count() == 50
+    assert opened.locator(".named title").count() == 0, "one bubble is enough"
+    dots.nth(7).hover(force=True)
+    assert "acc_orig" in opened.locator(".tip").text_content()
+    assert "papers" in opened.locator(".tip").text_content()
+    opened.locator("h1").hover()
+    assert not opened.locator(".tip").is_visible()
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    page.goto(address)
+    page.locator("#fig-trend .drawing.narrow .named").nth(7).tap(force=True)
+    tip = page.locator(".tip").bounding_box()
+    assert tip["x"] >= 0
+    assert tip["x"] + tip["width"] <= 390
+    context.close()
+
+
+def test_a_figure_is_saved_out_of_the_page(opened):
+    for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
+        with opened.expect_download() as found:
+            opened.locator(f"#fig-curve [data-save={kind}]").click()
+        assert found.value.suggested_filename == f"curve.{kind}"
+        content = found.value.path().read_bytes()
+        assert content.startswith(start)
+        assert b"var(--" not in content
+
+
+def test_long_tables_are_folded_and_searched(opened):
+    assert opened.locator(".long-bar").count() == 0, "three rows need none"
+    opened.evaluate(
+        """() => {
+            const table = document.querySelector('table.headline'), body = table.tBodies[0];
+            for (let i = 0; i < 60; i += 1) {
+                const row = body.rows[0].cloneNode(true);
+                row.cells[0].textContent = `net ${i}`;
+                body.append(row);
+            }
+            shorten(table);
+        }"""
+    )
+    rows = opened.locator("table.headline tbody tr:visible")
+    assert rows.count() == 25
+    opened.locator(".long-bar input").fill("net 59")
+    assert rows.count() == 1
+    opened.locator(".long-bar input").fill("")
+    opened.locator(".long-bar button").click()
+    assert rows.count() == 63
+    opened.locator(".long-bar button").click()
+    opened.emulate_media(media="print")
+    assert rows.count() == 63, "paper has all"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(chromium, address, axe, boxed, tmp_path, scheme):
+    dataset, detections, results, source = boxed
+    detectors = write_report(tmp_path, results, dataset, detections, source).as_uri()
+    for where in (address, detectors):
+        for width in (1280, 390):
+            context = chromium.new_context(
+                viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce"
+            )
+            page = context.new_page()
+            page.goto(where)
+            assert axe(page) == [], (where, width)
+            context.close()
 
 
 def test_tables_sort_both_ways_with_missing_last(opened, painted):
@@ -350,10 +451,26 @@ def test_everything_that_can_be_used_has_a_name(opened):
     assert opened.evaluate("[...document.images].every((image) => image.hasAttribute('alt'))")
 
 
-def test_prints_every_figure(opened, tmp_path):
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_prints_with_nothing_cut(opened, paper, tmp_path):
+    """At the width of the paper nothing is wider than it, nothing scrolls and every figure is there."""
+    opened.set_viewport_size({"width": 688 if paper == "A4" else 710, "height": 900})
     opened.emulate_media(media="print")
     charts = opened.locator("figure.chart")
     assert all(charts.nth(i).is_visible() for i in range(charts.count()))
     assert not opened.locator(".filters").is_visible()
-    opened.pdf(path=tmp_path / "page.pdf")
+    assert opened.locator(".drawing.wide").first.is_visible()
+    wide = opened.evaluate(
+        """() => [...document.querySelectorAll('main *')].filter((node) => {
+            const box = node.getBoundingClientRect();
+            return box.width && !node.closest('.visually-hidden') && (box.right > innerWidth + 1 || box.left < -1);
+        }).map((node) => node.outerHTML.slice(0, 90))"""
+    )
+    assert wide == []
+    scrolls = opened.evaluate(
+        """() => [...document.querySelectorAll('.scroll, .reel, pre')].filter((node) => node.offsetParent &&
+            ['auto', 'scroll'].includes(getComputedStyle(node).overflowX)).length"""
+    )
+    assert scrolls == 0
+    opened.pdf(path=tmp_path / "page.pdf", format=paper)
     assert (tmp_path / "page.pdf").stat().st_size > 50_000

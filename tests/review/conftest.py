@@ -452,34 +452,6 @@ def visit(chromium):
         visitor.close()
 
 
-@pytest.fixture(scope="session")
-def axe():
-    """Asks axe-core for the serious faults of a page. Fetched by npm into a cache outside the tree; not shipped."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not here, so axe-core cannot be fetched")
-    cache = Path(tempfile.gettempdir()) / "strobe-axe-core"
-    script = cache / "node_modules" / "axe-core" / "axe.min.js"
-    if not script.exists():
-        cache.mkdir(exist_ok=True)
-        command = [npm, "install", "--prefix", str(cache), "--no-audit", "--no-fund", "--ignore-scripts", "axe-core@4"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
-        if done.returncode or not script.exists():
-            pytest.skip("axe-core cannot be fetched by npm here")
-    text = script.read_text(encoding="utf-8")
-
-    def serious(page):
-        page.evaluate(text)
-        found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
-        return [
-            (one["id"], [node["html"][:100] for node in one["nodes"]])
-            for one in found["violations"]
-            if one["impact"] in ("serious", "critical")
-        ]
-
-    return serious
-
-
 class Process:
     """`strobe review serve` as people run it, to be killed."""
 

@@ -162,7 +162,7 @@ const startGallery = () => {
     if (event.target.matches("select, input, textarea") || event.target.closest(".scroll, pre")) return;
     const view = shown.list[shown.place].set.m[shown.model];
     const acts = { n: () => turn(1), p: () => turn(-1) };
-    if (onScreen()) {
+    if (onScreen() || $("viewer").contains(event.target)) {
       acts.ArrowLeft = () => { stop(); step(-1); };
       acts.ArrowRight = () => { stop(); step(1); };
       acts.a = () => { stop(); show(shown.list[shown.place].set.a); };
