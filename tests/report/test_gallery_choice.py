@@ -1,5 +1,7 @@
 """The choice of flickers: what each model does on each set, and that the choice is fair, bounded and repeatable."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from strobe.analyses import gallery
 from strobe.analyses.gallery import STATUSES, Classified
 from strobe.core.answers import ClassAnswers
 from strobe.core.errors import InvalidValue
+from strobe.core.tables import Sets, texts
 
 
 def choose(dataset, predictions, *, limit):
@@ -132,3 +135,29 @@ def test_predictions_of_another_dataset_are_refused(painted):
     dataset, _, _, _ = painted
     with pytest.raises(InvalidValue, match="one per frame"):
         choose(dataset, {"m": ClassAnswers.from_labels("m", np.zeros(3, dtype=int))}, limit=5)
+
+
+def sliding(dataset, step):
+    """The same pictures with a set around every `step`-th frame: two neighbours show nearly the same."""
+    n, k = 11, 2
+    anchors = [(v, i) for v in range(len(dataset.videos)) for i in range(k, n - k, step)]
+    rows = [(place, v * n + i + d, float(d)) for place, (v, i) in enumerate(anchors) for d in range(-k, k + 1)]
+    sets = Sets(
+        set_id=texts([f"clip{v:03d}@{i}" for v, i in anchors]), set=np.array([row[0] for row in rows]),
+        frame=np.array([row[1] for row in rows]), distance=np.array([row[2] for row in rows]),
+        is_anchor=np.array([row[2] == 0 for row in rows]),
+    )  # fmt: skip
+    return replace(dataset, sets=sets, info=replace(dataset.info, k=k))
+
+
+def test_of_overlapping_sets_one_is_shown(painted):
+    dataset, predictions, _, _ = painted
+    dense = sliding(dataset, 1)
+    found = choose(dense, predictions, limit=24)
+    assert found.thinned
+    assert len(found.sets) >= 8
+    for one in found.sets:
+        for other in found.sets:
+            if one.set_row != other.set_row:
+                assert one.rows[one.anchor] not in other.rows
+    assert not choose(dataset, predictions, limit=24).thinned

@@ -196,3 +196,38 @@ def test_a_drawing_carries_theme_colours_in_the_page_and_plain_ones_in_the_file(
     assert "$x_1$ &lt;&amp;&gt;" in one.wide  # a name, not a formula and not markup
     assert draw("sample", paint, wide=(4, 3), narrow=(3, 3)) == one
     assert set(re.findall(r'id="([^"]+)"', one.wide)).isdisjoint(re.findall(r'id="([^"]+)"', one.narrow))
+
+
+def test_of_many_classes_those_that_lose_most_are_drawn():
+    rows = tuple(
+        ClassScore(label=f"c{i}", name=f"class {i}", acc_orig=share(0.9, n=20), acc_pmk=share(0.9 - i / 500, n=20),
+                   drop=NONE, small=False)
+        for i in range(250)
+    )  # fmt: skip
+    found = figure(figures_classes.per_class, results_of({"m": scored(per_class=rows)}))
+    assert (
+        f"Drawn are the {figures_classes.MOST_CLASSES} of 250 classes that lose most; tables/ has all."
+        in found.sentence
+    )
+    assert "class 249" in found.drawing.wide
+    assert "class 209 " not in found.drawing.wide
+    tall = float(re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)"', found.drawing.wide)[1])
+    assert tall < 1000
+
+
+def test_a_model_alone_has_its_place_beside_the_papers_line_of_its_benchmark():
+    model = scored(acc_orig=share(0.70, 0.67, 0.73), acc_pmk=share(0.60, 0.57, 0.63), drop=share(0.1, 0.08, 0.12))
+    vid = figure(figures_trend.trend, results_of({"m": model}, name="imagenet-vid-robust", n_sets=1109, k=10))
+    there = -22.29 + 1.079 * 70  # the line of their 35 standard models, rounded
+    said = re.search(
+        r"The papers’ line of this benchmark \(2019, 35 standard models, n = 1,145\) says acc_pmk ([\d.]+)",
+        vid.sentence,
+    )
+    assert float(said[1]) == pytest.approx(there, abs=0.06)
+    assert f"m lies {60 - float(said[1]):.1f}\N{NO-BREAK SPACE}points above it" in vid.sentence
+    assert "The grey line is theirs" in vid.how
+    for name, k in (("my clips", 10), ("imagenet-vid-robust", 5)):
+        other = figure(figures_trend.trend, results_of({"m": model}, name=name, n_sets=1109, k=k))
+        assert "papers’ line" not in other.sentence + other.how, "theirs is of their data at k = 10"
+    assert vid.drawing.wide.count('class="named"') == 58
+    assert "<title>" in vid.drawing.svg, "a figure that stands alone names its points too"
