@@ -72,7 +72,6 @@ PARSED = {
     "strobe predict DATASET -m timm:resnet18@mine.safetensors": "45 MB of weights; tests/contracts run the like",
     "strobe gate": "runs of such models; tests/workflows/test_gate.py runs every option",
     "strobe history": "runs of such models; tests/workflows/test_gate.py runs it",
-    "strobe report run/ --gallery 60": "drawn by the line before it; tests/report run it",
     "strobe report run/ --show mine --show": "a run of those models; tests/report run it",
     "strobe report run/ --before": "a run of those models; tests/report run it",
 }

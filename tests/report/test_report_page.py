@@ -228,7 +228,8 @@ def test_labels_only_and_one_model(painted, tmp_path, make_results):
     text = write_report(tmp_path, make_results(dataset, plain), dataset, plain, source).read_text("utf-8")
     data = json.loads(Page(text).scripts["application/json"])
     assert set(data["sets"][0]["m"][0]["p"]) == {None}
-    assert "One model alone cannot be compared" in text
+    assert 'id="compare"' not in text, "one model alone is compared with nothing"
+    assert "Where does it stand beside the papers’ models?" in text
 
 
 def test_a_smaller_k_hides_what_lies_beyond(lean, painted, tmp_path):

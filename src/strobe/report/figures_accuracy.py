@@ -150,7 +150,8 @@ def comparison(view: View) -> Answer:
         in_points(axes)
 
     real = [row for row in wanted if is_sure(row)]
-    text = f"{len(real)} of {len(wanted)} pairs differ beyond chance after Holm's correction (p < 0.05)."
+    pairs = f"{plain_number(len(wanted))} {'pair differs' if len(wanted) == 1 else 'pairs differ'}"
+    text = f"{plain_number(len(real))} of {pairs} beyond chance after Holm’s correction (p < 0.05)."
     if real:
         top = max(real, key=lambda row: abs(value_of(row.difference)))
         text += f" {view.words.say(printable(top.sentence, limit=400))}" if top.sentence else ""

@@ -136,6 +136,13 @@ def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
             f"are {shown} sets, {turn} in turn, the most striking first. Pick a model to see what it said; "
             f"{then}."
         )
+        if n_models == every == 1:
+            name = printable(next(iter(choice.counts)))
+            turn = "every variant" if view.variants else "every class"
+            text = (
+                f"In {plain_number(choice.n_flickers)} of {n_sets} sets{each} {name} {what}. Here are {shown} sets, "
+                f"{turn} in turn, the most striking first; {then}."
+            )
         if choice.change:
             before, after = map(printable, choice.change)
             text += f" Sets newly broken and newly held from {before} to {after} come first."

@@ -206,6 +206,9 @@ TASKS = {
 }  # fmt: skip
 """Every task's part of the page; a new figure is a function in a `figures_*` file and a line here."""
 
+ALONE = {"trend": "Where does it stand beside the papers’ models?"}
+"""Questions that ask of several models, put to one."""
+
 VARIANTS = (
     figures_variants.means, figures_variants.levels, figures_variants.rungs, figures_variants.survival,
 )  # fmt: skip
@@ -273,10 +276,13 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
         # What cannot be asked of such data is no want of it.
         kept = {name: [one for one in groups if one[0].drawing is not None] for name, groups in drawn.items()}
         return kept | people
+    alone = len(view.results.models) == 1
+    main = [one for part in parts for one in part.main]
+    drawn = {name: [one.figures(view) for one in questions] for name, questions in found.items()}
     return {
-        **{name: [one.figures(view) for one in questions] for name, questions in found.items()},
-        "main": [one.figures(view) for part in parts for one in part.main],
-        "compare": [one.figures(view) for part in parts for one in part.compare],
+        **{name: [one for one in groups if one[0].drawing is not None] for name, groups in drawn.items()},
+        "main": [(replace(one, title=ALONE.get(one.name, one.title)) if alone else one).figures(view) for one in main],
+        "compare": [] if alone else [one.figures(view) for part in parts for one in part.compare],
         "slices": [one.figures(view) for part in parts for one in part.slices],
         **people,
     }

@@ -21,6 +21,7 @@ const shorten = (table) => {
   const body = table.tBodies[0];
   const rows = body.rows.length;
   if (rows <= LONG_TABLE) return () => {};
+  table.classList.add("long");
   const bar = make("form", "long-bar");
   const field = make("input");
   field.type = "search";
