@@ -71,7 +71,7 @@ def _variants(view: View) -> list[str]:
 _INTERVAL = (
     "95 %: were the study repeated on other {source}s, about 95 of 100 such intervals would hold the true value. "
     "Clopper–Pearson where every {source} has one picture, Korn–Graubard where {source}s have several, bootstrap over "
-    "{source}s for means and differences."
+    "{source}s for means; a difference between models has that of its corrected test."
 )
 _OF_SETS = (
     "95 %: were the study repeated on other {source}s, about 95 of 100 such intervals would hold the true value. "
