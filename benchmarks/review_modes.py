@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("--dataset", type=Path)
     parser.add_argument("--sets", type=int, default=12)
     for name, default in (
-        ("limit", 40.0),
+        ("limit", 50.0),
         ("doubt", 6.0),
         ("look", 0.3),
         ("choose", 0.5),
