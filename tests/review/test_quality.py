@@ -68,8 +68,8 @@ def test_random_votes_at_a_tenth_of_a_second_are_nobodys_judgement(data, tmp_pat
     noise = votes_of(data, "Bo", seconds=[0.1], choose=lambda _: rng.choice(DECISIONS[:2]))
     terminal, results, words = scored(data, tmp_path, noise)
     controls, pace = results["warnings"]
-    assert re.fullmatch(r"Bo got \d of 10 control pairs right: their votes may be guesses", controls)
-    assert pace == "58 of 58 votes of Bo came faster than two pictures can be looked at (0.4 s)"
+    assert re.fullmatch(r"Bo got \d of 10 control pairs right: their answers may be guesses", controls)
+    assert pace == "58 of 58 answers of Bo came faster than pairs can be looked at (less than 0.4 s)"
     assert "people say look the same" not in words
     assert "which look the same" not in words
     assert "were kept by votes that may be nobody’s judgement" in words
@@ -121,3 +121,25 @@ def test_one_slip_is_no_failure_and_no_votes_are_no_review(data):
     )
     assert warnings(asked(data, votes)) == ()
     assert review_results(data) is None
+
+
+def test_names_given_too_quickly_are_said_too(data):
+    from strobe.core.people import NameAnswer
+    from strobe.review.name_summary import summarise
+
+    def answers(seconds, label):
+        return [
+            NameAnswer(
+                answer_id=f"a{place}", annotator="Bo", at=f"2026-01-01T00:00:00.{place:06}Z", frame_id=f"vid{place}:2",
+                said="class", label=label or f"n0{place % 4 + 1}", condition="control" if place < 4 else "anchor",
+                seconds=seconds,
+            )
+            for place in range(10)
+        ]  # fmt: skip
+
+    shown = {f"vid{place}:2": "anchor" for place in range(4, 10)}
+    assert summarise(data, answers(2.0, ""), None, shown)["warnings"] == []
+    assert summarise(data, answers(0.2, "n01"), None, shown)["warnings"] == [
+        "Bo got 1 of 4 control pictures right: their answers may be guesses",
+        "10 of 10 answers of Bo came faster than pictures can be looked at (less than 0.4 s)",
+    ]

@@ -21,8 +21,8 @@ from strobe.metrics.agreement import fleiss_kappa, rating_counts
 from strobe.metrics.intervals import clopper_pearson
 
 __all__ = [
-    "Asked", "Ratings", "ReviewResults", "Reviewer", "asked", "control_answers", "is_alone", "ratings_of",
-    "review_results", "reviewers", "too_quick", "warnings",
+    "LEAST_SECONDS", "Asked", "Ratings", "ReviewResults", "Reviewer", "against", "asked", "control_answers",
+    "is_alone", "ratings_of", "review_results", "reviewers", "too_quick", "warnings",
 ]  # fmt: skip
 
 LEAST_SECONDS, LEAST_MORE = 0.4, 0.1
@@ -197,22 +197,25 @@ def reviewers(found: Asked) -> tuple[Reviewer, ...]:
     )
 
 
+def against(person: str, controls: Estimate, *, quick: int, timed: int, what: str, limit_s: float) -> list[str]:
+    """What speaks against one person's answers: controls that fail, a pace that cannot be real (`quick` of `timed`)."""
+    name, out = printable(person), []
+    if _fails(controls):
+        out.append(f"{name} got {controls.count} of {controls.n} control {what} right: their answers may be guesses")
+    if quick >= LEAST_QUICK and quick > MOST_QUICK * timed:
+        how = f"came faster than {what} can be looked at (less than {limit_s:g} s)"
+        out.append(f"{quick:,} of {timed:,} answers of {name} {how}")
+    return out
+
+
 def warnings(found: Asked) -> tuple[str, ...]:
-    """What speaks against the votes, a sentence each: control pairs that fail, a pace that cannot be real."""
+    """What speaks against the votes, a sentence each."""
     people = reviewers(found)
     timed = Counter(v.annotator for v in (*found.on_pairs, *found.controls) if v.seconds is not None)
-    out = []
+    out: list[str] = []
     for one in people:
-        if _fails(one.controls):
-            out.append(
-                f"{printable(one.person)} got {one.controls.count} of {one.controls.n} control pairs right: "
-                "their votes may be guesses"
-            )
-        if one.too_quick >= LEAST_QUICK and one.too_quick > MOST_QUICK * timed[one.person]:
-            out.append(
-                f"{one.too_quick:,} of {timed[one.person]:,} votes of {printable(one.person)} came faster than two "
-                f"pictures can be looked at ({LEAST_SECONDS:g} s)"
-            )
+        n = timed[one.person]
+        out += against(one.person, one.controls, quick=one.too_quick, timed=n, what="pairs", limit_s=LEAST_SECONDS)
     every = control_answers(found.controls, found.anchors)["all"]
     if _fails(every) and not any(_fails(one.controls) for one in people):
         out.append(f"only {every.count} of {every.n} control pairs were answered right: some votes may be guesses")

@@ -111,6 +111,7 @@ def _name(figures: dict[str, Any]) -> str:
     pictures, said, controls = figures["pictures"], figures["said"], figures["controls"]
     out = [
         f"{printable(figures['dataset'])}: {counted(figures['answers'], 'answer')}",
+        *(f"warning: {text}" for text in figures["warnings"]),
         "",
         f"{pictures['answered']:,} of {counted(pictures['asked'], 'picture')} answered"
         + (f", {pictures['waiting']:,} still to do" if pictures["waiting"] else ", none left to do"),

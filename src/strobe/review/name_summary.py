@@ -9,8 +9,10 @@ from typing import Any
 from strobe.analyses.naming import CONTROL, PRACTICE, Naming
 from strobe.analyses.people import people_results
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.voting import LEAST_SECONDS, against
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
+from strobe.core.estimate import Estimate
 from strobe.core.people import SAID, NameAnswer, latest_answers
 from strobe.metrics.intervals import clopper_pearson
 from strobe.review.conduct import Conduct
@@ -42,6 +44,9 @@ def summarise(
         },
         "said": _said(real),
         "controls": _controls(dataset, latest),
+        "warnings": [
+            text for name in people for text in _against(dataset, name, [a for a in latest if a.annotator == name])
+        ],
         "people": [_person(dataset, name, [one for one in latest if one.annotator == name]) for name in people],
         "conditions": [
             {"name": name, "pictures": count, "answers": sum(one.condition == name for one in real)}
@@ -77,12 +82,24 @@ def _person(dataset: Dataset, name: str, latest: Sequence[NameAnswer]) -> dict[s
     }
 
 
+def _against(dataset: Dataset, name: str, latest: Sequence[NameAnswer]) -> list[str]:
+    timed = [answer.seconds for answer in latest if answer.seconds is not None and answer.condition != PRACTICE]
+    return against(
+        name, _right(dataset, latest), quick=sum(seconds < LEAST_SECONDS for seconds in timed), timed=len(timed),
+        what="pictures", limit_s=LEAST_SECONDS,
+    )  # fmt: skip
+
+
 def _said(answers: Iterable[NameAnswer]) -> dict[str, int]:
     found = Counter(answer.said for answer in answers)
     return {word: found[word] for word in SAID}  # type: ignore[index]  # the words are those of the record
 
 
 def _controls(dataset: Dataset, latest: Sequence[NameAnswer]) -> Any:
+    return encode(_right(dataset, latest))
+
+
+def _right(dataset: Dataset, latest: Sequence[NameAnswer]) -> Estimate:
     """The share of control pictures that were called what they are."""
     space = dataset.info.label_space
     row = {frame: place for place, frame in enumerate(dataset.frame_ids())}
@@ -92,7 +109,7 @@ def _controls(dataset: Dataset, latest: Sequence[NameAnswer]) -> Any:
         and answer.label in {space.ids[label] for label in dataset.labels_of(row[answer.frame_id])}
         for answer in asked
     )
-    return encode(clopper_pearson(right, len(asked)))
+    return clopper_pearson(right, len(asked))
 
 
 def _seconds(values: Iterable[float | None]) -> dict[str, Any]:
