@@ -183,12 +183,13 @@ async function showCard(one, step) {
 
 function remember(step) {
   hush();
+  const parts = partsOf(card, step.decision);
   if (past().put({ card, ...step })) {
-    queue.since += partsOf(card).length;
-    pace.decided(partsOf(card).length);
+    queue.since += parts.length;
+    pace.decided(parts.length);
   }
   if (step.decision) question.decided?.(card, step.decision);
-  queue.done(card);
+  queue.done(parts);
   card = null;
   $("note").blur();
   next();
@@ -230,9 +231,7 @@ function forward() {
 }
 
 // Not waited for: the pictures may take their time, and another step may come before they are there.
-function showStep() {
-  showCard(past().here.card, past().here);
-}
+const showStep = () => void showCard(past().here.card, past().here);
 
 // -- what is shown at the top ---------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ import { get } from "./api.js";
 
 export const nameOf = (card) => card.task + card.stage;
 
-// The tasks on a card: itself, or the pairs of a set.
-export const partsOf = (card) => card.members || [card];
+// The tasks on a card: itself, or the pairs of a set; of a decision on a set those it says something of.
+export const partsOf = (card, decision) => card.members?.filter((one) => !decision?.votes || one.task in decision.votes) || [card];
 
 export class Past {
   // `complete`: nothing was decided before this page was opened.

@@ -52,8 +52,8 @@ export class Queue {
   }
 
   // This card is decided; others may need no answer any more because of it.
-  done(card) {
-    for (const one of partsOf(card)) this.decided.add(nameOf(one));
+  done(parts) {
+    for (const one of parts) this.decided.add(nameOf(one));
     this.cards = this.cards.filter((one) => this.isWanted(one));
   }
 
