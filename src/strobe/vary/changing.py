@@ -94,7 +94,7 @@ def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -
                     activation = generator.run(place - 1, activation, condition) if place else activation
                     if not bool(torch.isfinite(activation).all()):
                         raise ModelFailed(f"{name}: {printable(layer)} gave numbers that are not finite")
-                    wide = activation.double()
+                    wide = (activation.cpu() if activation.device.type == "mps" else activation).double()
                     # Deviations from one sample: the plain sum of squares would lose neurons that vary little.
                     firsts[place] = wide[:1] if firsts[place] is None else firsts[place]
                     wide = wide - firsts[place]

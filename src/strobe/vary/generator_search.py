@@ -92,7 +92,7 @@ class _Items:
         self.change = torch.zeros((n, self.changing.width), device=device, dtype=torch.float16)
         self.image = torch.zeros((n, 3, *self.changing.image_hw), device=device)
         self.attempt = torch.zeros(n, device=device, dtype=torch.long)
-        self.size = torch.full((n,), math.inf, device=device, dtype=torch.float64)
+        self.size = torch.full((n,), math.inf, device=device)
         self.lead = torch.full((n,), -math.inf, device=device)
         self.best = torch.full((n,), -math.inf, device=device)
         self.broken = torch.zeros(n, dtype=torch.bool, device=device)
@@ -115,7 +115,7 @@ class _Items:
         at = hit.nonzero()[:, 0]
         if not len(at):
             return
-        size = stored[at].double().norm(dim=1)
+        size = stored[at].float().norm(dim=1)
         smaller = size < self.size[rows[at]]
         at, size = at[smaller], size[smaller]
         if not len(at):
@@ -201,7 +201,7 @@ def _minimal(items: _Items, names: Sequence[str], cap: float, how: ChangeOptions
         for halving in range(_HALVINGS):
             if not len(some):
                 break
-            high = items.size[some].float()
+            high = items.size[some]
             middle = high * 0.95 if attempt and not halving else (low + high) / 2
             if attempt and not halving:
                 start = _random(items, some, names, how, attempt) * (middle / 2)[:, None]
@@ -273,8 +273,9 @@ def search_changes(
         (_minimal if options.search == "minimal" else _reference)(items, names, cap, options)
     chance = _along_random(items, names, levels, options)
     out, images, changes = [], eight_bits(items.image), items.change.cpu().numpy()
-    sizes, leads, best = items.size.tolist(), items.lead.tolist(), items.best.tolist()
-    for place, size in enumerate(sizes):
+    leads, best, found = items.lead.tolist(), items.best.tolist(), items.size.isfinite().tolist()
+    for place, change in enumerate(changes):
+        size = float(np.linalg.norm(change.astype(np.float64))) if found[place] else math.inf
         facts: dict[str, Any] = {"random_reach": chance.reach[place]}
         if bool(items.broken[place]):
             out.append(Finding(status="failed"))
@@ -291,7 +292,7 @@ def search_changes(
                 beside["between"] = _between(items, place, size)
             finding = Finding(
                 status="found", reach=size, margin=leads[place], image=images[place], facts=facts, beside=beside,
-                change=changes[place] if keep else None,
+                change=change if keep else None,
             )  # fmt: skip
             out.append(finding)
     return out
@@ -334,7 +335,7 @@ def _along_random(items: _Items, names: Sequence[str], levels: Sequence[float], 
     found = every[items.size.isfinite()]
     out = _Chance([None if math.isinf(far) else far for far in high.tolist()], [False] * n, [None] * n)
     if len(found):
-        hit, image = wrong(found, items.size[found].float())
+        hit, image = wrong(found, items.size[found])
         for row, (place, is_wrong) in enumerate(zip(found.tolist(), hit.tolist(), strict=True)):
             out.fooled[place], out.image[place] = is_wrong, eight_bits(image[row : row + 1])[0]
     return out
