@@ -265,6 +265,15 @@ def test_the_same_command_finds_it_there_and_a_killed_one_ends_in_the_same_folde
     assert not folder.is_dataset(out)
     with pytest.raises(StrobeError, match="unfinished generator-search with other settings"):
         vary_generator(out, paint(file), nets(file), replace(WANTED, margin=0.02), load=CPU)
+    for name in ("latents.npy", "scale.npz", "sources.json"):
+        whole = (out / "generator" / name).read_bytes()
+        for damaged in (b"", whole[: len(whole) // 2]):
+            (out / "generator" / name).write_bytes(damaged)
+            with pytest.raises(StrobeError) as caught:
+                vary_generator(out, paint(file), nets(file), WANTED, load=CPU)
+            assert name in str(caught.value)
+            assert "\n" not in str(caught.value)
+        (out / "generator" / name).write_bytes(whole)
     vary_generator(out, paint(file), nets(file), WANTED, load=CPU)
     assert tree(out) == before
 

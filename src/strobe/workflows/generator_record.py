@@ -9,6 +9,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -48,9 +49,9 @@ def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Samp
 def stored_scale(place: Path) -> list[NDArray[np.float32]]:
     """The standard deviation of every neuron, by place."""
     try:
-        with np.load(place / "scale.npz", allow_pickle=False) as packed:
+        with np.load(io.BytesIO((place / "scale.npz").read_bytes()), allow_pickle=False) as packed:
             return [packed[f"place{number}"] for number in range(len(packed.files))]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise InvalidFile(place / "scale.npz", "cannot be read", hint=_AGAIN) from error
 
 
@@ -58,11 +59,14 @@ def stored_samples(place: Path) -> Sampled:
     """The latents, in the order of the sources."""
     told = read_json(place / "sources.json")
     try:
-        latents = np.load(place / "latents.npy", allow_pickle=False)
-        return Sampled(
+        latents = np.load(io.BytesIO((place / "latents.npy").read_bytes()), allow_pickle=False)
+        sampled = Sampled(
             latents=latents, classes=tuple(told["classes"]), names=tuple(told["names"]), rates=told["rates"]
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if latents.ndim != 2 or not len(latents) == len(sampled.classes) == len(sampled.names):
+            raise ValueError("as many latents as names")
+        return sampled
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise InvalidFile(place / "latents.npy", "cannot be read", hint=_AGAIN) from error
 
 
