@@ -74,11 +74,13 @@ def granularity_ratio(view: View) -> Answer:
         said = [f"{value_of(row.value):.2f} ({name})" for name, row in mine if is_known(row.value)]
         if said:
             texts.append(f"{printable(target)} ÷ {printable(found.baseline)}: {join(said)}")
-    rows = {name: [found.ratios[name, one] for one in found.others if (name, one) in found.ratios] for name in names}
-    unknown = [name for name, mine in rows.items() if any(not is_known(row.value) for row in mine)]
-    more = f" Too many searches found nothing at {join(unknown)} to say." if unknown else ""
+    more = "".join(
+        f" At {printable(name)}, {printable(target)}: {row.value.reason}."
+        for name in names for target in found.others
+        if (row := found.ratios.get((name, target))) is not None and row.value.value is None and row.value.reason
+    )  # fmt: skip
     return Finding(
-        sentence="; ".join(texts) + "." + more,
+        sentence=("; ".join(texts) + "." if texts else "") + more,
         how=f"Above 1 a picture takes a larger change to fool the model than to fool {printable(found.baseline)}: the "
         "median over pictures of the ratio of the two magnitudes, with 95 % intervals; searches that found nothing "
         "count as larger than they went. Hollow: only pictures whose findings, on both sides, are still their class.",

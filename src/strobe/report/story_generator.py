@@ -179,7 +179,10 @@ def generator_lead(found: Granular) -> tuple[str, str]:
     held = [key for key, share in shares.items() if share < 0.5]
     if held:
         parts = [f"{printable(target)} at {printable(name)}" for name, target in held[:3]]
-        head = f"For most pictures nothing was found against {join(parts)}."
+        more = f" and {len(held) - 3} more" if len(held) > 3 else ""
+        head = f"For most pictures searches found nothing against {join(parts)}{more}"
+        rest = [share for key, share in shares.items() if key not in held]
+        head += f"; elsewhere they found what fools a model for {_least(min(rest))} of them." if rest else "."
     elif len(found.targets) > 1:
         head = f"None of the {len(found.targets)} models holds at any granularity: searches found what fools each for "
         head += f"{_least(low)} of the pictures."
