@@ -105,7 +105,10 @@ def _check_searches(options: ScoreOptions, dataset: Dataset) -> None:
                 f"{flag}: nothing in {printable(dataset.name)} was searched against a model; leave it out"
             )
     if options.baseline and options.baseline not in targets:
-        raise UnknownName("model for --baseline", options.baseline, list(dict.fromkeys(targets)))
+        known = list(dict.fromkeys(targets))
+        raise UnknownName(
+            "model for --baseline", options.baseline, known, hint=f"searched were {', '.join(map(printable, known))}"
+        )
 
 
 def score_dataset(
@@ -214,7 +217,7 @@ def score_staged(
     models = [model for model in models if model.name not in leave_out]
     for name in request.options.judges:
         if name not in (known := [model.name for model in models]):
-            raise UnknownName("model for --judge", name, known)
+            raise UnknownName("model for --judge", name, known, hint=f"the run has {', '.join(map(printable, known))}")
     if not models and not opened.dataset.names:
         raise StrobeError(f"{printable(run.path)} holds no predictions yet; run strobe predict or eval first")
     types, remembered = known_types(run, request.types)
