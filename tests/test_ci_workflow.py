@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -65,6 +66,7 @@ def _dataset(work: Path) -> None:
     subprocess.run([sys.executable, "-m", "strobe", *words], cwd=work, env=VARIABLES, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_its_steps_do_what_the_page_says(tmp_path: Path) -> None:
     work = tmp_path / "work"
     _dataset(work)

@@ -52,6 +52,7 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom(sandbox: Path) -> None:
     torch.set_num_threads(1)
     names: dict[str, Any] = {"__name__": "__main__"}
@@ -79,11 +80,14 @@ def test_the_page_names_every_verb() -> None:
 # -- the notebook --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(ROOT / "scripts"), str(NOTEBOOK), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert (tmp_path / "run" / "report.html").is_file()
     now, shipped = json.loads(done.stdout), json.loads(NOTEBOOK.read_text(encoding="utf-8"))

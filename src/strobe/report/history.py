@@ -28,7 +28,7 @@ def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
         rows = [["", "when", orig, pmk, "drop", f"{pmk} since the one before, points"]]
         for one in steps:
             figures = map(with_interval, (one.orig, one.pmk, one.drop))
-            rows.append([printable(one.name, limit=40), _when(one.at), *figures, _since(one)])
+            rows.append([_step(one), _when(one.at), *figures, _since(one)])
         out.append((printable(line), rows))
     return out
 
@@ -46,6 +46,11 @@ def history_lines(found: History) -> list[str]:
             for row in rows
         ]  # fmt: skip
     return out
+
+
+def _step(step: Step) -> str:
+    """What a step is called: by its run where its line is one model's, else as it is told from all others."""
+    return printable(step.run if step.line else step.name, limit=40)
 
 
 def _when(at: str) -> str:
@@ -92,7 +97,7 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
             _line(axes, place, steps, f"{printable(line)} {orig}".strip(), f"{printable(line)} {pmk}".strip())
         every = -(-len(longest) // (MOST_LABELS // (2 if is_narrow else 1)))
         shown = range(0, len(longest), every)
-        axes.set_xticks(list(shown), [short(printable(longest[x].name), 18) for x in shown])
+        axes.set_xticks(list(shown), [short(_step(longest[x]), 18) for x in shown])
         axes.tick_params(axis="x", rotation=35 if len(longest) > (3 if is_narrow else 6) else 0)
         for label in axes.get_xticklabels():
             label.set_ha("right" if len(longest) > (3 if is_narrow else 6) else "center")
@@ -100,7 +105,10 @@ def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> No
         axes.margins(x=0.04)
         shares(axes)
         per_cent(axes)
-        axes.legend(loc="best", handlelength=1.6)
+        if is_narrow:
+            axes.legend(loc="upper left", bbox_to_anchor=(0, -0.3), handlelength=1.6)
+        else:
+            axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), handlelength=1.6)
 
 
 def _line(axes: Any, place: int, steps: Sequence[Step], orig: str, pmk: str) -> None:
@@ -116,4 +124,4 @@ def _line(axes: Any, place: int, steps: Sequence[Step], orig: str, pmk: str) -> 
         marked = [(x, value_of(one.pmk)) for x, one in known if one.clearly == clearly]
         if marked:
             axes.plot(*zip(*marked, strict=True), mark, markersize=13, markerfacecolor="none", markeredgecolor=colour,
-                      markeredgewidth=1.5, clip_on=False, label=f"clearly {clearly} than the one before")  # fmt: skip
+                      markeredgewidth=1.5, clip_on=False, label=f"clearly {clearly}\nthan the one before")  # fmt: skip
