@@ -169,9 +169,9 @@ def _lock(handle: int, *, wait: bool = False) -> bool:
 
 @contextmanager
 def locked(path: Path, *, busy: str | None) -> Iterator[None]:
-    """Hold a file as a lock; StrobeError, `busy`, where another process does. The system frees it when we die.
+    """Hold a file as a lock; where another process does, StrobeError `busy`, or without one we wait for its end.
 
-    Without a `busy` to say we wait until the other is done. Where the system has no such locks everybody goes on.
+    The system frees it when we die. Where the system has no such locks everybody goes on.
     """
     try:
         file = path.open("w")
@@ -408,11 +408,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def json_text(content: Any) -> str:
-    """The text of a JSON file of ours.
-
-    >>> json_text({"k": [10]})
-    '{\\n "k": [\\n  10\\n ]\\n}\\n'
-    """
+    """The text of a JSON file of ours."""
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
