@@ -19,6 +19,9 @@ __all__ = ["MOST_STRIPS", "build_strips"]
 MOST_STRIPS = 8
 """Pictures on the page."""
 
+LOSSLESS_PX = 32
+"""Larger pictures lose what nobody sees; without, a page of eight at 64 pixels had ten megabytes of them."""
+
 BETWEEN = "between"
 
 
@@ -137,9 +140,9 @@ def _stretched(change: NDArray[np.float32]) -> Image:
 
 
 def _data(image: Image) -> str:
-    """A small picture as a data URI, WebP without loss: fine changes are what is to be seen."""
+    """A small picture as a data URI: without loss where that is small, since fine changes are what is to be seen."""
     from PIL import Image as Pictures
 
     out = io.BytesIO()
-    Pictures.fromarray(image).save(out, "WEBP", lossless=True, method=4)
+    Pictures.fromarray(image).save(out, "WEBP", lossless=len(image) <= LOSSLESS_PX, quality=90, method=4)
     return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode("ascii")
