@@ -47,7 +47,6 @@ SMALL = {
     "strobe review serve DATASET --host 0.0.0.0": "--host 127.0.0.1",
     "strobe vary attack": "--steps 1 --image-size 32 --restarts 1",
     "strobe vary corruption": "--severity 3 --workers 1",
-    "strobe vary generator": "--images 2 --steps 2 --strips 1 --granularity pixel --scale-images 4",
     "strobe train finetune": "--from-scratch --set steps=1 --set batch=4 --image-size 32 --threads 1 --evaluations 1",
     "strobe train pmk": "--set batch=4 --image-size 32 --threads 1 --evaluations 1",
 }
