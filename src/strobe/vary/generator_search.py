@@ -108,7 +108,8 @@ class _Items:
             seen = ((image * 255).round() / 255).detach() + (image - image.detach())
             lead = wrong_by(self.scores(seen), self.right[rows])
             slope = torch.autograd.grad(lead.sum(), here)[0] if uphill else None
-        return lead.detach(), slope, stored, image.detach()
+        # The way goes on outside: pixels that were driven out of range remember how far, and find back later.
+        return lead.detach(), slope, self.changing.trimmed(self.base, rows, stored.float()).half(), image.detach()
 
     def take(self, rows: Any, hit: Any, lead: Any, stored: Any, image: Any, attempt: int) -> None:
         """Keep what was found where it is smaller than what was known."""
@@ -145,8 +146,7 @@ class _Items:
             if last or not len(live):
                 break
             bound = radius(step + 1, live)
-            moved = point[live] + move(step, live, slope[on], bound)
-            point[live] = _within(self.changing.trimmed(self.base, rows[live], moved), bound)
+            point[live] = _within(point[live] + move(step, live, slope[on], bound), bound)
         return found
 
 
