@@ -56,12 +56,12 @@
     cards.textContent = "";
     const first = make("figure", "film");
     const [frame] = film(picture, picture.image, 1, small);
-    first.append(make("h4", "", "as it was"), frame, make("p", "says", picture.name));
+    first.append(make("h3", "", "as it was"), frame, make("p", "says", picture.name));
     cards.append(first);
     data.granularities.forEach((granularity, place) => {
       const strip = picture.strips.find((one) => one.g === place && one.t === target);
       const card = make("figure", "film");
-      card.append(make("h4", "", granularity));
+      card.append(make("h3", "", granularity));
       if (!strip || !strip.film) {
         card.append(make("p", "none", strip ? `nothing found up to ${strip.r || strip.m}` : "not searched"));
         cards.append(card);
