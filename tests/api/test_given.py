@@ -67,6 +67,8 @@ def test_other_classes_are_projected_or_refused() -> None:
     assert strobe.score(DATA, answers, space=own).acc_pmk == strobe.score(DATA, SCORES, name="m").acc_pmk
     with pytest.raises(StrobeError, match=r"^predictions: 3 scores per frame; expected 2 \(pets\) or 1000"):
         strobe.score(DATA, wide)
+    with pytest.raises(StrobeError, match="space: expected the name of a label space"):
+        strobe.score(DATA, SCORES, space=["cat", "dog"])  # type: ignore[arg-type]
     with pytest.raises(StrobeError, match="no class of the model"):
         strobe.score(DATA, np.zeros((len(KEYS), 1000)))
 

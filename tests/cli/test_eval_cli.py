@@ -219,3 +219,17 @@ def test_eval_shows_the_models_asked_for_first(dataset: Dataset, tmp_path: Path)
     assert not (tmp_path / "run" / "report.html").exists(), "the earlier one would pass for this one's"
     assert "no report: --show:" in err
     assert "has no results of nobody; it has" in err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_was_asked_for_first_is_what_was_before(dataset: Dataset, tmp_path: Path, verb: str) -> None:
+    for name, seed in (("old", 0), ("new", 1)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(scores_of(dataset, seed=seed)))
+    files = [f"preds:{tmp_path / name}.json" for name in ("old", "new")]
+    run = tmp_path / "run"
+    assert go(verb, tmp_path / "data", "-m", files[0], "-m", files[1], "-o", run, *VERBS[verb])[0] == 0
+    assert [(one.a, one.b) for one in strobe.compare(run).of("acc_pmk")] == [("old", "new")]
+    assert list(strobe.history(run).to_frame()["model"]) == ["old", "new"]
+    if verb == "eval":  # drawn once
+        assert go("report", run)[0] == 0
+        assert "old → new" in (run / "report.html").read_text()

@@ -40,6 +40,8 @@ def answers_of(
     name: str | None = None,
 ) -> InMemory:
     """The answers in the dataset's classes and frames, whatever they were given as; one line where they do not fit."""
+    known = space is None or isinstance(space, str | LabelSpace)
+    expect(known, "space", 'the name of a label space ("ilsvrc-2012") or a strobe.LabelSpace', type(space).__name__)
     if isinstance(given, ClassAnswers | BoxAnswers):
         return _answers(given, dataset, space, name, options.merge)
     if isinstance(given, str | Path):

@@ -117,7 +117,15 @@ class Run:
         for key in ("models", "brought_for"):
             if not isinstance(data.get(key, {}), dict):
                 raise InvalidFile(path, "expected something of each model by its name", where=key)
+        asked = data.get("asked", [])
+        if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
+            raise InvalidFile(path, "expected names of models", where="asked")
         return data
+
+    def asked(self) -> list[str]:
+        """The names of models in the order in which they were first asked for: what was before comes first."""
+        about = self.about()
+        return list(dict.fromkeys([*about.get("asked", []), *about.get("models", {})]))
 
     # -- the dataset ---------------------------------------------------------------------------------------------
 
@@ -144,10 +152,20 @@ class Run:
         return digest == dataset.frames_digest() or bool(FrameNames(dataset, self.path).earlier.get(digest))
 
     def record(
-        self, dataset: Dataset, *, path: Path, changes: Mapping[str, Any], stage: Path | None = None
+        self,
+        dataset: Dataset,
+        *,
+        path: Path,
+        changes: Mapping[str, Any],
+        stage: Path | None = None,
+        asked: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Write run.json (into `stage` where it comes in with other things), what was known before kept."""
+        """Write run.json (into `stage` where it comes in with other things), what was known before kept.
+
+        `asked` names the models asked for, in order.
+        """
         before, digest = self.check(dataset), dataset.frames_digest()
+        order = dict.fromkeys([*(self.asked() if before else ()), *asked])
         now = brought_files(stage) if stage else {}
         known = dict.fromkeys(brought_files(self.path), before["dataset"]["frames_digest"]) if before else {}
         content = {
@@ -160,6 +178,7 @@ class Run:
                 "frames_digest": digest,
             },
             "brought_for": known | before.get("brought_for", {}) | dict.fromkeys(now, digest),
+            **({"asked": list(order)} if order else {}),
             "versions": versions(),
             "command": " ".join(["strobe", *sys.argv[1:]]),
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -202,6 +221,12 @@ class Run:
             names = ", ".join(printable(name) for name in by_name) or "none"
             raise StrobeError(f"{printable(self.path)} has no predictions of {printable(missing[0])}; it has {names}")
         return [by_name[name] for name in dict.fromkeys(only)]
+
+    def models_as_asked(self, dataset: Dataset, *, allow_missing: bool = False) -> list[Held]:
+        """The models of the run in the order in which they were asked for, others after them."""
+        asked = self.asked()
+        found = self.models(dataset, allow_missing=allow_missing)
+        return sorted(found, key=lambda one: asked.index(one.name) if one.name in asked else len(asked))
 
     # -- writing -------------------------------------------------------------------------------------------------
 

@@ -36,12 +36,13 @@ def compare_runs(
 ) -> tuple[Comparison, ...]:
     """Every pair of models of the runs on the sets both were scored on: exact tests, Holm, differences, a sentence.
 
-    Where `models` are named, a pair stands in that order: the first is what was before, the second what came after.
+    A pair stands in the order of the runs and in that in which a run was asked for its models, or in that of `models`:
+    the first is what was before, the second what came after.
     Detectors are compared by mAP too, where there are several. Models of the same name in two runs are told apart by
     the run's folder. `dataset_path` says where the dataset lies if it was moved.
     """
     dataset = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
-    wanted = _wanted(runs, models, [Run(run).models(dataset, allow_missing=allow_missing) for run in runs])
+    wanted = _wanted(runs, models, [Run(run).models_as_asked(dataset, allow_missing=allow_missing) for run in runs])
     detectors = [name for name, model in wanted if model.task is not Task.CLASSIFICATION]
     if detectors:
         progress.note("detectors are compared as classifiers, by the class of their most confident box")

@@ -79,14 +79,16 @@ def evaluate(
         frame_source(opened.candidates)  # no images, no run: said before anything is written
     with place.stage() as stage:
         bring(opened.dataset, place, files, request, progress, stage=stage)
-        fared = run_asked(opened.candidates, others, place, prediction, progress)
+        names = [one.name for one in wanted]
+        fared = run_asked(opened.candidates, others, place, prediction, progress, asked_for=names)
         failed = tuple(one for one in fared if not one.ok)
         if failed and len(failed) == len(wanted):
             first = without_name(failed[0].name, failed[0].error or "")
             raise StrobeError(f"no model could be run; first {printable(failed[0].name)}: {first}")
         scored = score_staged(
-            place, stage, opened, request, progress, leave_out=[one.name for one in failed], skip_incomplete=True
-        )
+            place, stage, opened, request, progress, leave_out=[one.name for one in failed], skip_incomplete=True,
+            asked_for=names,
+        )  # fmt: skip
     report, reason = None, None
     if with_report:
         try:

@@ -109,7 +109,8 @@ def predict(
     if files:
         with run.stage() as stage:
             bring(dataset, run, files, FileOptions(merge=options.merge), progress, stage=stage)
-            run.record(dataset, path=dataset.root or Path(), changes={}, stage=stage)
+            names = [one.name for one in wanted]
+            run.record(dataset, path=dataset.root or Path(), changes={}, stage=stage, asked=names)
     others = [one for one in wanted if not one.is_brought]
     fared = {one.name: one for one in run_asked(dataset, others, run, options, progress, source=source)}
     return [fared.get(one.name) or Fared(name=one.name, ok=True) for one in wanted]
@@ -123,8 +124,12 @@ def run_asked(
     progress: Progress,
     *,
     source: FrameSource | None = None,
+    asked_for: Sequence[str] = (),
 ) -> list[Fared]:
-    """Run these models into the run; a new run that nothing was predicted into leaves no folder behind."""
+    """Run these models into the run; a new run that nothing was predicted into leaves no folder behind.
+
+    `asked_for` are all models of the command in order, where these are not all.
+    """
     if not models:
         return []
     frames = source or frame_source(dataset)
@@ -134,7 +139,8 @@ def run_asked(
             fared += _run_group(dataset, models[start : start + options.models_at_once], run, options, progress, frames)
         before = run.about().get("models", {}) if run.exists else {}
         changes = {"models": before | {one.name: one.to_json() for one in fared}}
-        run.record(dataset, path=dataset.root or Path(), changes=changes)
+        names = asked_for or [one.name for one in models]
+        run.record(dataset, path=dataset.root or Path(), changes=changes, asked=names)
     return fared
 
 

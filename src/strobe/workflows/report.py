@@ -53,7 +53,7 @@ def report_run(
     about = place.about()
     results = read_results(run)
     _check_show(run, results, request.show)
-    change = _change(run, results, request.change, about)
+    change = _change(run, results, request.change, place.asked())
     if opened is None:
         opened = Opened.of_run(place, moved_to=request.dataset, subset=request.subset)
         write_tables(run, results)
@@ -90,9 +90,7 @@ def _check_show(run: Path, results: Results, show: Sequence[str], *, option: str
         raise StrobeError(f"--show: {len(set(show))} models; at most {MOST_SHOWN} can be told apart in a figure")
 
 
-def _change(
-    run: Path, results: Results, asked: tuple[str, str] | None, about: Mapping[str, Any]
-) -> tuple[str, str] | None:
+def _change(run: Path, results: Results, asked: tuple[str, str] | None, order: Sequence[str]) -> tuple[str, str] | None:
     """The two models to set beside each other; None where nothing was asked and there are more than two."""
     if asked is not None:
         _check_show(run, results, asked, option="--before and --after")
@@ -101,7 +99,7 @@ def _change(
         if results.models[asked[0]].task is not results.models[asked[1]].task:
             raise StrobeError("--before and --after: a classifier and a detector cannot be set beside each other")
         return asked
-    names = sorted(results.models, key=lambda name: [*about.get("models", {}), name].index(name))
+    names = sorted(results.models, key=lambda name: [*order, name].index(name))
     if len(names) != 2 or len({one.task for one in results.models.values()}) > 1:
         return None
     return names[0], names[1]

@@ -135,8 +135,10 @@ def score_dataset(
     check_request(request, opened)
     place.check(opened.candidates)
     with place.stage() as stage:
-        bring(opened.dataset, place, asked(specs) if specs else [], request, progress, stage=stage)
-        return score_staged(place, stage, opened, request, progress).results
+        files = asked(specs) if specs else []
+        bring(opened.dataset, place, files, request, progress, stage=stage)
+        names = [one.name for one in files]
+        return score_staged(place, stage, opened, request, progress, asked_for=names).results
 
 
 class Answered(Protocol):
@@ -208,10 +210,12 @@ def score_staged(
     *,
     leave_out: Sequence[str] = (),
     skip_incomplete: bool = False,
+    asked_for: Sequence[str] = (),
 ) -> Scored:
     """Score the models of the run and those the stage holds, where what is written waits too until all went well.
 
     `leave_out` names models not to score; `skip_incomplete` leaves out those that lack frames instead of refusing.
+    `asked_for` are the models of the command, in order.
     """
     models = run.models(opened.dataset, only=request.models, allow_missing=request.allow_missing, stage=stage)
     models = [model for model in models if model.name not in leave_out]
@@ -228,7 +232,7 @@ def score_staged(
         write_sets(stage, scored.sets)
     if brought_files(stage) or request.types is not None or not run.exists:
         changes = {"model_types": remembered} if remembered else {}
-        run.record(opened.candidates, path=opened.path, changes=changes, stage=stage)
+        run.record(opened.candidates, path=opened.path, changes=changes, stage=stage, asked=asked_for)
     for name in TABLES:
         if not (stage / "tables" / f"{name}.csv").is_file():  # an earlier score had rows for it
             (run.path / "tables" / f"{name}.csv").unlink(missing_ok=True)
