@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.core.errors import InvalidValue
-from strobe.metrics.paired import holm, mcnemar, sign_flip
+from strobe.metrics.paired import LEVEL, holm, least_videos, mcnemar, paired_difference, sign_flip
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -48,3 +48,14 @@ def test_holm_equals_the_step_down_by_hand(p: list[float]) -> None:
 
 def test_holm_of_nothing() -> None:
     assert holm([]) == []
+
+
+@pytest.mark.parametrize("pairs", [1, 3, 10])
+def test_least_videos_is_where_all_for_one_side_begin_to_show_something(pairs: int) -> None:
+    least = least_videos(pairs)
+    for n in range(2, least + 3):
+        gap = np.ones(n, dtype=np.int64)
+        p = sign_flip(gap)
+        p_holm = min(1.0, pairs * p)
+        found = paired_difference(gap, np.arange(n), p=p, p_holm=p_holm, pairs=pairs)
+        assert (p_holm < LEVEL) is (found.reason is None) is (n >= least)

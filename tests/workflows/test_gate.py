@@ -16,6 +16,7 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.estimate import Estimate
 from strobe.core.files import read_json, write_json
+from strobe.metrics.paired import least_videos
 from strobe.report.gate import as_markdown
 
 
@@ -114,6 +115,13 @@ def test_what_so_few_videos_cannot_tell_fails(runs: Path, capsys: pytest.Capture
     code, out, _ = _run(capsys, *words)
     assert code == 1
     assert "cannot tell, 4 videos cannot decide" in out
+    told = f"--max-loss needs at least {least_videos()} videos"
+    assert f"; {told}; the figure is beyond the limit; --unsure pass lets it through\n" in out
+    assert told.removeprefix("--max-loss") in (Path(__file__).parents[2] / "docs/ci.md").read_text(encoding="utf-8")
+    turned = ["gate", runs / "few-old", "--against", runs / "few-new", *words[4:]]
+    code, out, _ = _run(capsys, *turned)
+    assert code == 1  # better by its figure, and still nobody can tell
+    assert f"; {told}; the figure is within the limit; --unsure pass lets it through\n" in out
     assert _run(capsys, *words, "--unsure", "pass")[0] == 0
     assert "| ⚠️ |" in (tmp_path / "gate.md").read_text()
 

@@ -11,6 +11,7 @@ from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import nothing
+from strobe.metrics.paired import METHOD, least_videos
 
 __all__ = ["Check", "FailOn", "Gate", "Limit", "Unsure", "judge", "loss_of", "measures_of"]
 
@@ -157,6 +158,8 @@ def _check(limit: Limit, figure: Estimate, fail_on: FailOn, unsure: Unsure) -> C
         "cannot tell": unsure == "pass",
     }[verdict]
     said = _sentence(limit, figure, verdict, within=within)
+    if verdict == "cannot tell" and not passed:
+        said += "; --unsure pass lets it through"
     return Check(limit=limit, figure=figure, verdict=verdict, passed=passed, sentence=said)
 
 
@@ -167,12 +170,15 @@ def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool)
         breach = "a larger growth"
     if figure.value is None:
         return f"nothing was measured: {figure.reason or 'no figure'}"
+    where = "within" if within else "beyond"
     if verdict == "cannot tell":
-        return figure.reason or "the figure has no interval"
+        said = figure.reason or "the figure has no interval"
+        if limit.kind == "max_loss" and figure.method == METHOD:  # of a pair of classifiers; a detector's says its own
+            said += f"; --max-loss needs at least {least_videos()} videos"
+        return f"{said}; the figure is {where} the limit"
     caution = f" ({figure.reason})" if figure.reason else ""
     if verdict == "clearly worse":
         return f"{breach} is shown{caution}"
     if verdict == "holds":
         return f"{breach} is ruled out{caution}"
-    where = "within" if within else "beyond"
     return f"the figure is {where} the limit; {breach} is neither shown nor ruled out{caution}"

@@ -1,6 +1,7 @@
 """Paired tests between two models on the same sets, Holm's correction over many pairs, and intervals that agree."""
 
 from collections.abc import Sequence
+from itertools import count
 
 import numpy as np
 from scipy.special import bdtr, gammaln, ndtri
@@ -10,7 +11,7 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO
 
-__all__ = ["LEVEL", "holm", "least_p", "mcnemar", "paired_difference", "sign_flip"]
+__all__ = ["LEVEL", "METHOD", "holm", "least_p", "least_videos", "mcnemar", "paired_difference", "sign_flip"]
 
 LEVEL = 0.05
 METHOD = "inverted paired test"
@@ -73,6 +74,15 @@ def least_p(n_videos: int) -> float:
     (0.5, 0.03125)
     """
     return min(1.0, 2.0 ** (1 - n_videos))
+
+
+def least_videos(pairs: int = 1) -> int:
+    """How many videos it takes, at least, for a test of one of so many pairs to show anything.
+
+    >>> least_videos(), least_videos(10)
+    (6, 9)
+    """
+    return next(n for n in count(1) if pairs * least_p(n) < LEVEL)
 
 
 def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pairs: int) -> Estimate:
