@@ -100,9 +100,27 @@ def predictions(data: Path, *, wrong: int = 0) -> dict[str, str]:
     return said
 
 
-def go(data: Path, *models: str, request: ScoreRequest = QUICK, report: bool = False, show: Any = ()) -> Evaluation:
+class Noting(Silent):
+    """Keeps what is noted."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def go(
+    data: Path,
+    *models: str,
+    request: ScoreRequest = QUICK,
+    report: bool = False,
+    show: Any = (),
+    notes: list[str] | None = None,
+) -> Evaluation:
+    heard = Noting([] if notes is None else notes)
     return evaluate(
-        data, models, data.parent / "run", prediction=PredictOptions(shard_size=5), request=request, progress=Silent(),
+        data, models, data.parent / "run", prediction=PredictOptions(shard_size=5), request=request, progress=heard,
         with_report=report, show=show,
     )  # fmt: skip
 
@@ -182,8 +200,12 @@ def test_a_model_to_show_that_does_not_run_is_refused_first(data: Path) -> None:
 
 
 def test_no_model_at_all_is_an_error(data: Path) -> None:
-    with pytest.raises(StrobeError, match=r"no model could be run; first .*never: .*not today"):
-        go(data, f"py:{data.parent}/mine.py:never")
+    never = f"py:{data.parent}/mine.py:never"
+    for models, first in (((never,), ""), ((never, f"again={never}"), "first ")):
+        notes: list[str] = []
+        with pytest.raises(StrobeError, match=rf"^no model could be run; {first}py:.*never: .*not today"):
+            go(data, *models, notes=notes)
+        assert sum("is left out" in note for note in notes) == (0 if len(models) == 1 else len(models))
     with pytest.raises(StrobeError, match="no model given"):
         go(data)
 
@@ -286,14 +308,10 @@ def test_a_name_goes_before_every_spec(data: Path) -> None:
 def test_an_earlier_checkpoint_under_the_same_name_is_kept_and_said(data: Path) -> None:
     notes: list[str] = []
 
-    class Notes(Silent):
-        def note(self, text: str) -> None:
-            notes.append(text)
-
     spec, run = f"py:{data.parent}/mine.py:make", data.parent / "run"
 
     def predicted() -> Any:
-        return predict(folder.read(data), [spec], run, PredictOptions(shard_size=5), Notes())[0].outcome
+        return predict(folder.read(data), [spec], run, PredictOptions(shard_size=5), Noting(notes))[0].outcome
 
     predicted()
     (data.parent / "mine.py").write_text(PLUGIN + "# another checkpoint\n")

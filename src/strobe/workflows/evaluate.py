@@ -84,7 +84,8 @@ def evaluate(
         failed = tuple(one for one in fared if not one.ok)
         if failed and len(failed) == len(wanted):
             first = without_name(failed[0].name, failed[0].error or "")
-            raise StrobeError(f"no model could be run; first {printable(failed[0].name)}: {first}")
+            which = "first " if len(failed) > 1 else ""
+            raise StrobeError(f"no model could be run; {which}{printable(failed[0].name)}: {first}")
         scored = score_staged(
             place, stage, opened, request, progress, leave_out=[one.name for one in failed], skip_incomplete=True,
             asked_for=names,

@@ -136,7 +136,9 @@ def run_asked(
     fared: list[Fared] = []
     with run.predicting():
         for start in range(0, len(models), options.models_at_once):
-            fared += _run_group(dataset, models[start : start + options.models_at_once], run, options, progress, frames)
+            group = models[start : start + options.models_at_once]
+            # What becomes of one model alone is the command's whole answer; it is not said twice.
+            fared += _run_group(dataset, group, run, options, progress, frames, alone=len(models) == 1)
         before = run.about().get("models", {}) if run.exists else {}
         changes = {"models": before | {one.name: one.to_json() for one in fared}}
         names = asked_for or [one.name for one in models]
@@ -151,6 +153,8 @@ def _run_group(
     options: PredictOptions,
     progress: Progress,
     source: FrameSource,
+    *,
+    alone: bool,
 ) -> Iterator[Fared]:
     loaded: dict[str, Classifier | Detector] = {}
     runners: list[Runner] = []
@@ -167,7 +171,8 @@ def _run_group(
             )  # fmt: skip
             stores[name] = _store(dataset, runner, one.spec, run, options, frames, progress)
         except StrobeError as error:
-            progress.note(f"{printable(name)} cannot run and is left out: {without_name(one.spec, str(error))}")
+            if not alone:
+                progress.note(f"{printable(name)} cannot run and is left out: {without_name(one.spec, str(error))}")
             yield Fared(name=name, ok=False, error=str(error))
             continue
         loaded[name] = runner.model
@@ -194,7 +199,8 @@ def _run_group(
         progress.note("frames were decoded exactly, on the CPU; --decode device is much faster for JPEG frames")
     for name, outcome in outcomes.items():
         if outcome.error is not None:
-            progress.note(f"{printable(name)} failed and is left out: {without_name(name, outcome.error)}")
+            if not alone:
+                progress.note(f"{printable(name)} failed and is left out: {without_name(name, outcome.error)}")
         elif outcome.n_unreadable:
             first = f"; the first: {printable(outcome.first_problem)}" if outcome.first_problem else ""
             progress.note(
