@@ -368,7 +368,7 @@ def test_frames_in_a_shipped_space(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "fps", "problem"),
     [
-        ("video,label\ndog1,dog\n", None, "no label for 1 of 2 video.*first home/cat 2"),
+        ("video,label\ndog1,dog\n", None, "no label for 1 of 2 video.*first home/cat 2; add a row, or move"),
         ("video,label\ndog1,dog\nhome/cat 2,cat\nwolf,wolf\n", None, r"names 1 video\(s\) that were not given: wolf"),
         ("video,label,frame\ndog1,dog,3\nhome/cat 2,cat,0\n", None, "label at frame 3, but the video has frames 0–5"),
         ("video,label,start_s,end_s\ndog1,dog,0,1\nhome/cat 2,cat,0,1\n", None, "a span in seconds needs --fps"),
@@ -392,6 +392,9 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
     with pytest.raises(StrobeError, match="no images under"):
         from_frames(tmp_path / "empty", tmp_path / "dst", files=FrameFiles())
     picture(tmp_path / "flat/0.png", 0)
+    (tmp_path / "empty/dog").symlink_to(tmp_path / "flat", target_is_directory=True)
+    with pytest.raises(StrobeError, match=r"no images under .*; links to folders, as .*dog, are not followed"):
+        from_frames(tmp_path / "empty", tmp_path / "dst", files=FrameFiles())
     with pytest.raises(StrobeError, match="lies in no video's folder"):
         from_frames(tmp_path / "flat", tmp_path / "dst", files=FrameFiles(label=("dog",)))
     source = frame_folders(tmp_path / "src")

@@ -33,7 +33,11 @@ def find_frames(source: Path) -> dict[str, dict[int, str]]:
         if path.suffix.lower() in IMAGE_ENDINGS and path.is_file() and not path.name.startswith("."):
             by_folder.setdefault(path.parent, []).append(path)
     if not by_folder:
-        raise StrobeError(f"no images under {printable(source)}; expected <video>/<frame>.jpg (or png, webp, …)")
+        links = [path for path in sorted(source.rglob("*")) if path.is_symlink() and path.is_dir()]
+        unseen = f"; links to folders, as {printable(links[0])}, are not followed" if links else ""
+        raise StrobeError(
+            f"no images under {printable(source)}; expected <video>/<frame>.jpg (or png, webp, …){unseen}"
+        )
     if source in by_folder:
         raise StrobeError(
             f"{printable(by_folder[source][0])} lies in no video's folder; expected <video>/<frame>.jpg below "

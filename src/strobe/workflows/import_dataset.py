@@ -317,7 +317,7 @@ def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, how: Brin
     if bare:
         raise StrobeError(
             f"{printable(labels_path or files.boxes)}: no label for {len(bare)} of {len(frames)} video(s), first "
-            f"{printable(bare[0])}; add a row, or leave the folder out"
+            f"{printable(bare[0])}; add a row, or move the folder out of {printable(source)}"
         )
     for name, rows in labels.items():
         _check_labels(rows, frames[name], fps=files.fps)
