@@ -83,7 +83,7 @@ def test_plots_are_axes_with_the_figures_on_them() -> None:
     assert len({line.get_color() for line in axes.get_lines()}) == 2
     assert [text.get_text() for text in OLD.plot("class").get_yticklabels()] == ["cat", "dog"]
     assert len(OLD.plot("offset").get_lines()[0].get_xdata()) == 7
-    with pytest.raises(StrobeError, match="unknown plot"):
+    with pytest.raises(StrobeError, match="unknown plot 'pie'; there are curve, offset, class"):
         OLD.plot("pie")  # type: ignore[arg-type]
     import matplotlib.pyplot as pyplot
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strobe.core.errors import ModelFailed, StrobeError
+from strobe.core.errors import ModelFailed, StrobeError, UnknownName
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Classifier, Differentiable, EncodedClassifier
 from strobe.models.cores import cpu_lanes
@@ -199,6 +199,7 @@ def test_a_plain_object_is_filled_in_and_its_own_word_is_heard(mine: Path) -> No
 MODULES = """\
 import torch
 from torchvision import transforms
+from torchvision.transforms import Compose
 SIZE = transforms.Compose([transforms.Resize((8, 8)), transforms.ToTensor()])
 torch.manual_seed(0)
 NET = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))
@@ -245,7 +246,13 @@ def test_a_factory_may_return_a_torch_module(tmp_path: Path) -> None:
         assert other.spec.label_space.names == ("dog", "cat")
         np.testing.assert_array_equal(other.forward([other.prepare(image)]), scores)
     assert isinstance(load("alone"), Differentiable)
-    with pytest.raises(ModelFailed, match="does not say what is done to an image first; give transform=…"):
+    with pytest.raises(
+        ModelFailed,
+        match="bare: Sequential does not say what is done to an image first; return it with one: net, transform",
+    ):
         load("bare")
     with pytest.raises(ModelFailed, match=r"expected \(module, transform, classes\), got 4 things"):
         load("many")
+    with pytest.raises(UnknownName, match=r"did you mean pair\? \(it has .*\)$") as caught:
+        load("pairs")
+    assert "Compose" not in str(caught.value), "what the file only imported is no factory of its"

@@ -129,7 +129,7 @@ class ClassifierScore(_Face, ClassificationScore):
             points = sorted(((one.offset, one.error) for one in self.per_offset), key=lambda one: one[0])
             return axes.lines_on(ax, self.model, points, xlabel="distance from the anchor", ylabel="error")
         if what != "curve":
-            raise UnknownName("plot", what, ["curve", "offset", "class"])
+            raise UnknownName("plot", what, ["curve", "offset", "class"], hint="there are curve, offset, class")
         return axes.lines_on(
             ax, self.model, [(at.k, at.acc) for at in self.curve],
             xlabel="k: the anchor and every frame within k must be right", ylabel="accuracy",
@@ -174,7 +174,7 @@ class DetectorScore(_Face, DetectionScore):
             names, pairs = [one.name for one in self.per_class], [(one.ap_orig, one.ap_pmk) for one in self.per_class]
             return axes.rows_on(ax, names, pairs, xlabel=f"AP; grey: anchors, colour: worst frames (k = {self._k()})")
         if what != "curve":
-            raise UnknownName("plot", what, ["curve", "class"])
+            raise UnknownName("plot", what, ["curve", "class"], hint="a detector has curve, class")
         return axes.lines_on(
             ax, self.model, [(at.k, at.map) for at in self.curve], ylabel="mAP",
             xlabel="k: on the worst frame within k of each anchor",

@@ -111,7 +111,9 @@ class UnknownName(StrobeError):
         text = f"unknown {kind} {printable(name)!r}"
         if near:
             text += "; did you mean " + " or ".join(near) + "?"
-        super().__init__(text + (f"; {hint}" if hint else ""))
+        if hint:
+            text += f" ({hint})" if near else f"; {hint}"
+        super().__init__(text)
         self.near = near
 
 

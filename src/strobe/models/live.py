@@ -164,7 +164,8 @@ def _plan(module: Any, model: ModelName, transform: Any, options: LoadOptions) -
     if transform is None:
         if getattr(module, "pretrained_cfg", None) is None and getattr(module, "default_cfg", None) is None:
             raise ModelFailed(
-                f"{name}: a {type(module).__name__} does not say what is done to an image first; give transform=…, "
+                f"{name}: {type(module).__name__} does not say what is done to an image first; "
+                f"{'return it with one: net, transform' if model.provider == 'py' else 'give transform=…'}, "
                 "e.g. torchvision's weights.transforms() or strobe.ImagePlan(size_hw=(224, 224), resize=256)"
             )
         from strobe.models.timm import plan_of

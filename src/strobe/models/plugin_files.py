@@ -54,8 +54,7 @@ def made_by_file(model: ModelName, options: LoadOptions) -> Made:
     module = _run(path, name)
     factory = getattr(module, factory_name, None)
     if not callable(factory) or factory is _print:
-        own = {key: value for key, value in vars(module).items() if callable(value) and value is not _print}
-        known = [key for key in own if not key.startswith("_")]
+        known = [key for key, value in vars(module).items() if not key.startswith("_") and _is_own(value, module)]
         raise UnknownName(
             f"factory in {printable(file)}", factory_name, known, hint=f"it has {', '.join(known) or 'none'}"
         )
@@ -66,6 +65,13 @@ def made_by_file(model: ModelName, options: LoadOptions) -> Made:
             raise ModelFailed(f"{name}: its factory takes no options and would not hear of {what}")
     made = _call(factory, path, name, options if hears else None)
     return Made(made=made, path=path, options=options, hears=hears)
+
+
+def _is_own(value: Any, module: ModuleType) -> bool:
+    """Whether this may be called and was made in the file; a class or function it only imported was not."""
+    if not callable(value) or value is _print:
+        return False
+    return not (inspect.isclass(value) or inspect.isroutine(value)) or value.__module__ == module.__name__
 
 
 def _print(*values: Any, **kwargs: Any) -> None:
