@@ -55,10 +55,10 @@ def test_the_difference_has_the_interval_of_values_without_each_video(pair) -> N
 
 
 def test_sets_are_counted_and_named_by_whether_ap_falls(pair) -> None:
-    dataset, _, scores = pair
+    dataset, made, scores = pair
     whole = compare_detectors(dataset, scores)[1]
     facts = set_facts(dataset)
-    tables = [box_sets(dataset, facts, one.model, one) for one in scores]
+    tables = [box_sets(dataset, facts, boxes, one) for boxes, one in zip(made, scores, strict=True)]
     held = [set(facts.columns["set"][one.row][one.columns["holds"]].tolist()) for one in tables]
     assert (whole.only_a, whole.only_b) == (len(held[0] - held[1]), len(held[1] - held[0]))
     assert set(whole.sets_only_b or ()) <= held[1] - held[0]
@@ -70,7 +70,32 @@ def test_sets_are_counted_and_named_by_whether_ap_falls(pair) -> None:
         broken = ~table.columns["holds"]
         assert np.array_equal(table.columns["ap_chosen"] < table.columns["ap_anchor"],
                               np.array([row.status == "breaks" for row in one.chosen_frames]))  # fmt: skip
+        assert np.array_equal(~np.isnan(table.columns["first_wrong_distance"]), broken)
+        assert np.array_equal(table.columns["anchor_right"], table.columns["ap_anchor"] > 0)
+        assert np.array_equal(table.columns["first_wrong_distance"] == 0, ~table.columns["anchor_right"])
         assert (table.columns["ap_anchor"][broken] > table.columns["ap_chosen"][broken]).sum() == one.errors.failing
+
+
+def test_a_row_of_a_detector_says_where_it_first_fails_and_what_it_said(zoo) -> None:
+    dataset = zoo.dataset(k=2)  # frame 5·v + 2 is the anchor of video v
+    answers = zoo.perfect(dataset)
+    answers[3] = [(1, answers[3][0][1], 0.7), (0, answers[3][0][1], 0.6)]  # nearer, and less low than
+    answers[0] = []  # the worst of the first set, two frames away
+    answers[7] = [(2, answers[7][0][1], 0.4)]  # the anchor of the second
+    answers[13] = [(0, answers[13][0][1], 0.8)]
+    made = zoo.table(dataset, answers)
+    found = box_sets(dataset, set_facts(dataset), made, score(dataset, made, model="m", options=OPTIONS))
+    columns = found.columns
+    assert columns["anchor_right"].tolist() == [True, False, True, True]
+    assert columns["holds"].tolist() == [False, False, False, True]
+    assert columns["first_wrong_distance"][:3].tolist() == [1.0, 0.0, 1.0]
+    assert np.isnan(columns["first_wrong_distance"][3])
+    assert columns["chosen_distance"].tolist() == [-2.0, 0.0, 1.0, 0.0]
+    names = [*dataset.info.label_space.names, "no box"]
+    said = found.names["worst_answer"][columns["worst_answer"]].tolist()
+    assert said == ["no box", names[2], names[0], names[0]]
+    assert np.isnan(columns["worst_confidence"][0])
+    assert columns["worst_confidence"][1:3].tolist() == pytest.approx([0.4, 0.8])
 
 
 def test_few_videos_have_no_interval_and_missing_answers_no_comparison(zoo) -> None:

@@ -88,11 +88,14 @@ class DetectionOptions:
 class DetectionScore(DetectionResult):
     """A detector's result and what its comparison with others needs, small enough to keep for many.
 
-    `without` (2, G) is mAP on the anchors and on the worst frames at k with each video left out.
+    `without` (2, G) is mAP on the anchors and on the worst frames at k with each video left out. `first_wrong` is the
+    smallest |distance| at which each of the chosen frames' sets no longer holds, 0 where nothing is right on the
+    anchor, NaN where it holds.
     """
 
     model: str = field(metadata=UNWRITTEN)
     without: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
+    first_wrong: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
 
 
 def _number(value: float) -> float | None:
@@ -139,6 +142,7 @@ def score(
     return DetectionScore(
         model=model,
         without=mean_over_classes(by_class.without[[0, -1]]),
+        first_wrong=_first_wrong(plan, per_frame, worst),
         model_type=model_type,
         map_orig=detection.map_orig,
         map_pmk=detection.map_pmk,
@@ -183,6 +187,17 @@ def _chosen(
         )
         for name, frame, distance, before, after, cause in zip(*(part.tolist() for part in columns), strict=True)
     )
+
+
+def _first_wrong(plan: Plan, per_frame: Floats, worst: Worst) -> Floats:
+    """The smallest |distance| at which each set no longer holds, (S,), by the rule of ChosenFrame.status."""
+    # A frame with nothing to be found cannot be wrong, and an anchor without counts as right.
+    before, here = (np.where(np.isnan(ap), 1.0, np.round(ap, 9)) for ap in (worst.ap[:, 0], per_frame[plan.frame]))
+    lower = (here < before[plan.set_row]) & ~np.isnan(per_frame[plan.frame])
+    first = np.full(plan.n_sets, np.inf)
+    np.minimum.at(first, plan.set_row[lower], np.abs(plan.distance[lower]))
+    first[before == 0] = 0.0
+    return np.where(np.isinf(first), np.nan, first)
 
 
 def has_boxes(dataset: Dataset) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.model_results import DetectionResult
-from strobe.core.answers import ClassAnswers
+from strobe.analyses.detection import DetectionScore
+from strobe.core.answers import BoxAnswers, ClassAnswers
 from strobe.core.arrays import Bools, Texts
 from strobe.core.dataset import Dataset
 from strobe.core.names import short_names
@@ -122,26 +122,38 @@ def _probability_of_right(dataset: Dataset, answers: ClassAnswers, within: Bools
     return out
 
 
-def box_sets(dataset: Dataset, facts: SetFacts, model: str, found: DetectionResult) -> ModelSets:
+def box_sets(dataset: Dataset, facts: SetFacts, answers: BoxAnswers, found: DetectionScore) -> ModelSets:
     """A detector on every set it was scored on: the frame that stands for the set, its AP beside the anchor's.
 
-    `holds` says that AP is nowhere below the anchor's, and that something was right there.
+    `anchor_right` says that something was right on the anchor, `holds` that besides AP is nowhere below the anchor's.
+    `worst_answer` and `worst_confidence` are of the surest box on the frame that stands for the set.
     """
     place = {str(name): row for row, name in enumerate(dataset.sets.set_id)}
     rows = found.chosen_frames
+    chosen = np.array([one.frame for one in rows], dtype=np.int64)
     frames = texts(short_names(dataset.frames.key.tolist()))
+    starts = answers.starts()
+    has_box = starts[chosen + 1] > starts[chosen]
+    surest = starts[chosen][has_box]
+    answer, confidence = np.full(len(rows), -1, dtype=np.int32), np.full(len(rows), np.nan, dtype=np.float32)
+    answer[has_box], confidence[has_box] = answers.label[surest], answers.score[surest]
     return ModelSets(
-        model=model,
+        model=found.model,
         facts=facts,
         row=np.array([place[one.set] for one in rows], dtype=np.int32),
         columns={
+            "anchor_right": np.array([one.status != "wrong" for one in rows], dtype=bool),
             "holds": np.array([one.status == "holds" for one in rows], dtype=bool),
+            "first_wrong_distance": found.first_wrong.astype(np.float32),
             "ap_anchor": _floats([one.ap_orig for one in rows]),
-            "chosen_frame": frames[[one.frame for one in rows]],
+            "chosen_frame": frames[chosen],
             "chosen_distance": _floats([one.distance for one in rows]),
             "ap_chosen": _floats([one.ap_worst for one in rows]),
+            "worst_answer": answer,  # −1, no box at all, is the last name
+            "worst_confidence": confidence,
             "cause": texts([one.cause or "" for one in rows]),
         },
+        names={"worst_answer": texts([*dataset.info.label_space.names, "no box"])},
     )
 
 

@@ -360,7 +360,7 @@ def _score_detectors(job: _Job, models: Sequence[Answered], results: Results) ->
             one = score_boxes(dataset, cast(BoxAnswers, boxes), model=model.name, options=options)
             found[model.name] = one
             scores.append(one)
-            job.sets.append(box_sets(dataset, facts, model.name, one))
+            job.sets.append(box_sets(dataset, facts, cast(BoxAnswers, boxes), one))
             advance(1)
     return replace(results, models=found, comparison=(*results.comparison, *compare_detectors(dataset, scores)))
 
