@@ -65,7 +65,7 @@ def test_sets_are_counted_and_named_by_whether_ap_falls(pair) -> None:
     assert whole.only_b
     told = change(whole)
     assert told is not None
-    assert told.sentence().endswith("newly broken, of 24 (held: AP nowhere below the anchor's).")
+    assert told.sentence().endswith("newly broken, of 24 (held: AP above 0 on the anchor, and nowhere lower).")
     for one, table in zip(scores, tables, strict=True):
         broken = ~table.columns["holds"]
         assert np.array_equal(table.columns["ap_chosen"] < table.columns["ap_anchor"],

@@ -196,6 +196,11 @@ def test_gate_of_detectors_and_two_models_of_one_run(
     code, out, _ = _run(capsys, "history", tmp_path / "run", "-o", tmp_path / "history", "-q")
     assert code == 0
     assert "map_pmk since the one before" in out
+    code, out, _ = _run(capsys, "compare", tmp_path / "run", "-m", "good", "-m", "bad", "-q")
+    told = [line for line in out.splitlines() if line.startswith("From good to bad")]
+    assert len(told) == 2, "two lists, and each says which it is"
+    assert told[0].startswith("From good to bad, by the class of the surest box: ")
+    assert told[1].endswith("(held: AP above 0 on the anchor, and nowhere lower).")
 
 
 # -- history -------------------------------------------------------------------------------------------------------

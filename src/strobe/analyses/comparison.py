@@ -43,9 +43,9 @@ class Comparison:
     """One pair of models on one metric, on the sets both were scored on.
 
     `only_a` sets are right for a alone (for the drop: lost by a alone); of detectors they are counted where whole sets
-    are compared, and are those whose AP never falls below the anchor's for a alone. From a to b they are newly broken,
-    `only_b` newly held. `sets_only_a` and `sets_only_b` name some of them (short names, as in tables/sets; at most 20
-    each), the nearest flicker first, then those lost on the anchor; tables/sets has them all.
+    are compared, and are those where for a alone AP is above 0 on the anchor and nowhere lower. From a to b they are
+    newly broken, `only_b` newly held. `sets_only_a` and `sets_only_b` name some of them (short names, as in
+    tables/sets; at most 20 each), the nearest flicker first, then those lost on the anchor; tables/sets has them all.
 
     `p` is the test's to be read (`test` names it: exact McNemar where every video has one set, else the video-level
     sign-flip test; for detectors a paired jackknife over videos), `p_mcnemar` McNemar's in any case, `p_holm` corrected
@@ -204,7 +204,10 @@ def said(c: Comparison) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What became of the sets from one model to another: counts, and some of them by name."""
+    """What became of the sets from one model to another: counts, and some of them by name.
+
+    `by_box`: both are detectors, and this is of the class of their surest box.
+    """
 
     before: str
     after: str
@@ -214,6 +217,7 @@ class Change:
     newly_broken: int
     held: tuple[str, ...]
     broken: tuple[str, ...]
+    by_box: bool = False
 
     def sentence(self) -> str:
         """The counts in words."""
@@ -221,8 +225,9 @@ class Change:
             kept = f"the same of the {self.n_sets} sets hold"
         else:
             kept = f"{_sets(self.newly_held)} newly held, {_sets(self.newly_broken)} newly broken, of {self.n_sets}"
-        means = " (held: AP nowhere below the anchor's)" if self.detection else ""
-        return f"From {printable(self.before)} to {printable(self.after)}: {kept}{means}."
+        means = " (held: AP above 0 on the anchor, and nowhere lower)" if self.detection else ""
+        by = ", by the class of the surest box" if self.by_box else ""
+        return f"From {printable(self.before)} to {printable(self.after)}{by}: {kept}{means}."
 
 
 def change(c: Comparison, *, before: str | None = None) -> Change | None:

@@ -1,5 +1,6 @@
 """strobe compare: which model is better, and is it chance."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -53,5 +54,10 @@ def command(
         return
     for part in found:
         click.echo(printable(part.sentence, limit=2000))
-    for line in change_lines([one for part in found if (one := change(part))]):
+    # Two detectors have two lists of sets, which need not agree.
+    by_map = {(part.a, part.b) for part in found if part.metric == "map_pmk"}
+    changes = [one for part in found if (one := change(part))]
+    for line in change_lines(
+        [replace(one, by_box=not one.detection and (one.before, one.after) in by_map) for one in changes]
+    ):
         click.echo(line)

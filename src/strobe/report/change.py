@@ -96,7 +96,7 @@ def before_after(view: View) -> Answer:
         sentence=f"{found.sentence()} {printable(found.after)} holds {gain}.",
         how="Every set once. Newly held: the first model does not hold it and the second does; newly broken: the other "
         "way round. Held means right on the anchor and on every frame of the set"
-        + (", for a detector: AP nowhere below the anchor’s." if found.detection else "."),
+        + (", for a detector: AP above 0 on the anchor, and nowhere lower." if found.detection else "."),
         paint=_bars(parts, found.n_sets),
         inches=(1.75, 2.5),
     )

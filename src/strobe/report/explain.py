@@ -156,7 +156,10 @@ def _of_sets(view: View) -> list[tuple[str, str]]:
         out.append(("holds, breaks", "Right on the anchor and everywhere; right on the anchor and wrong somewhere."))
     if Task.DETECTION in tasks:
         who = "holds, breaks (detectors)" if both else "holds, breaks"
-        out.append((who, "AP nowhere below the anchor’s; lower somewhere. The frame where it is lowest is the worst."))
+        means = (
+            "AP above 0 on the anchor, and nowhere lower; lower somewhere. The frame where it is lowest is the worst."
+        )
+        out.append((who, means))
         out += _DETECTION
     for task in tasks:
         named = [(one.name, one.meaning) for one in measures(view, task)]
