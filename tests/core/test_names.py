@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strobe.core.names import short_names
+from strobe.core.names import short_models, short_names
 
 PARTS = st.sampled_from(["val", "clip1", "clip2", "000010", "000010.JPEG", "000010.png", "a b", "dog@7"])
 NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=4).map("/".join), min_size=1, max_size=8)
@@ -23,3 +23,27 @@ def test_a_name_keeps_only_what_tells_it_apart():
     assert short_names(["a/b.png", "a/b.jpg"]) == ["a·b.png", "a·b.jpg"]
     assert short_names(["photos\\dog.png", "/"]) == ["dog", "/"]
     assert short_names([]) == []
+
+
+MODELS = st.tuples(st.sampled_from(["py:", "onnx:", "hf:", "", "timm:"]), NAMES, st.sampled_from(["", "@w", "@x/w"]))
+
+
+@given(st.lists(MODELS.map(lambda one: one[0] + one[1][0] + one[2]), max_size=8))
+def test_models_are_told_apart(names):
+    found = short_models(names)
+    assert len(set(found)) == len(set(names))
+    assert all("/" not in short for short in found if short.startswith(("py:", "onnx:")))
+
+
+def test_a_model_of_a_file_is_called_by_the_file():
+    assert short_models(["py:/tmp/deep/er/finder.py:make"]) == ["py:finder.py:make"]
+    assert short_models(["py:finder.py:make", "py:/tmp/finder.py:make"]) == [
+        "py:finder.py:make",
+        "py:tmp·finder.py:make",
+    ]
+    assert short_models(["py:C:\\nets\\f.py:make@w/a.bin", "x"]) == ["py:f.py:make@a.bin", "x"]
+    assert short_models(["hf:/data/vit", "hf:vit", "openclip:ViT-L-14/openai"])[1:] == [
+        "hf:vit",
+        "openclip:ViT-L-14/openai",
+    ]
+    assert short_models([]) == []

@@ -1,5 +1,6 @@
 """strobe eval, the whole way on small pictures: files and models together, failures, resuming, bad input."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from strobe.core.ports import Silent
 from strobe.core.tables import texts
 from strobe.datasets import folder
 from strobe.report import page as page_module
+from strobe.report.terminal import print_headline
 from strobe.workflows.evaluate import Evaluation, evaluate
 from strobe.workflows.predict import PredictOptions, predict
 from strobe.workflows.score import ScoreRequest, score_run
@@ -130,15 +132,27 @@ def counts(found: Results, model: str) -> tuple[int, int, int]:
     return one.acc_orig.count, one.acc_pmk.count, one.acc_orig.n
 
 
-def test_a_model_and_a_file_in_one_command(data: Path) -> None:
+def test_a_model_and_a_file_in_one_command(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (data.parent / "theirs.json").write_text(json.dumps(predictions(data, wrong=1)))
     plugin = f"py:{data.parent}/mine.py:make"
     found = go(data, plugin, f"preds:{data.parent}/theirs.json", report=True)
     assert counts(found.results, plugin) == (5, 5, 5)
     assert counts(found.results, "theirs") == (5, 4, 5)
     assert found.report is not None
-    assert found.report.read_text(encoding="utf-8").startswith("<!doctype html>")
+    page = found.report.read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
     assert not found.failed
+    # A person reads the file's name; results and tables have the run's own, by which it is asked for again.
+    told = io.StringIO()
+    print_headline(found.results, told)
+    with pytest.raises(SystemExit):
+        main(["compare", str(data.parent / "run"), "-q"])
+    for text in (page, told.getvalue(), capsys.readouterr().out):
+        assert "py:mine.py:make" in text
+        assert plugin not in text
+    assert "py:mine.py:make: weights and preprocessing" in page
+    assert "From py:mine.py:make to theirs" in page
+    assert plugin in (data.parent / "run/tables/sets.csv").read_text(encoding="utf-8")
     assert json.loads((data.parent / "run/results.json").read_text())["models"] == json.loads(
         json.dumps(encode(found.results.models))
     )

@@ -42,6 +42,7 @@ def command(
     """
     from strobe.analyses.comparison import change
     from strobe.analyses.plan import ScoreOptions
+    from strobe.report.naming import shorter
     from strobe.report.terminal import change_lines
     from strobe.workflows.compare import compare_runs
 
@@ -52,12 +53,13 @@ def command(
     if as_json:
         print_json(found)
         return
+    short = shorter(name for part in found for name in (part.a, part.b))
     for part in found:
-        click.echo(printable(part.sentence, limit=2000))
+        click.echo(short(printable(part.sentence, limit=2000)))
     # Two detectors have two lists of sets, which need not agree.
     by_map = {(part.a, part.b) for part in found if part.metric == "map_pmk"}
     changes = [one for part in found if (one := change(part))]
     for line in change_lines(
         [replace(one, by_box=not one.detection and (one.before, one.after) in by_map) for one in changes]
     ):
-        click.echo(line)
+        click.echo(short(line))

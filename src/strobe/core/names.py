@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-__all__ = ["short_names"]
+__all__ = ["short_models", "short_names"]
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -30,6 +30,36 @@ def short_names(names: Sequence[str]) -> list[str]:
             taken[name] += 1
     # What no folder tells apart (`a.png` and `a.jpg`) keeps its suffix.
     return [shown[name] if many[shown[name]] == 1 else "·".join(_split(name)[-taken[name] :]) for name in names]
+
+
+def short_models(names: Sequence[str]) -> list[str]:
+    """Names of models, files in them without the folders they can do without; what is no file stays as it is.
+
+    >>> short_models(["py:/data/nets/mine.py:make", "timm:resnet18@tuned/model.pt", "hf:microsoft/resnet-50"])
+    ['py:mine.py:make', 'timm:resnet18@model.pt', 'hf:microsoft/resnet-50']
+    >>> short_models(["py:a/mine.py:make", "py:b/mine.py:make"])
+    ['py:a·mine.py:make', 'py:b·mine.py:make']
+    """
+    heads, marks, weights = zip(*(_at_weights(name) for name in names), strict=True) if names else ((), (), ())
+    apart = [head.partition(":") for head in heads]
+    is_file = [bool(mark) and (scheme in _FILES or rest[:1] in tuple("/\\.~")) for scheme, mark, rest in apart]
+    files = iter(short_names([rest for (*_, rest), one in zip(apart, is_file, strict=True) if one]))
+    shown = [
+        (f"{scheme}:{next(files)}" if one else head) + mark + file
+        for head, (scheme, *_), one, mark, file in zip(heads, apart, is_file, marks, short_names(weights), strict=True)
+    ]
+    many = Counter(dict(zip(names, shown, strict=True)).values())
+    return [short if many[short] == 1 else name for name, short in zip(names, shown, strict=True)]
+
+
+_FILES = ("onnx", "pt2", "py")
+"""Providers whose models are files."""
+
+
+def _at_weights(name: str) -> tuple[str, str, str]:
+    """The model, the mark and the file of weights after it, where there is one."""
+    head, mark, file = name.rpartition("@")
+    return (head, mark, file) if head else (name, "", "")
 
 
 def _split(name: str) -> list[str]:

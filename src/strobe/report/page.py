@@ -43,6 +43,7 @@ from strobe.report.explain import explained, glossary
 from strobe.report.gallery import Gallery, as_script, build
 from strobe.report.gallery_words import example, gallery_words
 from strobe.report.headline import headline
+from strobe.report.naming import in_short_names
 from strobe.report.published import detection_rows
 from strobe.report.strips import build_strips
 from strobe.report.style import LIGHT
@@ -85,6 +86,12 @@ class ReportOptions:
         expect(1 <= self.quality <= 100, "quality", "1–100", self.quality)
         expect(self.max_megabytes > 0, "max_megabytes", "> 0", self.max_megabytes)
 
+    def renamed(self, names: Mapping[str, str]) -> "ReportOptions":
+        """The same with other names of models."""
+        change = self.change and (names.get(self.change[0], self.change[0]), names.get(self.change[1], self.change[1]))
+        raw_names = {names.get(name, name): one for name, one in self.raw_names.items()}
+        return replace(self, show=[names.get(name, name) for name in self.show], change=change, raw_names=raw_names)
+
 
 def write_report(
     run: Path,
@@ -102,7 +109,14 @@ def write_report(
     """
     options, progress = options or ReportOptions(), progress or Silent()
     jinja2 = require("jinja2", what="the report", extra="report")
-    view = View(results=results, show=options.show, by_kind=count_sources(dataset), change=options.change)
+    results, names = in_short_names(results)
+    if names:
+        answers = {names.get(name, name): replace(one, model=names.get(name, name)) for name, one in answers.items()}
+        options = options.renamed(names)
+    view = View(
+        results=results, show=options.show, by_kind=count_sources(dataset), change=options.change,
+        whole={short: name for name, short in names.items()},
+    )  # fmt: skip
     with progress.task("figures", None) as advance:
         chapters = _chapters(view)
         drawn = set()

@@ -146,10 +146,11 @@ def comparisons(view: View) -> tuple[list[Comparison], int]:
 def failures(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
     """The models that were asked for and could not be run, with the reason, by run.json."""
     models = run.get("models")
+    known = {view.whole.get(name, name) for name in view.results.models}
     return [
         (printable(name), printable(one.get("error") or "no reason is known", limit=500).removeprefix(f"{name}: "))
         for name, one in (models.items() if isinstance(models, Mapping) else ())
-        if isinstance(one, Mapping) and one.get("status") == "failed" and name not in view.results.models
+        if isinstance(one, Mapping) and one.get("status") == "failed" and name not in known
     ]
 
 
@@ -207,9 +208,9 @@ def run_details(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
     models = run.get("models")
     known = models if isinstance(models, Mapping) else {}
     out = [
-        (f"{printable(name)}: weights and preprocessing", _pretty(known[name]))
+        (f"{printable(name)}: weights and preprocessing", _pretty(facts))
         for name in view.results.models
-        if known.get(name)
+        if (facts := known.get(view.whole.get(name, name)))
     ]
     return [*out, ("Settings of the score", _pretty(encode(view.results.settings)))]
 

@@ -12,6 +12,7 @@ from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.figures_boxes import boxes_quality
 from strobe.report.headline import measures
+from strobe.report.naming import in_short_names
 from strobe.report.story_generator import granular, granular_rows
 from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
 from strobe.report.story_variants import level_text, median_text, own_scale, plain_scores, robust, survives
@@ -95,6 +96,7 @@ _BRIEF = 3
 
 def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
     """Per task in the results: title, column names, rows of text, and notes below."""
+    results, _ = in_short_names(results)
     data, view = results.dataset, View(results=results)
     about = f"{counted(data.n_sets, 'set')} of {view.sources}"
     if view.variants:

@@ -24,13 +24,15 @@ MOST_SHOWN = 8
 class View:
     """Results as a reader asked for them: `show` names models that come first; `by_kind` counts the sources.
 
-    `change` names two models as what was before and what came after.
+    `change` names two models as what was before and what came after. `whole` are the run's own names of models that
+    have a shorter one here.
     """
 
     results: Results
     show: Sequence[str] = ()
     by_kind: Mapping[str, int] = field(default_factory=dict)
     change: tuple[str, str] | None = None
+    whole: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def classifiers(self) -> dict[str, ClassificationResult]:

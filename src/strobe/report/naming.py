@@ -1,0 +1,46 @@
+"""Results as a person reads them: a model of a file is called by the file, not by the way to it."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from strobe.analyses.results import Results
+from strobe.core.codec import decode, encode
+from strobe.core.names import short_models
+
+__all__ = ["in_short_names", "shorter"]
+
+
+def in_short_names(results: Results) -> tuple[Results, dict[str, str]]:
+    """The results with short names of models, and the short name of each that has another.
+
+    Where there are variants every name stays: the dataset itself names the models that were searched against.
+    """
+    names = _short(results.models)
+    if not names or results.variants is not None:
+        return results, {}
+    short = shorter(results.models)
+
+    def said(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {short(key): said(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [said(one) for one in value]
+        return short(value) if isinstance(value, str) else value
+
+    return decode(Results, said(encode(results))), names
+
+
+def shorter(models: Iterable[str]) -> Callable[[str], str]:
+    """What puts the short names of these models into a text."""
+    names = _short(models)
+    if not names:
+        return str
+    # The longest first: a name may begin with another.
+    known = re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)))
+    return lambda text: known.sub(lambda found: names[found[0]], text)
+
+
+def _short(models: Iterable[str]) -> dict[str, str]:
+    every = list(dict.fromkeys(models))
+    return {name: short for name, short in zip(every, short_models(every), strict=True) if name != short}
