@@ -198,6 +198,9 @@ def test_gate_of_detectors_and_two_models_of_one_run(
     assert "map_pmk since the one before" in out
     code, out, _ = _run(capsys, "compare", tmp_path / "run", "-m", "good", "-m", "bad", "-q")
     told = [line for line in out.splitlines() if line.startswith("From good to bad")]
+    found = strobe.compare(tmp_path / "run")
+    drops = [one.sentence for name in ("drop", "map_drop") for one in found.of(name)]
+    assert ["mAP" in one for one in drops] == [False, True], "both drops stand here, so they need two names"
     assert len(told) == 2, "two lists, and each says which it is"
     assert told[0].startswith("From good to bad, by the class of the surest box: ")
     assert told[1].endswith("(held: AP above 0 on the anchor, and nowhere lower).")

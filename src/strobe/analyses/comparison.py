@@ -23,6 +23,7 @@ __all__ = ["WHOLE_SETS", "Change", "Comparison", "change", "compare", "named", "
 T = TypeVar("T")
 
 Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop"]
+"""`map_drop` is what a detector's own results call drop: two detectors are compared as classifiers, too."""
 _WORDS = {
     "acc_orig": "accuracy on the anchors",
     "acc_pmk": "accuracy on whole sets (pm-k)",

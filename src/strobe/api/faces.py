@@ -204,7 +204,10 @@ class Comparisons(tuple[Comparison, ...]):
     __slots__ = ()
 
     def of(self, measure: str) -> "Comparisons":
-        """The comparisons of one measure: acc_orig, acc_pmk, drop, map_orig, map_pmk, map_drop."""
+        """The comparisons of one measure: acc_orig, acc_pmk, drop, map_orig, map_pmk, map_drop.
+
+        `map_drop` is of mAP: detectors may be compared as classifiers too, and `drop` is then that of accuracy.
+        """
         known = list(dict.fromkeys(one.metric for one in self))
         if measure not in known:
             raise UnknownName("measure", measure, known, hint=f"compared were {', '.join(known)}")
