@@ -96,6 +96,13 @@ def test_what_changed_between_two_models_is_a_filter_with_pictures(painted, brow
     data = gallery_of(page)
     i, j = data["change"]
     assert [data["models"][i], data["models"][j]] == [before, after]
+    # It opens with what changed in view, told by the model that fails there.
+    assert cards(page).count() == len(data["sets"])
+    first = data["sets"][0]["m"]
+    assert [first[i]["s"], first[j]["s"]].count("holds") == 1
+    assert data["models"][i if first[j]["s"] == "holds" else j] in cards(page).first.text_content()
+    intro = page.locator("#flickers .intro").text_content()
+    assert f"first those newly broken and newly held from {before} to {after}, then every model and class" in intro
     counts = {}
     for word, holds, fails in (("broken", i, j), ("held", j, i)):
         page.select_option("#f-change", word)

@@ -131,10 +131,13 @@ def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
             if view.variants
             else "play the set to see how little changes"
         )
+        order = f"{turn} in turn, the most striking first"
+        if choice.change and _n_changed(gallery):
+            before, after = map(printable, choice.change)
+            order = f"first those newly broken and newly held from {before} to {after}, then {order}"
         text = (
             f"In {plain_number(choice.n_flickers)} of {n_sets} sets{each} at least {who} {what} ({join(parts)}). Here "
-            f"are {shown} sets, {turn} in turn, the most striking first. Pick a model to see what it said; "
-            f"{then}."
+            f"are {shown} sets, {order}. Pick a model to see what it said; {then}."
         )
         if n_models == every == 1:
             name = printable(next(iter(choice.counts)))
@@ -143,14 +146,18 @@ def _flickers_text(choice: Choice, gallery: Gallery, view: View) -> str:
                 f"In {plain_number(choice.n_flickers)} of {n_sets} sets{each} {name} {what}. Here are {shown} sets, "
                 f"{turn} in turn, the most striking first; {then}."
             )
-        if choice.change:
-            before, after = map(printable, choice.change)
-            text += f" Sets newly broken and newly held from {before} to {after} come first."
     if n_models < every:
         robust = list(choice.counts) == view.ranked[:n_models]
         how = "the most robust" if robust else "those asked for or your own, then the most robust"
         text += f" The gallery shows {n_models} of {every} models: {how}."
     return text
+
+
+def _n_changed(gallery: Gallery) -> int:
+    """Sets of the gallery that one of the two models holds and the other does not."""
+    places = gallery.data["change"]
+    pairs = [[one["m"][place]["s"] for place in places] for one in gallery.data["sets"]]
+    return sum(1 for pair in pairs if pair.count("holds") == 1 and "unscored" not in pair)
 
 
 def example(choice: Choice, gallery: Gallery) -> dict[str, object] | None:

@@ -23,7 +23,9 @@ const startGallery = () => {
   const modelFor = (set) => {
     if (changed() && filters.model.value === "" && suits(set, failing())) return failing();
     if (filters.model.value !== "") return suits(set, Number(filters.model.value)) ? Number(filters.model.value) : -1;
-    return data.models.findIndex((_, model) => suits(set, model));
+    // Of two models side by side, the one that fails is what there is to see.
+    const fails = (data.change || []).find((model) => suits(set, model) && ["breaks", "wrong"].includes(set.m[model].s));
+    return fails ?? data.models.findIndex((_, model) => suits(set, model));
   };
 
   // The set that is open stays open as long as the filters leave it in; `chosen` once somebody asked for one.
