@@ -8,7 +8,7 @@ import pytest
 from made_results import NONE, detected, figure, results_of, scored, share, smoothed
 
 from strobe.analyses.classification import ScoreOptions
-from strobe.analyses.model_results import ClassAp, ClassScore
+from strobe.analyses.model_results import ClassAp, ClassScore, Control, OffsetError, TypeSlice
 from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.core.answers import ClassAnswers
 from strobe.core.tables import Hints
@@ -62,7 +62,10 @@ def test_a_class_too_small_to_rank_is_not_called_the_worst():
     few, many, steady = ("fox", 1.0, 0.0, 7), ("dog", 0.9, 0.4, 10), ("cat", 0.9, 0.9, 20)
     for task in Task:
         assert "loses most on dog among classes with ten sets or more" in sentence(task, few, many, steady)
-        assert "loses most on fox: from" in sentence(task, few)
+        assert "% on fox, the only class" in sentence(task, few)
+        assert sentence(task, few, ("owl", 1.0, 0.5, 2)).startswith(
+            "No class has ten sets, too few to rank; the widest gap of m is on fox: from"
+        )
         assert "loses most on dog: from" in sentence(task, many, steady)
     assert sentence(Task.CLASSIFICATION, few, steady) == "m loses nothing among classes with ten sets or more."
 
@@ -88,13 +91,52 @@ def test_smoothing_that_gains_nothing_is_called_so():
         return figure(figures_smoothing.smoothing, results_of({"m": scored(0.9, 0.5, smoothing=rows)})).sentence
 
     assert sentence(0.5, 0.5, 0.4).startswith("m gains nothing")
-    assert "to 60.0\N{NO-BREAK SPACE}% at best" in sentence(0.5, 0.6, 0.5)
+    assert "at best, to 60.0\N{NO-BREAK SPACE}% by looking ahead (1 frame of delay)" in sentence(0.5, 0.6, 0.5)
+    both = sentence(0.5, 0.6, 0.7).replace("\N{NO-BREAK SPACE}", " ")  # the best is not the one that looks ahead
+    assert both == (
+        "m goes from 50.0 %, at best, to 60.0 % by looking ahead (1 frame of delay) and to 70.0 % by the past alone."
+    )
 
 
-def test_the_offset_sentence_is_the_mean_of_the_outermost(painted):
-    rows = {row.offset: row.error.value for row in painted[2].models["steady-net"].per_offset}
+def test_the_offset_sentence_counts_the_outermost_alike(painted):
+    rows = {row.offset: row.error for row in painted[2].models["steady-net"].per_offset}
     text = figure(figures_slices.per_offset, painted[2]).sentence
-    assert f"{50 * (rows[-5] + rows[5]):.1f}\N{NO-BREAK SPACE}%" in text
+    wrong, n = rows[-5].count + rows[5].count, rows[-5].n + rows[5].n
+    assert f"{100 * wrong / n:.1f}\N{NO-BREAK SPACE}%" in text
+
+    def offsets(*rows):
+        errors = tuple(OffsetError(offset, share(wrong / n, n=n)) for offset, wrong, n in rows)
+        return figure(figures_slices.per_offset, results_of({"m": scored(0.9, 0.5, per_offset=errors)}))
+
+    short = offsets((-2, 1, 4), (0, 0, 4), (2, 0, 3))
+    assert short.sentence.startswith("m errs on 14.3\N{NO-BREAK SPACE}% of the outermost frames")  # 1 of 7
+    assert "n is 3 to 4 at each distance" in short.how
+    ahead = offsets((0, 0, 4), (2, 1, 4))  # an anchor is not the outermost of its set
+    assert ahead.sentence.startswith("m errs on 25.0\N{NO-BREAK SPACE}%")
+    assert "n is" not in ahead.how
+
+
+def test_the_codec_sentence_tells_a_tie_and_one_set_has_no_interval():
+    def codec(*rows):
+        control = Control(drop_mean=0.2, drop_low=0.1, drop_high=0.3, seeds=3)
+        made = tuple(
+            TypeSlice(without=kind, n_sets=n, acc_orig=NONE, acc_pmk=NONE, drop=share(drop, 0.0, 0.975, n=n),
+                      members_dropped=1, control=None if kind == "none" else control)
+            for kind, drop, n in rows
+        )  # fmt: skip
+        found = figure(figures_slices.frame_types, results_of({"m": scored(0.9, 0.5, frame_types=made)}))
+        return found.sentence.replace("\N{NO-BREAK SPACE}", " "), found
+
+    tie, drawn = codec(("none", 0.5, 4), ("P", 0.0, 4), ("B", 0.0, 1))
+    assert tie == "For m the drop is smallest without P frames and without B frames: 0.0 points."
+    assert "One set alone has no interval." in drawn.how
+    more = codec(("none", 0.5, 4), ("P", 0.0, 4), ("B", 0.0, 4))[1]
+    assert "One set" not in more.how
+    assert more.drawing.wide.count("<path") > drawn.drawing.wide.count("<path")  # its line is not drawn
+    assert codec(("none", 0.5, 4), ("P", 0.5, 4))[0] == "For m the drop is the same in all: 50.0 points."
+    assert codec(("none", 0.5, 4), ("P", 0.05, 4))[0].endswith("; more than smaller sets explain.")
+    # a drop that shrank less than by chance is no finding
+    assert codec(("none", 0.5, 4), ("P", 0.4, 4))[0].endswith("; that is no more than smaller sets explain.")
 
 
 def test_comparison_counts_the_pairs_that_differ(painted):

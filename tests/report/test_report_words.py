@@ -13,7 +13,7 @@ from made_results import NONE, curve, figure, results_of, scored, share, smoothe
 import strobe
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.gallery import Classified, choose
-from strobe.analyses.model_results import HintBin, OffsetError, RateSlice, TimeCurve, TimePoint, TypeSlice
+from strobe.analyses.model_results import CurvePoint, HintBin, OffsetError, RateSlice, TimeCurve, TimePoint, TypeSlice
 from strobe.analyses.results import Results
 from strobe.core.answers import ClassAnswers
 from strobe.core.builder import DatasetBuilder, frame_list_digest
@@ -372,6 +372,37 @@ def test_a_pair_beyond_chance_is_drawn_and_listed_before_larger_ones_that_could_
     assert "15 are drawn, those beyond chance first" in drawn.sentence
     listed, left_out = comparisons(found)
     assert (listed[0].a, left_out) == ("a99", 21)
+
+
+def test_intervals_are_not_spoken_of_where_there_are_none():
+    def said(low, high):
+        def one(value):
+            return share(value, low, high)
+
+        rows = tuple(HintBin(name, one(error)) for name, error in (("< 1", 0.1), (">= 1", 0.6)))
+        points = tuple(TimePoint(ms, one(0.5)) for ms in (0, 33))
+        model = scored(
+            acc_orig=one(0.8), acc_pmk=one(0.5), drop=one(0.3), by_hint={"cut": rows},
+            curve=tuple(CurvePoint(k, one(0.5), NONE) for k in range(3)),
+            time_curve=TimeCurve(t_max_ms=33, n_sets=8, points=points),
+            per_offset=tuple(OffsetError(k, one(0.1)) for k in (-1, 0, 1)), first_failure=survival(1.0, 0.5, n=4),
+        )  # fmt: skip
+        found = view_of({"m": model})
+        questions = (
+            figures_accuracy.curve, figures_accuracy.time_curve, figures_slices.per_offset, figures_slices.by_hint,
+            figures_trend.trend,
+        )  # fmt: skip
+        drawn = [figure(question, found) for question in questions]
+        table = headline(found, Task.CLASSIFICATION)
+        return [*(one.how for one in drawn), table.how, table.picture], drawn[3].sentence, drawn[1].sentence
+
+    hows, hint, time = said(None, None)
+    assert not [text for text in hows if "interval" in text]
+    assert "by cut, without intervals to tell chance from more, the error runs" in hint
+    assert "that reach that far on at least one side" in time
+    hows, hint, _ = said(0.0, 1.0)
+    assert len([text for text in hows if "interval" in text]) == 6
+    assert "by cut, with overlapping intervals, the error runs" in hint
 
 
 def test_sets_of_one_video_are_too_few_for_intervals() -> None:

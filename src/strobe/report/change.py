@@ -122,7 +122,7 @@ def before_after_curve(view: View) -> Answer:
     return Finding(
         sentence=f"On the anchors {who} {_gains(near)}, {view.words.within} it {_gains(far)}.",
         how="Both as k grows. What is gained far out and not on the anchors is robustness; what is gained everywhere "
-        "alike is accuracy." + bands_text(2),
+        "alike is accuracy." + bands_text(series),
         paint=line_chart(series, view.words.k_label, "map_pmk" if found.detection else "acc_pmk"),
         inches=(3.8, 3.9),
     )

@@ -213,11 +213,13 @@ MOST_BANDS = 3
 """Lines that may have a band each; more could not be told apart."""
 
 
-def bands_text(n_lines: int) -> str:
-    """What the bands of so many lines are, or where the intervals are instead."""
-    if n_lines > MOST_BANDS:
+def bands_text(series: Sequence[Series]) -> str:
+    """What the bands of these lines are, or where the intervals are instead; nothing where there are none."""
+    if not any(one.low is not None for line in series for one in line.y):
+        return ""
+    if len(series) > MOST_BANDS:
         return f" Intervals are not drawn for more than {MOST_BANDS} lines; tables/ has them."
-    whose = " of the line in its colour" if n_lines > 1 else ""
+    whose = " of the line in its colour" if len(series) > 1 else ""
     return f" The band between broken edges is the 95 % interval{whose}."
 
 

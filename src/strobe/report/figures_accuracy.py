@@ -50,7 +50,7 @@ def curve(view: View) -> Answer:
     return Finding(
         sentence=text + "." + view.drawn_text(view.classifiers),
         how="The curve starts at acc_orig (k = 0) and can only fall: all that joins a set is one more chance to fail."
-        + bands_text(len(series)),
+        + bands_text(series),
         paint=line_chart(series, words.k_label, "acc_pmk"),
         inches=(4.0, 3.9),
     )
@@ -74,13 +74,13 @@ def time_curve(view: View) -> Answer:
     moves = f"falls from {percent(start)} to {percent(end)}" if start > end else f"stays at {percent(start)}"
     n = first.y[0].n  # every point is of the same sets
     text = (
-        f"Within {first.x[-1]:.0f} ms of the anchor {printable(first.name)} {moves}, over the {plain_number(n)} sets "
-        "that reach that far."
+        f"Within {first.x[-1]:.0f} ms of the anchor {printable(first.name)} {moves}, over the {counted(n, 'set')} "
+        "that reach that far on at least one side."
     )
     return Finding(
         sentence=text + view.drawn_text(view.classifiers),
         how="The same number of frames lasts longer the slower the video; time makes different rates comparable."
-        + bands_text(len(series)),
+        + bands_text(series),
         paint=line_chart(series, "milliseconds on either side of the anchor", "accuracy", steps=True, whole=False),
         inches=(4.0, 3.9),
     )
@@ -105,7 +105,7 @@ def first_failure(view: View) -> Answer:
     return Finding(
         sentence=f"{who} {lost}." + view.drawn_text(view.classifiers),
         how="Kaplan–Meier: only sets whose anchor is right, counted until the first wrong frame on either side; a set "
-        "that ends earlier counts as long as it was seen." + bands_text(len(series)),
+        "that ends earlier counts as long as it was seen." + bands_text(series),
         paint=line_chart(started, words.distance_label, "answers still right", steps=True, whole=words.is_video),
         inches=(3.8, 3.8),
     )

@@ -46,7 +46,7 @@ def _loses(model: str, rows: Sequence[ClassScore]) -> str:
     worst, among = _worst(rows)
     if _lost(worst) <= 0:
         return f"{printable(model)} loses nothing{among or ' in any class'}."
-    text = f"{_most(model, worst, among)} ({points(_lost(worst))}, n = {worst.headline.orig.n})"
+    text = f"{_most(model, rows)} ({points(_lost(worst))}, n = {worst.headline.orig.n})"
     steady = sum(1 for row in rows if row.acc_orig.value == row.acc_pmk.value)
     return text + (f"; {steady} of {len(rows)} classes lose nothing." if steady else ".")
 
@@ -67,7 +67,7 @@ def detection_class(view: View) -> Answer:
                 "average precision",
                 line=0.55,
             )
-            found.append(_finding(model, number, kept, f"{_most(model, *_worst(rows))}.{more}", how, paint))
+            found.append(_finding(model, number, kept, f"{_most(model, rows)}.{more}", how, paint))
     return found or Missing("no class has an AP on both anchors and worst frames")
 
 
@@ -85,8 +85,9 @@ def class_accuracy(view: View) -> Answer:
         if rows:
             how = (
                 "In brackets the number of pictures; * and paler: fewer than 10, too few to rank. A picture counts in "
-                "every class it has. Lines are 95 % intervals."
+                "every class it has."
             )
+            how += " Lines are 95 % intervals." if any(row.headline.orig.low is not None for row in rows) else ""
             kept, more = _readable(rows, "it gets right least often", key=lambda row: -value_of(row.headline.orig))
             found.append(_finding(model, number, kept, _best_and_worst(model, rows) + more, how, _dots(kept, what)))
     return found or Missing("no class has a scored picture.")
@@ -172,7 +173,14 @@ def _worst(rows: Sequence[Row]) -> tuple[Row, str]:
     return max(ranked, key=_lost), " among classes with ten sets or more" if len(ranked) < len(rows) else ""
 
 
-def _most(model: str, worst: Row, among: str) -> str:
+def _most(model: str, rows: Sequence[Row]) -> str:
+    """Where a model loses most; of one class alone, or of classes too small to rank, no more than is known."""
+    worst, among = _worst(rows)
     orig, pmk, _ = worst.headline
+    ends = f"from {percent(orig)} to {percent(pmk)}"
     name = printable(worst.name or worst.label)
-    return f"{printable(model)} loses most on {name}{among}: from {percent(orig)} to {percent(pmk)}"
+    if len(rows) == 1:
+        return f"{printable(model)} goes {ends} on {name}, the only class"
+    if all(row.small for row in rows):
+        return f"No class has ten sets, too few to rank; the widest gap of {printable(model)} is on {name}: {ends}"
+    return f"{printable(model)} loses most on {name}{among}: {ends}"

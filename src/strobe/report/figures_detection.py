@@ -108,7 +108,7 @@ def curve(view: View) -> Answer:
     return Finding(
         sentence=text + "." + view.drawn_text(view.detectors),
         how="Each frame’s own AP can only fall as k grows; mAP over the chosen frames usually does, but need not."
-        + bands_text(len(series)),
+        + bands_text(series),
         paint=line_chart(series, view.words.k_label, "map_pmk", cut=False),
         inches=(3.8, 3.8),
     )

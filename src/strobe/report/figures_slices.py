@@ -1,11 +1,12 @@
 """Where and when it happens: by offset, by frame type, by frame rate, by what the pixels hint at."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from strobe.analyses.model_results import RateSlice, TypeSlice
 from strobe.core.errors import printable
-from strobe.core.estimate import Missing
+from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
     MOST_BANDS,
     Answer,
@@ -39,19 +40,23 @@ def per_offset(view: View) -> Answer:
     together = offset_lines({"mean of all models": view.results.offset_error_all_models}) if len(series) > 1 else []
 
     first = series[0]
-    values = {x: value_of(one) for x, one in zip(first.x, first.y, strict=True)}
-    ends = [values[x] for x in (min(values), max(values))]
-    text = f"{printable(first.name)} errs on {percent(sum(ends) / 2)} of the outermost {words.frames}"
-    if 0.0 in values:
-        more = sum(ends) / 2 - values[0.0]
+    found = dict(zip(first.x, first.y, strict=True))
+    # Either side may have fewer of them, where sets are cut short: all count alike.
+    ends = [found[x] for x in {min(found), max(found)} if x] or [found[0.0]]
+    error = sum(value_of(one) * one.n for one in ends) / max(sum(one.n for one in ends), 1)
+    text = f"{printable(first.name)} errs on {percent(error)} of the outermost {words.frames}"
+    if 0.0 in found:
+        more = error - value_of(found[0.0])
         less = f"{points(abs(more))} {'more' if more > 0 else 'less'} than" if round(more, 3) else "as often as"
-        text += f", {less} on the anchors ({percent(values[0.0])})"
+        text += f", {less} on the anchors ({percent(found[0.0])})"
+    least, most = (pick(one.n for one in first.y) for pick in (min, max))
+    gaps = f" Not every set has all of them: n is {least:,} to {most:,} at each distance." if least < most else ""
     return Finding(
         sentence=text + ".",
         how=f"Each {words.picture} judged alone, whatever the others of its set do. A valley at 0 means anchors are "
-        f"easier than the {words.frames} around them; a flat line that flicker strikes anywhere."
+        f"easier than the {words.frames} around them; a flat line that flicker strikes anywhere.{gaps}"
         + (" The broad grey line is the mean of all models." if together else "")
-        + bands_text(len(series)),
+        + bands_text(series),
         paint=offset_chart(series, words, behind=together, bands=len(series) <= MOST_BANDS),
         inches=(3.8, 3.8),
     )
@@ -76,7 +81,7 @@ def frame_types(view: View) -> Answer:
                 axes.plot(span, [y + 0.2] * 2, color=GREY, linewidth=3, alpha=0.7, solid_capstyle="butt", label=label)
                 # A control without spread (every draw the same) has no length: its mean is marked all the same.
                 axes.plot([row.control.drop_mean], [y + 0.2], "|", color=GREY, markersize=7, markeredgewidth=2)
-            whisker(axes, y - 0.08, row.drop, WRONG)
+            whisker(axes, y - 0.08, _told(row), WRONG)
         labels = [
             (f"{short(printable(model), 12 if is_narrow else 24)}: " if len(found) > 1 else "")
             + f"{_without(row).replace('without', 'no') if is_narrow else _without(row)} (n = {row.n_sets:,})"
@@ -89,21 +94,29 @@ def frame_types(view: View) -> Answer:
             figure.legend(loc="outside lower left", borderaxespad=0.2)
 
     model, rows = found[0]
-    least = min(rows, key=lambda row: value_of(row.drop))
-    control = least.control
-    text = f"For {printable(model)} the drop is smallest {_without(least)}: {points(least.drop)}"
-    if control:
-        inside = control.drop_low <= value_of(least.drop) <= control.drop_high
+    smallest = min(value_of(row.drop) for row in rows)
+    least = [row for row in rows if value_of(row.drop) == smallest]
+    where = f"smallest {join([_without(row) for row in least])}"
+    text = f"For {printable(model)} the drop is {where if len(least) < len(rows) else 'the same in all'}"
+    text += f": {points(smallest)}"
+    if len(least) == 1 and (control := least[0].control):
         text += f", against {points(control.drop_mean)} when as many frames are deleted at random"
-        text += "; that is no more than smaller sets explain" if inside else "; more than smaller sets explain"
+        more = smallest < control.drop_low
+        text += "; more than smaller sets explain" if more else "; that is no more than smaller sets explain"
     height = 1.2 + 0.32 * len(flat)
     return Finding(
         sentence=text + ".",
         how="Frames of one type are left out, and sets whose anchor is one; n counts the sets that stay. Smaller sets "
-        "alone shrink the drop, hence the grey control.",
+        "alone shrink the drop, hence the grey control."
+        + (" One set alone has no interval." if any(row.n_sets == 1 for _, row in flat) else ""),
         paint=paint,
         inches=(height, height),
     )
+
+
+def _told(row: TypeSlice) -> Estimate:
+    """The drop as it is drawn: one set is one video, which has no interval anywhere else on the page."""
+    return replace(row.drop, low=None, high=None, reason="one set") if row.n_sets == 1 else row.drop
 
 
 def _without(row: TypeSlice) -> str:
@@ -188,11 +201,13 @@ def by_hint(view: View) -> Answer:
     low_bin, high_bin = (bins[top][rows.index(row)] for row in (low, high))
     tall = 1.1 + 0.3 * max(len(rows) for _, rows in panels)
     # What differs less than its intervals is not said to matter.
-    clear = (low.error.high or 1.0) < (high.error.low or 0.0)
+    bare = low.error.high is None or high.error.low is None
+    clear = not bare and (low.error.high or 0.0) < (high.error.low or 0.0)
+    why = "without intervals to tell chance from more" if bare else "with overlapping intervals"
     said = (
         f"For {printable(best)} {printable(top)} matters most:"
         if clear
-        else f"Nothing stands out for {printable(best)}; by {printable(top)}, with overlapping intervals,"
+        else f"Nothing stands out for {printable(best)}; by {printable(top)}, {why},"
     )
     noun = measure_of(top).noun
     return Finding(

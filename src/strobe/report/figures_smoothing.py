@@ -81,7 +81,10 @@ def _how(methods: Sequence[str], words: Subject) -> str:
         text += ", also over those reviewers rejected"
     if votes and averages:
         text += "; where a model gave labels alone, votes are counted"
-    return f"{text}. A window that looks ahead has to wait for the frames it looks at; the others only use the past."
+    return (
+        f"{text}. A window that looks ahead has to wait for the frames it looks at. The others only use the past and "
+        "wait for none; their delay is how old what they average is, half the window of a causal one."
+    )
 
 
 def _sentence(model: str, rows: Sequence[Smoothed]) -> str:
@@ -99,7 +102,7 @@ def _sentence(model: str, rows: Sequence[Smoothed]) -> str:
     if "ahead" in best:
         row = best["ahead"]
         frames = f"{row.delay_frames:g} frame" if row.delay_frames == 1 else f"{row.delay_frames:g} frames"
-        parts.append(f"to {percent(row.acc_pmk)} at best with {frames} of delay")
+        parts.append(f"to {percent(row.acc_pmk)} by looking ahead ({frames} of delay)")
     if "past" in best:
-        parts.append(f"to {percent(best['past'].acc_pmk)} when only the past may be used")
-    return f"{text} {', and '.join(parts)}." if parts else f"{text}; no smoothing was tried."
+        parts.append(f"to {percent(best['past'].acc_pmk)} by the past alone")
+    return f"{text}, at best, {' and '.join(parts)}." if parts else f"{text}; no smoothing was tried."

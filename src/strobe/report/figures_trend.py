@@ -95,11 +95,12 @@ def trend(view: View) -> Answer:
             where = "outside lower left" if is_narrow else "outside right upper"
             figure.legend(loc=where, handlelength=1.4, borderaxespad=0.2, labelspacing=0.9)
 
+    ends = " with its 95 % intervals" if any(one.acc_pmk.low is not None for one in models.values()) else ""
     # On a phone the legend lies below: the more it holds, the taller the figure, or the plot would shrink.
     return Finding(
         sentence=_trend_sentence(view, models, fit) + _place(theirs, models),
-        how="Each coloured point is a model of this run with its 95 % intervals; the lower it lies under the dashed "
-        "line, the more right answers it loses."
+        how=f"Each coloured point is a model of this run{ends}; the lower it lies under the dashed line, the more "
+        "right answers it loses."
         + (
             ""
             if view.variants

@@ -70,26 +70,27 @@ class HeadlineTable:
     colours: Mapping[str, int]
     picture: str
     notes: Sequence[str]
-    how: str = "Per cent, with 95 % intervals below."
+    how: str
 
 
 _PICTURES = {
-    Task.CLASSIFICATION: "Round blue: acc_orig; orange diamond: acc_pmk with its interval.",
-    Task.DETECTION: "Round blue: map_orig; orange diamond: map_pmk with its interval.",
+    Task.CLASSIFICATION: "Round blue: acc_orig; orange diamond: acc_pmk",
+    Task.DETECTION: "Round blue: map_orig; orange diamond: map_pmk",
 }
 
 
 def headline(view: View, task: Task) -> HeadlineTable:
     """The headline table of one task's models."""
     models, columns = view.of(task), measures(view, task)
-    picture = _PICTURES[task]
+    drawn = [one.headline.orig if view.words.is_still else one.headline.pmk for one in models.values()]
+    bars = any(one.low is not None for one in drawn)
     if view.words.is_still:
-        picture = f"The dot is the {columns[0].name}, the bar its interval."
-    elif view.variants:
-        picture = (
-            "Round blue: the pictures as they are; orange diamond: the worst of their variants, with its interval."
-        )
+        picture = f"The dot is the {columns[0].name}{', the bar its interval' if bars else ''}."
+    else:
+        varied = "Round blue: the pictures as they are; orange diamond: the worst of their variants"
+        picture = f"{varied if view.variants else _PICTURES[task]}{', with its interval' if bars else ''}."
     used = [one for i, one in enumerate(columns) if i < 3 or any(is_known(one.of(model)) for model in models.values())]
+    bounded = any(one.of(model).low is not None for one in used for model in models.values())
     return HeadlineTable(
         title=str(task).capitalize(),
         caption=f"{_size(view)}.",
@@ -97,6 +98,7 @@ def headline(view: View, task: Task) -> HeadlineTable:
         models=models,
         colours={name: place for place, name in enumerate(view.drawn(models), start=1)},
         picture=picture,
+        how="Per cent, with 95 % intervals below." if bounded else "Per cent.",
         notes=_notes(models, view),
     )
 
