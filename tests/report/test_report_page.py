@@ -146,7 +146,7 @@ def test_headline_numbers_are_on_the_page(written, painted):
     words = " ".join("".join(Page(text).text).split())
     for model in painted[2].models.values():
         for one in model.headline:
-            assert f"{100 * one.value:.1f}{100 * one.low:.1f} – {100 * one.high:.1f}" in words
+            assert f"{100 * one.value:.1f}{100 * one.low:.1f} to {100 * one.high:.1f}" in words
 
 
 def test_the_same_input_gives_the_same_page(written, painted, tmp_path):

@@ -350,9 +350,10 @@ def test_hint_bins_are_numbers_people_read():
     drawn = by_exposure(0.0, 0.1, 0.2, 0.3)
     for svg in (drawn.drawing.wide, drawn.drawing.narrow):
         assert "error of the frames" in svg
-        assert "Exposure: change of brightness" in svg
+        assert "Exposure: change of" in svg
         assert "e-05" not in svg
     assert "brightness 0.9" in drawn.sentence
+    assert "brightness has 100 points" in drawn.how
     assert by_exposure(1.0, 1.0, 1.0, 1.0).sentence == "No: the error of m is 100.0\N{NO-BREAK SPACE}% in every group."
 
 
@@ -371,7 +372,7 @@ def test_a_pair_beyond_chance_is_drawn_and_listed_before_larger_ones_that_could_
     assert "1 of 81 pairs differ" in drawn.sentence
     assert "15 are drawn, those beyond chance first" in drawn.sentence
     listed, left_out = comparisons(found)
-    assert (listed[0].a, left_out) == ("a99", 21)
+    assert (listed[0].a, listed[0].difference.value, left_out) == ("b99", 0.3, 21)  # as its sentence has it
 
 
 def test_intervals_are_not_spoken_of_where_there_are_none():
@@ -403,6 +404,14 @@ def test_intervals_are_not_spoken_of_where_there_are_none():
     hows, hint, _ = said(0.0, 1.0)
     assert len([text for text in hows if "interval" in text]) == 6
     assert "by cut, with overlapping intervals, the error runs" in hint
+
+
+def test_few_videos_are_said_on_the_page_as_in_the_terminal():
+    bounded = scored(acc_orig=share(0.8, 0.7, 0.9), acc_pmk=share(0.5, 0.4, 0.6))
+    said = "Fewer than 10 videos: intervals of means and differences are too narrow."
+    for n_videos, model, expected in ((4, bounded, True), (10, bounded, False), (4, scored(0.8, 0.5), False)):
+        table = headline(view_of({"m": model}, n_videos=n_videos), Task.CLASSIFICATION)
+        assert (said in table.notes) == expected
 
 
 def test_sets_of_one_video_are_too_few_for_intervals() -> None:

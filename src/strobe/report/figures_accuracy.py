@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from strobe.analyses.comparison import Comparison
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.drawing import (
@@ -20,7 +19,7 @@ from strobe.report.drawing import (
 )
 from strobe.report.style import GREY, RIGHT
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, is_sure, percent, plain_number, short, value_of
+from strobe.report.wording import better_first, counted, is_known, is_sure, percent, plain_number, short, value_of
 
 __all__ = ["comparison", "curve", "first_failure", "time_curve"]
 
@@ -45,7 +44,7 @@ def curve(view: View) -> Answer:
         if start > end
         else f"{printable(first.name)} stays at {percent(start)}, from the anchors alone to the whole set {reach}"
     )
-    if start > end and half:
+    if start > end and half and half < first.x[-1]:
         text += f"; half of the loss has happened {words.up_to(f'{half:.0f}')}"
     return Finding(
         sentence=text + "." + view.drawn_text(view.classifiers),
@@ -130,7 +129,7 @@ def comparison(view: View) -> Answer:
     wanted = [row for row in rows if row.metric == metric] or rows
     # What the sentence below counts is drawn first, however small beside differences that could be chance.
     shown = sorted(wanted, key=lambda row: (not is_sure(row), -abs(value_of(row.difference))))[:_MOST_PAIRS]
-    shown = [_better_first(row) for row in shown]
+    shown = [better_first(row) for row in shown]
 
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
@@ -150,8 +149,10 @@ def comparison(view: View) -> Answer:
         in_points(axes)
 
     real = [row for row in wanted if is_sure(row)]
-    pairs = f"{plain_number(len(wanted))} {'pair differs' if len(wanted) == 1 else 'pairs differ'}"
+    pairs = f"{plain_number(len(wanted))} pairs differ"
     text = f"{plain_number(len(real))} of {pairs} beyond chance after Holm’s correction (p < 0.05)."
+    if len(wanted) == 1:
+        text = f"The two {'differ' if real else 'do not differ'} beyond chance (p < 0.05)."
     if real:
         top = max(real, key=lambda row: abs(value_of(row.difference)))
         text += f" {view.words.say(printable(top.sentence, limit=400))}" if top.sentence else ""
@@ -165,12 +166,3 @@ def comparison(view: View) -> Answer:
         paint=paint,
         inches=(height, height + 0.3),
     )
-
-
-def _better_first(row: Comparison) -> Comparison:
-    """A pair beyond chance turned so that it reads as its sentence does: the model with more first."""
-    found = row.difference
-    if not is_sure(row) or value_of(found) >= 0:
-        return row
-    low, high = (None if end is None else -end for end in (found.high, found.low))
-    return replace(row, a=row.b, b=row.a, difference=replace(found, value=-value_of(found), low=low, high=high))

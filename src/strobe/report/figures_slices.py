@@ -1,5 +1,6 @@
 """Where and when it happens: by offset, by frame type, by frame rate, by what the pixels hint at."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -174,7 +175,8 @@ def by_hint(view: View) -> Answer:
     best, hints = next(((name, one.by_hint) for name, one in view.drawn(view.classifiers).items()), ("", {}))
     panels = [(hint, kept) for hint, rows in hints.items() if (kept := [row for row in rows if is_known(row.error)])]
     if not panels:
-        return Missing(why_none(view, "by_hint", "this data carries no hints (blur, motion, exposure)"))
+        why = why_none(view, "by_hint", "this data carries no hints (blur, motion, exposure)")
+        return Missing(why.replace("(hints.parquet)", "(hints.parquet); import it with --hints"))
     bins = {hint: bin_names([row.range for row in rows], measure_of(hint)) for hint, rows in panels}
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -186,7 +188,7 @@ def by_hint(view: View) -> Answer:
             for y, row in enumerate(rows):
                 whisker(axes, y, row.error, WRONG)
             names_on_y(axes, bins[hint])
-            axes.set_title(printable(measure_of(hint).title))
+            axes.set_title(textwrap.fill(printable(measure_of(hint).title), 26))
             axes.set_xlim(left=0)
             axes.set_xlabel(f"error of the {view.words.frames}")
             per_cent(axes, which="x")
@@ -216,7 +218,8 @@ def by_hint(view: View) -> Answer:
         if spans[top]
         else f"No: the error of {printable(best)} is {percent(low.error)} in every group.",
         how="Members of all sets in groups of about the same size, by what a measurement of their pixels says "
-        "against the anchor's; edges are rounded.",
+        "against the anchor's; edges are rounded."
+        + (" From black to white, brightness has 100 points." if "exposure" in bins else ""),
         paint=paint,
         inches=(tall * -(-len(panels) // 2), tall * len(panels)),
     )

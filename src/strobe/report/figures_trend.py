@@ -151,7 +151,7 @@ def _trend_sentence(view: View, models: Models, fit: TrendLine | None) -> str:
     elif drops:
         text += f"; its drop {reach} is {points(drops[best])}" if best in drops else ""
     if fit is None:
-        why = view.results.trend.reason
+        why = (view.results.trend.reason or "").replace("as standard", "as standard (--types)")
         return f"{text}. No line is fitted to this run: {why}." if why and len(models) > 1 else f"{text}."
     return (
         f"{text}. Along the fit, one more point of {'accuracy' if view.variants else 'acc_orig'} comes with "

@@ -9,11 +9,12 @@ from strobe.analyses.model_results import Ceiling, ClassificationResult, ModelRe
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
+from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.story_variants import level_text, top_mean
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, percent, plain_number, some
 
-__all__ = ["SUSPECT", "HeadlineTable", "headline", "last_level", "measures"]
+__all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures"]
 
 SUSPECT = (
     "A model that is never right usually has its classes in another order than the dataset, or is fed in another way "
@@ -116,11 +117,21 @@ def _size(view: View) -> str:
     return f"{counted(data.n_sets, 'set')} from {view.sources}, {counted(data.n_frames, words.picture)}"
 
 
+def few_videos(view: View) -> str:
+    """That there are so few videos that some intervals are too narrow; nothing where there are enough, or none."""
+    known = [figure for one in view.results.models.values() for figure in one.headline if figure.low is not None]
+    if not known or view.results.dataset.n_videos >= FEW_VIDEOS:
+        return ""
+    return view.words.say(f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow")
+
+
 def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
     notes = []
     first = next((one.headline.pmk for one in models.values() if is_known(one.headline.pmk)), None)
     if first and first.low is None:
         notes.append(f"No intervals: {view.words.say(printable(first.reason or 'none was asked for'))}.")
+    if few := few_videos(view):
+        notes.append(f"{few[0].upper()}{few[1:]}.")
     marks = [
         figure.reason
         for one in models.values()

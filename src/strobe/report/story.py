@@ -16,7 +16,7 @@ from strobe.report.story_generator import generator_lead, granular
 from strobe.report.story_people import people_lead
 from strobe.report.story_variants import variants_lead
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, is_sure, measured, plain_number, value_of
+from strobe.report.wording import better_first, counted, is_known, is_sure, measured, plain_number, value_of
 
 __all__ = ["MOST_PAIRS", "comparisons", "facts", "failures", "lead", "off_the_line", "run_details"]
 
@@ -113,12 +113,12 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
             return f"The difference, {measured(one.drop, 'points')}, is what flicker {words.within} costs it."
         gone = "none is" if not lost else "1 is" if lost == 1 else f"{plain_number(lost)} are"
         cost = f"a drop of {measured(one.drop, 'points')}"
-        return (
-            f"Of {counted(right, 'right answer')}, {gone} lost by a look at the {words.frames} {words.within}: {cost}."
-        )
+        return f"Of {counted(right, 'right answer')}, {gone} lost {words.within}: {cost}."
     drops = {name: one.drop for name, one in models.items() if is_known(one.drop)}
     # Not "the most robust": the model that holds most may well be the one that loses most.
-    text = f"None of the {len(models)} models holds on more sets. "
+    text = f"None of the other {len(models) - 1} models holds on more sets. "
+    if len(models) == 2:
+        text = "The other model does not hold on more sets. "
     if not drops:
         return text.rstrip()
     worst, least = (pick(drops, key=lambda name: value_of(drops[name])) for pick in (max, min))
@@ -139,7 +139,7 @@ def comparisons(view: View) -> tuple[list[Comparison], int]:
     rows = sorted(view.results.comparison, key=lambda row: (order[row.metric], not is_sure(row)))
     if view.words.is_still:
         rows = [row for row in rows if row.metric in ("acc_orig", "map_orig")]
-    rows = [replace(row, sentence=view.words.say(row.sentence)) for row in rows]
+    rows = [replace(better_first(row), sentence=view.words.say(row.sentence)) for row in rows]
     return rows[:MOST_PAIRS], max(len(rows) - MOST_PAIRS, 0)
 
 

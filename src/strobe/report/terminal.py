@@ -9,9 +9,8 @@ from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
-from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.figures_boxes import boxes_quality
-from strobe.report.headline import measures
+from strobe.report.headline import few_videos, measures
 from strobe.report.naming import in_short_names
 from strobe.report.story_generator import granular, granular_rows
 from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
@@ -130,9 +129,8 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
                 rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
         bounded = any("[" in cell for row in rows for cell in row[1:])
         notes = [f"% [95 % interval], {about}" if bounded else f"%, {about}: too few for intervals"]
-        if bounded and data.n_videos < FEW_VIDEOS:
-            few = f"fewer than {FEW_VIDEOS} videos: intervals of means and differences are too narrow"
-            notes.append(view.words.say(few))
+        if bounded and (few := few_videos(view)):
+            notes.append(few)
         said = (*view.doubts, data.unreviewed(), *(note for model in models.values() for note in model.notes or ()))
         notes += list(dict.fromkeys(view.words.say(note) for note in said if note))
         known = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}

@@ -1,13 +1,15 @@
 """Numbers and names as people read them."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from strobe.analyses.comparison import Comparison
 from strobe.core.estimate import Estimate
 
 __all__ = [
-    "CAUSES", "cause_text", "counted", "is_known", "is_sure", "join", "measured", "p_text", "percent", "plain_number",
-    "points", "short", "some", "value_of", "with_interval",
+    "CAUSES", "better_first", "cause_text", "counted", "is_known", "is_sure", "join", "measured", "p_text", "percent",
+    "plain_number", "points", "short", "some", "value_of", "with_interval",
 ]  # fmt: skip
 
 NONE = "—"
@@ -59,7 +61,7 @@ def points(found: Estimate | float | None, *, digits: int = 1) -> str:
     ('−3.1\\xa0points', '1.0\\xa0points')
     """
     value = found.value if isinstance(found, Estimate) else found
-    return NONE if value is None else f"{100 * float(value):.{digits}f}\N{NO-BREAK SPACE}points".replace("-", "−")
+    return NONE if value is None else _minus(f"{100 * float(value):.{digits}f}\N{NO-BREAK SPACE}points")
 
 
 def measured(found: Estimate, unit: str = "%") -> str:
@@ -76,7 +78,7 @@ def measured(found: Estimate, unit: str = "%") -> str:
         "no interval" if found.low is None or found.high is None else f"{100 * found.low:.1f}, {100 * found.high:.1f}"
     )
     text = f"{100 * found.value:.1f}~{unit} [{ends.replace(' ', '~')}]"
-    return text.replace("~", "\N{NO-BREAK SPACE}").replace("-", "−")
+    return _minus(text.replace("~", "\N{NO-BREAK SPACE}"))
 
 
 def with_interval(found: Estimate) -> str:
@@ -85,7 +87,16 @@ def with_interval(found: Estimate) -> str:
     >>> with_interval(Estimate(value=-0.5, low=-0.6, high=-0.4, n=9))
     '−50.0 [−60.0, −40.0]'
     """
-    return found.text().replace("-", "−")
+    return _minus(found.text())
+
+
+def _minus(text: str) -> str:
+    """Numbers with a true minus sign, and none before what is rounded to nought.
+
+    >>> _minus("-0.0 [-100.0, -0.04]")
+    '0.0 [−100.0, −0.04]'
+    """
+    return re.sub(r"-(?=0\.0+(?!\d))", "", text).replace("-", "−")
 
 
 def plain_number(value: float | int | None) -> str:
@@ -153,3 +164,15 @@ def is_sure(row: Comparison) -> bool:
     """Whether the models of a comparison differ beyond chance, by the corrected p-value where there is one."""
     p = row.p if row.p_holm is None else row.p_holm
     return p is not None and p < 0.05
+
+
+def better_first(row: Comparison) -> Comparison:
+    """A pair beyond chance turned so that it reads as its sentence does: the model with more first."""
+    found = row.difference
+    if not is_sure(row) or found.value is None or found.value >= 0:
+        return row
+    low, high = (None if end is None else -end for end in (found.high, found.low))
+    return replace(
+        row, a=row.b, b=row.a, only_a=row.only_b, only_b=row.only_a, sets_only_a=row.sets_only_b,
+        sets_only_b=row.sets_only_a, difference=replace(found, value=-found.value, low=low, high=high),
+    )  # fmt: skip

@@ -97,7 +97,7 @@ const fillShot = (shot, set, view, index, name) => {
     const word = { ok: "✓ right", bad: "✕ wrong", unknown: "? not scored" }[kind];
     const sure = view.c[index] === null ? "" : `, ${percent(view.c[index])} sure`;
     verdict = `${className(view.l[index])}${sure} ${word}`;
-    if (view.w && view.w[index]) extra.push(`its own best class: ${view.w[index]}`);
+    if (view.w && view.w[index]) extra.push(`best of all its own classes, not only these ${data.classes.length}: ${view.w[index]}`);
     if (kind === "bad" && view.p[index] !== null) extra.push(`${percent(view.p[index])} for ${truth(set)}`);
   }
   shot.querySelector("figcaption").replaceChildren(make("span", "verdict", verdict), make("span", "own", extra.join(" · ")));
