@@ -69,8 +69,16 @@ def fragile(options):
     return good
 
 
+def wide(options):
+    """Steps in double precision."""
+    good = paint(options)
+    plain = good._calls[1]
+    good._calls = (good._calls[0], lambda a, y: plain(a, y).double(), good._calls[2])
+    return good
+
+
 class Net(nn.Module):
-    """The mean of each channel, bent a little; `hungry` has no room for more than two with gradients."""
+    """The mean of each channel, bent a little; `hungry` has no room for more than two with gradients, or ever."""
 
     def __init__(self, bend, hungry=False, scale=60.0):
         super().__init__()
@@ -78,7 +86,7 @@ class Net(nn.Module):
         self.hungry, self.scale = hungry, scale
 
     def forward(self, pixels):
-        if self.hungry and pixels.requires_grad and len(pixels) > 2:
+        if (self.hungry == "ever" or (self.hungry and pixels.requires_grad)) and len(pixels) > 2:
             raise torch.OutOfMemoryError("out of memory")
         colour = pixels.mean((2, 3))
         return self.scale * colour + self.bend * torch.sin(9 * colour)
@@ -104,6 +112,10 @@ def large(options):
 
 def some(options):
     return made(options, 1.0, names=("red", "green", "black"))
+
+
+def starving(options):
+    return made(options, 1.0, hungry="ever")
 
 
 def hungry(options):
@@ -390,6 +402,8 @@ def test_a_search_nobody_can_mean_is_one_line(file: Path, tmp_path: Path, wanted
         ("fragile", "make", "form gave numbers that are not finite"),
         ("paint", "contrary", "none of .* pictures is right for every model"),
         ("paint", "hungry", "out of memory with a batch of 6; try --batch-size 3"),
+        ("paint", "starving", "out of memory with a batch of 6; try --batch-size 3"),
+        ("wide", "make", "gave torch.float64; a generator is to give torch.float32"),
     ],
 )
 def test_what_does_not_fit_together_is_one_line(

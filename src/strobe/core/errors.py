@@ -16,6 +16,7 @@ __all__ = [
     "StrobeError",
     "UnknownName",
     "expect",
+    "fitting",
     "in_file",
     "install_line",
     "out_of_memory",
@@ -101,6 +102,19 @@ def out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     named = type(error).__name__ in ("OutOfMemoryError", "MemoryError")
     return named or "out of memory" in text or "can't allocate memory" in text or "bad_alloc" in text
+
+
+@contextmanager
+def fitting(name: str, n: int) -> Iterator[None]:
+    """One line with a batch size to try where a batch of `n` was too much for the memory."""
+    try:
+        yield
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        raise ModelFailed(
+            f"{printable(name)}: out of memory with a batch of {n}; try --batch-size {max(1, n // 2)}"
+        ) from error
 
 
 class UnknownName(StrobeError):

@@ -34,6 +34,8 @@ def checked_generator(generator: Any) -> LayeredGenerator:
                 shape = tuple(getattr(activation, "shape", ()))
                 if not shape or shape[0] != 2:
                     raise ModelFailed(f"{name}: {where} gave shape {shape or None} of a batch of 2")
+                if activation.dtype != torch.float32:
+                    raise ModelFailed(f"{name}: {where} gave {activation.dtype}; a generator is to give torch.float32")
                 if not bool(torch.isfinite(activation).all()):
                     raise ModelFailed(f"{name}: {where} gave numbers that are not finite; are its weights whole?")
             if shape[1:] not in ((3, *spec.image_hw), (1, *spec.image_hw)):

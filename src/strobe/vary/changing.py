@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import ModelFailed, UnknownName, out_of_memory, printable
+from strobe.core.errors import ModelFailed, UnknownName, fitting, printable
 from strobe.core.generators import GRANULARITIES, GeneratorSpec
 from strobe.core.late import require
 from strobe.core.ports import LayeredGenerator
@@ -87,25 +87,18 @@ def scales(generator: LayeredGenerator, *, images: int, seed: int, batch: int) -
     for start in range(0, images, batch):
         some = torch.from_numpy(latents[start : start + batch]).to(generator.device)
         classes = (torch.arange(start, start + len(some)) % len(spec.label_space)).to(generator.device)
-        try:
-            with torch.no_grad():
-                condition, activation = generator.condition(some, classes), some
-                for place, (layer, _) in enumerate(spec.places):
-                    activation = generator.run(place - 1, activation, condition) if place else activation
-                    if not bool(torch.isfinite(activation).all()):
-                        raise ModelFailed(f"{name}: {printable(layer)} gave numbers that are not finite")
-                    wide = (activation.cpu() if activation.device.type == "mps" else activation).double()
-                    # Deviations from one sample: the plain sum of squares would lose neurons that vary little.
-                    firsts[place] = wide[:1] if firsts[place] is None else firsts[place]
-                    wide = wide - firsts[place]
-                    sums[place] = sums[place] + wide.sum(0)
-                    squares[place] = squares[place] + wide.square().sum(0)
-        except Exception as error:
-            if out_of_memory(error):
-                raise ModelFailed(
-                    f"{name}: out of memory with a batch of {len(some)}; try --batch-size {max(1, len(some) // 2)}"
-                ) from error
-            raise
+        with fitting(spec.name, len(some)), torch.no_grad():
+            condition, activation = generator.condition(some, classes), some
+            for place, (layer, _) in enumerate(spec.places):
+                activation = generator.run(place - 1, activation, condition) if place else activation
+                if not bool(torch.isfinite(activation).all()):
+                    raise ModelFailed(f"{name}: {printable(layer)} gave numbers that are not finite")
+                wide = (activation.cpu() if activation.device.type == "mps" else activation).double()
+                # Deviations from one sample: the plain sum of squares would lose neurons that vary little.
+                firsts[place] = wide[:1] if firsts[place] is None else firsts[place]
+                wide = wide - firsts[place]
+                sums[place] = sums[place] + wide.sum(0)
+                squares[place] = squares[place] + wide.square().sum(0)
     out = []
     for total, square in zip(sums, squares, strict=True):
         spread = ((square - total.square() / images) / max(1, images - 1)).clamp_min(0).sqrt()

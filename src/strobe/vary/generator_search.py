@@ -277,7 +277,7 @@ def search_changes(
     for place, change in enumerate(changes):
         size = float(np.linalg.norm(change.astype(np.float64))) if found[place] else math.inf
         facts: dict[str, Any] = {"random_reach": chance.reach[place]}
-        if bool(items.broken[place]):
+        if bool(items.broken[place]) and not found[place]:
             out.append(Finding(status="failed"))
         elif not math.isfinite(size):
             out.append(Finding(status="censored", reach=cap, margin=best[place], facts=facts))

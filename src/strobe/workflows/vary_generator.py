@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, expect, printable
+from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, expect, fitting, printable
 from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
 from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
@@ -279,7 +279,7 @@ def _seen_right(
     out = []
     for victim in victims:
         truth = torch.from_numpy(victim.truth([[label] for label in labels]))
-        with torch.no_grad():
+        with fitting(victim.runner.name, len(labels)), torch.no_grad():
             scores = victim.scores((image * 255).round().to(victim.model.device) / 255)
         out.append((wrong_by(scores.cpu(), truth) < 0).numpy())
     return out
@@ -288,7 +288,7 @@ def _seen_right(
 def _plain_pixels(generator: LayeredGenerator, latents: NDArray[np.float32], labels: Sequence[int]) -> Any:
     """Images with nothing changed, (N, 3, H, W) in [0, 1]."""
     torch = require("torch", what="a generator", extra="models")
-    with torch.no_grad():
+    with fitting(generator.spec.name, len(labels)), torch.no_grad():
         activation = torch.from_numpy(np.ascontiguousarray(latents)).to(generator.device)
         classes = torch.tensor(list(labels), dtype=torch.long, device=generator.device)
         condition = generator.condition(activation, classes)
