@@ -116,7 +116,7 @@ def test_what_was_done_to_pictures_is_said_without_a_model_too(tmp_path: Path):
     assert [one.variant for one in results.variants or ()] == [one.variant for one in variants]
     assert (results.models, results.dataset.k) == ({}, 0)
     page = report_run(tmp_path / "run").read_text()
-    for part in ("What was done", "What the searches found", "What people say", "Is it still what it was?"):
+    for part in ("What was done", "From coarse to fine", "What people say", "Is it still what it was?"):
         assert part in page
     assert "Whom does it fool?" not in page
     again = score_run(tmp_path / "run", request, Silent()).results
