@@ -1,6 +1,5 @@
 """The command line: a table of verbs, each loaded when it is called, and one place where errors become exit codes."""
 
-import atexit
 import os
 import sys
 from collections.abc import Sequence
@@ -137,7 +136,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
         sys.stdout.flush()
-        atexit._run_exitfuncs()  # what worker processes shared is given back; Python warns of it otherwise
+        if (shared := sys.modules.get("multiprocessing.util")) is not None:
+            shared._run_finalizers()  # what worker processes shared is given back; Python warns of it otherwise
         os._exit(130)  # torch takes a second to tear down; nothing of ours is left to do
     except BrokenPipeError:
         # The reader of our output left (`| head`): not an error. Point stdout elsewhere so the exit stays silent.
