@@ -32,13 +32,13 @@ def test_a_changed_file_is_never_used(tmp_path):
 def test_a_wheel_with_other_content_is_refused(tmp_path):
     import zipfile
 
-    from strobe.datasets.assets import _unpack
+    from strobe.datasets.assets import unpack
 
     wheel = tmp_path / "imageio.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("imageio/resources/images/cockatoo.mp4", b"something else")
     with pytest.raises(InvalidFile, match=r"sha256 .* expected 5fde35f5a288"):
-        _unpack(COCKATOO, wheel, tmp_path / "out")
+        unpack(COCKATOO, wheel, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
