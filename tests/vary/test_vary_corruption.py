@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 import strobe.vary.corrupted_sets as making
+import strobe.vary.pictures as pictures
 from strobe.cli.main import cli, main
 from strobe.core.errors import StrobeError
 from strobe.core.files import read_json
@@ -185,7 +186,7 @@ def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(
 ) -> None:
     options = replace(SOME, store=True)
     unbroken = vary_corruption(photos, tmp_path / "whole", replace(options, name="c")).dataset
-    write, steps = making.write_bytes, [0]
+    write, steps = pictures.write_bytes, [0]
 
     def dying(path: Path, content: bytes) -> None:
         steps[0] += 1
@@ -193,7 +194,7 @@ def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(
             raise KeyboardInterrupt
         write(path, content)
 
-    monkeypatch.setattr(making, "write_bytes", dying)
+    monkeypatch.setattr(pictures, "write_bytes", dying)
     with pytest.raises(KeyboardInterrupt):
         vary_corruption(photos, tmp_path / "c", options)
     assert not folder.is_dataset(tmp_path / "c")

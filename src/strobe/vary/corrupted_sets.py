@@ -1,9 +1,8 @@
 """The sets of a corrupted dataset: every anchor of another one, and what each corruption makes of it."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,13 @@ import numpy as np
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import expect
-from strobe.core.files import write_bytes
-from strobe.core.png import png_bytes
-from strobe.core.ports import Image
 from strobe.core.records import frame_id
 from strobe.core.variants import Variant
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES
-from strobe.vary.rendering import VERSION, corruption_recipe, rendered
+from strobe.vary.pictures import Picture
+from strobe.vary.rendering import VERSION, corruption_recipe
 
-__all__ = ["Corrupting", "Picture", "StoreJob", "anchors_of", "corrupted_dataset", "member_index", "store_members"]
+__all__ = ["Corrupting", "corrupted_dataset", "member_index", "recipes_of"]
 
 _APART = 1_000_000
 """Members of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
@@ -50,22 +47,6 @@ class Corrupting:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """An anchor's picture in the new folder, and the files of its members where they are stored."""
-
-    media: str
-    sha256: str
-    size_wh: tuple[int, int]
-    members: Mapping[tuple[str, int], tuple[str, str]]
-    """File and digest by corruption and severity."""
-
-
-def anchors_of(dataset: Dataset) -> list[int]:
-    """The anchors' frame rows, each once, in the order of the sets."""
-    return list(dict.fromkeys(dataset.sets.anchor_frame.tolist()))
-
-
 def member_index(anchor: int, kind: str, severity: int) -> int:
     """The place of a member in its anchor's source: the same whichever other corruptions were asked for.
 
@@ -84,6 +65,11 @@ def recipe_for(video_id: str, anchor: int, kind: str, severity: int) -> dict[str
     """The recipe of the member of an anchor, which is named by its source and its place there."""
     seed = seed_of(frame_id(video_id, member_index(anchor, kind, severity)))
     return corruption_recipe(kind, severity, seed=seed)
+
+
+def recipes_of(video_id: str, anchor: int, how: Corrupting) -> dict[str, dict[str, Any]]:
+    """The recipes of all members of an anchor, by the names of their files."""
+    return {f"{kind}-{severity}": recipe_for(video_id, anchor, kind, severity) for kind, severity in how.each()}
 
 
 def corrupted_dataset(
@@ -116,7 +102,7 @@ def corrupted_dataset(
         for kind in how.kinds:
             members = []
             for severity in how.severities:
-                media, sha256 = picture.members.get((kind, severity), (picture.media, picture.sha256))
+                media, sha256 = picture.members.get(f"{kind}-{severity}", (picture.media, picture.sha256))
                 row = grown.frame(
                     index=member_index(index, kind, severity), key=f"{kind}/{severity}/{key}", media=media,
                     sha256=sha256, labels=truth.labels(anchor) if truth.boxed else (),
@@ -165,31 +151,3 @@ class _Truth:
                 frame=row, label=int(boxes.label[place]), xyxy=boxes.xyxy[place].tolist(),
                 track=int(boxes.track[place]), crowd=bool(boxes.crowd[place]),
             )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreJob:
-    """A picture whose members are to be files: where it lies, whose anchor it is, how it is decoded."""
-
-    folder: Path
-    picture: Path
-    video_id: str
-    index: int
-    wanted: tuple[tuple[str, int], ...]
-    decode: Callable[[bytes, Path], Image]
-
-    def path(self, kind: str, severity: int) -> Path:
-        """Where a member lies."""
-        return self.folder / f"{kind}-{severity}.png"
-
-
-def store_members(job: StoreJob) -> StoreJob:
-    """Render and write the members that are not there yet; the job comes back."""
-    missing = [each for each in job.wanted if not job.path(*each).is_file()]
-    if not missing:
-        return job
-    image = job.decode(job.picture.read_bytes(), job.picture)
-    for kind, severity in missing:
-        recipe = recipe_for(job.video_id, job.index, kind, severity)
-        write_bytes(job.path(kind, severity), png_bytes(rendered(image, recipe)))
-    return job

@@ -3,6 +3,8 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,11 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, SendableSource
 from strobe.core.tables import recipe_of
+from strobe.vary.background import Beside, Mask, rung
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from strobe.vary.masks import read_mask
 
-__all__ = ["VERSION", "corruption_recipe", "rendered", "with_rendered_frames"]
+__all__ = ["VERSION", "Nothing", "corruption_recipe", "rendered", "with_rendered_frames"]
 
 VERSION = 1
 """Of what draws corruptions: another one where the same recipe gives other pixels."""
@@ -31,15 +35,30 @@ def corruption_recipe(kind: str, severity: int, *, seed: int) -> dict[str, Any]:
     return {"kind": "corruption", "name": kind, "severity": severity, "seed": seed, "version": VERSION}
 
 
-def rendered(image: Image, recipe: Mapping[str, Any]) -> Image:
-    """The image with what the recipe says done to it; StrobeError for one this version cannot make."""
+class Nothing:
+    """What lies beside a picture that stands alone: no masks and no other pictures."""
+
+    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002
+        """There is none."""
+        raise StrobeError("a frame's recipe names a mask, and its picture lies in no folder")
+
+    def picture(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002
+        """There is none."""
+        raise StrobeError("a frame's recipe names another picture, and its own lies in no folder")
+
+
+def rendered(image: Image, recipe: Mapping[str, Any], beside: Beside | None = None) -> Image:
+    """The image with what the recipe says done to it; StrobeError for one this version cannot make.
+
+    `beside` has the masks and other pictures that recipes may name.
+    """
     draw = _KINDS.get(str(recipe.get("kind")))
     if draw is None:
         raise StrobeError(f"a frame's recipe is of a kind this version does not know: {printable(recipe, limit=80)}")
-    return draw(image, recipe)
+    return draw(image, recipe, beside or Nothing())
 
 
-def _corrupted(image: Image, recipe: Mapping[str, Any]) -> Image:
+def _corrupted(image: Image, recipe: Mapping[str, Any], _: Beside) -> Image:
     name, severity, seed = (recipe.get(key) for key in ("name", "severity", "seed"))
     if recipe.get("version") != VERSION:
         raise StrobeError(
@@ -52,45 +71,88 @@ def _corrupted(image: Image, recipe: Mapping[str, Any]) -> Image:
     return corrupt(image, str(name), int(severity), np.random.default_rng(seed))
 
 
-_KINDS: Mapping[str, Callable[[Image, Mapping[str, Any]], Image]] = {"corruption": _corrupted}
+_KINDS: Mapping[str, Callable[[Image, Mapping[str, Any], Beside], Image]] = {"corruption": _corrupted, "rung": rung}
 """What a recipe can be, and who carries it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cooked:
+    """A row's recipe, the name of its picture, and the row of the other picture the recipe names, −1 without one."""
+
+    text: str
+    picture: str
+    donor: int = -1
 
 
 class _Rendered:
     """A FrameSource over another: frames with a recipe are made from the picture the other has at their row.
 
-    `recipes` are those of such rows, each with the name of its picture: that is decoded once for all frames made from
-    it, as long as they are read near each other.
+    A picture is decoded once for all frames made from it, as long as they are read near each other.
     """
 
-    def __init__(self, inner: FrameSource, recipes: Mapping[int, tuple[str, str]]) -> None:
-        self._inner, self._recipes = inner, recipes
+    def __init__(self, inner: FrameSource, recipes: Mapping[int, _Cooked], root: Path | None) -> None:
+        self._inner, self._recipes, self._root = inner, recipes, root
         self._guard = threading.Lock()
-        self._kept: OrderedDict[str, Image] = OrderedDict()
+        self._kept: OrderedDict[str, Any] = OrderedDict()
 
     def read(self, row: int) -> Image:
         """The frame, rendered where it has a recipe."""
         if row not in self._recipes:
             return self._inner.read(row)
-        text, name = self._recipes[row]
-        return rendered(self._picture(row, name), recipe_of(text) or {})
+        cooked = self._recipes[row]
+        image = self._once(cooked.picture, lambda: self._inner.read(row))
+        return rendered(image, recipe_of(cooked.text) or {}, _Folder(self, cooked.donor))
 
     def read_encoded(self, row: int) -> bytes | None:
         """The stored file's bytes; None where the frame is rendered."""
         return None if row in self._recipes else self._inner.read_encoded(row)
 
-    def _picture(self, row: int, name: str) -> Image:
+    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
+        """A mask of the folder."""
+        if self._root is None:
+            return Nothing().mask(named, size_wh)
+        root, file, sha256 = self._root, named.get("file"), named.get("sha256")
+        found: Mask = self._once(f"mask {file} {sha256} {size_wh}", lambda: read_mask(root, file, sha256, size_wh))
+        return found
+
+    def donor(self, row: int, named: Mapping[str, Any]) -> Image:
+        """Another picture of the folder, which lies at that row."""
+        if row < 0:
+            raise StrobeError(
+                f"a frame's recipe names a picture the dataset does not have: {printable(dict(named), limit=80)}"
+            )
+        found: Image = self._once(str(named.get("media")), lambda: self._inner.read(row))
+        return found
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What is kept under the name, made where nothing is."""
         with self._guard:
-            image = self._kept.get(name)
-            if image is not None:
+            found = self._kept.get(name)
+            if found is not None:
                 self._kept.move_to_end(name)
-                return image
-        image = self._inner.read(row)
+                return found
+        found = make()
         with self._guard:
-            self._kept[name] = image
+            self._kept[name] = found
             while len(self._kept) > 1 and sum(one.nbytes for one in self._kept.values()) > _KEPT_BYTES:
                 self._kept.popitem(last=False)
-        return image
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What lies beside one row's picture: the masks of its folder, and the one other picture that its recipe names."""
+
+    source: _Rendered
+    row: int
+
+    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
+        """The mask."""
+        return self.source.mask(named, size_wh)
+
+    def picture(self, named: Mapping[str, Any]) -> Image:
+        """The other picture."""
+        return self.source.donor(self.row, named)
 
 
 class _SendableRendered(_Rendered):
@@ -99,21 +161,29 @@ class _SendableRendered(_Rendered):
     _inner: SendableSource
 
     def only(self, rows: Sequence[int]) -> "_SendableRendered":
-        """A source of these rows alone."""
+        """A source of these rows alone, and of the pictures their recipes name."""
         recipes = {row: self._recipes[row] for row in rows if row in self._recipes}
-        return _SendableRendered(self._inner.only(rows), recipes)
+        others = [cooked.donor for cooked in recipes.values() if cooked.donor >= 0]
+        return _SendableRendered(self._inner.only(list(dict.fromkeys([*rows, *others]))), recipes, self._root)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _SendableRendered, (self._inner, self._recipes)
+        return _SendableRendered, (self._inner, self._recipes, self._root)
 
 
 def with_rendered_frames(source: FrameSource, dataset: Dataset) -> FrameSource:
     """The source, with the dataset's recipes carried out; itself where there are none."""
-    rows = np.flatnonzero(dataset.frames.recipe != "")
-    if not len(rows):
-        return source
     frames = dataset.frames
-    # A frame without a file of its own is made from the frame of its video at the same place.
-    recipes = {row: (str(frames.recipe[row]), str(frames.media[row]) or f"row {row}") for row in rows.tolist()}
+    rows = np.flatnonzero(frames.recipe != "").tolist()
+    if not rows:
+        return source
+    at = {(media, sha): row for row, (media, sha) in enumerate(zip(frames.media, frames.sha256, strict=True)) if media}
+    recipes = {}
+    for row in rows:
+        text, donor = str(frames.recipe[row]), -1
+        if '"donor"' in text:
+            named = (recipe_of(text) or {}).get("donor")
+            donor = at.get((str(named.get("media")), str(named.get("sha256"))), -1) if isinstance(named, dict) else -1
+        # A frame without a file of its own is made from the frame of its video at the same place.
+        recipes[row] = _Cooked(text, str(frames.media[row]) or f"row {row}", donor)
     made = _SendableRendered if isinstance(source, SendableSource) else _Rendered
-    return made(source, recipes)
+    return made(source, recipes, dataset.root)

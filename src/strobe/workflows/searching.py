@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -25,7 +24,7 @@ from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Search, Searched, Stored
 from strobe.workflows.recipe import load_runner
 
-__all__ = ["Attempted", "Batch", "Found", "Victim", "is_whole", "read_back", "search_all", "victims_of"]
+__all__ = ["Attempted", "Batch", "Found", "Victim", "read_back", "search_all", "victims_of"]
 
 Found = dict[tuple[int, int], Searched]
 """What became of each anchor (its row in the source) under each search (its place)."""
@@ -104,12 +103,6 @@ def victims_of(models: Sequence[str], load: LoadOptions, classes: LabelSpace, sa
         loading = replace(load, progress=load.progress or say)
         runner = load_runner(one.name, one.spec, loading, classes, merge="max")
         yield Victim(runner=runner, model=with_gradients(runner.model))
-
-
-def is_whole(dataset: Dataset) -> bool:
-    """Whether every picture of it is there."""
-    root = dataset.root or Path()
-    return all((root / media).is_file() for media in set(dataset.frames.media.tolist()))
 
 
 def search_all(

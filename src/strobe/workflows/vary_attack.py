@@ -15,8 +15,9 @@ from strobe.vary.attack import Attacking, AttackOptions, attack, checked_levels,
 from strobe.vary.pgd import Norm, Pgd
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, searched_dataset
+from strobe.workflows.anchor_pictures import is_whole
 from strobe.workflows.opening import Opened
-from strobe.workflows.searching import Attempted, Batch, Found, Victim, is_whole, read_back, search_all, victims_of
+from strobe.workflows.searching import Attempted, Batch, Found, Victim, read_back, search_all, victims_of
 from strobe.workflows.sources import frame_source
 
 __all__ = ["AttackWanted", "vary_attack"]

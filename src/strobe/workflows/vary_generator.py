@@ -25,9 +25,10 @@ from strobe.vary.generator_search import ChangeOptions, levels_of, search_change
 from strobe.vary.pgd import wrong_by
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, searched_dataset
+from strobe.workflows.anchor_pictures import is_whole
 from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
 from strobe.workflows.generators import load_generator
-from strobe.workflows.searching import Attempted, Batch, Found, Victim, is_whole, read_back, search_all, victims_of
+from strobe.workflows.searching import Attempted, Batch, Found, Victim, read_back, search_all, victims_of
 
 __all__ = ["GeneratorWanted", "vary_generator"]
 

@@ -1,0 +1,257 @@
+"""The rungs of a background ladder as pixels: what is cut, greyed, blurred, put elsewhere, or taken away.
+
+Masks are hard: a pixel of the object stays as it is, or goes.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.ladders import FITS, RUNGS
+from strobe.core.ports import Image
+
+__all__ = ["GREY", "LEAST_STRIP", "VERSION", "Beside", "has_ground", "rung"]
+
+VERSION = 1
+"""Of what draws rungs: another one where the same recipe gives other pixels."""
+
+GREY = 128
+LEAST_STRIP = 0.05
+"""A ground can be tiled where a strip beside the box is at least this share of the picture's side."""
+
+_SIGMA = 0.05
+"""Of the blur, as a share of the picture's shorter side."""
+
+_RIM = 0.01
+"""So much around a removed object goes with it, as a share of the shorter side: its edge is half object."""
+
+Mask = NDArray[np.bool_]
+Cut = tuple[int, int, int, int]
+Recipe = Mapping[str, Any]
+
+
+class Beside(Protocol):
+    """What a recipe may name besides its own picture: masks and pictures of the same folder, by file and digest."""
+
+    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
+        """The mask (height, width), which must be of that size."""
+
+    def picture(self, named: Mapping[str, Any]) -> Image:
+        """The picture."""
+
+
+def rung(image: Image, recipe: Recipe, beside: Beside) -> Image:
+    """The image as the rung of its ladder that the recipe says; StrobeError for one this version cannot make."""
+    if recipe.get("version") != VERSION:
+        raise StrobeError(
+            f"a frame was made for version {printable(recipe.get('version'))} of the rungs, this is {VERSION}: "
+            "make the ladder again with strobe vary background"
+        )
+    name, fit = recipe.get("rung"), recipe.get("fit")
+    draw = _DRAWN.get(name) if isinstance(name, str) else None
+    if draw is None or fit not in FITS:
+        raise _unusable(recipe)
+    made = draw(image, recipe, beside)
+    return _padded(made) if fit == "pad" else np.ascontiguousarray(made)
+
+
+def _unusable(recipe: Recipe) -> StrobeError:
+    return StrobeError(f"no rung can be made from a frame's recipe: {printable(dict(recipe), limit=120)}")
+
+
+def _cut(image: Image, recipe: Recipe, name: str = "cut") -> Cut:
+    """A box of whole pixels inside the image, as the recipe has it."""
+    value, (height, width) = recipe.get(name), image.shape[:2]
+    if not isinstance(value, list) or len(value) != 4 or any(type(part) is not int for part in value):
+        raise _unusable(recipe)
+    x0, y0, x1, y1 = value
+    if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
+        raise StrobeError(
+            f"a frame's recipe cuts {printable(value)} out of a picture of {width}×{height}; make the ladder again"
+        )
+    return x0, y0, x1, y1
+
+
+def _mask(image: Image, recipe: Recipe, beside: Beside) -> Mask:
+    named = recipe.get("mask")
+    if not isinstance(named, dict):
+        raise _unusable(recipe)
+    return beside.mask(named, (image.shape[1], image.shape[0]))
+
+
+# -- rungs -------------------------------------------------------------------------------------------------------
+
+
+def _whole(image: Image, _: Recipe, __: Beside) -> Image:
+    return image
+
+
+def _crop(image: Image, recipe: Recipe, _: Beside) -> Image:
+    x0, y0, x1, y1 = _cut(image, recipe)
+    return image[y0:y1, x0:x1]
+
+
+def _grey(image: Image, recipe: Recipe, beside: Beside) -> Image:
+    return _over(image, _mask(image, recipe, beside), np.uint8(GREY))
+
+
+def _blur(image: Image, recipe: Recipe, beside: Beside) -> Image:
+    mask = _mask(image, recipe, beside)
+    return _over(image, mask, _blurred(image, mask))
+
+
+def _plain(image: Image, recipe: Recipe, beside: Beside) -> Image:
+    colour = recipe.get("colour")
+    fine = isinstance(colour, list) and len(colour) == 3 and all(type(one) is int and 0 <= one < 256 for one in colour)
+    if not fine:
+        raise _unusable(recipe)
+    return _over(image, _mask(image, recipe, beside), np.array(colour, dtype=np.uint8))
+
+
+def _mixed(image: Image, recipe: Recipe, beside: Beside) -> Image:
+    mask, named = _mask(image, recipe, beside), recipe.get("donor")
+    if not isinstance(named, dict):
+        raise _unusable(recipe)
+    donor = beside.picture(named)
+    ground = _tiled(donor, _cut(donor, named))
+    return _over(image, mask, _covering(ground, (image.shape[1], image.shape[0])))
+
+
+def _object(image: Image, recipe: Recipe, beside: Beside) -> Image:
+    return _over(image, _mask(image, recipe, beside), np.uint8(0))
+
+
+def _tight(image: Image, recipe: Recipe, beside: Beside) -> Image:
+    return _crop(_grey(image, recipe, beside), recipe, beside)
+
+
+def _removed(image: Image, recipe: Recipe, beside: Beside) -> Image:
+    from scipy.ndimage import binary_dilation
+
+    mask = _mask(image, recipe, beside)
+    rim = max(1, round(_RIM * min(mask.shape)))
+    return _filled(image, np.asarray(binary_dilation(mask, iterations=rim)))
+
+
+def _ground(image: Image, recipe: Recipe, _: Beside) -> Image:
+    return _tiled(image, _cut(image, recipe))
+
+
+_DRAWN: Mapping[str, Callable[[Image, Recipe, Beside], Image]] = {
+    "whole": _whole, "usual": _whole, "zoom": _crop, "random": _crop, "crop": _crop, "grey": _grey, "blur": _blur,
+    "plain": _plain, "same": _mixed, "other": _mixed, "object": _object, "tight": _tight, "removed": _removed,
+    "ground": _ground,
+}  # fmt: skip
+expect(set(RUNGS) <= set(_DRAWN), "rungs", "all of them drawn", None)
+
+
+# -- pixels ------------------------------------------------------------------------------------------------------
+
+
+def _over(image: Image, mask: Mask, ground: Any) -> Image:
+    """The object's own pixels, and the ground (a picture or a colour) around them."""
+    return np.asarray(np.where(mask[..., None], image, ground), dtype=np.uint8)
+
+
+def _blurred(image: Image, mask: Mask) -> Image:
+    """The ground blurred by itself: nothing of the object runs into it. Three running means make nearly a Gaussian."""
+    from scipy.ndimage import uniform_filter
+
+    side = max(3, round(2 * _SIGMA * min(mask.shape)))  # the deviation of three means of n pixels is about n / 2
+    weight = (~mask).astype(np.float64)
+    parts = [image[..., channel] * weight for channel in range(3)]
+    for _ in range(3):
+        weight = uniform_filter(weight, side, mode="nearest")
+        parts = [uniform_filter(part, side, mode="nearest") for part in parts]
+    mean = np.stack(parts, axis=-1) / np.maximum(weight, 1e-9)[..., None]
+    return np.asarray(np.clip(mean, 0, 255).round(), dtype=np.uint8)
+
+
+def _filled(image: Image, hole: Mask) -> Image:
+    """The hole filled smoothly from what is around it: means of ever larger blocks, the finest that know anything."""
+    levels: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    weight = (~hole).astype(np.float64)
+    colour = image * weight[..., None]
+    while not weight.all() and max(weight.shape) > 1:
+        levels.append((colour, weight))
+        colour, weight = _halved(colour), _halved(weight[..., None])[..., 0]
+    known = colour / np.maximum(weight, 1e-12)[..., None] if weight.any() else np.full(colour.shape, float(GREY))
+    for colour, weight in reversed(levels):
+        high, wide = weight.shape
+        above = _smoothed(known.repeat(2, axis=0).repeat(2, axis=1)[:high, :wide])
+        own = colour / np.maximum(weight, 1e-12)[..., None]
+        known = np.where((weight > 0)[..., None], own, above)
+    return np.asarray(np.where(hole[..., None], np.clip(known, 0, 255).round(), image), dtype=np.uint8)
+
+
+def _halved(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums of 2×2 blocks; what is missing at an odd edge counts nothing."""
+    high, wide = values.shape[:2]
+    even = np.pad(values, ((0, high % 2), (0, wide % 2), (0, 0)))
+    return np.asarray(even.reshape(-(-high // 2), 2, -(-wide // 2), 2, -1).sum(axis=(1, 3)))
+
+
+def _smoothed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.ndimage import uniform_filter
+
+    return np.asarray(uniform_filter(values, (3, 3, 1), mode="nearest"))
+
+
+def has_ground(cut: Cut, size_wh: tuple[int, int]) -> bool:
+    """Whether enough is left beside a box to tile it with."""
+    (x0, y0, x1, y1), (width, height) = cut, size_wh
+    return max(x0, width - x1) >= LEAST_STRIP * width or max(y0, height - y1) >= LEAST_STRIP * height
+
+
+def _tiled(image: Image, cut: Cut) -> Image:
+    """The box filled with the largest strip of ground beside it, tiled and mirrored so that no seam shows."""
+    (x0, y0, x1, y1), (height, width) = cut, image.shape[:2]
+    areas = (x0 * height, (width - x1) * height, y0 * width, (height - y1) * width)
+    out, side = image.copy(), int(np.argmax(areas))
+    if not areas[side]:
+        out[:] = GREY  # a box as large as its picture, which no ladder of ours has
+    elif side < 2:
+        away = np.arange(x1 - x0) if side == 0 else np.arange(x1 - x0)[::-1]
+        step = _mirrored(away, x0 if side == 0 else width - x1)
+        out[y0:y1, x0:x1] = image[y0:y1, x0 - 1 - step if side == 0 else x1 + step]
+    else:
+        away = np.arange(y1 - y0) if side == 2 else np.arange(y1 - y0)[::-1]
+        step = _mirrored(away, y0 if side == 2 else height - y1)
+        out[y0:y1, x0:x1] = image[y0 - 1 - step if side == 2 else y1 + step, x0:x1]
+    return out
+
+
+def _mirrored(away: NDArray[np.int64], period: int) -> NDArray[np.int64]:
+    """Steps into a strip of so many pixels, there and back again.
+
+    >>> _mirrored(np.arange(7), 3).tolist()
+    [0, 1, 2, 2, 1, 0, 0]
+    """
+    turn = away % (2 * period)
+    return np.where(turn < period, turn, 2 * period - 1 - turn)
+
+
+def _covering(image: Image, size_wh: tuple[int, int]) -> Image:
+    """The middle of the image resized to that size, its proportions kept."""
+    from PIL import Image as Pillow
+
+    (width, height), (high, wide) = size_wh, image.shape[:2]
+    scale = min(wide / width, high / height)
+    across, down = (wide - width * scale) / 2, (high - height * scale) / 2
+    box = (max(0.0, across), max(0.0, down), min(float(wide), wide - across), min(float(high), high - down))
+    if (wide, high) == (width, height):
+        return image
+    return np.asarray(Pillow.fromarray(image).resize(size_wh, Pillow.Resampling.BICUBIC, box=box), dtype=np.uint8)
+
+
+def _padded(image: Image) -> Image:
+    """The image in the middle of a grey square."""
+    height, width = image.shape[:2]
+    side = max(height, width)
+    out = np.full((side, side, 3), GREY, dtype=np.uint8)
+    top, left = (side - height) // 2, (side - width) // 2
+    out[top : top + height, left : left + width] = image
+    return out

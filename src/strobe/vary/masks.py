@@ -1,0 +1,81 @@
+"""Masks of a dataset folder: PNG files of 0 and 255, each kept once, named by recipes with their SHA-256."""
+
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import InvalidFile, StrobeError, printable
+
+__all__ = ["FOREGROUND", "bounds_of", "mask_bytes", "read_mask"]
+
+FOREGROUND = 127
+"""A pixel of a mask above this is the object."""
+
+Mask = NDArray[np.bool_]
+
+
+def mask_bytes(mask: Mask) -> bytes:
+    """The mask as a PNG of 0 and 255, the same bytes for the same mask."""
+    from PIL import Image as Pillow
+
+    buffer = io.BytesIO()
+    Pillow.fromarray(mask.astype(np.uint8) * np.uint8(255)).save(buffer, "png", compress_level=6)
+    return buffer.getvalue()
+
+
+def read_mask(root: Path, file: Any, sha256: Any, size_wh: tuple[int, int]) -> Mask:
+    """The mask in a file of the folder; refused where it lies elsewhere, or is not the one the recipe was made with."""
+    if not isinstance(file, str) or not file or "\0" in file or Path(file).is_absolute() or ".." in Path(file).parts:
+        raise StrobeError(f"a frame's recipe names a mask that is no file of the dataset: {printable(file, limit=80)}")
+    path = root / file
+    try:
+        inside = path.resolve().is_relative_to(root.resolve())
+        content = path.read_bytes() if inside and path.is_file() else None
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidFile(path, "cannot be read") from error
+    if content is None:
+        raise InvalidFile(path, "the mask is not there", hint="copy the whole dataset folder, or make it again")
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise InvalidFile(path, "not the mask the ladder was made with", hint="make the ladder again")
+    return decoded_mask(content, path, size_wh)
+
+
+def decoded_mask(content: bytes, path: Path, size_wh: tuple[int, int], *, own: frozenset[int] | None = None) -> Mask:
+    """Which pixels of a mask file are the object: above 127, in a palette all but colour 0, or those numbered `own`.
+
+    Its size is looked at before it is unpacked.
+    """
+    from PIL import Image as Pillow
+
+    try:
+        with Pillow.open(io.BytesIO(content)) as opened:
+            if opened.size != size_wh:
+                wide, high = opened.size
+                raise InvalidFile(path, f"its mask is {wide}×{high}, the picture {size_wh[0]}×{size_wh[1]}")
+            indexed = opened.mode == "P" or own is not None
+            if "A" in opened.getbands() and not indexed:
+                raise InvalidFile(path, "a mask with transparency", hint="store it as plain grey: 0 and 255")
+            values = np.asarray(opened if indexed or opened.mode == "L" else opened.convert("L"))
+    except StrobeError:
+        raise
+    except Exception as error:  # decoders raise whatever they like on damaged bytes
+        raise InvalidFile(path, "not a readable mask (a PNG file)") from error
+    if values.ndim != 2:
+        raise InvalidFile(path, "a mask of several channels", hint="store it as plain grey: 0 and 255")
+    if own is not None:
+        return np.isin(values, list(own))
+    return np.asarray(values > (0 if indexed else FOREGROUND))
+
+
+def bounds_of(mask: Mask) -> tuple[int, int, int, int]:
+    """The tight box of a mask that is not empty, the far corner exclusive.
+
+    >>> bounds_of(np.array([[False, False, False], [False, True, True]]))
+    (1, 1, 3, 2)
+    """
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1

@@ -1,0 +1,68 @@
+"""Anchors' pictures in a folder made from another dataset, and files of what is rendered from them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from strobe.core.dataset import Dataset
+from strobe.core.files import write_bytes
+from strobe.core.png import png_bytes
+from strobe.core.ports import Image
+from strobe.vary.background import Mask
+from strobe.vary.masks import read_mask
+from strobe.vary.rendering import rendered
+
+__all__ = ["Picture", "StoreJob", "anchors_of", "store_members"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """An anchor's picture in the new folder, and the files of its members where they are stored."""
+
+    media: str
+    sha256: str
+    size_wh: tuple[int, int]
+    members: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """File and digest by the member's name."""
+
+
+def anchors_of(dataset: Dataset) -> list[int]:
+    """The anchors' frame rows, each once, in the order of the sets."""
+    return list(dict.fromkeys(dataset.sets.anchor_frame.tolist()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreJob:
+    """A picture whose members are to be files: the dataset's folder, its own file, the recipe of each, how it is
+    decoded. Members lie beside their picture."""
+
+    root: Path
+    media: str
+    wanted: Mapping[str, Mapping[str, Any]]
+    """Recipes by the members' names."""
+    decode: Callable[[bytes, Path], Image]
+
+    def path(self, name: str) -> Path:
+        """Where a member lies."""
+        return (self.root / self.media).parent / f"{name}.png"
+
+    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
+        """A mask a recipe names."""
+        return read_mask(self.root, named.get("file"), named.get("sha256"), size_wh)
+
+    def picture(self, named: Mapping[str, Any]) -> Image:
+        """A picture of the folder."""
+        path = self.root / str(named.get("media"))
+        return self.decode(path.read_bytes(), path)
+
+
+def store_members(job: StoreJob) -> StoreJob:
+    """Render and write the members that are not there yet; the job comes back."""
+    missing = [name for name in job.wanted if not job.path(name).is_file()]
+    if not missing:
+        return job
+    image = job.picture({"media": job.media})
+    for name in missing:
+        write_bytes(job.path(name), png_bytes(rendered(image, job.wanted[name], job)))
+    return job
