@@ -83,3 +83,21 @@ def test_a_gap_is_no_neighbour() -> None:
     edge = [1.0, 1.0, 1.0, 1.0, 0.0, 0.3, 1.0]
     assert outcome(dataset, probabilities(dataset, edge), "ema", 0.5)[:2] == (1.0, 0.0)
     assert 0.25 * 1.0 + 0.75 * 0.3 < 0.5 < 0.5 * 1.0 + 0.5 * 0.3
+
+
+def test_an_answer_outside_the_classes_weighs_like_any_other() -> None:
+    dataset = strip()
+    given = probabilities(dataset, [0.9] * 7)
+
+    def outside(*places: int) -> ClassAnswers:
+        marked = np.isin(dataset.frames.index, places)
+        return ClassAnswers.from_scores("m", given.scores, kind="probabilities", outside=marked)  # type: ignore[arg-type]
+
+    assert outcome(dataset, outside(4), "none", 0)[:2] == (1.0, 0.0)
+    assert outcome(dataset, outside(4), "centred", 1)[:2] == (1.0, 1.0), "its neighbours have 1.8 of 3"
+    assert outcome(dataset, outside(4, 5), "centred", 1)[:2] == (1.0, 0.0), "of 3, 4, 5 two are outside"
+    assert outcome(dataset, outside(*range(7)), "centred", 2)[:2] == (0.0, 0.0), "no class comes of nothing"
+    covered = score(dataset, outside(4, 5), options=ScoreOptions(bootstrap=False)).coverage
+    assert covered is not None
+    assert (covered.count, covered.n) == (10, 14)
+    assert score(dataset, given, options=ScoreOptions(bootstrap=False)).coverage is None

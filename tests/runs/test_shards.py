@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strobe
-from strobe.core.answers import BoxAnswers, ClassAnswers
+from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.files import read_json
@@ -54,6 +54,23 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     done, n_errors = store.stored()
     assert done.tolist() == [True, True, False, False, True, True, True, False, False, False]
     assert n_errors == 1
+
+
+def test_an_answer_outside_the_classes_is_kept_as_one(tmp_path: Path) -> None:
+    store, blank = _store(tmp_path), np.full((3, 3), np.nan, dtype=np.float32)
+    blank[1] = [0.5, 2.0, 1.0]
+    answers = ClassAnswers.from_scores(
+        NAME, blank, kind="logits", outside=np.array([True, False, True]), own_label=np.full(3, -1, dtype=np.int32),
+        own_confidence=np.full(3, np.nan, dtype=np.float32), reasons={2: "broken"},
+    )  # fmt: skip
+    store.write(np.array([3, 4, 6]), answers)
+    found = store.read()
+    assert [State(found.state[row]).name for row in (3, 4, 6, 0)] == ["OUTSIDE", "ANSWERED", "UNREADABLE", "SKIPPED"]
+    assert found.label[[3, 4, 6]].tolist() == [-1, 1, -1]
+    assert found.probability is not None
+    assert found.probability[3].tolist() == [0.0, 0.0, 0.0], "none of the classes has a share"
+    assert np.isnan(found.probability[[0, 6]]).all()
+    assert store.stored()[0][[3, 4, 6]].all(), "it is not asked again"
 
 
 def test_unreadable_frames_are_tried_again_only_on_request(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from strobe.analyses.offsets import OffsetPool, plain
 from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.analyses.slices import SlicePlan
 from strobe.analyses.smoothed import smoothed
-from strobe.core.answers import ClassAnswers
+from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Ints
 from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
@@ -101,12 +101,13 @@ def score(
     pool: OffsetPool | None = None,
     model_type: str | None = None,
     standard: bool = False,
+    with_coverage: bool = False,
 ) -> ClassificationScore:
     """Score one model's predictions.
 
     A set is scored if its anchor and all members within k are predicted; the rest are counted apart and bounded.
     With many models, make `prepared` once (`Prepared(dataset, options)`), and give a `pool` to average errors by
-    offset over models.
+    offset over models. Coverage is said of a model that answered outside the classes somewhere, or `with_coverage`.
     """
     if prepared is None:
         prepared = Prepared(dataset, options or ScoreOptions())
@@ -147,6 +148,7 @@ def score(
     flips, rw_flips, swing = _flicker(plan, label, right, predictions)
     all_first = np.full(whole_plan.n_sets, -1, dtype=np.int32)
     all_first[scored] = first
+    inside = predictions.state[plan.frame] != State.OUTSIDE
     return ClassificationScore(
         model=predictions.model,
         kind=predictions.kind,
@@ -186,6 +188,7 @@ def score(
         bounds=_bounds(int(orig.sum()), int(perturbed.sum()), unscored, whole_plan.n_sets),
         notes=too_narrow(tuple(headline.values()), len(np.unique(plan.cluster))),
         first_wrong=all_first,
+        coverage=plan.all_rows.estimates(inside)[0] if with_coverage or not inside.all() else None,
         fingerprint=_fingerprint(predictions, whole_plan.frames_used),
     )
 

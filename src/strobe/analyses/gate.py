@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from strobe.analyses.comparison import Change, Comparison, change
-from strobe.analyses.measures import CLASSIFICATION, DETECTION
-from strobe.analyses.model_results import ClassificationResult, ModelResult
+from strobe.analyses.measures import figures_of
+from strobe.analyses.model_results import ModelResult
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import METHOD, least_videos
 
-__all__ = ["Check", "FailOn", "Gate", "Limit", "Unsure", "judge", "loss_of", "measures_of"]
+__all__ = ["Check", "FailOn", "Gate", "Limit", "Unsure", "judge", "loss_of"]
 
 Kind = Literal["max_loss", "min", "max"]
 Verdict = Literal["clearly worse", "not shown", "holds", "cannot tell"]
@@ -87,13 +87,6 @@ class Gate:
     change: Change | None = field(default=None, metadata=LEFT_OUT)
 
 
-def measures_of(result: ModelResult) -> dict[str, Estimate]:
-    """Every figure of a model by the name of its measure."""
-    if isinstance(result, ClassificationResult):
-        return {one.name: one.of(result) for one in CLASSIFICATION}
-    return {one.name: one.of(result) for one in DETECTION}
-
-
 def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:
     """What the new model lost of a measure against the other, with the paired interval; of drop, what it grew by."""
     known = {"drop" if one.metric == "map_drop" else one.metric: one for one in comparisons}
@@ -122,7 +115,7 @@ def judge(
     unsure: Unsure = "fail",
 ) -> tuple[tuple[Check, ...], Change | None]:
     """Every rule held against the model, and what became of the sets; `comparisons` are those with the baseline."""
-    figures = measures_of(result)
+    figures = figures_of(result)
     checks = []
     for limit in limits:
         if limit.kind == "max_loss":

@@ -6,20 +6,25 @@ from typing import Generic, TypeVar
 
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
 from strobe.core.estimate import Estimate
+from strobe.metrics.intervals import nothing
 
-__all__ = ["CLASSIFICATION", "DETECTION", "Measure"]
+__all__ = ["CLASSIFICATION", "DETECTION", "Measure", "figures_of"]
 
 M = TypeVar("M", bound=ModelResult)
 
 
 @dataclass(frozen=True, slots=True)
 class Measure(Generic[M]):
-    """A measure by its name, what it means, and its figure of a model; `headline` ones stand in the first table."""
+    """A measure by its name, what it means, and its figure of a model; `headline` ones stand in the first table.
+
+    `seldom` ones are left out of what is written of a model that has none.
+    """
 
     name: str
     meaning: str
     of: Callable[[M], Estimate]
     headline: bool = True
+    seldom: bool = False
 
 
 CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
@@ -39,6 +44,12 @@ CLASSIFICATION: tuple[Measure[ClassificationResult], ...] = (
         "Largest less smallest confidence in a set, on average.",
         lambda one: one.confidence_swing,
         headline=False,
+    ),
+    Measure(
+        "coverage",
+        "Share of frames answered with a class of the dataset; the others count as wrong.",
+        lambda one: one.coverage or nothing("every frame was answered with a class of the dataset"),
+        seldom=True,
     ),
 )
 """Of classifiers. Where nothing can change (k = 0), acc_orig is called accuracy."""
@@ -76,3 +87,15 @@ DETECTION: tuple[Measure[DetectionResult], ...] = (
     Measure("coverage", "Share of frames with at least one box.", lambda one: one.as_classifier.coverage),
 )
 """Of detectors. Where nothing can change (k = 0), map_orig is called mAP."""
+
+
+def figures_of(model: ModelResult, *, headline: bool = False) -> dict[str, Estimate]:
+    """A model's figures by the name of their measure; with `headline` those of the first table alone."""
+    if isinstance(model, ClassificationResult):
+        return _figures(CLASSIFICATION, model, headline)
+    return _figures(DETECTION, model, headline)
+
+
+def _figures(measures: tuple[Measure[M], ...], model: M, headline: bool) -> dict[str, Estimate]:
+    found = {one.name: (one, one.of(model)) for one in measures if one.headline or not headline}
+    return {name: value for name, (one, value) in found.items() if not one.seldom or value.value is not None}

@@ -239,6 +239,8 @@ class ClassificationResult:
     ceiling: Ceiling | None = None
     unscored: Unscored
     bounds: Bounds | None
+    coverage: Estimate | None = field(default=None, metadata=LEFT_OUT)
+    """Share of the sets' frames answered with a class of the dataset; left out where all of them had to be."""
     variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)

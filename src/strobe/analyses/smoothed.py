@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.model_results import Smoothed
 from strobe.analyses.plan import Plan, Strips
-from strobe.core.answers import ClassAnswers
+from strobe.core.answers import ClassAnswers, State
 from strobe.core.estimate import Estimate
 from strobe.metrics.pmk import first_wrong
 from strobe.metrics.smoothing import Method, Windowed, delay, smooth_labels, smooth_votes
@@ -29,7 +29,7 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
         return ()
     variants = _variants(plan, votes=predictions.probability is None)
     labels = {variant: np.empty(len(plan.frame), dtype=np.int64) for variant in variants}
-    short = dict.fromkeys(variants, 0)
+    short, n_classes = dict.fromkeys(variants, 0), len(plan.view.info.label_space)
     for rows, sets in _blocks(plan, strips, predictions):
         frame = strips.frame[sets]
         present = (frame >= 0) & predictions.scored[frame]
@@ -37,15 +37,17 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
         probability = None
         if predictions.probability is not None:
             probability = np.asarray(predictions.probability[frame], dtype=np.float64)
+            outside = present & (predictions.state[frame] == State.OUTSIDE)
+            if outside.any():  # an answer outside the classes weighs in a window like any other
+                probability = np.concatenate([probability, outside[..., None].astype(np.float64)], axis=2)
         at = (plan.set_row[rows] - sets.start, strips.place[rows])
         found: list[Windowed]
         if probability is None:
-            n_classes = len(plan.view.info.label_space)
             found = smooth_votes(label, present, variants=variants, n_classes=n_classes)
         else:
             found = smooth_labels(probability, present, label, variants=variants)
         for variant, windowed in zip(variants, found, strict=True):
-            labels[variant][rows] = windowed.label[at]
+            labels[variant][rows] = np.where(windowed.label[at] < n_classes, windowed.label[at], -1)
             short[variant] += int((~windowed.complete[at]).sum())
     out = [Smoothed(method="none", parameter=0, delay_frames=0, incomplete=0.0, **unsmoothed)]
     for method, parameter in variants:

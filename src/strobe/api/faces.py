@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.detection import DetectionScore
-from strobe.analyses.measures import CLASSIFICATION, DETECTION
+from strobe.analyses.measures import figures_of
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.results import Results
 from strobe.core.codec import UNWRITTEN
@@ -100,11 +100,11 @@ class ClassifierScore(_Face, ClassificationScore):
         return self.k
 
     def _figures(self) -> dict[str, Estimate]:
-        return {one.name: one.of(self) for one in CLASSIFICATION if one.headline}
+        return figures_of(self, headline=True)
 
     def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         return {
-            "headline": [{"measure": one.name, **_row(one.of(self))} for one in CLASSIFICATION],
+            "headline": [{"measure": name, **_row(found)} for name, found in figures_of(self).items()],
             "curve": [{"k": at.k, **_row(at.acc, "acc"), **_row(at.drop, "drop"), "n": at.acc.n} for at in self.curve],
             "class": [
                 {"label": one.label, "name": one.name, **_row(one.acc_orig, "acc_orig"), **_row(one.acc_pmk, "acc_pmk"),
@@ -150,11 +150,11 @@ class DetectorScore(_Face, DetectionScore):
         return self.settings.k
 
     def _figures(self) -> dict[str, Estimate]:
-        return {one.name: one.of(self) for one in DETECTION if one.headline}
+        return figures_of(self, headline=True)
 
     def _parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         return {
-            "headline": [{"measure": one.name, **_row(one.of(self))} for one in DETECTION],
+            "headline": [{"measure": name, **_row(found)} for name, found in figures_of(self).items()],
             "curve": [{"k": at.k, **_row(at.map, "map"), "n": at.map.n} for at in self.curve],
             "class": [
                 {"label": one.label, "name": one.name, **_row(one.ap_orig, "ap_orig"), **_row(one.ap_pmk, "ap_pmk"),

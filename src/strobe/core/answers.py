@@ -90,6 +90,7 @@ class ClassAnswers:
         *,
         kind: Literal["logits", "probabilities"],
         scored: Bools | None = None,
+        outside: Bools | None = None,
         names: Sequence[str] | None = None,
         own_label: NDArray[np.int32] | None = None,
         own_confidence: NDArray[np.float32] | None = None,
@@ -97,7 +98,7 @@ class ClassAnswers:
     ) -> "ClassAnswers":
         """From scores (N, C) in the dataset's classes; rows where `scored` is False are not looked at.
 
-        Ties go to the lowest class.
+        Ties go to the lowest class. Rows that are `outside` were answered with none of the classes, and need no scores.
 
         >>> import numpy as np
         >>> ClassAnswers.from_scores("m", np.array([[1.0, 1.0], [0.0, 2.0]]), kind="logits").label.tolist()
@@ -105,6 +106,8 @@ class ClassAnswers:
         """
         expect(scores.ndim == 2, "scores", "shape (N, C)", scores.shape)
         state = states_of(len(scores), scored, reasons)
+        if outside is not None:
+            state[(state == State.ANSWERED) & outside] = State.OUTSIDE
         seen = state == State.ANSWERED
         rows = scores[seen]
         check_scores(rows, names=[names[i] if names else f"row {i}" for i in np.flatnonzero(seen).tolist()], what=model)
@@ -134,13 +137,17 @@ class ClassAnswers:
 
     @cached_property
     def probability(self) -> Floats | None:
-        """Softmax over the dataset's classes (N, C), NaN where there is no answer; None where only labels are known."""
+        """Softmax over the dataset's classes (N, C), NaN where there is no answer; None where only labels are known.
+
+        An answer outside the classes leaves none of them any share.
+        """
         if self.scores is None:
             return None
         if self.shares:
             return self.scores.astype(np.float64, copy=False)
         found = np.full(self.scores.shape, np.nan)
-        seen = self.scored
+        found[self.state == State.OUTSIDE] = 0.0
+        seen = self.state == State.ANSWERED
         found[seen] = confidence_of(self.scores[seen].astype(np.float64), kind=self.kind)
         return found
 

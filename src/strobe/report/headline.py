@@ -44,6 +44,7 @@ def measures(view: View, task: Task) -> list[Measure[Any]]:
             ),
             Measure(f"drop, to {last}", "Accuracy − worst.", known[2].of),
             Measure(f"mean, at {last}", "Mean over variants of the share right at that level.", _mean_at),
+            *(one for one in known if one.name == "coverage"),
         ]
     return known
 

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from strobe.analyses.measures import CLASSIFICATION, DETECTION
+from strobe.analyses.measures import figures_of
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult, Stage, TypeSlice
 from strobe.analyses.people_records import PeopleScore, Times
 from strobe.analyses.results import Results
@@ -60,8 +60,8 @@ def _each(models: Mapping[str, M], rows: Callable[[M], Iterable[Row]]) -> Table:
 
 def _headline(model: ClassificationResult) -> Row:
     out: Row = {"model_type": model.model_type}
-    for one in CLASSIFICATION:
-        out |= spread(one.name, one.of(model))
+    for name, found in figures_of(model).items():
+        out |= spread(name, found)
     return out | {"unscored_frames": model.unscored.frames, "unscored_sets": model.unscored.sets}
 
 
@@ -79,8 +79,8 @@ def _stages(model: ClassificationResult) -> Iterator[tuple[str, Stage]]:
 
 def _detection(model: DetectionResult) -> Row:
     out: Row = {}
-    for one in DETECTION:
-        out |= spread(one.name, one.of(model))
+    for name, found in figures_of(model).items():
+        out |= spread(name, found)
     return out
 
 

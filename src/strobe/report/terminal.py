@@ -90,7 +90,7 @@ def training_lines(results: Results) -> list[str]:
 
 
 _BRIEF = 3
-"""Measures with their interval on a terminal; `flip_rate` has its value beside them, the page has all."""
+"""Measures with their interval on a terminal; `flip_rate` and `coverage` have theirs beside them, the page has all."""
 
 
 def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
@@ -111,7 +111,7 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
             continue
         named = measures(view, task)
         full = named[:1] if view.words.is_still else named if view.variants else named[:_BRIEF]
-        brief = [one for one in named if one.name == "flip_rate"]
+        brief = [one for one in named if one.name in ("flip_rate", "coverage") and one not in full]
         columns = ["model", *(one.name for one in (*full, *brief)), "unscored" if view.variants else "unscored sets"]
         rows = [
             [

@@ -94,7 +94,7 @@ def _class_shard(answers: Answers, rows: Rows) -> Columns:
     one = cast(ClassAnswers, answers)
     if one.scores is None or one.own_label is None or one.own_confidence is None:
         raise TypeError("a shard keeps scores and the model's own best class")
-    bad = one.state[rows] == State.UNREADABLE
+    bad = one.state[rows] != State.ANSWERED  # a row without scores that has no error is answered outside the classes
     flat = pa.array(one.scores[rows].astype(np.float32).ravel())
     return {
         "scores": pa.FixedSizeListArray.from_arrays(flat, one.scores.shape[1], mask=pa.array(bad)),
@@ -112,18 +112,27 @@ def _classes_of_shards(whole: Whole, pieces: Iterable[Piece]) -> Answers:
     n = whole.n_frames
     scores = np.full((n, whole.n_classes), np.nan, dtype=np.float32)
     own_label, own_confidence = np.full(n, -1, dtype=np.int32), np.full(n, np.nan, dtype=np.float32)
-    seen = np.zeros(n, dtype=bool)
+    seen, outside = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     for piece in pieces:
         good = np.array([place >= 0 and place not in whole.reasons for place in piece.places.tolist()], dtype=bool)
+        empty = _without(piece, "scores") & _without(piece, "raw_label")
+        rows = piece.places[good & empty]
+        seen[rows] = outside[rows] = True
+        good &= ~empty
         rows = piece.places[good]
         scores[rows] = _matrix(piece, "scores", whole.n_classes)[good]
         own_label[rows] = _numbers(piece, "raw_label", good)
         own_confidence[rows] = _numbers(piece, "raw_confidence", good)
         seen[rows] = True
     return ClassAnswers.from_scores(
-        whole.model, scores, kind=cast(Literal["logits", "probabilities"], whole.kind), scored=seen,
+        whole.model, scores, kind=cast(Literal["logits", "probabilities"], whole.kind), scored=seen, outside=outside,
         own_label=own_label, own_confidence=own_confidence, reasons=whole.reasons,
     )  # fmt: skip
+
+
+def _without(piece: Piece, name: str) -> NDArray[np.bool_]:
+    """Which rows have no value in the column."""
+    return np.asarray(piece.table.column(name).is_null().to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _numbers(piece: Piece, name: str, good: NDArray[np.bool_]) -> NDArray[np.int64] | NDArray[np.float32]:
