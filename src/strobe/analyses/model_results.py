@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
 
+from strobe.analyses.background_records import BackgroundScore
 from strobe.analyses.variants_records import MeanScore, VariantScore
 from strobe.core.codec import LEFT_OUT, Count, Rule, Share, encode, written_as
 from strobe.core.estimate import Estimate, Missing
@@ -243,6 +244,7 @@ class ClassificationResult:
     """Share of the sets' frames answered with a class of the dataset; left out where all of them had to be."""
     variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
+    background: BackgroundScore | None = field(default=None, metadata=LEFT_OUT)
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """What must be said beside the headline figures; left out where there is nothing."""
 

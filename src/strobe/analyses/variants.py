@@ -41,13 +41,14 @@ GENERATOR = "generator"
 class Marks:
     """One model's answers to a dataset with variants, right or wrong: all that scores and contrasts need.
 
-    `right` is (R,) per set row. `scored` (S,) are the sets whose anchor and members are all predicted. `wrong_at`
-    (S, K + 1) says whether a set has a wrong frame at each level number, 0 being the anchor.
+    `right` and `answered` are (R,) per set row. `scored` (S,) are the sets whose anchor and members are all predicted.
+    `wrong_at` (S, K + 1) says whether a set has a wrong frame at each level number, 0 being the anchor.
     """
 
     model: str
     weights: str
     right: Bools
+    answered: Bools
     scored: Bools
     wrong_at: Bools
 
@@ -117,10 +118,13 @@ class VariantPlan:
         frames, sets = len(self.dataset.frames), self.dataset.sets
         expect(len(predictions.label) == frames, "predictions", f"one per frame ({frames})", len(predictions.label))
         right = self.dataset.right_rows(predictions.label)
-        scored = np.logical_and.reduceat(predictions.scored[sets.frame], self.start)
+        answered = predictions.scored[sets.frame]
+        scored = np.logical_and.reduceat(answered, self.start)
         wrong_at = np.zeros(self.members.shape, dtype=bool)
         np.logical_or.at(wrong_at, (sets.set, self.level), ~right)
-        return Marks(model=predictions.model, weights=weights, right=right, scored=scored, wrong_at=wrong_at)
+        return Marks(
+            model=predictions.model, weights=weights, right=right, answered=answered, scored=scored, wrong_at=wrong_at
+        )
 
     def upto(self, marks: Marks, row: int) -> Bools:
         """Which sets are right at the anchor and within each level number, (S, K + 1).

@@ -3,13 +3,15 @@
 All are paired by picture (the group of a set), and what is resampled is the anchor's source.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Literal
 
 import numpy as np
 
+from strobe.analyses.background import Ladder, is_ladder
+from strobe.analyses.background_records import Isolates
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.naming import Naming
 from strobe.analyses.plan import ScoreOptions
@@ -41,11 +43,12 @@ searches that found nothing would else leave it unknown."""
 class ByVariant:
     """What a dataset with variants adds to the results of its models, gathered while they are scored one by one.
 
-    Without variants nothing is added.
+    Without variants nothing is added. `areas` has the share of a picture that its object takes, by group, where known.
     """
 
-    def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
+    def __init__(self, dataset: Dataset, options: ScoreOptions, *, areas: Mapping[str, float] | None = None) -> None:
         self._plan = None if dataset.variants is None else VariantPlan(dataset, options)
+        self._ladder = Ladder(self._plan, areas or {}) if self._plan and is_ladder(dataset.variants) else None
         self._marks: list[Marks] = []
         self._judges: dict[str, ClassAnswers] = {}
 
@@ -60,7 +63,8 @@ class ByVariant:
         if marks.model in self._plan.options.judges:
             _expect_independent(self._plan, marks)
             self._judges[marks.model] = predictions
-        return replace(score, variants=self._plan.score(marks), means=self._plan.means(marks))
+        ground = None if self._ladder is None else self._ladder.score(marks, predictions)
+        return replace(score, variants=self._plan.score(marks), means=self._plan.means(marks), background=ground)
 
     def into(self, results: Results) -> Results:
         """The results with the variants, what their searches say, their contrasts, and what of it is preserved."""
@@ -70,7 +74,7 @@ class ByVariant:
             results,
             variants=self._plan.facts(),
             searches=self._plan.searches(),
-            contrasts=contrasts(self._plan, self._marks),
+            contrasts=contrasts(self._plan, self._marks, self._ladder),
             preserved=self._preserved() or None,
         )
 
@@ -137,13 +141,19 @@ Gap = tuple[Ints, Ints]
 """Paired differences of −1, 0 and 1, and the source of each."""
 
 
-def contrasts(plan: VariantPlan, models: Sequence[Marks]) -> tuple[Contrast, ...]:
+def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: Ladder | None = None) -> tuple[Contrast, ...]:
     """Every contrast the dataset calls for, p-values corrected by Holm over those of one kind.
 
     Where variants stand each for themselves: every plain variant against the anchors and against every other, at the
     highest level both have. Every pair of models on every plain variant, at its highest level. Every pair of searches
     that differ in nothing but their target, as the ratio of the distances they needed, the baseline always below.
+
+    Of a ladder of backgrounds: the pairs of rungs that differ in one thing, which are corrected among themselves; the
+    whole picture against every rung; every pair of models on every rung. All at every level.
     """
+    if ladder is not None:
+        return _corrected(_isolating(plan, models, ladder), _of_rungs(plan, models, ladder),
+                          _of_models_on_rungs(plan, models, ladder))  # fmt: skip
     return _corrected(_of_variants(plan, models), _of_models(plan, models), _of_targets(plan))
 
 
@@ -206,6 +216,36 @@ def _of_models(plan: VariantPlan, models: Sequence[Marks]) -> Iterator[tuple[Con
             )  # fmt: skip
 
 
+def _isolating(plan: VariantPlan, models: Sequence[Marks], ladder: Ladder) -> Iterator[tuple[Contrast, Gap | None]]:
+    for marks in models:
+        for one in ladder.isolating(marks):
+            level = one.b.level if one.a.level is None else one.a.level
+            yield _difference(
+                plan, one.a_right, one.b_right, one.sets, a=one.a.variant, b=one.b.variant, held=marks.model,
+                of="variants", level=level, isolates=one.isolates,
+            )  # fmt: skip
+
+
+def _of_rungs(plan: VariantPlan, models: Sequence[Marks], ladder: Ladder) -> Iterator[tuple[Contrast, Gap | None]]:
+    for marks in models:
+        for one in ladder.against_whole(marks):
+            yield _difference(
+                plan, one.a_right, one.b_right, one.sets, a=ANCHOR, b=one.b.variant, held=marks.model, of="variants",
+                level=one.b.level,
+            )  # fmt: skip
+
+
+def _of_models_on_rungs(
+    plan: VariantPlan, models: Sequence[Marks], ladder: Ladder
+) -> Iterator[tuple[Contrast, Gap | None]]:
+    for first, second in combinations(models, 2):
+        for one in ladder.between(first, second):
+            yield _difference(
+                plan, one.a_right, one.b_right, one.sets, a=first.model, b=second.model, held=one.a.variant,
+                of="models", level=one.a.level,
+            )  # fmt: skip
+
+
 def _of_targets(plan: VariantPlan, among: Bools | None = None) -> Iterator[tuple[Contrast, Gap | None]]:
     sets = plan.dataset.sets
     use = sets.is_searched if among is None else sets.is_searched & among
@@ -242,12 +282,22 @@ def _pairs(plan: VariantPlan, a_set: Ints, b_set: Ints) -> tuple[Ints, Ints]:
 
 
 def _difference(
-    plan: VariantPlan, a_right: Bools, b_right: Bools, sets: Ints, *, of: Kind, a: str, b: str, held: str, level: float
+    plan: VariantPlan,
+    a_right: Bools,
+    b_right: Bools,
+    sets: Ints,
+    *,
+    of: Kind,
+    a: str,
+    b: str,
+    held: str,
+    level: float | None,
+    isolates: Isolates | None = None,
 ) -> tuple[Contrast, Gap | None]:
     """The contrast and its gaps: its interval is that of the corrected test, which needs all of its kind first."""
     blank = Contrast(
         of=of, a=a, b=b, held=held, form="difference", level=level, n=len(sets), only_a=0, only_b=0,
-        value=nothing(_NO_PAIR), test="none", p=None, p_holm=None,
+        value=nothing(_NO_PAIR), test="none", p=None, p_holm=None, isolates=isolates,
     )  # fmt: skip
     if not len(sets):
         return blank, None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from strobe.analyses.background_records import Isolates
 from strobe.analyses.people_records import Preservation
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
@@ -118,7 +119,8 @@ class Contrast:
     """Two variants under one model, two models on one variant, or one search against two targets, paired by picture.
 
     `held` is the model or the variant that is the same on both sides. `a` may be `anchor`: the pictures themselves.
-    A `difference` is a − b, a `ratio` a / b. `p_holm` is corrected over all contrasts of the same kind.
+    A `difference` is a − b, a `ratio` a / b. `p_holm` is corrected over all contrasts of the same kind. `isolates` is
+    there where the two are rungs of a ladder of backgrounds that differ in one thing; those are a kind of their own.
     """
 
     of: Literal["variants", "models", "targets"]
@@ -134,6 +136,7 @@ class Contrast:
     test: str
     p: float | None
     p_holm: float | None
+    isolates: Isolates | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,313 @@
+"""A ladder of backgrounds under one model: the rungs of every picture side by side, what two of them isolate, by size
+of the object and by class, how much each part counts, and whether the best of many crops says more than chance.
+
+A picture is right on a rung, or wrong, or has no such rung; every comparison is of the pictures that have both.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.background_records import (
+    AreaBin,
+    BackgroundScore,
+    BestOf,
+    ClassRungs,
+    Isolated,
+    Isolates,
+    RungShare,
+    Sensitivity,
+)
+from strobe.analyses.variants import Marks, VariantPlan
+from strobe.core.answers import ClassAnswers, State
+from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.estimate import Estimate, Missing
+from strobe.core.variants import ANCHOR, Variants
+from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.intervals import nothing, proportion
+
+__all__ = ["KIND", "Ladder", "Pair", "Rung", "is_ladder"]
+
+KIND = "background"
+"""The kind of variants that are rungs of a ladder."""
+
+CONTEXT = 1.0
+"""The context of the crop that contrasts take: the box itself, which is what the masked crop has too."""
+
+_SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "background": ((ANCHOR,), ("grey", "plain", "object")),
+    "background-cropped": (("crop",), ("tight",)),
+    "magnification": (("tight",), ("grey",)),
+    "magnification-with-ground": (("crop",), (ANCHOR,)),
+    "place": (("crop",), ("zoom",)),
+    "bg-gap": (("same",), ("other",)),
+    "fit": (("usual",), (ANCHOR,)),
+}
+"""The rungs whose difference isolates something, a − b; of several the first that the ladder has."""
+
+CROPS = ("zoom", "random", "crop")
+"""The rungs that are a part of the picture, enlarged, and nothing else: the tries of the zoom study."""
+
+MOST_BINS, IN_A_BIN = 10, 10
+"""Bins of object area, and pictures a bin should hold: with fewer pictures there are fewer bins."""
+
+SMALL = 10
+"""A class of fewer pictures is flagged."""
+
+
+def is_ladder(variants: Variants | None) -> bool:
+    """Whether the variants are rungs of a ladder of backgrounds."""
+    return variants is not None and any(fields.get("kind") == KIND for fields in variants.fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One column of the ladder: a variant at one of its levels, or the whole picture."""
+
+    rung: str
+    variant: str
+    level: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two rungs on the pictures that have both: which are right on each, and a set of each picture."""
+
+    a: Rung
+    b: Rung
+    a_right: Bools
+    b_right: Bools
+    sets: Ints
+    isolates: Isolates | None = None
+
+
+class Ladder:
+    """The rungs of every picture, worked out once. `areas` has the share of a picture its object takes, by group."""
+
+    def __init__(self, plan: VariantPlan, areas: Mapping[str, float]) -> None:
+        self._plan = plan
+        dataset = plan.dataset
+        sets = dataset.sets
+        groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
+        self.sets: Ints = first
+        """A set of each picture: its source is the picture's."""
+        self.cluster: Ints = plan.cluster[first]
+        self.area: Floats = np.array([areas.get(group, np.nan) for group in groups.tolist()])
+        self.rungs: list[Rung] = [Rung(rung=ANCHOR, variant=ANCHOR, level=None)]
+        columns = [np.flatnonzero(sets.is_anchor)[first]]
+        for row, one in plan.present():
+            rung = str(one.fields.get("rung", one.variant))
+            for number, level in enumerate(one.levels, start=1):
+                at = np.flatnonzero((sets.variant[sets.set] == row) & (plan.level == number) & ~sets.is_anchor)
+                column = np.full(len(groups), -1, dtype=np.int64)
+                column[picture[sets.set[at]]] = at
+                columns.append(column)
+                self.rungs.append(Rung(rung=rung, variant=one.variant, level=level))
+        self._row: NDArray[np.int64] = np.stack(columns, axis=1)
+
+    # -- which are right -----------------------------------------------------------------------------------------
+
+    def right(self, marks: Marks) -> tuple[Bools, Bools]:
+        """Whether each picture is right on each rung, and whether it has an answer there; both (P, rungs)."""
+        return marks.right[self._row], (self._row >= 0) & marks.answered[self._row]
+
+    def _column(self, names: tuple[str, ...]) -> int | None:
+        """The first of these rungs that the ladder has; a crop at the context that contrasts take."""
+        for name in names:
+            for place, one in enumerate(self.rungs):
+                if one.rung == name and (name != "crop" or one.level == CONTEXT):
+                    return place
+        return None
+
+    def _sides(self) -> Iterator[tuple[Isolates, int, int]]:
+        for isolates in get_args(Isolates):
+            a, b = map(self._column, _SIDES[isolates])
+            if a is not None and b is not None:
+                yield isolates, a, b
+
+    def isolating(self, marks: Marks) -> Iterator[Pair]:
+        """The pairs of rungs that differ in one thing."""
+        return (self._pair(marks, a, b, isolates) for isolates, a, b in self._sides())
+
+    def against_whole(self, marks: Marks) -> Iterator[Pair]:
+        """The whole picture and every rung, at every level."""
+        return (self._pair(marks, 0, place) for place in range(1, len(self.rungs)))
+
+    def _pair(self, marks: Marks, a: int, b: int, isolates: Isolates | None = None) -> Pair:
+        right, known = self.right(marks)
+        both = known[:, a] & known[:, b]
+        return Pair(a=self.rungs[a], b=self.rungs[b], a_right=right[both, a], b_right=right[both, b],
+                    sets=self.sets[both], isolates=isolates)  # fmt: skip
+
+    def between(self, first: Marks, second: Marks) -> Iterator[Pair]:
+        """Two models on every rung, the whole picture among them."""
+        (a, in_a), (b, in_b) = self.right(first), self.right(second)
+        for place, rung in enumerate(self.rungs):
+            both = in_a[:, place] & in_b[:, place]
+            yield Pair(a=rung, b=rung, a_right=a[both, place], b_right=b[both, place], sets=self.sets[both])
+
+    # -- one model -----------------------------------------------------------------------------------------------
+
+    def score(self, marks: Marks, answers: ClassAnswers) -> BackgroundScore:
+        """What the ladder says of one model."""
+        right, known = self.right(marks)
+        reasons = {}
+        by_area = self._by_area(right, known)
+        if not by_area:
+            reasons["by_area"] = (
+                f"fewer than {2 * IN_A_BIN} pictures whose object's size is known"
+                if np.isfinite(self.area).any()
+                else "nothing says how large the objects are"
+            )
+        return BackgroundScore(
+            covered=self._covered(answers, known),
+            sensitivity=self._sensitivity(right, known),
+            zoom=self._best_of(right, known, answers, np.ones(len(self.sets), dtype=bool)),
+            zoom_wrong=self._best_of(right, known, answers, known[:, 0] & ~right[:, 0]),
+            by_area=by_area,
+            per_class=self._per_class(right, known),
+            reasons=reasons,
+        )
+
+    def _share(self, right: Bools, cluster: Ints) -> Estimate:
+        if not right.size:
+            return nothing("no picture has it")
+        return proportion(right, cluster, interval=self._plan.options.interval)
+
+    def _draws(self, cluster: Ints) -> Bootstrap:
+        return Bootstrap(cluster, replicates=self._plan.options.draws, seed=self._plan.options.seed)
+
+    def _rung_shares(self, good: Bools, known: Bools, among: Bools) -> tuple[RungShare, ...]:
+        out = []
+        for place, one in enumerate(self.rungs):
+            use = among & known[:, place]
+            out.append(RungShare(rung=one.variant, level=one.level, share=self._share(good[use, place],
+                                                                                      self.cluster[use])))  # fmt: skip
+        return tuple(out)
+
+    def _covered(self, answers: ClassAnswers, known: Bools) -> tuple[RungShare, ...] | None:
+        named = answers.state[self._plan.dataset.sets.frame[self._row]] != State.OUTSIDE
+        if not (known & ~named).any():
+            return None
+        return self._rung_shares(named, known, np.ones(len(self.sets), dtype=bool))
+
+    def _isolated(self, right: Bools, known: Bools, among: Bools) -> tuple[Isolated, ...]:
+        out = []
+        for isolates, a, b in self._sides():
+            use = among & known[:, a] & known[:, b]
+            value = nothing("no picture has both")
+            if use.any():
+                gap = right[use, a].astype(np.float64) - right[use, b]
+                value = self._draws(self.cluster[use]).mean(gap)
+            out.append(Isolated(isolates=isolates, value=value))
+        return tuple(out)
+
+    # -- by size and by class ------------------------------------------------------------------------------------
+
+    def _by_area(self, right: Bools, known: Bools) -> tuple[AreaBin, ...]:
+        """Bins of as many pictures each, by the share of the picture that the object takes."""
+        sized = np.flatnonzero(np.isfinite(self.area) & known[:, 0])
+        bins = min(MOST_BINS, len(sized) // IN_A_BIN)
+        if bins < 2:
+            return ()
+        ranked = sized[np.argsort(self.area[sized], kind="stable")]
+        out = []
+        for part in np.array_split(ranked, bins):
+            among = np.zeros(len(self.sets), dtype=bool)
+            among[part] = True
+            out.append(
+                AreaBin(
+                    low=float(self.area[part[0]]), high=float(self.area[part[-1]]), n=len(part),
+                    rungs=self._rung_shares(right, known, among), isolated=self._isolated(right, known, among),
+                )
+            )  # fmt: skip
+        return tuple(out)
+
+    def _per_class(self, right: Bools, known: Bools) -> tuple[ClassRungs, ...]:
+        dataset = self._plan.dataset
+        space, truth = dataset.info.label_space, dataset.right_labels[:, self._row[:, 0]]
+        out = []
+        for label in np.unique(truth[truth >= 0]).tolist():
+            among = (truth == label).any(axis=0)
+            whole = among & known[:, 0]
+            if whole.any():
+                n = int(whole.sum())
+                out.append(
+                    ClassRungs(
+                        label=space.ids[label], name=space.names[label], n=n, small=n < SMALL,
+                        whole=self._share(right[whole, 0], self.cluster[whole]),
+                        isolated=self._isolated(right, known, among),
+                    )
+                )  # fmt: skip
+        return tuple(out)
+
+    # -- how much each part counts -------------------------------------------------------------------------------
+
+    def _sensitivity(self, right: Bools, known: Bools) -> Sensitivity:
+        grey, gone = self._column(("grey",)), self._column(("removed", "ground"))
+        return Sensitivity(
+            background=self._lost(right, known, grey, "no rung has its background greyed"),
+            foreground=self._lost(right, known, gone, "no rung has its object removed"),
+            relative=self._relative(right, known, grey, gone),
+        )
+
+    def _lost(self, right: Bools, known: Bools, place: int | None, why: str) -> Estimate:
+        """Of the pictures that are right whole, the share that is wrong on a rung."""
+        if place is None:
+            return nothing(why)
+        use = known[:, 0] & right[:, 0] & known[:, place]
+        return self._share(~right[use, place], self.cluster[use])
+
+    def _relative(self, right: Bools, known: Bools, grey: int | None, gone: int | None) -> Estimate:
+        """(a_b − a_f) / (2 min(ā, 1 − ā)): accuracy without the background, without the object, and their mean."""
+        if grey is None or gone is None:
+            return nothing("it needs a rung without the background and one without the object")
+        use = known[:, grey] & known[:, gone]
+        if not use.any():
+            return nothing("no picture has both")
+        draws, n = self._draws(self.cluster[use]), int(use.sum())
+        b, f = right[use, grey].astype(np.float64), right[use, gone].astype(np.float64)
+        value = _balance(np.array(b.mean()), np.array(f.mean()))
+        if not np.isfinite(value):
+            return nothing("it is right always, or never, with either part gone")
+        if draws.replicates == 0 or draws.n_clusters == 1:
+            return draws.estimate(float(value), np.empty(0), n=n)
+        one = np.ones(n)
+        return draws.estimate(float(value), _balance(draws.ratio(b, one), draws.ratio(f, one)), n=n)
+
+    # -- the best of many crops ----------------------------------------------------------------------------------
+
+    def _best_of(self, right: Bools, known: Bools, answers: ClassAnswers, among: Bools) -> BestOf | Missing:
+        """Right on at least one crop, against as many answers shuffled over these pictures, crop by crop.
+
+        The chance that one of the shuffled answers is right is worked out, not drawn: on each crop it is the share of
+        the pictures that got this picture's class for an answer.
+        """
+        places = [place for place, one in enumerate(self.rungs) if one.rung in CROPS]
+        if len(places) < 2:
+            return Missing("there is no second crop to try")
+        use = np.flatnonzero(among & known[:, places].all(axis=1))
+        if not use.size:
+            return Missing("no picture has every crop")
+        dataset = self._plan.dataset
+        truth = dataset.right_labels[:, self._row[use, 0]]
+        missed = np.ones(len(use))
+        for place in places:
+            said = answers.label[dataset.sets.frame[self._row[use, place]]]
+            share = np.bincount(said[said >= 0], minlength=len(dataset.info.label_space)) / len(use)
+            missed *= 1 - np.where(truth >= 0, share[np.maximum(truth, 0)], 0.0).sum(axis=0)
+        best: Bools = np.asarray(right[use][:, places].any(axis=1))
+        chance = 1 - missed
+        return BestOf(
+            tries=len(places), n=len(use), best=self._share(best, self.cluster[use]), chance=float(chance.mean()),
+            beyond=self._draws(self.cluster[use]).mean(best.astype(np.float64) - chance),
+        )  # fmt: skip
+
+
+def _balance(b: Floats, f: Floats) -> Floats:
+    mean = (b + f) / 2
+    least = 2 * np.minimum(mean, 1 - mean)
+    return np.asarray(np.divide(b - f, least, out=np.full(np.shape(least), np.nan), where=least > 1e-12))

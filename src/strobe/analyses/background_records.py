@@ -1,0 +1,96 @@
+"""What results.json says of a ladder of backgrounds, record by record; the keys stand in the order of the fields."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from strobe.core.codec import LEFT_OUT, Count
+from strobe.core.estimate import Estimate, Missing
+
+__all__ = ["AreaBin", "BackgroundScore", "BestOf", "ClassRungs", "Isolated", "Isolates", "RungShare", "Sensitivity"]
+
+Isolates = Literal[
+    "background", "background-cropped", "magnification", "magnification-with-ground", "place", "bg-gap", "fit"
+]
+"""What a contrast of two rungs isolates: the two differ in nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RungShare:
+    """A share of pictures on one rung; `anchor` is the whole picture, `level` the context of a crop."""
+
+    rung: str
+    level: float | None
+    share: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolated:
+    """One isolating contrast on some of the pictures alone; its interval is of resampled sources, and not corrected."""
+
+    isolates: Isolates
+    value: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AreaBin:
+    """Pictures whose object takes such a share of them, from `low` to `high`: right on each rung, and what isolates."""
+
+    low: float
+    high: float
+    n: Count
+    rungs: tuple[RungShare, ...]
+    isolated: tuple[Isolated, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassRungs:
+    """The pictures of one class: how many are right as they are, and what isolates. `small`: fewer than ten."""
+
+    label: str
+    name: str
+    n: Count
+    small: bool
+    whole: Estimate
+    isolated: tuple[Isolated, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """Of the pictures that are right whole, those lost when only the background is greyed, or only the object removed.
+
+    `relative` weighs one against the other, from −1 (the ground alone counts) to 1 (the object alone does).
+    """
+
+    background: Estimate
+    foreground: Estimate
+    relative: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestOf:
+    """Pictures right on at least one of several crops (`best`), what as many answers that know nothing of the picture
+    hit (`chance`), and by how much the first is above the second."""
+
+    tries: Count
+    n: Count
+    best: Estimate
+    chance: float | None
+    beyond: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundScore:
+    """What a ladder of backgrounds says of one model, beside its figures by variant and its contrasts.
+
+    `covered` is the share of answers that name a class at all, where any did not. `zoom` is the best of the crops, of
+    all pictures and of those that are wrong whole. `reasons` says why a part is empty.
+    """
+
+    covered: tuple[RungShare, ...] | None = field(default=None, metadata=LEFT_OUT)
+    sensitivity: Sensitivity
+    zoom: BestOf | Missing
+    zoom_wrong: BestOf | Missing
+    by_area: tuple[AreaBin, ...]
+    per_class: tuple[ClassRungs, ...]
+    reasons: Mapping[str, str]
