@@ -11,7 +11,8 @@ from strobe.synthetic.actors import Motion, random_motion
 from strobe.synthetic.backgrounds import BACKGROUNDS, background
 from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.painter import TEXTURES, Painter, ellipse, random_look
-from strobe.synthetic.world import World, WorldOptions
+from strobe.synthetic.sets import SyntheticOptions, balanced_clip
+from strobe.synthetic.world import Clip, World, WorldOptions
 
 SMALL = WorldOptions(size=64, frames=5, objects_max=3, object_scale=(0.25, 0.5))
 BARE = WorldOptions(
@@ -135,11 +136,24 @@ def test_a_fixed_label_or_ground_changes_nothing_else() -> None:
 
 
 def test_background_correlation_is_the_probability_asked_for() -> None:
-    for wanted, expected in ((0.0, 1 / 8), (0.5, 0.5 + 0.5 / 8), (1.0, 1.0)):
+    for wanted, expected in ((0.0, 1 / 8), (0.5, 0.5 + 0.5 / 8), (1.0, 1.0), (-1.0, 0.0)):
         world = World(WorldOptions(size=32, frames=1, distractors=0, occluders=0, background_correlation=wanted))
         clips = [world.clip(seed) for seed in range(150)]
         at_home = np.mean([clip.background_name == KINDS[clip.label].home for clip in clips])
         assert abs(at_home - expected) < 0.12
+
+
+def test_the_same_seed_is_the_same_clip_over_another_ground_and_the_same_object_at_another_size() -> None:
+    def anchor(**changes: object) -> Clip:
+        world = WorldOptions(size=48, frames=1, distractors=0, occluders=0, **changes)  # type: ignore[arg-type]
+        return balanced_clip(SyntheticOptions(world=world, seed=5), 3)
+
+    at_home, away = (anchor(background_correlation=near) for near in (1.0, -1.0))
+    assert at_home.background_name == KINDS[at_home.label].home != away.background_name
+    np.testing.assert_array_equal(at_home.masks_full, away.masks_full)
+    small, large = (anchor(object_scale=scale) for scale in ((0.2, 0.3), (0.6, 0.8)))
+    assert (small.label, small.background) == (large.label, large.background)
+    assert large.masks_full.sum() > 3 * small.masks_full.sum()
 
 
 def test_occluders_cover_something_now_and_then_and_spare_most_anchors() -> None:
@@ -181,7 +195,7 @@ def test_an_ellipse_covers_its_area() -> None:
 @pytest.mark.parametrize(
     "bad",
     [{"size": 8}, {"frames": 4}, {"objects_min": 0}, {"objects_min": 2}, {"object_scale": (0.5, 0.2)}, {"blur": 2.0},
-     {"background_correlation": 1.1}, {"noise": -1.0}, {"motion": float("nan")}],
+     {"background_correlation": 1.1}, {"background_correlation": -1.1}, {"noise": -1.0}, {"motion": float("nan")}],
 )  # fmt: skip
 def test_options_out_of_range_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(InvalidValue, match=r"^(--[a-z-]+|WorldOptions\.[a-z_]+): expected "):

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,21 +16,24 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_Number = TypeVar("_Number", int, float)
 
-def _world(*, size: int, k: int, objects: str, **effects: Any) -> "WorldOptions":
+
+def _world(*, size: int, k: int, objects: str, object_scale: str, **effects: Any) -> "WorldOptions":
     from strobe.synthetic.world import WorldOptions
 
-    few, many = _range(objects)
-    scale = (0.25, 0.5) if many > 1 else (0.35, 0.6)
+    few, many = _range("--objects", objects, int, "1-3")
+    usual = "0.25-0.5" if many > 1 else "0.35-0.6"
+    scale = _range("--object-scale", object_scale or usual, float, "0.2-0.4")
     return WorldOptions(size=size, frames=2 * k + 1, objects_min=few, objects_max=many, object_scale=scale, **effects)
 
 
-def _range(text: str) -> tuple[int, int]:
+def _range(option: str, text: str, kind: type[_Number], example: str) -> tuple[_Number, _Number]:
     low, _, high = text.partition("-")
     try:
-        return int(low), int(high or low)
+        return kind(low), kind(high or low)
     except ValueError as error:
-        raise InvalidValue(f"--objects: expected a number or a range like 1-3, got {printable(text)!r}") from error
+        raise InvalidValue(f"{option}: expected a number or a range like {example}, got {printable(text)!r}") from error
 
 
 _scene = options(
@@ -38,6 +41,9 @@ _scene = options(
     click.option("--size", type=int, default=128, show_default=True, help="Side of a frame in pixels."),
     k_option,
     click.option("--objects", default="1", show_default=True, help="Objects in a clip: a number or a range, e.g. 1-3."),
+    click.option("--object-scale", default="",
+                 help="Diameter of an object as a share of the side, e.g. 0.2-0.4; default: 0.35-0.6, 0.25-0.5 where"
+                 " there are several."),
     click.option("--distractors", type=int, default=2, show_default=True, help="Up to so many things of no class."),
     click.option("--occluders", type=int, default=1, show_default=True,
                  help="Up to so many things that pass in front."),
@@ -46,7 +52,7 @@ _scene = options(
     click.option("--lighting", type=float, default=1.0, show_default=True, help="How much the light varies."),
     click.option("--noise", type=float, default=3.0, show_default=True, help="Sensor noise, 8-bit levels."),
     click.option("--background-correlation", type=float, default=0.0, show_default=True,
-                 help="Probability that the ground is the home of the object's class."),
+                 help="Probability that the ground is the home of the object's class; below 0: that it is not."),
 )  # fmt: skip
 _dataset = options(
     "wanted", "The dataset", "strobe.synthetic.sets:SyntheticOptions",

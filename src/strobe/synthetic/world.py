@@ -27,8 +27,8 @@ class WorldOptions:
     `objects_min` and `objects_max` objects of the classes are in a clip; up to `distractors` things of no class
     behind them and up to `occluders` in front. `object_scale` is the range of diameters as shares of the side.
     `blur` is the share of a frame's time the shutter is open. With probability `background_correlation` the ground is
-    the home of the main object's class, else any of the eight alike. With probability `texture_faithful` an object
-    wears its class's usual texture, else any.
+    the home of the main object's class, else any of the eight alike; below 0 it is the probability of a ground that is
+    not the home. With probability `texture_faithful` an object wears its class's usual texture, else any.
     """
 
     size: int = 128
@@ -56,10 +56,12 @@ class WorldOptions:
         expect(0 <= self.distractors <= 50, "--distractors", "0 to 50", self.distractors)
         expect(0 <= self.occluders <= 10, "--occluders", "0 to 10", self.occluders)
         low, high = self.object_scale
-        expect(0.05 <= low <= high <= 1, "WorldOptions.object_scale", "0.05 ≤ low ≤ high ≤ 1", self.object_scale)
-        for name, top in (("motion", 4), ("blur", 1), ("lighting", 3), ("noise", 64), ("background_correlation", 1),
-                          ("texture_faithful", 1)):  # fmt: skip
+        expect(0.05 <= low <= high <= 1, "--object-scale", "0.05 to 1, the smaller first", f"{low}-{high}")
+        tops = {"motion": 4, "blur": 1, "lighting": 3, "noise": 64, "texture_faithful": 1}
+        for name, top in tops.items():
             expect(0 <= getattr(self, name) <= top, f"--{name.replace('_', '-')}", f"0 to {top}", getattr(self, name))
+        near = self.background_correlation
+        expect(-1 <= near <= 1, "--background-correlation", "-1 to 1", near)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,7 +132,7 @@ class World:
         cast_rng, ground_rng, camera_rng, clutter_rng, light_rng, noise_rng = np.random.default_rng(seed).spawn(6)
         objects = self._objects(cast_rng, label)
         home = KINDS[objects[0].label].home
-        drawn = home if ground_rng.uniform() < options.background_correlation else str(ground_rng.choice(_FAMILIES))
+        drawn = _family(home, options.background_correlation, ground_rng)
         family = background or drawn
         ground = self._ground(family, ground_rng)
         camera = actors.random_motion(camera_rng, options.size, 0.5 * options.motion)
@@ -279,6 +281,13 @@ class _Scene:
         for actor in self._cast:
             self.at(actor, moment).draw_on(frame, moment)
         return frame
+
+
+def _family(home: str, correlation: float, rng: np.random.Generator) -> str:
+    """The ground's family: by the correlation the home, or below 0 another, else any."""
+    if rng.uniform() >= abs(correlation):
+        return str(rng.choice(_FAMILIES))
+    return home if correlation > 0 else str(rng.choice([name for name in _FAMILIES if name != home]))
 
 
 def _seen_by_sensor(
