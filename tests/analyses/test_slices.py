@@ -121,3 +121,21 @@ def test_hints_part_the_members_by_quartiles() -> None:
     assert hints["blur"][0].error.count == 0
     assert [bin_.error.n for bin_ in hints["motion"]] == pytest.approx([25] * 4, abs=1)  # edges have three digits
     assert len(hints["cut"]) == 1  # one value, one bin
+
+
+def test_where_there_are_too_many_rows_to_draw_deletions_are_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    world = vid_world(rng, n_sets=400, k=4, n_classes=5, n_frames=None)
+    for frame in world.frames:
+        frame.pict = "IPPB"[int(rng.integers(4))]
+    dataset, predictions = dataset_of(world), predictions_of("m", random_scores(rng, world, 0.9))
+    drawn = score(dataset, predictions, options=replace(QUICK, control_seeds=400)).frame_types
+    monkeypatch.setattr("strobe.analyses.slices.MOST_ROWS", 0)
+    found = score(dataset, predictions, options=QUICK).frame_types
+    assert len(found) == len(drawn) == 4
+    for one, other in zip(found[1:], drawn[1:], strict=True):
+        assert one.control.seeds == 0
+        spread = other.control.drop_high - other.control.drop_low
+        assert one.control.drop_mean == pytest.approx(other.control.drop_mean, abs=0.1 * spread)
+        assert one.control.drop_high - one.control.drop_low == pytest.approx(spread, rel=0.25)
+        assert replace(one, control=None) == replace(other, control=None)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.bootstrap import MOST_CLUSTERS, Bootstrap
 
 
 @settings(max_examples=40)
@@ -61,3 +61,17 @@ def test_interval_of_a_mean_is_about_the_normal_one() -> None:
     half = 1.96 * values.std() / 20
     assert found.low == pytest.approx(values.mean() - half, abs=0.01)
     assert found.high == pytest.approx(values.mean() + half, abs=0.01)
+
+
+def test_beyond_ten_thousand_videos_bags_are_drawn_and_the_interval_is_that_of_theory() -> None:
+    rng = np.random.default_rng(0)
+    n = 3 * MOST_CLUSTERS
+    value = (rng.random(n) < 0.3).astype(float)
+    boot = Bootstrap(np.arange(n), replicates=400, seed=1)
+    assert boot.weights.shape == (400, MOST_CLUSTERS)
+    assert np.bincount(boot.place).tolist() == [3] * MOST_CLUSTERS, "every bag holds as many"
+    found = boot.mean(value)
+    half = 1.96 * np.sqrt(value.mean() * (1 - value.mean()) / n)
+    assert found.value == value.mean()
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.12)
+    assert boot.mean(value) == Bootstrap(np.arange(n), replicates=400, seed=1).mean(value)

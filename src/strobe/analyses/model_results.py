@@ -126,7 +126,10 @@ class Smoothed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """The drop after deleting as many random members from the same sets: mean and 95 % range over seeds."""
+    """The drop after deleting as many random members from the same sets: mean and 95 % range over seeds.
+
+    `seeds` is 0 where there are too many frames to draw deletions: both are worked out then (metrics/deletions.py).
+    """
 
     drop_mean: float
     drop_low: float

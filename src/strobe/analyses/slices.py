@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 from strobe.analyses.model_results import Control, HintBin, RateSlice, TypeSlice
 from strobe.analyses.plan import Headline, Plan
 from strobe.core.arrays import Bools, Floats, Ints
+from strobe.metrics.deletions import failures_without
 from strobe.metrics.intervals import Grouping
 
 __all__ = ["SlicePlan", "Slices"]
 
 FPS_EDGES = (20.0, 27.0, 40.0)
 """Film and PAL (24, 25), NTSC and the web (30), and fast video (50, 60) fall into bins of their own."""
+
+MOST_ROWS = 1_000_000
+"""Up to so many set rows random deletions are drawn, each as a matrix of all rows; beyond, their outcome is worked out."""
 
 FrameType = Literal["none", "I", "P", "B"]
 TYPES: tuple[FrameType, ...] = ("I", "P", "B")
@@ -40,6 +44,7 @@ class _TypePlan:
     rows: Bools
     control_rows: Bools | None
     dropped: int
+    per_set: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +102,13 @@ class SlicePlan:
                 continue
             inside = sets[plan.set_row]
             dropped = inside & of_type
-            if ranks is None:
-                ranks = self._ranks()
             per_set = np.bincount(plan.set_row[dropped], minlength=plan.n_sets)
-            control = (ranks >= per_set[plan.set_row][None, :]) & inside[None, :]
-            parts.append(_TypePlan(name, sets, plan.headline_of(sets), inside & ~of_type, control, int(dropped.sum())))
+            control = None
+            if len(plan.frame) <= MOST_ROWS:
+                ranks = self._ranks() if ranks is None else ranks
+                control = (ranks >= per_set[plan.set_row][None, :]) & inside[None, :]
+            headline, n = plan.headline_of(sets), int(dropped.sum())
+            parts.append(_TypePlan(name, sets, headline, inside & ~of_type, control, n, per_set))
         return parts
 
     def _ranks(self) -> NDArray[np.int32]:
@@ -122,21 +129,25 @@ class SlicePlan:
         orig = first > 0
         failed = np.zeros(plan.n_sets, dtype=bool)
         failed[plan.set_row[wrong & part.rows]] = True
-        control = None
-        if part.control_rows is not None:
-            failures = self._control_failures(part.control_rows, wrong & (orig & part.sets)[plan.set_row])
-            low, high = np.percentile(failures, [2.5, 97.5])
-            n = int(part.sets.sum())
-            control = Control(
-                drop_mean=float(failures.mean() / n),
-                drop_low=float(low / n),
-                drop_high=float(high / n),
-                seeds=len(failures),
-            )
+        control = None if part.per_set is None else self._control(part, wrong & (orig & part.sets)[plan.set_row])
         return TypeSlice(
             without=part.name, n_sets=part.headline.n_sets, members_dropped=part.dropped, control=control,
             **part.headline.figures(orig, orig & ~failed),
         )  # fmt: skip
+
+    def _control(self, part: _TypePlan, wrong: Bools) -> Control:
+        """What dropping as many members of each set at random does: drawn, or worked out where there are too many."""
+        plan, n = self.plan, int(part.sets.sum())
+        if part.control_rows is not None:
+            failures = self._control_failures(part.control_rows, wrong)
+            mean, seeds = float(failures.mean()), len(failures)
+            low, high = np.percentile(failures, [2.5, 97.5]).tolist()
+        else:
+            members = np.bincount(plan.set_row[~plan.is_anchor], minlength=plan.n_sets)
+            bad = np.bincount(plan.set_row[wrong & ~plan.is_anchor], minlength=plan.n_sets)
+            mean, low, high = failures_without(members, bad, np.asarray(part.per_set))
+            seeds = 0
+        return Control(drop_mean=mean / n, drop_low=low / n, drop_high=high / n, seeds=seeds)
 
     def _control_failures(self, kept: Bools, wrong: Bools) -> Floats:
         """For every seed, how many right-anchor sets keep a wrong member."""

@@ -10,11 +10,24 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import ONE_VIDEO, nothing
 
-__all__ = ["FEW_VIDEOS", "METHOD", "MOST_REPLICATES", "REPLICATES", "SWITCHED_OFF", "Bootstrap", "too_few"]
+__all__ = [
+    "FEW_VIDEOS",
+    "METHOD",
+    "MOST_CLUSTERS",
+    "MOST_REPLICATES",
+    "REPLICATES",
+    "SWITCHED_OFF",
+    "Bootstrap",
+    "too_few",
+]
 
 REPLICATES = 2000
 MOST_REPLICATES = 1_000_000
 """More would add nothing but time and memory: the error of a percentile is far below any digit that is shown."""
+
+MOST_CLUSTERS = 10_000
+"""More videos than these are dealt into so many bags at random, and bags are drawn: an interval from ten thousand
+independent parts is no worse for it, and the matrix of draws no longer grows with the data."""
 
 FEW_VIDEOS = 10
 """Below this many videos a percentile bootstrap covers too little; estimates say so."""
@@ -36,7 +49,8 @@ class Bootstrap:
     """Resamples videos with replacement. `cluster` (N,) is the video of each observation (set).
 
     All draws come from one index matrix (replicates, videos) of a PCG64 seeded with `seed`, so contrasts between
-    models or conditions use the same draws. With no replicates estimates have no interval, and say so.
+    models or conditions use the same draws. With no replicates estimates have no interval, and say so. Beyond
+    MOST_CLUSTERS videos, what is said of a video holds of a bag of them.
 
     >>> draws = Bootstrap(np.array([0, 0, 1, 2]), replicates=200, seed=1)
     >>> estimate = draws.mean(np.array([1.0, 0.0, 1.0, 0.0]))
@@ -44,13 +58,16 @@ class Bootstrap:
     (0.5, 4, 'video-cluster bootstrap')
     """
 
-    __slots__ = ("_weights", "n_clusters", "place", "replicates", "seed", "videos")
+    __slots__ = ("_weights", "n_clusters", "place", "replicates", "seed")
 
     def __init__(self, cluster: Ints, *, replicates: int = REPLICATES, seed: int = 0) -> None:
         expect(0 <= replicates <= MOST_REPLICATES, "replicates", f"0 to {MOST_REPLICATES:,}", replicates)
         expect(cluster.ndim == 1 and cluster.size > 0, "cluster", "shape (N,), not empty", cluster.shape)
-        self.videos, self.place = np.unique(cluster, return_inverse=True)
-        self.n_clusters = len(self.videos)
+        videos, self.place = np.unique(cluster, return_inverse=True)
+        self.n_clusters = min(len(videos), MOST_CLUSTERS)
+        if len(videos) > MOST_CLUSTERS:
+            dealt = np.random.Generator(np.random.PCG64([seed, len(videos)])).permutation(len(videos))
+            self.place = (dealt % MOST_CLUSTERS)[self.place]
         self.replicates, self.seed = replicates, seed
         self._weights: Floats | None = None
 

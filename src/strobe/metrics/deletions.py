@@ -1,0 +1,29 @@
+"""What is left wrong when some members of each set are dropped at random: worked out, where there are too many to draw."""
+
+import numpy as np
+from scipy.special import gammaln
+
+from strobe.core.arrays import Ints
+
+__all__ = ["failures_without"]
+
+_Z = 1.959963984540054
+
+
+def failures_without(members: Ints, wrong: Ints, dropped: Ints) -> tuple[float, float, float]:
+    """How many sets keep a wrong member, on average, and the 2.5 and 97.5 percentiles over random deletions.
+
+    Each set has so many members, so many of them wrong, and so many dropped. The number of wrong ones kept is
+    hypergeometric; sets are independent, and over thousands of them their sum is normal.
+
+    >>> failures_without(np.array([2]), np.array([1]), np.array([1]))[0]
+    0.5
+    """
+    some = wrong > 0
+    m, w, d = (values[some].astype(np.float64) for values in (members, wrong, dropped))
+    # All wrong ones are among the dropped: C(m - w, d - w) / C(m, d) = d! (m - w)! / ((d - w)! m!)
+    enough = w <= d
+    log = gammaln(d + 1) + gammaln(m - w + 1) - gammaln(np.maximum(d - w, 0) + 1) - gammaln(m + 1)
+    kept = 1.0 - np.where(enough, np.exp(log), 0.0)
+    mean, spread = float(kept.sum()), float(np.sqrt((kept * (1.0 - kept)).sum()))
+    return mean, max(0.0, mean - _Z * spread), min(float(some.sum()), mean + _Z * spread)
