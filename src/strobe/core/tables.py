@@ -4,7 +4,7 @@ What a column holds where a value is unknown is said beside it: unknown is never
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, cast
@@ -25,6 +25,7 @@ __all__ = [
     "Frames",
     "Hints",
     "Labels",
+    "Later",
     "Sets",
     "Videos",
     "pairs_differ",
@@ -39,7 +40,21 @@ KINDS = ("video", "photo", "image", "generated")
 """What a source is: a video, a photo taken as it is, an image made from something else, one out of a generator."""
 
 
-def _same_length(table: object, **columns: NDArray[Any]) -> None:
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A column of `n` rows that is read when somebody asks for it. Who gives one has checked what it holds."""
+
+    read: Callable[[], NDArray[Any]]
+    n: int
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.asarray, (self.read(),)
+
+
+def _same_length(table: object, **columns: "NDArray[Any] | Later") -> None:
     lengths = {name: len(column) for name, column in columns.items()}
     expect(len(set(lengths.values())) <= 1, type(table).__name__, "columns of one length", lengths)
 
@@ -67,7 +82,8 @@ def pairs_differ(a: Ints, b: Ints) -> bool:
     """Whether no pair (a[i], b[i]) of non-negative numbers stands twice."""
     if not len(a):
         return True
-    return len(np.unique(a.astype(np.int64) * (int(b.max()) + 1) + b)) == len(a)
+    key = a.astype(np.int64) * (int(b.max()) + 1) + b
+    return bool((key[1:] > key[:-1]).all()) or len(np.unique(key)) == len(a)
 
 
 def texts(values: Collection[str]) -> Texts:
@@ -122,7 +138,8 @@ class Frames:
     `video` is a row of Videos. `key` is the frame's name in its source, unique. `sha256` is of the frame's pixels
     (RGB bytes) or, for imported files, of the file's bytes. `media` is the stored image, relative to the folder.
     `as_input` marks images stored as a model's own input, to be neither resized nor cropped. `recipe` is a JSON object
-    (kind, severity, seed …) for a frame that is rendered when it is read, else empty.
+    (kind, severity, seed …) for a frame that is rendered when it is read, else empty. Any column may be given as `Later`
+    and is read on first use: most of what scoring needs is in two of them.
     """
 
     video: Ints
@@ -140,11 +157,26 @@ class Frames:
     recipe: Texts = field(default_factory=_absent)
 
     def __post_init__(self) -> None:
-        _fill(self, len(self.video), as_input=False, recipe="")
-        _same_length(self, **{name: getattr(self, name) for name in self.__slots__})
+        n = len(self.video)
+        for name, default in (("as_input", False), ("recipe", "")):
+            if not self.is_later(name):
+                _fill(self, n, **{name: default})
+        _same_length(self, **{name: object.__getattribute__(self, name) for name in self.__slots__})
         expect(bool((self.index >= 0).all()), "frames.index", ">= 0", None)
-        for text in sorted(set(self.recipe) - {""}):
-            recipe_of(text)
+        if not self.is_later("recipe"):
+            for text in sorted(set(self.recipe) - {""}):
+                recipe_of(text)
+
+    def __getattribute__(self, name: str) -> Any:
+        value = object.__getattribute__(self, name)
+        if type(value) is Later:
+            value = value.read()
+            object.__setattr__(self, name, value)
+        return value
+
+    def is_later(self, name: str) -> bool:
+        """Whether nobody has asked for this column yet."""
+        return type(object.__getattribute__(self, name)) is Later
 
     def __len__(self) -> int:
         return len(self.video)
@@ -208,8 +240,9 @@ class Sets:
             )
         expect(bool(np.isfinite(self.distance).all()), "sets.distance", "finite numbers", None)
         expect(bool((self.distance[self.is_anchor] == 0).all()), "sets.distance", "0 for every anchor", None)
-        order = np.lexsort((self.distance, self.set))
-        expect(bool((order == np.arange(len(order))).all()), "sets", "rows sorted by set, then distance", None)
+        step, rise = np.diff(self.set), np.diff(self.distance)
+        in_order = (step > 0) | ((step == 0) & (rise >= 0))
+        expect(bool(in_order.all()), "sets", "rows sorted by set, then distance", None)
         expect(pairs_differ(self.set, self.frame), "sets", "each frame once per set", None)
         _one_of(self.status, STATUSES, "sets.status")
         expect(bool((self.variant >= 0).all()), "sets.variant", "a row of variants", None)

@@ -19,7 +19,7 @@ from strobe.core.tables import KINDS, Boxes, Frames, Hints, Labels, Sets, Videos
 from strobe.core.variants import NO_VARIANT, STATUSES, Target, Variant, Variants
 from strobe.datasets.tables import Column
 
-__all__ = ["PEOPLE", "assemble"]
+__all__ = ["PEOPLE", "assemble", "said", "variants_of", "with_info"]
 
 PEOPLE: dict[str, type[Any]] = {"verdicts": Verdict, "names": NameAnswer, "drawn": BoxAnswer}
 """The tables of what people said, which grow by themselves, and the record of a row of each."""
@@ -51,10 +51,10 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
         video=video,
         **{name: column for name, column in raw_frames.items() if name not in ("frame_id", "video_id")},
     )
-    variants = _variants(folder / "variants.parquet", tables["variants"]) if "variants" in tables else None
+    variants = variants_of(folder / "variants.parquet", tables["variants"]) if "variants" in tables else None
     sets = _sets(folder, tables["sets"], ids)
     if "set_info" in tables:
-        sets = _with_info(folder, sets, tables["set_info"], variants)
+        sets = with_info(folder, sets, tables["set_info"], variants)
     elif variants is not None:
         raise InvalidFile(folder / "set_info.parquet", "the file is missing", hint="it says which variant a set is of")
     hints = _hints(folder, tables["hints"], sets, ids) if "hints" in tables else None
@@ -65,10 +65,10 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
         label=_label_places(folder, "labels", raw["label"], info.label_space),
     )
     boxes = _boxes(folder, tables["boxes"], ids, info.label_space) if "boxes" in tables else None
-    said: dict[str, Any] = {name: _said(folder, name, tables[name]) for name in PEOPLE if name in tables}
+    people: dict[str, Any] = {name: said(folder, name, tables[name]) for name in PEOPLE if name in tables}
     return Dataset(
         info=info, videos=videos, frames=frames, sets=sets, labels=labels, boxes=boxes, hints=hints, variants=variants,
-        root=folder, **said,
+        root=folder, **people,
     )  # fmt: skip
 
 
@@ -161,7 +161,8 @@ def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
     )
 
 
-def _variants(path: Path, raw: dict[str, Column]) -> Variants:
+def variants_of(path: Path, raw: dict[str, Column]) -> Variants:
+    """The variants in a table."""
     rows = []
     for row in range(len(raw["variant"])):
         try:
@@ -201,7 +202,7 @@ def _object(text: str) -> dict[str, Any]:
     return found
 
 
-def _with_info(folder: Path, sets: Sets, raw: dict[str, Column], variants: Variants | None) -> Sets:
+def with_info(folder: Path, sets: Sets, raw: dict[str, Column], variants: Variants | None) -> Sets:
     """The sets with what set_info.parquet says of each."""
     path = folder / "set_info.parquet"
     _unique(path, "set_id", raw["set_id"])
@@ -250,7 +251,7 @@ def _boxes(folder: Path, raw: dict[str, Column], ids: Column, label_space: Label
     )
 
 
-def _said(folder: Path, table: str, raw: dict[str, Column]) -> tuple[Any, ...]:
+def said(folder: Path, table: str, raw: dict[str, Column]) -> tuple[Any, ...]:
     """The rows of a table of what people said as records: texts as they are, null as None, lists as tuples."""
     columns: dict[str, list[Any]] = {name: column.tolist() for name, column in raw.items()}
     columns["seconds"] = [None if np.isnan(value) else value for value in columns["seconds"]]

@@ -1,10 +1,11 @@
 """The dataset folder: read with every rule checked by file and row, written whole or not at all."""
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from strobe.core.tables import NO_PTS, Hints, texts
 from strobe.core.variants import NO_VARIANT
 from strobe.datasets.assemble import PEOPLE, assemble
 from strobe.datasets.tables import Column, read_table, schemas
+from strobe.datasets.vouched import read_vouched
 
 __all__ = [
     "SCHEMA",
@@ -50,6 +52,13 @@ def read(folder: Path) -> Dataset:
     """The dataset in a folder; an InvalidFile line names file, row and rule where one is broken."""
     settle(folder)
     info, files, schema = _read_info(folder)
+    digests = _vouched(folder, files, schema)
+    if digests is not None:
+        with in_file(folder):
+            dataset = read_vouched(folder, info, schema)
+        # Votes are part of the digest, and come in without a word in dataset.json.
+        dataset.vouch(digest=None if dataset.verdicts else digests[0], frames_digest=digests[1])
+        return dataset
     tables: dict[str, dict[str, Column]] = {}
     for name in (*_REQUIRED, *_OPTIONAL):
         path = folder / f"{name}.parquet"
@@ -62,6 +71,26 @@ def read(folder: Path) -> Dataset:
             raise InvalidFile(path, "the file is missing", hint="copy the whole dataset folder, or make it again")
     with in_file(folder):
         return assemble(folder, info, tables)
+
+
+def _vouched(folder: Path, files: Mapping[str, str], schema: int) -> tuple[str, str] | None:
+    """The digests dataset.json vouches for, of the dataset and of its frames; None where anything was touched since."""
+    content = read_json(folder / "dataset.json")
+    checked = content.pop("checked", None)
+    if not isinstance(checked, dict) or checked.get("of") != _digest_of(content):
+        return None
+    found = checked.get("digest"), checked.get("frames_digest")
+    names = {f"{name}.parquet" for name in schemas(schema) if name not in PEOPLE}
+    here = {path.name for path in folder.glob("*.parquet")} & names
+    if not all(isinstance(one, str) for one in found) or here != set(files):
+        return None
+    for name in sorted(here):
+        _check_whole(folder / name, files)
+    return cast(tuple[str, str], found)
+
+
+def _digest_of(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int]:
@@ -158,7 +187,8 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
                 path = staged.root / f"{name}.parquet"
                 files[path.name] = _write_table(path, table, schemas(number)[name].arrow)
             path = staged.root / "dataset.json"
-            _write_info(path, dataset.info, files, number)
+            digests = dataset.digest(), dataset.frames_digest()
+            _write_info(path, dataset.info, files, number, digests=digests)
         except OSError as error:
             raise cannot_write(folder / path.name, error) from error
         for name in _OPTIONAL:
@@ -173,9 +203,9 @@ def append_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> Dataset:
     if not dataset.verdicts or dataset.info.reviewed == "votes":
         return dataset
     _, files, schema = _read_info(folder)
-    info = replace(dataset.info, reviewed="votes")
+    info, digests = replace(dataset.info, reviewed="votes"), _vouched(folder, files, schema)
     with replacing(folder / "dataset.json") as temporary:
-        _write_info(temporary, info, files, schema)
+        _write_info(temporary, info, files, schema, digests=digests)  # that of the whole is not used beside votes
     return replace(dataset, info=info)
 
 
@@ -199,7 +229,9 @@ def _appended(folder: Path, dataset: Dataset, table: str, key: str, records: Ite
     return changed
 
 
-def _write_info(path: Path, info: DatasetInfo, files: Mapping[str, str], schema: int) -> None:
+def _write_info(
+    path: Path, info: DatasetInfo, files: Mapping[str, str], schema: int, *, digests: tuple[str, str] | None
+) -> None:
     content = {
         "schema": schema,
         "name": info.name,
@@ -215,6 +247,8 @@ def _write_info(path: Path, info: DatasetInfo, files: Mapping[str, str], schema:
         "files": {name: digest for name, digest in files.items() if name.removesuffix(".parquet") not in PEOPLE},
         "label_space": info.label_space.to_json(),
     }
+    if digests is not None:
+        content["checked"] = {"of": _digest_of(content), "digest": digests[0], "frames_digest": digests[1]}
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 

@@ -29,7 +29,7 @@ def keep_brought(
     `source` is the file they came from; None where a program handed them over.
     """
     rows = np.flatnonzero(answers.scored)
-    ids = {"frame_id": pa.array([frames.ids[row] for row in rows], pa.string())}
+    ids = {"frame_id": pa.array(frames.ids(rows), pa.string())}
     said = {"schema": "1", "model": answers.model, "source": "memory", "sha256": ""}
     if source is not None:
         said |= {"source": source.name, "sha256": sha256_of_file(source)}

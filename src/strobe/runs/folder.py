@@ -81,7 +81,7 @@ class Held:
         way_out = "bring a file that has them" if self.file else "run the same predict command again"
         raise Incomplete(
             f"{printable(self.name)}: {len(undone)} of {int(needed.sum())} frames have no prediction yet, first "
-            f"{printable(self.frames.keys[int(undone[0])])}; {way_out}, or score what is there with --allow-missing"
+            f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score what is there with --allow-missing"
         )
 
 

@@ -6,13 +6,15 @@ So a dataset that grew, or of which frames were replaced, is still the run's: an
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from strobe.core.dataset import Dataset
+from strobe.core.records import frame_id
 from strobe.core.tables import recipe_of
 from strobe.runs.formats import Rows, read_columns, write_columns
 
@@ -27,30 +29,51 @@ class FrameNames:
     """A dataset's frames as stored answers name them: by id; and which ids meant the same pixels earlier in the run."""
 
     def __init__(self, dataset: Dataset, run: Path | None = None) -> None:
+        self._dataset = dataset
         self.digest = dataset.frames_digest()
-        self.ids = dataset.frame_ids()
-        self.keys = [str(key) for key in dataset.frames.key]
-        self._row = {name: row for row, name in enumerate(self.ids)}
-        self.earlier = {} if run is None else self._earlier(run, pixels_of(dataset))
+        self.earlier = {} if run is None else self._earlier(run)
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self._dataset.frames)
 
-    def _earlier(self, run: Path, pixels: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    @cached_property
+    def _row(self) -> Mapping[str, int]:
+        return {name: row for row, name in enumerate(self._dataset.frame_ids())}
+
+    def ids(self, rows: Rows | range) -> list[str]:
+        """The ids of these frames."""
+        dataset, chosen = self._dataset, np.asarray(rows)
+        videos, index = dataset.videos.video_id[dataset.frames.video[chosen]], dataset.frames.index[chosen]
+        return list(map(frame_id, videos.tolist(), index.tolist()))
+
+    def key(self, row: int) -> str:
+        """What a person calls the frame: its name in its source."""
+        return str(self._dataset.frames.key[row])
+
+    def _earlier(self, run: Path) -> Mapping[str, frozenset[str]]:
         """The ids that still mean what they meant, for every earlier state of the dataset in this run."""
-        now, found = set(zip(self.ids, pixels, strict=True)), {}
-        for path in sorted((run / FRAMES).glob("*.parquet")):
-            if path.stem != self.digest:
-                table = read_columns(path, ["frame_id", "pixels"], hint="remove it")
-                held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
-                found[path.stem] = frozenset(name for name, pixel in now.intersection(held))
+        found: dict[str, frozenset[str]] = {}
+        others = [path for path in sorted((run / FRAMES).glob("*.parquet")) if path.stem != self.digest]
+        now = set(zip(self._dataset.frame_ids(), pixels_of(self._dataset), strict=True)) if others else set()
+        for path in others:
+            table = read_columns(path, ["frame_id", "pixels"], hint="remove it")
+            held = zip(table.column("frame_id").to_pylist(), table.column("pixels").to_pylist(), strict=True)
+            found[path.stem] = frozenset(name for name, pixel in now.intersection(held))
         return found
 
-    def places(self, table: pa.Table, digest: str) -> Rows:
-        """The row of each answer in a table made for the frames of `digest`; −1 where its frame is gone or replaced."""
+    def places(self, table: pa.Table, digest: str, *, near: int = 0) -> Rows:
+        """The row of each answer in a table made for the frames of `digest`; −1 where its frame is gone or replaced.
+
+        `near` is a guess: the row of the first. Answers mostly lie in the order of the frames, and then nothing has to
+        be looked up.
+        """
+        ids = table.column("frame_id")
+        if digest == self.digest and near + len(ids) <= len(self):
+            here = range(near, near + len(ids))
+            if len(ids) and pa.chunked_array([pa.array(self.ids(here), pa.string())]).equals(ids):
+                return np.arange(near, near + len(ids), dtype=np.int64)
         same = self._row if digest == self.digest else self.earlier.get(digest, frozenset())
-        ids = table.column("frame_id").to_pylist()
-        return np.array([self._row.get(name, -1) if name in same else -1 for name in ids], dtype=np.int64)
+        return np.array([self._row.get(name, -1) if name in same else -1 for name in ids.to_pylist()], dtype=np.int64)
 
 
 def pixels_of(dataset: Dataset) -> list[str]:

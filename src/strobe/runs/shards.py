@@ -151,13 +151,14 @@ class ModelShards:
 
     def _places(self, path: Path, table: Any, digest: str, done: NDArray[np.bool_]) -> Rows:
         """The row of each answer of a shard, marked as done; −1 for those that are not to be used."""
-        places = self._frames.places(table, digest)
+        named = re.match(r"[0-9a-f]+-(\d+)-", path.name)  # the rows of its first and last frame
+        places = self._frames.places(table, digest, near=int(named[1]) if named else 0)
         if digest != self._frames.digest:  # a frame may have been predicted for several states of the dataset
             places[(places >= 0) & done[places]] = -1
         rows = places[places >= 0]
         again = rows[done[rows]] if len(np.unique(rows)) == len(rows) else rows
         if len(again):
-            name = printable(self._frames.ids[int(again[0])])
+            name = printable(self._frames.ids(again[:1])[0])
             raise InvalidFile(path, f"frame {name} is stored twice", hint="remove one of the two shards")
         done[rows] = True
         return places
@@ -173,7 +174,7 @@ class ModelShards:
 
     def write(self, rows: Rows, answers: Answers) -> Path:
         """Add a shard with the answers to these frames, ascending; whole or not at all."""
-        ids = {"frame_id": pa.array([self._frames.ids[row] for row in rows], pa.string())}
+        ids = {"frame_id": pa.array(self._frames.ids(rows), pa.string())}
         held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
         first = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
         path, again = first, 1

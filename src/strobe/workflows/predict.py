@@ -187,7 +187,7 @@ def _run_group(
             runners,
             stores,
             source_for(source, engine),
-            frame_names=frames.keys,
+            frame_names=dataset.frames.key.tolist(),
             as_input=np.flatnonzero(dataset.frames.as_input).tolist(),
             rows=rows,
             options=engine,

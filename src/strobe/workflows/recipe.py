@@ -97,7 +97,7 @@ class RecipeWorker:
         self._held.enter_context(sharing_cores([runner.model for runner in runners], cores=recipe.cores))
         worker = ShardWorker(
             runners, source_for(frame_source(dataset), recipe.engine), decode=recipe.engine.decode,
-            frame_names=[str(key) for key in dataset.frames.key],
+            frame_names=dataset.frames.key.tolist(),
             as_input=np.flatnonzero(dataset.frames.as_input).tolist(), tick=self._tick,
         )  # fmt: skip
         self._held.callback(worker.close)

@@ -1,0 +1,145 @@
+"""Reading a folder that was checked when it was written: columns when they are asked for, places by number.
+
+dataset.json then holds the digests of what was written (`checked`) beside the SHA-256 of every table: where all of it
+still matches, nothing has to be checked or worked out again, and a frame's texts need not be in memory at all.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from strobe.core.arrays import Ints
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.tables import Boxes, Frames, Hints, Labels, Later, Sets, Videos, texts
+from strobe.datasets.assemble import PEOPLE, said, variants_of, with_info
+from strobe.datasets.tables import Column, TableSchema, read_table, schemas
+
+__all__ = ["read_vouched"]
+
+_ROWS = 1_000_000
+"""Rows of a table in memory at once where their texts become numbers."""
+
+
+def read_vouched(folder: Path, info: DatasetInfo, schema: int) -> Dataset:
+    """The dataset of a folder whose content is vouched for."""
+    known = schemas(schema)
+
+    def table(name: str) -> dict[str, Column]:
+        return read_table(folder / f"{name}.parquet", known[name])
+
+    def have(name: str) -> bool:
+        return name in known and (folder / f"{name}.parquet").is_file()
+
+    videos = Videos(**table("videos"))
+    path = folder / "frames.parquet"
+    ids = pa.array(videos.video_id, pa.string())
+    video = _places(path, "video_id", ids)
+    index = _numbers(path, known["frames"], "index")
+    later = {
+        name: Later(partial(_numbers, path, known["frames"], name), len(video))
+        for name in known["frames"].names
+        if name not in ("frame_id", "video_id", "index")
+    }
+    frames = Frames(video=video, index=index, **later)  # type: ignore[arg-type]  # read on first use
+    places = _FrameIds(ids, video, index)
+    classes = pa.array(info.label_space.ids, pa.string())
+    sets = _sets(folder / "sets.parquet", known["sets"], places)
+    variants = variants_of(folder / "variants.parquet", table("variants")) if have("variants") else None
+    if have("set_info"):
+        sets = with_info(folder, sets, table("set_info"), variants)
+    people: dict[str, Any] = {name: said(folder, name, table(name)) for name in PEOPLE if have(name)}
+    return Dataset(
+        info=info, videos=videos, frames=frames, sets=sets, variants=variants, root=folder,
+        labels=Labels(
+            frame=places.of(folder / "labels.parquet"), label=_places(folder / "labels.parquet", "label", classes)
+        ),
+        boxes=_boxes(folder / "boxes.parquet", known["boxes"], places, classes) if have("boxes") else None,
+        hints=_hints(folder / "hints.parquet", known["hints"], places, sets) if have("hints") else None,
+        **people,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _FrameIds:
+    """The frames by number: `video_id:index` without writing it out."""
+
+    videos: pa.Array
+    video: Ints
+    index: Ints
+
+    def of(self, path: Path) -> NDArray[np.int32]:
+        """The frame row of every row of a table."""
+        span = int(self.index.max()) + 1
+        key = self.video.astype(np.int64) * span + self.index
+        order = None if bool((key[1:] > key[:-1]).all()) else np.argsort(key, kind="stable")
+        found = []
+        for batch in _batches(path, "frame_id"):
+            parts = pc.split_pattern(batch, ":", max_splits=1, reverse=True).flatten()
+            of_video = pc.index_in(parts.take(pa.array(np.arange(0, len(parts), 2))), value_set=self.videos)
+            place = pc.cast(parts.take(pa.array(np.arange(1, len(parts), 2))), pa.int64())
+            wanted = np.asarray(of_video).astype(np.int64) * span + np.asarray(place)
+            at = np.searchsorted(key, wanted, sorter=order)
+            found.append((at if order is None else order[at]).astype(np.int32))
+        return np.concatenate([np.empty(0, dtype=np.int32), *found])
+
+
+def _batches(path: Path, column: str) -> Any:
+    """The column's texts, some rows at a time."""
+    for batch in pq.ParquetFile(path).iter_batches(_ROWS, columns=[column]):
+        found = batch.column(0)
+        yield found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
+
+
+def _places(path: Path, column: str, known: pa.Array) -> NDArray[np.int32]:
+    """The place of each of a column's texts among the known."""
+    found = [np.asarray(pc.index_in(batch, value_set=known)).astype(np.int32) for batch in _batches(path, column)]
+    return np.concatenate([np.empty(0, dtype=np.int32), *found])
+
+
+def _numbers(path: Path, schema: TableSchema, name: str) -> Column:
+    """One column, as `read_table` has it."""
+    one = TableSchema(pa.schema([schema.arrow.field(name)]), schema.nulls)
+    return read_table(path, one)[name]
+
+
+def _sets(path: Path, schema: TableSchema, places: _FrameIds) -> Sets:
+    names: dict[str, int] = {}
+    owners = []
+    for batch in _batches(path, "set_id"):
+        coded = batch.dictionary_encode()
+        here = [names.setdefault(name, len(names)) for name in coded.dictionary.to_pylist()]
+        owners.append(np.array(here, dtype=np.int32)[np.asarray(coded.indices)])
+    owner, frame = np.concatenate(owners), places.of(path)
+    distance, is_anchor = (_numbers(path, schema, name) for name in ("distance", "is_anchor"))
+    step = np.diff(owner)
+    if not bool(((step > 0) | ((step == 0) & (np.diff(distance) >= 0))).all()):
+        order = np.lexsort((distance, owner))
+        owner, frame, distance, is_anchor = owner[order], frame[order], distance[order], is_anchor[order]
+    return Sets(set_id=texts(list(names)), set=owner, frame=frame, distance=distance, is_anchor=is_anchor)
+
+
+def _boxes(path: Path, schema: TableSchema, places: _FrameIds, classes: pa.Array) -> Boxes:
+    return Boxes(
+        frame=places.of(path),
+        label=_places(path, "label", classes),
+        xyxy=np.stack([_numbers(path, schema, name) for name in ("x0", "y0", "x1", "y1")], axis=1).reshape(-1, 4),
+        track=_numbers(path, schema, "track"),
+        crowd=_numbers(path, schema, "crowd"),
+    )
+
+
+def _hints(path: Path, schema: TableSchema, places: _FrameIds, sets: Sets) -> Hints:
+    n = len(places.video)
+    owner = _places(path, "set_id", pa.array(sets.set_id, pa.string())).astype(np.int64)
+    have, wanted = owner * n + places.of(path), sets.set.astype(np.int64) * n + sets.frame
+    order = np.argsort(have, kind="stable")
+    rows = order[np.searchsorted(have, wanted, sorter=order)]
+    return Hints(**{name: _numbers(path, schema, name)[rows] for name in Hints.__slots__})
+
