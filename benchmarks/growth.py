@@ -7,12 +7,10 @@ made in FOLDER, column by column and without images; `strobe score RUN` then run
 and largest resident memory are read. Exit code 1 where 10 million frames take over two minutes or 2 GB.
 """
 
-import argparse
 import hashlib
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import time

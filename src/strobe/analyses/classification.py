@@ -279,7 +279,7 @@ def _flicker(plan: Plan, label: Ints, right: Bools, predictions: ClassAnswers) -
         )
     else:
         flips = rw_flips = nothing(NOT_VIDEO)
-    if predictions.probability is None:
+    if not predictions.has_shares:
         return flips, rw_flips, nothing("the model gave labels only, no confidences")
     has_member = np.bincount(plan.set_row, minlength=plan.n_sets) > 1
     return flips, rw_flips, _mean(plan, swings(predictions.confidence[plan.frame], plan.start), has_member)

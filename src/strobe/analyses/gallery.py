@@ -155,15 +155,16 @@ class Classified:
 
     def _truth(self, place: slice) -> NDArray[np.float64]:
         """The probability of the right answer on each row, by the dataset's label rule; NaN where unknown."""
-        rows, probability = self._dataset.sets.frame[place], self._predictions.probability
+        rows, said = self._dataset.sets.frame[place], self._predictions
         truth = np.full(len(rows), np.nan)
-        if probability is None:
+        if not said.has_shares:
             return truth
+        shares = said.shares_of(rows)
         judged = self._dataset.judged_frame[place]
-        for i, row in enumerate(rows.tolist()):
+        for i in range(len(rows)):
             labels = self._dataset.labels_of(int(judged[i]))
             if labels:
-                truth[i] = probability[row, list(labels)].max()
+                truth[i] = shares[i, list(labels)].max()
         return truth
 
 

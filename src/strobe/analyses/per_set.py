@@ -112,13 +112,13 @@ def class_sets(dataset: Dataset, facts: SetFacts, answers: ClassAnswers, *, k: i
 
 def _probability_of_right(dataset: Dataset, answers: ClassAnswers, within: Bools) -> NDArray[np.float64]:
     """The probability of the right answer on each set row by the dataset's label rule; NaN where unknown."""
-    probability, frame = answers.probability, dataset.sets.frame[within]
+    frame = dataset.sets.frame[within]
     out = np.full(len(frame), np.nan)
-    if probability is None:
+    if not answers.has_shares:
         return out
     for labels in dataset.right_labels[:, within]:
         known = labels >= 0
-        out[known] = np.fmax(out[known], probability[frame[known], labels[known]])
+        out[known] = np.fmax(out[known], answers.share_of(frame[known], labels[known]))
     return out
 
 

@@ -27,7 +27,7 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
     strips = plan.strips if plan.is_video else None
     if strips is None:
         return ()
-    variants = _variants(plan, votes=predictions.probability is None)
+    variants = _variants(plan, votes=not predictions.has_shares)
     labels = {variant: np.empty(len(plan.frame), dtype=np.int64) for variant in variants}
     short, n_classes = dict.fromkeys(variants, 0), len(plan.view.info.label_space)
     for rows, sets in _blocks(plan, strips, predictions):
@@ -35,8 +35,8 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
         present = (frame >= 0) & predictions.scored[frame]
         label = np.where(present, predictions.label[frame], -1)
         probability = None
-        if predictions.probability is not None:
-            probability = np.asarray(predictions.probability[frame], dtype=np.float64)
+        if predictions.has_shares:
+            probability = predictions.shares_of(frame)
             outside = present & (predictions.state[frame] == State.OUTSIDE)
             if outside.any():  # an answer outside the classes weighs in a window like any other
                 probability = np.concatenate([probability, outside[..., None].astype(np.float64)], axis=2)
@@ -55,7 +55,7 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
         first = first_wrong(wrong, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
         out.append(
             Smoothed(
-                method=method if predictions.probability is not None else f"{method} vote",
+                method=method if predictions.has_shares else f"{method} vote",
                 parameter=parameter,
                 delay_frames=delay(method, parameter),
                 incomplete=short[method, parameter] / len(plan.frame),
@@ -74,7 +74,7 @@ def _variants(plan: Plan, *, votes: bool) -> list[tuple[Method, float]]:
 
 def _blocks(plan: Plan, strips: Strips, predictions: ClassAnswers) -> list[tuple[slice, slice]]:
     """Slices of set rows and of sets that hold about _BLOCK probabilities each."""
-    width = 1 if predictions.probability is None else predictions.probability.shape[1]
+    width = 1 if predictions.scores is None else predictions.scores.shape[1]
     many = max(1, _BLOCK // (strips.frame.shape[1] * width))
     bounds = np.append(plan.start, len(plan.frame)).tolist()
     return [

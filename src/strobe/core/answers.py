@@ -4,12 +4,12 @@ Every row is in one of four states, and only the first two count: a row that was
 never a wrong one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,27 @@ from strobe.core.labels import check_scores, confidence_of
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
 
-__all__ = ["ANSWERS", "Answers", "BoxAnswers", "ClassAnswers", "State", "check_places"]
+__all__ = ["ANSWERS", "Answers", "BoxAnswers", "ClassAnswers", "ScoreRows", "State", "check_places"]
 
 Scores = NDArray[np.float64] | NDArray[np.float32]
+_BLOCK = 2**22
+"""Scores looked at at once, so that memory does not grow with the dataset."""
+
+
+class ScoreRows(Protocol):
+    """Scores (N, C) that lie elsewhere, a file say: some rows at a time."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and classes there are."""
+
+    def __getitem__(self, rows: NDArray[Any], /) -> Scores:
+        """The scores of these rows, (…, C)."""
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+
 States = NDArray[np.uint8]
 Kind = Literal["logits", "probabilities", "labels"]
 
@@ -61,7 +79,7 @@ class ClassAnswers:
     kind: Kind
     label: NDArray[np.int64]
     state: States
-    scores: Scores | None = None
+    scores: Scores | ScoreRows | None = None
     shares: bool = False
     own_label: NDArray[np.int32] | None = None
     own_confidence: NDArray[np.float32] | None = None
@@ -74,7 +92,7 @@ class ClassAnswers:
             expect(column is None or len(column) == n, f"ClassAnswers.{name}", f"{n} rows", None)
         expect(self.label.ndim == 1, "ClassAnswers.label", "shape (N,)", self.label.shape)
         expect(not n or int(self.label.min()) >= -1, "ClassAnswers.label", "a class, or −1", None)
-        expect(self.scores is None or self.scores.ndim == 2, "ClassAnswers.scores", "shape (N, C)", None)
+        expect(self.scores is None or len(self.scores.shape) == 2, "ClassAnswers.scores", "shape (N, C)", None)
 
     def __len__(self) -> int:
         return len(self.state)
@@ -86,7 +104,7 @@ class ClassAnswers:
     def from_scores(
         cls,
         model: str,
-        scores: Scores,
+        scores: Scores | ScoreRows,
         *,
         kind: Literal["logits", "probabilities"],
         scored: Bools | None = None,
@@ -104,15 +122,17 @@ class ClassAnswers:
         >>> ClassAnswers.from_scores("m", np.array([[1.0, 1.0], [0.0, 2.0]]), kind="logits").label.tolist()
         [0, 1]
         """
-        expect(scores.ndim == 2, "scores", "shape (N, C)", scores.shape)
+        expect(len(scores.shape) == 2, "scores", "shape (N, C)", scores.shape)
         state = states_of(len(scores), scored, reasons)
         if outside is not None:
             state[(state == State.ANSWERED) & outside] = State.OUTSIDE
-        seen = state == State.ANSWERED
-        rows = scores[seen]
-        check_scores(rows, names=[names[i] if names else f"row {i}" for i in np.flatnonzero(seen).tolist()], what=model)
-        label = np.full(len(scores), -1, dtype=np.int64)
-        label[seen] = rows.argmax(axis=1)
+        label, seen = np.full(len(scores), -1, dtype=np.int64), np.flatnonzero(state == State.ANSWERED)
+        for rows in _blocks(seen, scores.shape[1]):
+            part = scores[rows]
+            label[rows] = part.argmax(axis=1)
+            if not np.isfinite(part).all():
+                said = [names[i] if names else f"row {i}" for i in seen.tolist()]
+                check_scores(scores[seen], names=said, what=model)
         return cls(
             model=model, kind=kind, label=label, state=state, scores=scores, own_label=own_label,
             own_confidence=own_confidence, reasons=dict(reasons),
@@ -135,28 +155,54 @@ class ClassAnswers:
         """Which rows have an answer, (N,)."""
         return np.asarray(self.state <= State.OUTSIDE)
 
-    @cached_property
-    def probability(self) -> Floats | None:
-        """Softmax over the dataset's classes (N, C), NaN where there is no answer; None where only labels are known.
+    @property
+    def has_shares(self) -> bool:
+        """Whether probabilities are known, and not labels alone."""
+        return self.scores is not None
+
+    def shares_of(self, rows: Ints) -> Floats:
+        """Softmax over the dataset's classes for these rows, (…, C); NaN where there is no answer.
 
         An answer outside the classes leaves none of them any share.
         """
         if self.scores is None:
-            return None
+            raise ValueError("labels alone have no shares")
+        scores, state = self.scores[rows], self.state[rows]
         if self.shares:
-            return self.scores.astype(np.float64, copy=False)
-        found = np.full(self.scores.shape, np.nan)
-        found[self.state == State.OUTSIDE] = 0.0
-        seen = self.state == State.ANSWERED
-        found[seen] = confidence_of(self.scores[seen].astype(np.float64), kind=self.kind)
+            return scores.astype(np.float64, copy=False)
+        found = np.full(scores.shape, np.nan)
+        found[state == State.OUTSIDE] = 0.0
+        seen = state == State.ANSWERED
+        found[seen] = confidence_of(scores[seen].astype(np.float64), kind=self.kind)
         return found
 
+    def share_of(self, rows: Ints, labels: Ints) -> Floats:
+        """The probability of one class for each of these rows, (R,); NaN where unknown."""
+        out = np.full(len(rows), np.nan)
+        if self.scores is not None:
+            for part in _blocks(np.arange(len(rows)), self.scores.shape[1]):
+                out[part] = self.shares_of(rows[part])[np.arange(len(part)), labels[part]]
+        return out
+
     @property
+    def probability(self) -> Floats | None:
+        """`shares_of` all rows, (N, C); None where only labels are known."""
+        return self.shares_of(np.arange(len(self))) if self.has_shares else None
+
+    @cached_property
     def confidence(self) -> Floats:
         """The probability of the predicted class, NaN where unknown."""
-        if self.probability is None:
-            return np.full(len(self), np.nan)
-        return np.asarray(self.probability.max(axis=1), dtype=np.float64)
+        out = np.full(len(self), np.nan)
+        if self.scores is not None:
+            for rows in _blocks(np.arange(len(self)), self.scores.shape[1]):
+                out[rows] = self.shares_of(rows).max(axis=1)
+        return out
+
+
+def _blocks(rows: Ints, width: int) -> Iterator[Ints]:
+    """The rows in pieces that hold about _BLOCK numbers each."""
+    many = max(1, _BLOCK // max(width, 1))
+    return (rows[first : first + many] for first in range(0, len(rows), many))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

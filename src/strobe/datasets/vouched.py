@@ -142,4 +142,3 @@ def _hints(path: Path, schema: TableSchema, places: _FrameIds, sets: Sets) -> Hi
     order = np.argsort(have, kind="stable")
     rows = order[np.searchsorted(have, wanted, sorter=order)]
     return Hints(**{name: _numbers(path, schema, name)[rows] for name in Hints.__slots__})
-

@@ -14,6 +14,7 @@ from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.files import regular, replacing
 from strobe.core.tasks import Task
+from strobe.runs.score_file import scores_of
 
 __all__ = ["BROUGHT", "SHARDS", "Format", "Piece", "Whole", "read_columns", "write_columns"]
 
@@ -49,9 +50,10 @@ class Format:
     columns: Callable[[Answers, Rows], Columns]
     answers: Callable[[Whole, Iterable[Piece]], Answers]
 
-    def read(self, whole: Whole, pieces: Sequence[Piece], *, hint: str) -> Answers:
-        """The answers of pieces put together; one line where a piece is not what its columns' names promise."""
-        at = pieces[0].path if pieces else Path()
+    def read(self, whole: Whole, pieces: Iterable[Piece], *, hint: str) -> Answers:
+        """The answers of pieces put together, one after the other; one line where a piece is not what its columns'
+        names promise."""
+        at = Path()
 
         def each() -> Iterator[Piece]:
             nonlocal at
@@ -110,17 +112,19 @@ def _reasons(answers: Answers, rows: Rows) -> pa.Array:
 
 def _classes_of_shards(whole: Whole, pieces: Iterable[Piece]) -> Answers:
     n = whole.n_frames
-    scores = np.full((n, whole.n_classes), np.nan, dtype=np.float32)
+    scores = scores_of(n, whole.n_classes)
     own_label, own_confidence = np.full(n, -1, dtype=np.int32), np.full(n, np.nan, dtype=np.float32)
     seen, outside = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
     for piece in pieces:
-        good = np.array([place >= 0 and place not in whole.reasons for place in piece.places.tolist()], dtype=bool)
+        good = piece.places >= 0
+        if whole.reasons:
+            good &= ~np.isin(piece.places, list(whole.reasons))
         empty = _without(piece, "scores") & _without(piece, "raw_label")
         rows = piece.places[good & empty]
         seen[rows] = outside[rows] = True
         good &= ~empty
         rows = piece.places[good]
-        scores[rows] = _matrix(piece, "scores", whole.n_classes)[good]
+        scores[rows] = _matrix(piece, "scores", whole.n_classes)[good].astype(np.float32, copy=False)
         own_label[rows] = _numbers(piece, "raw_label", good)
         own_confidence[rows] = _numbers(piece, "raw_confidence", good)
         seen[rows] = True
@@ -161,9 +165,9 @@ def _matrix(piece: Piece, name: str, n_classes: int) -> NDArray[np.float64] | ND
 def _class_file(answers: Answers, rows: Rows) -> Columns:
     one = cast(ClassAnswers, answers)
     columns = {"label": pa.array(one.label[rows], pa.int64())}
-    if one.probability is not None:
-        flat = pa.array(one.probability[rows].astype(np.float64).ravel())
-        columns["probability"] = pa.FixedSizeListArray.from_arrays(flat, one.probability.shape[1])
+    if one.scores is not None:
+        flat = pa.array(one.shares_of(rows).ravel())
+        columns["probability"] = pa.FixedSizeListArray.from_arrays(flat, one.scores.shape[1])
     return columns
 
 

@@ -186,15 +186,15 @@ class ModelShards:
     def read(self, *, kind: str = "logits") -> Answers:
         """All shards merged; every frame at most once, asserted. `kind` is what the scores in them are."""
         done = np.zeros(len(self._frames), dtype=bool)
-        reasons: dict[int, str] = {}
-        pieces = []
-        for path, digest in self._shards():
-            table = read_columns(path, needs=["frame_id", "error"], hint=_AGAIN)
-            places = self._places(path, table, digest, done)
-            said = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
-            reasons.update({place: reason for place, reason in said if place >= 0 and reason is not None})
-            pieces.append(Piece(path, table, places))
-        whole = Whole(
-            model=self.name, kind=kind, n_frames=len(self._frames), n_classes=self._n_classes, reasons=reasons
-        )
-        return SHARDS[self.task].read(whole, pieces, hint=_AGAIN)
+        whole = Whole(model=self.name, kind=kind, n_frames=len(self._frames), n_classes=self._n_classes)
+
+        def pieces() -> Iterator[Piece]:
+            for path, digest in self._shards():
+                table = read_columns(path, needs=["frame_id", "error"], hint=_AGAIN)
+                places = self._places(path, table, digest, done)
+                if table.column("error").null_count < len(table):
+                    said = zip(places.tolist(), table.column("error").to_pylist(), strict=True)
+                    whole.reasons.update({place: why for place, why in said if place >= 0 and why is not None})
+                yield Piece(path, table, places)
+
+        return SHARDS[self.task].read(whole, pieces(), hint=_AGAIN)

@@ -1,0 +1,53 @@
+"""Scores of more frames than fit in memory: in a file without a name, read some rows at a time."""
+
+import os
+import tempfile
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ScoreFile", "scores_of"]
+
+MOST = 2**29
+"""Bytes of scores that are kept in memory; more go into a file."""
+
+Matrix = NDArray[np.float32]
+
+
+class ScoreFile:
+    """A matrix (N, C) of float32 on disk, NaN where nothing was written; the system removes it with us."""
+
+    def __init__(self, n: int, width: int) -> None:
+        self.shape = (n, width)
+        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="strobe-scores-")  # noqa: SIM115  # as long as we live
+        self._file.truncate(n * width * 4)
+        self._written = np.zeros(n, dtype=bool)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __setitem__(self, rows: NDArray[np.int64], values: Matrix) -> None:
+        width = self.shape[1]
+        for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows) != 1) + 1):
+            if len(part):
+                block = np.ascontiguousarray(values[part[0] : part[-1] + 1], dtype=np.float32)
+                os.pwrite(self._file.fileno(), block.tobytes(), int(rows[part[0]]) * width * 4)
+        self._written[rows] = True
+
+    def __getitem__(self, rows: NDArray[np.int64], /) -> Matrix:
+        width, wanted = self.shape[1], np.asarray(rows)
+        distinct, place = np.unique(np.where(wanted < 0, wanted + len(self), wanted), return_inverse=True)
+        out = np.empty((len(distinct), width), dtype=np.float32)
+        for part in np.split(np.arange(len(distinct)), np.flatnonzero(np.diff(distinct) > 64) + 1):
+            if len(part):
+                first, last = int(distinct[part[0]]), int(distinct[part[-1]])
+                raw = os.pread(self._file.fileno(), (last - first + 1) * width * 4, first * width * 4)
+                out[part] = np.frombuffer(raw, dtype=np.float32).reshape(-1, width)[distinct[part] - first]
+        out[~self._written[distinct]] = np.nan
+        return out[place.reshape(wanted.shape)]
+
+
+def scores_of(n: int, width: int) -> Matrix | ScoreFile:
+    """Room for scores (N, C), NaN throughout: in memory, or in a file where that would be too much."""
+    return ScoreFile(n, width) if n * width * 4 > MOST else np.full((n, width), np.nan, dtype=np.float32)
