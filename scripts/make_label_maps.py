@@ -7,7 +7,7 @@ ILSVRC-2012 synsets gives the source space; their order is the sorted order of t
 
 A target class takes every ILSVRC class below it in the hierarchy. Two rules settle what the hierarchy leaves open
 for Youtube-BB: which synset a class name means (YTBB below), and a source class under two targets goes to the one
-listed first in PREFER (minivan lies under car and under truck).
+listed first in PREFER (minivan lies under car and under truck). ImageNet-9 has a rule of its own (IN9 below).
 """
 
 import argparse
@@ -36,6 +36,31 @@ YTBB = {
     "skateboard": "n04225987", "train": "n04468005", "truck": "n04490091", "zebra": "n02391049", "toilet": "n04446521",
     "dog": "n02084071", "elephant": "n02503517", "umbrella": "n04507155", "none": "", "car": "n02958343",
 }  # fmt: skip
+
+# The nine classes of ImageNet-9 in the order of its folders (00_dog …). What lies under two goes to the first: no
+# dog is a carnivore. Of what WordNet 3.0 puts below one of the nine its authors' map leaves 16 classes out (NOT_IN9).
+IN9 = {
+    "n02084071": "dog", "n01503061": "bird", "n04576211": "wheeled vehicle", "n01661091": "reptile",
+    "n02075296": "carnivore", "n02159955": "insect", "n03800933": "musical instrument", "n02469914": "primate",
+    "n02512053": "fish",
+}  # fmt: skip
+NOT_IN9 = {
+    "n01795545": "black grouse", "n01796340": "ptarmigan", "n01797886": "ruffed grouse", "n01798484": "prairie chicken",
+    "n01806143": "peacock", "n01806567": "quail", "n01807496": "partridge", "n02091032": "Italian greyhound",
+    "n02091134": "whippet", "n02123045": "tabby", "n02123159": "tiger cat", "n02123394": "Persian cat",
+    "n02123597": "Siamese cat", "n02124075": "Egyptian cat", "n03445924": "golfcart", "n03776460": "mobile home",
+}  # fmt: skip
+
+# The 200 classes of ImageNet-A by their place among the 1,000 (Hendrycks et al., natural-adv-examples, MIT).
+IMAGENET_A = """
+6 11 13 15 17 22 23 27 30 37 39 42 47 50 57 70 71 76 79 89 90 94 96 97 99 105 107 108 110 113 124 125 130 132
+143 144 150 151 207 234 235 254 277 283 287 291 295 298 301 306 307 308 309 310 311 313 314 315 317 319 323 324
+326 327 330 334 335 336 347 361 363 372 378 386 397 400 401 402 404 407 411 416 417 420 425 428 430 437 438 445
+456 457 461 462 470 472 483 486 488 492 496 514 516 528 530 539 542 543 549 552 557 561 562 569 572 573 575 579
+589 606 607 609 614 626 627 640 641 642 643 658 668 677 682 684 687 701 704 719 736 746 749 752 758 763 765 768
+773 774 776 779 780 786 792 797 802 803 804 813 815 820 823 831 833 835 839 845 847 850 859 862 870 879 880 888
+890 897 900 907 913 924 932 933 934 937 943 945 947 951 954 956 957 959 971 972 980 981 984 986 987 988
+"""
 
 PREFER = ("car",)
 
@@ -123,6 +148,23 @@ def main() -> None:
             "classes": [[name, name] for name in YTBB],
         },
     )
+    places = [int(place) for place in IMAGENET_A.split()]
+    write(
+        DATA / "spaces/imagenet-a.json",
+        {
+            "name": "imagenet-a",
+            "source": "the 200 ILSVRC-2012 classes of ImageNet-A in the order of their ids (natural-adv-examples, MIT)",
+            "classes": [[ilsvrc[place], lemmas[ilsvrc[place]][0]] for place in places],
+        },
+    )
+    write(
+        DATA / "spaces/imagenet-9.json",
+        {
+            "name": "imagenet-9",
+            "source": "ImageNet-9, in the order of its folders",
+            "classes": list(map(list, IN9.items())),
+        },
+    )
     also = {synset: lemmas[synset] for synset in sorted({*ilsvrc, *VID})}
     also |= {name: lemmas[synset] for name, synset in YTBB.items() if synset}
     write(
@@ -138,13 +180,17 @@ def main() -> None:
     targets = {
         "imagenet-vid": [(synset, synset) for synset in VID],
         "youtube-bb": list(YTBB.items()),
+        "imagenet-9": [(synset, synset) for synset in IN9],
+    }
+    more = {  # its authors take the best of the 1,000 classes first, and then the map
+        "imagenet-9": {"source": f"{origin}, the first of the nine, less 16 its authors leave out", "rule": "argmax"}
     }
     for target, classes in targets.items():
         order = sorted(classes, key=lambda pair: pair[0] not in PREFER)
         taken: dict[str, str] = {}
         for target_id, top in order:
             for synset in ilsvrc:
-                if top and top in above[synset]:
+                if top and top in above[synset] and not (target == "imagenet-9" and synset in NOT_IN9):
                     taken.setdefault(synset, target_id)
         children = {
             target_id: found
@@ -154,7 +200,13 @@ def main() -> None:
         print(target, sum(map(len, children.values())), "children")
         write(
             DATA / f"projections/ilsvrc-2012-to-{target}.json",
-            {"name": f"ilsvrc-2012->{target}", "version": "1", "source": origin, "children": children},
+            {
+                "name": f"ilsvrc-2012->{target}",
+                "version": "1",
+                "source": origin,
+                **more.get(target, {}),
+                "children": children,
+            },
         )
 
 

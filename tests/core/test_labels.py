@@ -1,8 +1,10 @@
 """Label spaces, the shipped maps, and projection against a plain reference."""
 
+import hashlib
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +14,16 @@ from hypothesis import strategies as st
 
 from strobe.core.errors import InvalidValue, UnknownName
 from strobe.core.labels import MERGES, LabelSpace, Projection, check_scores, confidence_of, projection, space
+from strobe.core.projections import projection_between
 
 REFERENCE = Path(__file__).parents[2] / "../shared/reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="the reference folder is not at hand")
 
 
-@pytest.mark.parametrize(("name", "n"), [("ilsvrc-2012", 1000), ("imagenet-vid", 30), ("youtube-bb", 24)])
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [("ilsvrc-2012", 1000), ("imagenet-vid", 30), ("youtube-bb", 24), ("imagenet-a", 200), ("imagenet-9", 9)],
+)
 def test_shipped_spaces(name: str, n: int) -> None:
     found = space(name)
     assert len(found) == n
@@ -30,6 +36,7 @@ def test_shipped_spaces(name: str, n: int) -> None:
     [
         ("imagenet-vid", 288, set()),
         ("youtube-bb", 231, {"cow", "giraffe", "skateboard", "toilet", "none"}),
+        ("imagenet-9", 370, set()),
     ],
 )
 def test_shipped_maps(target: str, n_children: int, childless: set[str]) -> None:
@@ -68,6 +75,72 @@ def test_spaces_equal_the_reference() -> None:
     assert space("ilsvrc-2012").ids == tuple(index[str(place)][0] for place in range(1000))
     names = json.loads((REFERENCE / "ytbb-robust/ytbb_class_index.json").read_text())
     assert space("youtube-bb").names == tuple(names[str(place)] for place in range(24))
+
+
+# -- ImageNet-A and ImageNet-9: the two traps of methods §10 ------------------------------------------------------
+
+
+def test_the_200_classes_of_imagenet_a_are_not_the_first_200() -> None:
+    """Folders are WordNet ids; taken as labels 0–199 in their sorted order, only the very first classes would fit."""
+    ours, among = space("imagenet-a"), projection_between(space("ilsvrc-2012"), space("imagenet-a"))
+    assert list(ours.ids) == sorted(ours.ids), "the order of the folders"
+    places = [children[0] for children in among.children]
+    assert [len(children) for children in among.children] == [1] * 200
+    assert (places[0], places[38], places[199]) == (6, 207, 988)
+    assert hashlib.sha256(json.dumps(places).encode()).hexdigest()[:16] == "a2d0b3a7d6a8360f"
+    scores = np.full((200, 1000), -1.0)
+    scores[np.arange(200), places] = 1.0  # a model that is right on every one of them
+    assert (among.apply(scores).argmax(axis=1) == np.arange(200)).all()
+    assert (scores.argmax(axis=1) == np.arange(200)).sum() == 0, "the classic bug: never right"
+    assert (scores[:, :200].argmax(axis=1) == np.arange(200)).mean() < 0.1, "nor among the first 200 columns"
+
+
+def test_imagenet_9_takes_the_best_of_all_classes_first() -> None:
+    """The best of 1,000 is a golfcart, which is none of the nine: outside, and wrong; the best child would be right."""
+    found = projection("ilsvrc-2012", "imagenet-9")
+    assert [len(children) for children in found.children] == [116, 52, 42, 36, 35, 27, 26, 20, 16]
+    assert hashlib.sha256(json.dumps(found.children).encode()).hexdigest()[:16] == "901099f8a32a9b8b"
+    source, vehicle = found.source, found.target.index("wheeled vehicle")
+    scores = np.full((2, 1000), -3.0, dtype=np.float32)
+    scores[:, source.index("n03445924")] = [2.0, 0.5]  # golfcart
+    scores[:, source.index("n03594945")] = [1.0, 1.0]  # jeep
+    first = found.apply(scores)
+    assert found.outside(first).tolist() == [True, False]
+    assert first[1].argmax() == vehicle
+    children = replace(found, rule="merge")
+    assert children.apply(scores).argmax(axis=1).tolist() == [vehicle, vehicle], "max over children: another number"
+    assert not children.outside(children.apply(scores)).any()
+    assert children.digest != found.digest
+    with pytest.raises(InvalidValue, match="takes a model's best class first"):
+        found.apply(scores, merge="mean")
+
+
+def test_a_rule_changes_no_digest_of_before() -> None:
+    assert projection("ilsvrc-2012", "imagenet-vid").digest == "76760cbc950f1a5c"
+    assert projection("ilsvrc-2012", "youtube-bb").digest == "e48d4ccb2deb0619"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_argmax_first_is_argmax_then_map_ties_and_all(seed: int) -> None:
+    found = projection("ilsvrc-2012", "imagenet-9")
+    scores = np.random.default_rng(seed).integers(-40, 0, (20, 1000)).astype(np.float32)  # ties in every row
+    projected = found.apply(scores)
+    want = found.map_labels(scores.argmax(axis=1))
+    outside = found.outside(projected)
+    assert (outside == (want < 0)).all()
+    assert (projected.argmax(axis=1)[~outside] == want[~outside]).all()
+
+
+@needs_reference
+def test_both_maps_of_the_background_study_equal_the_reference() -> None:
+    places = json.loads((REFERENCE / "background/imagenet_a_200_of_1000.json").read_text())
+    assert [space("ilsvrc-2012").ids[place] for place in places] == list(space("imagenet-a").ids)
+    nine = json.loads((REFERENCE / "background/in_to_in9.json").read_text())
+    mapped = projection("ilsvrc-2012", "imagenet-9").map_labels(np.arange(1000))
+    assert {str(place): int(label) for place, label in enumerate(mapped)} == nine
+    words = [line.split() for line in (REFERENCE / "background/in9_classes.txt").read_text().splitlines() if line]
+    assert [one[1] for one in words] == list(space("imagenet-9").ids)
 
 
 def test_index_by_id_and_name_and_near_matches() -> None:

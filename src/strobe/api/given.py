@@ -113,7 +113,8 @@ def _in_classes(dataset: Dataset, answers: ClassAnswers, source: str | LabelSpac
     merged = np.full((len(answers), len(target)), np.nan)
     merged[answers.scored] = found.apply(scores[answers.scored].astype(np.float64), kind=answers.kind, merge=merge)
     kind = "logits" if merge == "sum" else answers.kind
-    return ClassAnswers.from_scores(answers.model, merged, kind=kind, scored=answers.scored)
+    outside = found.outside(merged)
+    return ClassAnswers.from_scores(answers.model, merged, kind=kind, scored=answers.scored, outside=outside)
 
 
 # -- arrays, dicts, frames of pandas -------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,15 +112,19 @@ def _found(label_space: LabelSpace, label: str) -> int | None:
 class Projection:
     """Which source classes make up each target class.
 
-    `children[t]` are the source indices of target class t; a class without any gets −inf and never wins.
+    `children[t]` are the source indices of target class t; a class without any gets −inf and never wins. By the rule
+    `merge` the children's scores become one, and the best target class is the answer. By `argmax` the best source class
+    is, and where it maps to none the answer lies outside the target (ImageNet-9's own protocol).
     """
 
     source: LabelSpace
     target: LabelSpace
     children: tuple[tuple[int, ...], ...]
     version: str = "1"
+    rule: Literal["merge", "argmax"] = "merge"
 
     def __post_init__(self) -> None:
+        expect(self.rule in ("merge", "argmax"), "Projection.rule", "merge or argmax", self.rule)
         expect(len(self.children) == len(self.target), "Projection.children", "one list per target class", None)
         flat = [child for group in self.children for child in group]
         expect(
@@ -146,8 +150,9 @@ class Projection:
 
     @property
     def digest(self) -> str:
-        """Changes when either space or the map does."""
-        text = json.dumps([self.source.digest, self.target.digest, self.children])
+        """Changes when either space, the map or its rule does."""
+        own = [] if self.rule == "merge" else [self.rule]
+        text = json.dumps([self.source.digest, self.target.digest, self.children, *own])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def map_labels(self, labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -160,7 +165,8 @@ class Projection:
     def apply(self, scores: Floats, *, kind: str = "logits", merge: str = "max") -> Floats:
         """Scores (N, source) as scores (N, target).
 
-        `max` and `mean` work on the scores as they are; `sum` returns the log of the summed probabilities.
+        `max` and `mean` work on the scores as they are; `sum` returns the log of the summed probabilities. By the rule
+        `argmax` there is nothing to merge but by `max`, and a row is −inf throughout where the answer lies outside.
         """
         expect(merge in MERGES, "merge", f"one of {', '.join(MERGES)}", merge)
         expect(
@@ -171,6 +177,8 @@ class Projection:
         )
         if self.is_identity and merge != "sum":
             return scores
+        if self.rule == "argmax":
+            expect(merge == "max", "merge", f"max: {self.target.name} takes a model's best class first", merge)
         if merge == "sum":
             scores = log_softmax(scores) if kind == "logits" else _log(scores)
         out = np.full((scores.shape[0], len(self.target)), -np.inf, dtype=scores.dtype)
@@ -184,7 +192,21 @@ class Projection:
                 out[:, target] = part.mean(axis=1)
             else:
                 out[:, target] = np.logaddexp.reduce(part, axis=1)
-        return out
+        return self._first(scores, out) if self.rule == "argmax" else out
+
+    def outside(self, projected: Floats) -> NDArray[np.bool_]:
+        """Which rows of what `apply` gave (N, target) lie outside the target, (N,): none by the rule `merge`."""
+        if self.rule == "merge":
+            return np.zeros(len(projected), dtype=bool)
+        return np.asarray(np.isneginf(projected).all(axis=1))
+
+    def _first(self, scores: Floats, merged: Floats) -> Floats:
+        """The merged scores with the class of each row's best source class on top, or nothing where it has none."""
+        label = self.map_labels(scores.argmax(axis=1))
+        # Of two targets with one score the best source class decides, not the place among the targets.
+        tied = (merged == merged.max(axis=1, keepdims=True)) & (np.arange(len(self.target)) != label[:, None])
+        merged = np.where(tied, np.nextafter(merged, -np.inf), merged)
+        return np.where(label[:, None] < 0, -np.inf, merged).astype(scores.dtype)
 
 
 def _log(probabilities: Floats) -> Floats:
@@ -225,7 +247,7 @@ def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
 
 @cache
 def space(name: str) -> LabelSpace:
-    """A label space that ships with strobe: ilsvrc-2012, imagenet-vid, youtube-bb."""
+    """A label space that ships with strobe: ilsvrc-2012, imagenet-a, imagenet-9, imagenet-vid, youtube-bb."""
     data = _shipped("spaces")
     if name not in data:
         raise UnknownName("label space", name, data)
@@ -261,7 +283,10 @@ def projection(source: str, target: str) -> Projection:
         tuple(source_space.index(child) for child in entry["children"].get(label_id, ()))
         for label_id in target_space.ids
     )
-    return Projection(source=source_space, target=target_space, children=children, version=entry["version"])
+    return Projection(
+        source=source_space, target=target_space, children=children, version=entry["version"],
+        rule=entry.get("rule", "merge"),
+    )  # fmt: skip
 
 
 @cache

@@ -127,6 +127,7 @@ def match_predictions(
             scores,
             kind="logits" if merge == "sum" else found,
             scored=scored,
+            outside=chosen.outside(scores),
             names=[str(key) for key in dataset.frames.key],
         )
     return PredictionFile(

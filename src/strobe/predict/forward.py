@@ -107,6 +107,7 @@ def _class_answers(
 
     scores = column("scores", (width,), np.nan, np.float32)
     state = np.zeros(len(keep), dtype=np.uint8)
+    state[runner.projection.outside(scores)] = State.OUTSIDE
     state[list(reasons)] = State.UNREADABLE
     return ClassAnswers(
         model=runner.name,
