@@ -228,7 +228,9 @@ def clock() -> Clock:
 @pytest.fixture
 def helpers() -> SimpleNamespace:
     """The makers of this file, for tests that need their own sizes."""
-    return SimpleNamespace(make_dataset=make_dataset, picture=picture, anchors_alone=anchors_alone, Process=Process)
+    return SimpleNamespace(
+        make_dataset=make_dataset, picture=picture, anchors_alone=anchors_alone, Process=Process, finish=finish
+    )
 
 
 @pytest.fixture
@@ -366,9 +368,10 @@ class Visitor:
     def __init__(self, chromium, url, name=None, path="/", **context):
         self.url = url
         self.context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
-        self.context.set_default_timeout(20_000)
+        self.context.set_default_timeout(60_000)
         self.errors = []
         self.trouble = []
+        self.under_way = set()
         self.page = self.open(path)
         if name is not None:
             self.log_in(name)
@@ -379,6 +382,9 @@ class Visitor:
         page.on("console", lambda m: self.errors.append(m.text) if "Content Security" in m.text else None)
         page.on("response", lambda a: self.trouble.append(f"{a.status} {a.url}") if a.status >= 400 else None)
         page.on("requestfailed", lambda r: self.trouble.append(f"{r.failure} {r.url}"))
+        page.on("request", lambda request: self.under_way.add(request))
+        page.on("requestfinished", lambda request: self.under_way.discard(request))
+        page.on("requestfailed", lambda request: self.under_way.discard(request))
         page.goto(self.url + path)
         return page
 
@@ -397,7 +403,7 @@ class Visitor:
         return self.page.get_attribute("body", "data-shown")
 
     def shown(self, *, after=None):
-        """Wait until a pair other than `after` stands there, or nothing is left; whether one stands there."""
+        """Wait until a card other than `after` stands there, or nothing is left; whether one stands there."""
         unlike = f':not([data-shown="{after}"])' if after else ""
         nothing = "#idle:not([hidden]) #idle-title:not(:text-is('One moment'))"  # more may be on its way
         self.await_page(f"body[data-shown]{unlike} #review:not([hidden]), {nothing}")
@@ -419,10 +425,30 @@ class Visitor:
             pytest.fail(f"{selector} did not come; the page: {self.page.evaluate(state)}; refused: {self.trouble}")
 
     def decide(self, key="s"):
-        """Press the key and wait for the next pair; whether there is one."""
+        """Press the key once a card stands there and wait for the next; whether there is one."""
+        if not self.shown():
+            return False
         before = self.card
         self.page.keyboard.press(key)
         return self.shown(after=before)
+
+    def decide_up_to(self, words, key="s"):
+        """Decide card after card until the question has these words, or nothing is left; whether it came."""
+        while self.shown():
+            if words in self.page.inner_text("#question"):
+                return True
+            self.decide(key)
+        return False
+
+    def quiet(self):
+        """Wait until the page has all it asked for: the cards that come next, and their pictures."""
+        still, deadline = 0, time.monotonic() + 60
+        while still < 3:
+            assert time.monotonic() < deadline, f"still under way: {[one.url for one in self.under_way]}"
+            self.page.wait_for_timeout(100)
+            self.page.evaluate("() => new Promise((done) => setTimeout(done, 0))")  # what came is taken in
+            still = 0 if self.under_way else still + 1
+        return self
 
     def transform(self, pane):
         """How a pane is zoomed and moved."""
@@ -436,6 +462,24 @@ class Visitor:
     def close(self):
         self.context.close()
         assert self.errors == []
+
+
+def finish(*visitors, act=Visitor.decide):
+    """Decide all that comes, each card by `act(visitor)`, until every page says that all is done and saved."""
+    deadline = time.monotonic() + 120
+    while True:
+        for visitor in visitors:
+            while visitor.shown():
+                act(visitor)
+        titles = [visitor.page.inner_text("#idle-title") for visitor in visitors]
+        if set(titles) == {"All done"}:
+            break
+        assert time.monotonic() < deadline, titles
+        for visitor in visitors:  # others may have given something back: asked now, not in three seconds
+            visitor.page.evaluate("() => { window.dispatchEvent(new Event('online')); }")
+        visitors[0].page.wait_for_timeout(100)
+    for visitor in visitors:
+        visitor.saved()
 
 
 @pytest.fixture

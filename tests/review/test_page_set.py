@@ -85,16 +85,51 @@ def test_a_set_by_keyboard_marks_undo_reload_and_a_bad_anchor(helpers, tmp_path,
     bad = [v for v in server.store.all() if v.bad_anchor]
     assert len(bad) == 2, "one of them could be a control"
     page.keyboard.press("z")
-    ann.await_page("#past:has-text('bad anchor')")
-    for key in ("s", "s", "Enter"):  # it is a good one after all
+    ann.await_page(f'body[data-shown="{before}"]')
+    assert "bad anchor" in page.inner_text("#past")
+    for key in ("s", "s"):  # it is a good one after all
         page.keyboard.press(key)
-    ann.saved()
-    page.wait_for_function("() => document.getElementById('past').hidden")
-    while page.is_visible("#review") and "Second look" not in page.inner_text("#question"):
-        ann.decide("Enter")
-    ann.saved()
-    assert len({v.frame_id for v in server.store.all() if v.set_id == bad[0].set_id}) == 6, "the rest is asked again"
-    assert page.locator("#film li:visible").count() == 0, "a second look is at one pair"
+    ann.decide("Enter")
+    assert page.locator("#past").is_hidden()
+    films = set()
+
+    def act(visitor):
+        second = "Second look" in page.inner_text("#question")
+        films.add((second, page.locator("#film li:visible").count()))
+        visitor.decide("s" if second else "Enter")
+
+    helpers.finish(ann, act=act)
+    of_set = {v.frame_id for v in server.store.all() if v.set_id == bad[0].set_id and v.stage == "pair"}
+    assert len(of_set) == 6, "the rest is asked again"
+    assert films == {(False, 6), (False, 4), (True, 0)}, "a second look is at one pair"
+
+
+def test_nothing_is_asked_for_or_called_done_before_what_was_decided_is_in(helpers, tmp_path, run_server, visit):
+    server = run_server(helpers.make_dataset(tmp_path / "one", n_sets=1), at_once="set", verify=False)
+    ann = visit(server.url, "Ann")
+    ann.shown()
+    first = ann.card
+    ann.page.keyboard.press("b")
+    ann.await_page("#confirm[open]")
+    ann.page.keyboard.press("b")
+    ann.await_page("#idle-title:text-is('All done')")
+    ann.page.keyboard.press("z")
+    ann.await_page(f'body[data-shown="{first}"]')
+    held, order = [], []
+    ann.page.route("**/api/decisions/set", lambda route: held.append(route))
+    ann.page.on("request", lambda one: order.append(f"{one.url.split('/api/')[-1]} asked"))
+    ann.page.on("requestfinished", lambda one: order.append(f"{one.url.split('/api/')[-1]} answered"))
+    for key in ("s", "s", "Enter"):  # a good anchor after all: its other pairs are to be asked
+        ann.page.keyboard.press(key)
+    ann.await_page("#idle:not([hidden])")
+    assert ann.page.inner_text("#idle-title") == "One moment"
+    while not held:
+        ann.page.wait_for_timeout(20)
+    held[0].continue_()
+    assert ann.shown()
+    assert ann.page.locator("#film li").count() == 2
+    of_queue = [one for one in order if "media" not in one]
+    assert of_queue[:3] == ["decisions/set asked", "decisions/set answered", "claim asked"]
 
 
 def test_two_people_a_reload_and_an_outage_store_what_was_made(helpers, tmp_path, visit):

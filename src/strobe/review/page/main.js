@@ -34,7 +34,7 @@ const host = {
   get outbox() { return outbox; },
   loggedOut,
   refilled() {
-    if (!$("idle").hidden) showIdle();
+    if (!$("idle").hidden) look();
     showProgress();
   },
   // Whether what stands there may be decided now.
@@ -126,24 +126,25 @@ async function loggedOut() {
 
 function next() {
   past().toEnd();
-  if (queue.isLate) return void idle(queue.refill());
-  card = queue.cards.shift() || null;
-  if (queue.isShort) queue.refill().then(() => card || !queue.cards.length || !past().atEnd || next());
-  if (!card) return idle();
-  return showCard(card, null);
+  const late = queue.isLate;
+  card = (!late && queue.cards.shift()) || null;
+  if (late || queue.isShort) queue.refill();
+  return card ? showCard(card, null) : idle();
 }
 
 let idleTimer = 0;
-function idle(soon) {
+function idle() {
   clearTimeout(idleTimer);
   show("idle");
   showIdle();
-  const look = () => {
-    if (queue.cards.length && !card && past().atEnd) next();
-    else if (!card && !$("idle").hidden) idle();
-  };
-  if (soon) soon.then(look);
-  else idleTimer = setTimeout(() => card || !session?.person || queue.refill().then(look), 3000);
+  idleTimer = setTimeout(() => $("idle").hidden || !session?.person || queue.refill(), 3000);
+}
+
+// A claim came while nothing stood there.
+function look() {
+  if (queue.cards.length && past().atEnd) return next();
+  if (queue.overtaken) queue.refill();
+  return idle();
 }
 
 function showIdle() {
@@ -292,7 +293,7 @@ function setUp() {
   window.addEventListener("pagehide", () => {
     if (session?.person) navigator.sendBeacon("/api/release", new Blob([JSON.stringify({ tab: queue.tab })], { type: "application/json" }));
   });
-  window.addEventListener("online", () => $("idle").hidden || queue.refill().then(() => !queue.cards.length || card || next()));
+  window.addEventListener("online", () => $("idle").hidden || queue.refill());
   window.addEventListener("pageshow", (event) => event.persisted && location.reload());
 }
 

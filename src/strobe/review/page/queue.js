@@ -15,6 +15,7 @@ export class Queue {
     this.progress = null;
     this.since = 0; // decisions since the counts came
     this.claiming = null; // the promise of a claim under way
+    this.overtaken = false; // something was decided after the last claim went out: its answer may not know of it
     this.claimedAt = 0;
     this.paused = this.unreachable = false;
     this.startAfresh([]);
@@ -53,21 +54,27 @@ export class Queue {
 
   // This card is decided; others may need no answer any more because of it.
   done(parts) {
+    this.overtaken = true;
     for (const one of parts) this.decided.add(nameOf(one));
     this.cards = this.cards.filter((one) => this.isWanted(one));
   }
 
   refill() {
-    this.claiming ||= this.claim().finally(() => {
-      this.claiming = null;
-      this.page.refilled();
-    });
+    // What was decided goes first: it may close what a claim would list, or open what it would not.
+    this.claiming ||= Promise.resolve()
+      .then(() => this.page.outbox.send())
+      .then(() => this.claim())
+      .finally(() => {
+        this.claiming = null;
+        this.page.refilled();
+      });
     return this.claiming;
   }
 
   async claim() {
     const { session, question, outbox } = this.page;
     const late = this.isLate;
+    this.overtaken = false;
     try {
       const own = () => post("/api/claim", { tab: this.tab, want: this.ahead, who: session.person.name, since: dayBegan() });
       const answer = await (question.claim?.(this.ahead) || own());
