@@ -1,4 +1,4 @@
-"""`strobe vary corruption|attack|generator`."""
+"""`strobe vary corruption|attack|generator|background`."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from strobe.models.options import LoadOptions
     from strobe.workflows.searching import Attempted
     from strobe.workflows.vary_attack import AttackWanted
+    from strobe.workflows.vary_background import BackgroundWanted
     from strobe.workflows.vary_corruption import CorruptionOptions
     from strobe.workflows.vary_generator import GeneratorWanted
 
@@ -261,3 +262,83 @@ def generator(
 
     done = vary_generator(dst, generator, models, wanted, load=load, progress=progress(quiet=quiet or as_json))
     _say_searched(dst, done, "searches", "magnitude", as_json=as_json)
+
+
+def _say_rungs(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001
+    if not wanted or context.resilient_parsing:
+        return
+    from strobe.core.ladders import CONTROLS, NEEDS_MASK, RUNGS
+
+    for name, about in RUNGS.items():
+        more = "; a control" if name in CONTROLS else ""
+        more += "; needs masks" if name in NEEDS_MASK else ""
+        click.echo(f"{name.ljust(max(map(len, RUNGS)))}  {about}{more}")
+    context.exit()
+
+
+_ladders = options(
+    "wanted", "The ladder", "strobe.workflows.vary_background:BackgroundWanted",
+    click.option("--boxes", default="", metavar="WHICH",
+                 help="truth: the dataset's own; people: those drawn in a review; or a file: CSV with key,x0,y0,x1,y1, "
+                 "manifest.json of a crop set. Default: the dataset's, else around the masks."),
+    click.option("--masks", type=folder(), metavar="DIR",
+                 help="Masks, a PNG a picture, named as it; the object is above 127. Default: those of strobe "
+                 "synthesize --masks."),
+    click.option("--detector", default="", metavar="MODEL", help="Boxes estimated by a detector: the best of each."),
+    click.option("--segment", default="", metavar="NET",
+                 help="Masks estimated by a saliency net: u2netp, or onnx:FILE.onnx."),
+    click.option("--context", callback=_numbers, default="1,1.25,1.5,2", show_default=True, metavar="LIST",
+                 help="How many times as wide and high as its box a crop is."),
+    click.option("--fit", type=click.Choice(["squash", "pad"]), default="squash", show_default=True,
+                 help="Rungs are resized whole by each model, or put into a grey square first."),
+    click.option("--rungs", multiple=True, callback=_kinds, metavar="LIST",
+                 help="Which rungs, with commas; see --list. Default: all that can be made."),
+    click.option("--store", is_flag=True,
+                 help="Store every rung as a PNG file. Default: rendered when it is read, to the same pixels."),
+    click.option("--name", default="", help="The dataset's name; default: the folder's."),
+    workers_option,
+    seed_option,
+)  # fmt: skip
+
+
+@command.command(
+    cls=Grouped,
+    short_help="How much the background decides: a ladder from the whole picture to its object.",
+    epilog="Example: strobe vary background data/world data/ladder --context 1,1.5,2   ·   then: "
+    "strobe eval data/ladder -m strobe-world -o run/",
+)
+@click.argument("src", type=folder())
+@click.argument("dst", type=folder(exists=False))
+@_ladders
+@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_say_rungs,
+              help="Show the rungs, and exit.")  # fmt: skip
+@loading_options
+@quiet_option
+@json_option
+def background(
+    src: Path, dst: Path, wanted: "BackgroundWanted", load: "LoadOptions", quiet: bool, as_json: bool
+) -> None:
+    """Make the ladders of the anchors of the dataset SRC: photos, or one frame of every set; DST becomes a dataset.
+
+    One set per picture and rung: zoomed, cropped to its box, its background greyed, blurred or replaced, the object
+    alone, the background alone. Models get every rung resized whole, so that rungs differ in nothing else. What cannot
+    be made is counted with the reason (DST/ladder.parquet); DST/ladders.png shows a few. The same command again does
+    only what is missing.
+    """
+    from strobe.core.ladders import LADDER
+    from strobe.workflows.vary_background import vary_background
+
+    done = vary_background(src, dst, wanted, load=load, progress=progress(quiet=quiet or as_json))
+    rungs, absent = done.counts(), done.absent()
+    if as_json:
+        made_json(dst, done.dataset, {"rungs": rungs, "absent": absent, "problems": list(done.problems)})
+        return
+    for problem in done.problems:
+        click.echo(f"left out: {printable(problem)}", err=True)
+    for rung, reasons in absent.items():
+        what = "left out" if rung == LADDER else f"without {rung}"
+        for reason, many in reasons.items():
+            click.echo(f"{what}: {counted(many, 'picture')}: {printable(reason)}", err=True)
+    was = " (it was there)" if done.was_there else ""
+    click.echo(made(dst, done.dataset, "video", "set", "frame", "class") + was)
+    click.echo("rungs: " + ", ".join(f"{name} {many:,}" for name, many in rungs.items()))

@@ -12,13 +12,13 @@ from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.files import replacing
 from strobe.core.ports import FrameSource, Progress
 
-__all__ = ["choose_sets", "draw_sheet"]
+__all__ = ["ANCHOR", "BOX", "EMPTY", "INK", "PAPER", "SOFT", "choose_sets", "draw_sheet", "font_of", "write_line"]
 
 _TILE_W = 148
 _GRID = 6
 _GAP, _MARGIN, _HEAD, _CAPTION = 8, 28, 32, 18
-_PAPER, _INK, _SOFT, _EMPTY = (255, 255, 255), (28, 32, 38), (110, 118, 128), (240, 242, 245)
-_ANCHOR, _REJECTED, _BOX = (0, 114, 178), (213, 94, 0), (240, 228, 66)
+PAPER, INK, SOFT, EMPTY = (255, 255, 255), (28, 32, 38), (110, 118, 128), (240, 242, 245)
+ANCHOR, _REJECTED, BOX = (0, 114, 178), (213, 94, 0), (240, 228, 66)
 
 
 def choose_sets(dataset: Dataset, how_many: int, *, named: Sequence[str] = ()) -> list[int]:
@@ -62,10 +62,10 @@ def draw_sheet(
     top, alone = 76, dataset.info.k == 0
     n_rows = -(-len(sets) // _GRID) if alone else len(sets)
     width = 2 * _MARGIN + _GRID * (_TILE_W + _GAP) - _GAP if alone else width
-    sheet = Image.new("RGB", (max(width, 900), top + n_rows * row_height + _MARGIN // 2), _PAPER)
+    sheet = Image.new("RGB", (max(width, 900), top + n_rows * row_height + _MARGIN // 2), PAPER)
     pen = ImageDraw.Draw(sheet)
-    pen.text((_MARGIN, 18), f"{printable(dataset.name, limit=60)}", fill=_INK, font=_font(22))
-    pen.text((_MARGIN, 48), _legend(dataset, len(sets), columns, kept), fill=_SOFT, font=_font(13))
+    pen.text((_MARGIN, 18), f"{printable(dataset.name, limit=60)}", fill=INK, font=font_of(22))
+    pen.text((_MARGIN, 48), _legend(dataset, len(sets), columns, kept), fill=SOFT, font=font_of(13))
     unread = 0
     with progress.task("frames", None) as advance:
         for line, place in enumerate(sets):
@@ -88,7 +88,8 @@ def _format(path: Path) -> str:
     return formats[path.suffix.lower()]
 
 
-def _font(size: int) -> Any:
+def font_of(size: int) -> Any:
+    """The font of every sheet."""
     from PIL import ImageFont
 
     return ImageFont.load_default(size)
@@ -140,8 +141,8 @@ def _draw_picture(
     sheet.paste(tile, at)
     label = ", ".join(dataset.info.label_space.names[label] for label in dataset.labels_of(frame)) or "no label"
     x, y = at[0], at[1] + tile_wh[1]
-    _text(pen, (x, y + 5), label, size=14, fill=_INK, room=_TILE_W)
-    _text(pen, (x, y + 24), str(dataset.sets.set_id[place]), size=12, fill=_SOFT, room=_TILE_W)
+    write_line(pen, (x, y + 5), label, size=14, fill=INK, room=_TILE_W)
+    write_line(pen, (x, y + 24), str(dataset.sets.set_id[place]), size=12, fill=SOFT, room=_TILE_W)
     return problem
 
 
@@ -163,18 +164,18 @@ def _draw_set(
     own = dataset.labels_of(anchor)
     title = ", ".join(names[label] for label in own) or "no label"
     room = sheet.width - 2 * _MARGIN
-    _text(pen, (_MARGIN, y + 4), title, size=16, fill=_INK, room=room // 2)
-    left = _MARGIN + int(pen.textlength(title[:200], font=_font(16))) + 12
+    write_line(pen, (_MARGIN, y + 4), title, size=16, fill=INK, room=room // 2)
+    left = _MARGIN + int(pen.textlength(title[:200], font=font_of(16))) + 12
     facts = f"{dataset.sets.set_id[place]} · {len(rows) - 1} members"
     axis = "" if dataset.variants is None else f"{dataset.variants.axis[dataset.sets.variant[place]]} "
-    _text(pen, (min(left, _MARGIN + room // 2), y + 7), facts, size=13, fill=_SOFT, room=room // 2)
+    write_line(pen, (min(left, _MARGIN + room // 2), y + 7), facts, size=13, fill=SOFT, room=room // 2)
     by_distance = {float(dataset.sets.distance[row]): int(row) for row in rows}
     unread = 0
     for column, distance in enumerate(columns):
         x, top = _MARGIN + column * (_TILE_W + _GAP), y + _HEAD
         row = by_distance.get(distance)
         if row is None:
-            pen.rectangle((x, top, x + _TILE_W - 1, top + tile_wh[1] - 1), fill=_EMPTY)
+            pen.rectangle((x, top, x + _TILE_W - 1, top + tile_wh[1] - 1), fill=EMPTY)
             continue
         frame = int(dataset.sets.frame[row])
         tile, problem = _tile(dataset, source, frame, tile_wh)
@@ -184,7 +185,7 @@ def _draw_set(
         if is_anchor:
             for grow in range(4):
                 corners = (x - grow, top - grow, x + _TILE_W - 1 + grow, top + tile_wh[1] - 1 + grow)
-                pen.rectangle(corners, outline=_ANCHOR)
+                pen.rectangle(corners, outline=ANCHOR)
         elif kept is not None and not kept[row]:
             pen.line((x, top, x + _TILE_W - 1, top + tile_wh[1] - 1), fill=_REJECTED, width=3)
             pen.line((x, top + tile_wh[1] - 1, x + _TILE_W - 1, top), fill=_REJECTED, width=3)
@@ -194,8 +195,8 @@ def _draw_set(
         other = dataset.labels_of(frame)
         if not is_anchor and other != own and dataset.info.label_source == "frame":
             caption += " · " + (", ".join(names[label] for label in other) or "no label")
-        colour = _ANCHOR if is_anchor else _SOFT
-        _text(pen, (x, top + tile_wh[1] + 5), caption, size=12, fill=colour, room=_TILE_W)
+        colour = ANCHOR if is_anchor else SOFT
+        write_line(pen, (x, top + tile_wh[1] + 5), caption, size=12, fill=colour, room=_TILE_W)
         advance(1)
     return unread
 
@@ -204,12 +205,12 @@ def _tile(dataset: Dataset, source: FrameSource, frame: int, tile_wh: tuple[int,
     """The frame fitted into a tile with its boxes; a grey tile that says so where it cannot be read."""
     from PIL import Image, ImageDraw
 
-    tile = Image.new("RGB", tile_wh, _EMPTY)
+    tile = Image.new("RGB", tile_wh, EMPTY)
     pen = ImageDraw.Draw(tile)
     try:
         picture = Image.fromarray(source.read(frame))
     except StrobeError:
-        pen.text((8, tile_wh[1] // 2 - 8), "cannot be read", fill=_REJECTED, font=_font(12))
+        pen.text((8, tile_wh[1] // 2 - 8), "cannot be read", fill=_REJECTED, font=font_of(12))
         return tile, True
     scale = min(tile_wh[0] / picture.width, tile_wh[1] / picture.height)
     size = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
@@ -217,13 +218,13 @@ def _tile(dataset: Dataset, source: FrameSource, frame: int, tile_wh: tuple[int,
     tile.paste(picture.resize(size, Image.Resampling.LANCZOS), (left, top))
     for box in dataset.boxes.of_frame(frame) if dataset.boxes is not None else ():
         x0, y0, x1, y1 = (value * scale for value in box.xyxy)
-        pen.rectangle((left + x0, top + y0, left + x1, top + y1), outline=_BOX)
+        pen.rectangle((left + x0, top + y0, left + x1, top + y1), outline=BOX)
     return tile, False
 
 
-def _text(pen: Any, at: tuple[int, int], text: str, *, size: int, fill: tuple[int, int, int], room: int) -> None:
+def write_line(pen: Any, at: tuple[int, int], text: str, *, size: int, fill: tuple[int, int, int], room: int) -> None:
     """The text on one line, cut with an ellipsis where there is no more room."""
-    font, shown = _font(size), printable(text, limit=200)
+    font, shown = font_of(size), printable(text, limit=200)
     while len(shown) > 1 and pen.textlength(shown, font=font) > room:
         shown = shown[:-2].rstrip() + "…"
     pen.text(at, shown, fill=fill, font=font)

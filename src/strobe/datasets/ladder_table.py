@@ -1,0 +1,82 @@
+"""`ladder.parquet`: what is known of every picture of a background ladder, those left out among them."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
+from strobe.core.files import replacing, settle
+from strobe.core.ladders import LadderPicture
+from strobe.datasets.tables import read_parquet
+
+__all__ = ["LADDER_FILE", "read_ladder", "write_ladder"]
+
+LADDER_FILE = "ladder.parquet"
+
+_SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string(), nullable=False) for name in ("picture", "frame_id")),
+        *(pa.field(name, pa.int32(), nullable=False) for name in ("width", "height")),
+        *(pa.field(name, pa.float64()) for name in ("x0", "y0", "x1", "y1", "area_share", "mask_share")),
+        *(pa.field(name, pa.string()) for name in ("boxes", "masks", "mask")),
+        pa.field("absent", pa.string(), nullable=False),
+    ]
+)
+
+
+def write_ladder(folder: Path, pictures: Sequence[LadderPicture]) -> Path:
+    """Write the table, whole or not at all: equal content gives equal bytes."""
+    rows = [
+        {
+            "picture": one.picture, "frame_id": one.frame_id, "width": one.size_wh[0], "height": one.size_wh[1],
+            **dict(zip(("x0", "y0", "x1", "y1"), one.xyxy or (None,) * 4, strict=True)),
+            "area_share": one.area_share, "mask_share": one.mask_share, "boxes": one.boxes or None,
+            "masks": one.masks or None, "mask": one.mask or None,
+            "absent": json.dumps(dict(one.absent), sort_keys=True, ensure_ascii=False),
+        }
+        for one in pictures
+    ]  # fmt: skip
+    with replacing(folder / LADDER_FILE) as temporary:
+        pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), temporary, compression="zstd")
+    return folder / LADDER_FILE
+
+
+def read_ladder(folder: Path) -> tuple[LadderPicture, ...] | None:
+    """The pictures of the ladder in a dataset folder, in its order; None where it holds none."""
+    settle(folder)
+    path = folder / LADDER_FILE
+    if not path.is_file():
+        return None
+    table, names = read_parquet(path, _SCHEMA.names)
+    if missing := [name for name in _SCHEMA.names if name not in names]:
+        raise InvalidFile(path, f"the column {printable(missing[0])} is missing", hint="make the ladder again")
+    try:
+        rows = table.select(_SCHEMA.names).cast(_SCHEMA).to_pylist()
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidFile(path, "its columns are of other types than a ladder's", hint="make it again") from error
+    found = []
+    for number, row in enumerate(rows):
+        with in_file(path, where=f"row {number}"):
+            found.append(_picture(row))
+    return tuple(found)
+
+
+def _picture(row: dict[str, object]) -> LadderPicture:
+    corners = tuple(row[name] for name in ("x0", "y0", "x1", "y1"))
+    try:
+        absent = json.loads(str(row["absent"]))
+    except (ValueError, RecursionError) as error:
+        raise StrobeError("absent: expected JSON") from error
+    expect(isinstance(absent, dict), "absent", "a JSON object", absent)
+    text = {name: str(row[name] or "") for name in ("picture", "frame_id", "boxes", "masks", "mask")}
+    return LadderPicture(
+        size_wh=(int(str(row["width"])), int(str(row["height"]))),
+        xyxy=None if None in corners else corners,  # type: ignore[arg-type]  # four floats, by the schema
+        area_share=row["area_share"],  # type: ignore[arg-type]
+        mask_share=row["mask_share"],  # type: ignore[arg-type]
+        absent={str(rung): str(reason) for rung, reason in absent.items()},
+        **text,
+    )

@@ -1,0 +1,120 @@
+"""Boxes and masks of pictures from files of others: which of them is whose, and what it says."""
+
+import csv
+from collections.abc import Collection, Sequence
+from pathlib import Path, PurePosixPath
+
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import read_json, regular
+
+__all__ = ["mask_files", "matched", "read_boxes"]
+
+Corners = tuple[float, float, float, float]
+_NAMES = ("key", "picture", "file", "image", "filename")
+_CORNERS = ("x0", "y0", "x1", "y1")
+
+
+def matched(keys: Sequence[str], names: Collection[str], *, what: str) -> dict[str, str]:
+    """By picture the name that is its: without endings the whole key, or the longest tail of it that is a name.
+
+    Two pictures with one name are refused: nobody could say whose it is.
+
+    >>> matched(["dog/a.jpg", "cat/b.jpg"], ["a.png", "cat/b.png"], what="masks")
+    {'dog/a.jpg': 'a.png', 'cat/b.jpg': 'cat/b.png'}
+    """
+    plain = {_stem(name): name for name in sorted(names)}
+    found: dict[str, str] = {}
+    owner: dict[str, str] = {}
+    for key in keys:
+        parts = _stem(key)
+        name = next((plain[parts[start:]] for start in range(len(parts)) if parts[start:] in plain), None)
+        if name is None:
+            continue
+        if name in owner:
+            raise StrobeError(
+                f"{what}: {printable(name)} could be of {printable(owner[name])} or of {printable(key)}; "
+                "put each into a folder named as theirs"
+            )
+        found[key], owner[name] = name, key
+    return found
+
+
+def _stem(name: str) -> tuple[str, ...]:
+    path = PurePosixPath(name)
+    return (*path.parts[:-1], path.stem)
+
+
+def mask_files(folder: Path, keys: Sequence[str]) -> dict[str, Path]:
+    """The mask of every picture that has one in the folder, a PNG named as its picture."""
+    if not folder.is_dir():
+        raise StrobeError(f"--masks: no such folder: {printable(folder)}")
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix.lower() == ".png"]
+    if not names:
+        raise StrobeError(f"--masks: no PNG file in {printable(folder)}; one for each picture, named as it")
+    found = matched(keys, names, what="--masks")
+    if not found:
+        raise StrobeError(
+            f"--masks: none of the {len(names)} PNG files in {printable(folder)} is named as a picture; they are named "
+            f"like {printable(names[0])}, pictures like {printable(keys[0])}"
+        )
+    return {key: folder / name for key, name in found.items()}
+
+
+def read_boxes(path: Path, keys: Sequence[str]) -> dict[str, Corners]:
+    """The box of every picture the file has one for: a CSV with the columns key, x0, y0, x1, y1, or the manifest.json
+    of a crop set. A picture that stands in it twice is refused."""
+    rows = _of_manifest(path) if path.suffix.lower() == ".json" else _of_csv(path)
+    boxes: dict[str, Corners] = {}
+    for where, name, corners in rows:
+        if name in boxes:
+            raise InvalidFile(path, f"{printable(name)} stands in it twice", where=where, hint="one box a picture")
+        boxes[name] = corners
+    found = matched(keys, boxes, what="--boxes")
+    if not found:
+        raise InvalidFile(
+            path, f"none of its {len(boxes)} names is a picture's", hint=f"pictures are named like {printable(keys[0])}"
+        )
+    return {key: boxes[name] for key, name in found.items()}
+
+
+def _of_manifest(path: Path) -> list[tuple[str, str, Corners]]:
+    content = read_json(path)
+    crops = content.get("crops") if isinstance(content, dict) else None
+    if not isinstance(crops, list):
+        raise InvalidFile(path, "no manifest of a crop set", hint="give that, or a CSV with key,x0,y0,x1,y1")
+    found = []
+    for number, crop in enumerate(crops):
+        where = f"crop {number}"
+        if not isinstance(crop, dict) or not isinstance(crop.get("key"), str):
+            raise InvalidFile(path, "no key", where=where)
+        found.append((where, crop["key"], _corners(path, where, crop.get("xyxy"))))
+    return found
+
+
+def _of_csv(path: Path) -> list[tuple[str, str, Corners]]:
+    try:
+        with regular(path).open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            names = [name.strip().lower() for name in reader.fieldnames or ()]
+            reader.fieldnames = names
+            named = next((name for name in _NAMES if name in names), None)
+            missing = [name for name in _CORNERS if name not in names]
+            if named is None or missing:
+                lacks = "key" if named is None else missing[0]
+                raise InvalidFile(path, f"no column {lacks}", hint="a CSV of boxes has key,x0,y0,x1,y1")
+            return [
+                (where := f"line {reader.line_num}", str(row[named]), _corners(path, where, [row[n] for n in _CORNERS]))
+                for row in reader
+            ]
+    except FileNotFoundError as error:
+        raise StrobeError(f"--boxes: no such file: {printable(path)}; give truth, people, or a CSV") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFile(path, "not a readable CSV file") from error
+
+
+def _corners(path: Path, where: str, values: object) -> Corners:
+    try:
+        x0, y0, x1, y1 = (float(value) for value in values)  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise InvalidFile(path, f"expected four numbers, got {printable(values, limit=60)}", where=where) from error
+    return x0, y0, x1, y1

@@ -1,0 +1,251 @@
+"""Where the boxes and masks of a ladder come from, and what they make of every picture's object."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.crops import object_of
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.core.files import sha256_of_file, write_bytes
+from strobe.core.ports import Progress
+from strobe.core.records import Box
+from strobe.datasets.object_files import mask_files, read_boxes
+from strobe.vary.background_sets import Thing
+from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes
+from strobe.vary.pictures import Picture, anchors_of
+
+__all__ = ["BoxSource", "FileBoxes", "FolderMasks", "Found", "MaskSource", "TableBoxes", "things_of"]
+
+LEAST_PIXELS = 16
+"""A mask of fewer pixels is as good as empty."""
+
+Corners = tuple[float, float, float, float]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The box of a picture's object and the one around all objects of its classes; or why there is none."""
+
+    xyxy: Corners | None = None
+    around: Corners | None = None
+    why: str = ""
+
+
+class BoxSource(Protocol):
+    """Boxes of pictures: whose they are (`true`, `estimated:WHO`), what names them, and the box of each."""
+
+    @property
+    def who(self) -> str:
+        """Whose they are."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What changes where the boxes do."""
+
+    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> Mapping[int, Found]:
+        """The box of every picture, by row."""
+
+
+class MaskSource(Protocol):
+    """Masks of pictures: whose they are, what names them, and the mask of each."""
+
+    @property
+    def who(self) -> str:
+        """Whose they are."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What changes where the masks do."""
+
+    def name(self, row: int) -> str:
+        """What the mask of a picture follows from, besides the picture; empty where it has none."""
+
+    def mask(self, row: int, size_wh: tuple[int, int]) -> Mask:
+        """The mask of a picture; StrobeError says why there is none."""
+
+
+# -- boxes -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableBoxes:
+    """The dataset's own boxes: of each picture the largest of its class."""
+
+    dataset: Dataset
+    who: str = "true"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:  # noqa: ARG002
+        """The box of every picture, by row."""
+        labels, names, here = self.dataset.labels.by_frame(), self.dataset.info.label_space.names, _places(self.dataset)
+        found = {}
+        for row in pictures:
+            own = labels.get(row, [])
+            records = [box for box in _records(self.dataset, here.get(row, [])) if box.label in own]
+            best = object_of(records, own)
+            if best is None:
+                said = " or ".join(printable(names[label]) for label in own) or "its class"
+                found[row] = Found(why=f"it has no box of {said}" if here.get(row) else "it has no box")
+            else:
+                found[row] = Found(xyxy=best.xyxy, around=_around([box.xyxy for box in records]))
+        return found
+
+
+def _places(dataset: Dataset) -> dict[int, list[int]]:
+    """The rows of the table of boxes by frame."""
+    found: dict[int, list[int]] = {}
+    for place, frame in enumerate(dataset.boxes.frame.tolist() if dataset.boxes is not None else ()):
+        found.setdefault(frame, []).append(place)
+    return found
+
+
+def _records(dataset: Dataset, places: Sequence[int]) -> list[Box]:
+    """Boxes as records, without those that have no area."""
+    boxes = dataset.boxes
+    if boxes is None:
+        return []
+    found = []
+    for place in places:
+        x0, y0, x1, y1 = boxes.xyxy[place].tolist()
+        if np.isfinite((x0, y0, x1, y1)).all() and x1 > x0 and y1 > y0:
+            label, track = int(boxes.label[place]), int(boxes.track[place])
+            found.append(Box(xyxy=(x0, y0, x1, y1), label=label, track=track, crowd=bool(boxes.crowd[place])))
+    return found
+
+
+def _around(boxes: Sequence[Corners]) -> Corners:
+    corners = np.array(boxes)
+    x0, y0 = corners[:, :2].min(axis=0).tolist()
+    x1, y1 = corners[:, 2:].max(axis=0).tolist()
+    return x0, y0, x1, y1
+
+
+class FileBoxes:
+    """Boxes of a file, one a picture."""
+
+    who = "true"
+
+    def __init__(self, path: Path, dataset: Dataset) -> None:
+        keys = {row: str(dataset.frames.key[row]) for row in anchors_of(dataset)}
+        found = read_boxes(path, list(keys.values()))
+        self._boxes = {row: found[key] for row, key in keys.items() if key in found}
+        self.facts = {"boxes_file": sha256_of_file(path)}
+
+    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:  # noqa: ARG002
+        """The box of every picture, by row."""
+        none = Found(why="it has no box in the file")
+        return {row: Found(xyxy=box) if (box := self._boxes.get(row)) else none for row in pictures}
+
+
+# -- masks -------------------------------------------------------------------------------------------------------
+
+
+class FolderMasks:
+    """Masks of a folder, a PNG a picture; those of the rendered world number their objects."""
+
+    who = "true"
+
+    def __init__(self, folder: Path, dataset: Dataset) -> None:
+        keys = {row: str(dataset.frames.key[row]) for row in anchors_of(dataset)}
+        found = mask_files(folder, list(keys.values()))
+        self._folder = folder
+        self._files = {row: found[key] for row, key in keys.items() if key in found}
+        self._digests = {row: sha256_of_file(path) for row, path in self._files.items()}
+        self._own = _numbers(dataset) if _is_world(folder, dataset) else None
+        lines = sorted(f"{keys[row]} {digest}\n" for row, digest in self._digests.items())
+        self.facts = {"masks_files": hashlib.sha256("".join(lines).encode()).hexdigest()}
+
+    def name(self, row: int) -> str:
+        """The file's digest, and the numbers of its objects in it."""
+        own = "" if self._own is None else sorted(self._own.get(row, ()))
+        return f"{self._digests[row]} {own}" if row in self._files else ""
+
+    def mask(self, row: int, size_wh: tuple[int, int]) -> Mask:
+        """The mask of a picture."""
+        if row not in self._files:
+            raise StrobeError("it has no mask")
+        path = self._files[row]
+        own = None if self._own is None else self._own.get(row, frozenset())
+        return decoded_mask(path.read_bytes(), path.relative_to(self._folder), size_wh, own=own)
+
+
+def _is_world(folder: Path, dataset: Dataset) -> bool:
+    """Whether these are the masks `strobe synthesize --masks` wrote, in which a track has its number plus one."""
+    made = dataset.info.provenance.get("made_by") == "strobe synthesize"
+    return made and dataset.root is not None and folder.resolve() == (dataset.root / "masks").resolve()
+
+
+def _numbers(dataset: Dataset) -> dict[int, frozenset[int]]:
+    """The numbers in masks of all objects of each picture's classes."""
+    labels = dataset.labels.by_frame()
+    return {
+        row: frozenset(box.track + 1 for box in _records(dataset, places) if box.label in labels.get(row, ()))
+        for row, places in _places(dataset).items()
+    }
+
+
+# -- objects -----------------------------------------------------------------------------------------------------
+
+
+def things_of(
+    pictures: Mapping[int, Picture], destination: Path, boxes: BoxSource | None, masks: MaskSource | None, say: Progress
+) -> dict[int, Thing]:
+    """What is known of every picture's object; its mask is stored in the folder. Without `boxes` they are the masks'.
+
+    One line where no picture has a box, or masks were given and none can be used.
+    """
+    found = boxes.boxes(pictures, say) if boxes is not None else {}
+    things: dict[int, Thing] = {}
+    with say.task("masks", len(pictures) if masks is not None else 0) as advance:
+        for row, picture in pictures.items():
+            box, mask, file, why = found.get(row), None, None, "there are no masks"
+            if masks is not None:
+                try:
+                    mask, file = _stored(row, picture, destination, masks)
+                except StrobeError as error:
+                    why = str(error)
+                advance(1)
+            own: Corners | None = None if mask is None else _floats(bounds_of(mask))
+            xyxy = box.xyxy if box is not None else own
+            things[row] = Thing(
+                xyxy=xyxy,
+                around=_around([one for one in (xyxy, own, box.around if box else None) if one]) if xyxy else None,
+                mask=file,
+                mask_share=None if mask is None else float(mask.mean()),
+                why_no_box=box.why if box is not None else why,
+                why_no_mask=why,
+            )
+    return things
+
+
+def _floats(box: Sequence[int]) -> Corners:
+    x0, y0, x1, y1 = map(float, box)
+    return x0, y0, x1, y1
+
+
+def _stored(row: int, picture: Picture, destination: Path, masks: MaskSource) -> tuple[Mask, tuple[str, str]]:
+    """The mask, and its file in the folder with its digest; one that is there is read, not made again."""
+    name = hashlib.sha256(f"{picture.media} {picture.sha256} {masks.name(row)}".encode()).hexdigest()[:16]
+    file = f"masks/{name}.png"
+    path = destination / file
+    if path.is_file():
+        content = path.read_bytes()
+        mask = decoded_mask(content, Path(file), picture.size_wh)
+    else:
+        mask = masks.mask(row, picture.size_wh)
+        content = mask_bytes(mask)
+    many = int(mask.sum())
+    if many < LEAST_PIXELS:
+        raise InvalidValue("its mask is empty" if not many else f"its mask has {many} pixels; it needs {LEAST_PIXELS}")
+    if many == mask.size:
+        raise InvalidValue("its mask covers the whole picture")
+    if not path.is_file():
+        write_bytes(path, content)
+    return mask, (file, hashlib.sha256(content).hexdigest())

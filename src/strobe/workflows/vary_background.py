@@ -1,0 +1,180 @@
+"""`strobe vary background`: the anchors of a dataset, and the ladder of each from the whole picture to its object."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from strobe.analyses.drawn import drawn_pictures, with_drawn_boxes
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.core.ladders import CONTEXTS, LADDER, NEEDS_MASK, RUNGS, LadderPicture
+from strobe.core.ports import Progress, Silent
+from strobe.datasets import folder
+from strobe.datasets.ladder_sheet import SHEET, draw_ladders
+from strobe.datasets.ladder_table import LADDER_FILE, read_ladder, write_ladder
+from strobe.datasets.making import finish, made_before
+from strobe.models.options import LoadOptions
+from strobe.vary.background import VERSION
+from strobe.vary.background_sets import Ladder, Laddering, known_rungs, ladder_dataset, ladder_of
+from strobe.workflows.anchor_pictures import is_whole, stored_anchors, stored_members
+from strobe.workflows.ladder_objects import BoxSource, FileBoxes, FolderMasks, MaskSource, TableBoxes, things_of
+from strobe.workflows.opening import Opened
+from strobe.workflows.sources import frame_source
+
+__all__ = ["BackgroundWanted", "LadderMade", "vary_background"]
+
+_WAYS = "give --boxes FILE, --masks DIR, --detector MODEL or --segment u2netp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundWanted:
+    """What is made, from which boxes and masks. Empty: the dataset's own boxes and masks, and every rung they allow."""
+
+    boxes: str = ""
+    masks: Path | None = None
+    detector: str = ""
+    segment: str = ""
+    context: tuple[float, ...] = CONTEXTS
+    fit: str = "squash"
+    rungs: tuple[str, ...] = ()
+    store: bool = False
+    workers: int = 1
+    seed: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        known_rungs(self.rungs)
+        if self.boxes and self.detector:
+            raise InvalidValue("--boxes and --detector: boxes come from one place; give one of them")
+        if self.masks and self.segment:
+            raise InvalidValue("--masks and --segment: masks come from one place; give one of them")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderMade:
+    """The dataset, what is known of every picture, what could not be read, and whether it was there already."""
+
+    dataset: Dataset
+    pictures: tuple[LadderPicture, ...]
+    problems: tuple[str, ...] = ()
+    was_there: bool = False
+
+    def absent(self) -> dict[str, dict[str, int]]:
+        """How many pictures lack each rung, by reason; `ladder`: they have none at all."""
+        found: dict[str, Counter[str]] = {}
+        for one in self.pictures:
+            for rung, reason in one.absent.items():
+                found.setdefault(rung, Counter())[reason] += 1
+        return {rung: dict(found[rung].most_common()) for rung in (LADDER, *RUNGS) if rung in found}
+
+    def counts(self) -> dict[str, int]:
+        """How many pictures have each rung."""
+        variants, sets = self.dataset.variants, self.dataset.sets
+        names = [] if variants is None else variants.variant[sets.variant].tolist()
+        many = Counter(names)
+        return {name: many[name] for name in RUNGS if name in many}
+
+
+def vary_background(
+    source: Path,
+    destination: Path,
+    wanted: BackgroundWanted,
+    *,
+    load: LoadOptions | None = None,  # noqa: ARG001
+    progress: Progress | None = None,
+) -> LadderMade:
+    """Write the ladders of a dataset's anchors, which need the dataset no more. The same command again does what is
+    missing."""
+    say = progress or Silent()
+    opened = Opened.of(source).dataset
+    if destination.resolve() == source.resolve():
+        raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
+    if wanted.boxes == "people":
+        opened = with_drawn_boxes(opened, drawn_pictures(opened))
+    folder.refuse_other_content(destination, leftovers=("media", "masks", LADDER_FILE, SHEET))
+    frame_source(opened)  # before anything is done for pictures that are not there
+    boxes, masks = _boxes(opened, wanted), _masks(opened, wanted)
+    whose = boxes if boxes is not None else masks
+    if whose is None:
+        raise InvalidValue(f"{printable(source)} has neither boxes nor masks; {_WAYS}")
+    how = Laddering(
+        rungs=_rungs(wanted.rungs, masks), contexts=wanted.context, fit=wanted.fit, seed=wanted.seed,
+        store=wanted.store, boxes=whose.who, masks="" if masks is None else masks.who,
+    )  # fmt: skip
+    provenance = {
+        "made_by": "strobe vary background",
+        "source": {"name": opened.name, "digest": opened.digest()},
+        **how.to_json(),
+        **(boxes.facts if boxes is not None else {}),
+        **(masks.facts if masks is not None else {}),
+    }
+    old = made_before(destination, lambda old: old.info.provenance == provenance)
+    known = read_ladder(destination) if old is not None else None
+    if old is not None and known is not None and is_whole(old) and _has_masks(destination, known):
+        return LadderMade(dataset=old, pictures=known, was_there=True)
+    pictures, problems = stored_anchors(opened, destination, version=VERSION, say=say)
+    if not pictures:
+        raise StrobeError(f"{printable(source)}: none of its {len(problems)} anchors can be read; {problems[0]}")
+    things = things_of(pictures, destination, boxes, masks, say)
+    ladder = ladder_of(opened, pictures, things, how)
+    _refuse_nothing(source, ladder, masks)
+    if how.store:
+        pictures = stored_members(
+            destination, {row: picture for row, picture in pictures.items() if ladder.recipes[row]},
+            ladder.files(), what="rungs", workers=wanted.workers, say=say,
+        )  # fmt: skip
+    name = wanted.name or destination.resolve().name
+    dataset = ladder_dataset(opened, pictures, ladder, how, name=name, provenance=provenance)
+    rows = tuple(ladder.pictures.values())
+    write_ladder(destination, rows)
+    made = finish(dataset, destination, old=old, own_classes=False, say=say)
+    draw_ladders(made, frame_source(made), rows, destination / SHEET)
+    return LadderMade(dataset=made, pictures=rows, problems=tuple(problems))
+
+
+def _boxes(opened: Dataset, wanted: BackgroundWanted) -> BoxSource | None:
+    """Where boxes come from; None: from the masks."""
+    if wanted.boxes not in ("", "truth", "people"):
+        return FileBoxes(Path(wanted.boxes), opened)
+    if opened.boxes is None and wanted.boxes == "truth":
+        raise InvalidValue(f"--boxes truth: {printable(opened.name)} has no boxes; {_WAYS}")
+    return None if opened.boxes is None else TableBoxes(dataset=opened)
+
+
+def _masks(opened: Dataset, wanted: BackgroundWanted) -> MaskSource | None:
+    """Where masks come from: the folder that is named, or the one a rendered world has."""
+    own = (opened.root or Path()) / "masks"
+    if wanted.masks is not None:
+        return FolderMasks(wanted.masks, opened)
+    world = opened.info.provenance.get("made_by") == "strobe synthesize"
+    return FolderMasks(own, opened) if world and own.is_dir() else None
+
+
+def _rungs(names: Sequence[str], masks: MaskSource | None) -> tuple[str, ...]:
+    """The rungs asked for, or all that can be made."""
+    if masks is None and (without := [name for name in names if name in NEEDS_MASK]):
+        raise InvalidValue(f"--rungs {printable(without[0])}: it needs masks; give --masks DIR or --segment u2netp")
+    return known_rungs(names or [name for name in RUNGS if masks is not None or name not in NEEDS_MASK])
+
+
+def _has_masks(destination: Path, pictures: Sequence[LadderPicture]) -> bool:
+    return all((destination / one.mask).is_file() for one in pictures if one.mask)
+
+
+def _refuse_nothing(source: Path, ladder: Ladder, masks: MaskSource | None) -> None:
+    """One line where no picture has a ladder, or masks were asked for and none of them can be used."""
+    pictures = list(ladder.pictures.values())
+    if not any(ladder.recipes.values()):
+        first = pictures[0]
+        raise StrobeError(
+            f"{printable(source)}: none of its {len(pictures)} pictures can get a ladder; the first, "
+            f"{printable(first.picture)}: {first.absent[LADDER]}"
+        )
+    standing = [one for one in pictures if not one.is_left_out]
+    if masks is not None and not any(one.mask for one in standing):
+        first, reasons = standing[0], set(standing[0].absent.values())
+        raise StrobeError(
+            f"{printable(source)}: no mask can be used; the first, of {printable(first.picture)}: "
+            f"{' / '.join(sorted(reasons))}"
+        )
