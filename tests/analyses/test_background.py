@@ -163,18 +163,18 @@ def test_best_of_the_crops_against_shuffled_answers(small: Dataset, seed: int, o
     assert abs(drawn - chance) < 6 * math.sqrt(0.25 / (40 * len(used)))
 
 
-@pytest.mark.parametrize(("seed", "n"), [(0, 15), (1, 24), (2, 33), (3, 40)])
+@pytest.mark.parametrize(("seed", "n"), [(0, 24), (1, 48), (2, 75)])
 def test_bins_of_area_hold_every_sized_picture_once(seed: int, n: int) -> None:
     data = made.ladder(n, masks=False)
     rng = np.random.default_rng(seed)
     sizes = {name: float(rng.random()) for name in sorted(set(data.sets.group)) if rng.random() < 0.9}
     answers = random_answers(data, seed)
     found = scored(data, [answers], areas=sizes).models["m"].background
-    if len(sizes) < 20:
+    if len(sizes) < 40:
         assert found.by_area == ()
-        assert found.reasons["by_area"] == "fewer than 20 pictures whose object's size is known"
+        assert found.reasons["by_area"] == "fewer than 40 pictures whose object's size is known"
         return
-    assert len(found.by_area) == len(sizes) // 10
+    assert len(found.by_area) == len(sizes) // 20
     assert sum(one.n for one in found.by_area) == len(sizes)
     assert max(one.n for one in found.by_area) - min(one.n for one in found.by_area) <= 1
     reference = plainly(data, answers)

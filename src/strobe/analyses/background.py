@@ -5,7 +5,7 @@ A picture is right on a rung, or wrong, or has no such rung; every comparison is
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -27,7 +27,9 @@ from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.variants import ANCHOR, Variants
 from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.contrasts import paired_test
 from strobe.metrics.intervals import nothing, proportion
+from strobe.metrics.paired import paired_difference
 
 __all__ = ["KIND", "Ladder", "Pair", "Rung", "is_ladder"]
 
@@ -51,7 +53,7 @@ _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
 CROPS = ("zoom", "random", "crop")
 """The rungs that are a part of the picture, enlarged, and nothing else: the tries of the zoom study."""
 
-MOST_BINS, IN_A_BIN = 10, 10
+MOST_BINS, IN_A_BIN = 10, 20
 """Bins of object area, and pictures a bin should hold: with fewer pictures there are fewer bins."""
 
 SMALL = 10
@@ -200,8 +202,9 @@ class Ladder:
             use = among & known[:, a] & known[:, b]
             value = nothing("no picture has both")
             if use.any():
-                gap = right[use, a].astype(np.float64) - right[use, b]
-                value = self._draws(self.cluster[use]).mean(gap)
+                gap = right[use, a].astype(np.int64) - right[use, b].astype(np.int64)
+                p = paired_test(gap, self.cluster[use]).p
+                value = paired_difference(gap, self.cluster[use], p=p, p_holm=p, pairs=1)
             out.append(Isolated(isolates=isolates, value=value))
         return tuple(out)
 
@@ -299,12 +302,11 @@ class Ladder:
             said = answers.label[dataset.sets.frame[self._row[use, place]]]
             share = np.bincount(said[said >= 0], minlength=len(dataset.info.label_space)) / len(use)
             missed *= 1 - np.where(truth >= 0, share[np.maximum(truth, 0)], 0.0).sum(axis=0)
-        best: Bools = np.asarray(right[use][:, places].any(axis=1))
-        chance = 1 - missed
-        return BestOf(
-            tries=len(places), n=len(use), best=self._share(best, self.cluster[use]), chance=float(chance.mean()),
-            beyond=self._draws(self.cluster[use]).mean(best.astype(np.float64) - chance),
-        )  # fmt: skip
+        best = self._share(np.asarray(right[use][:, places].any(axis=1)), self.cluster[use])
+        chance = float(1 - missed.mean())
+        value, low, high = (None if one is None else one - chance for one in (best.value, best.low, best.high))
+        beyond = replace(best, value=value, low=low, high=high, count=None)
+        return BestOf(tries=len(places), n=len(use), best=best, chance=chance, beyond=beyond)
 
 
 def _balance(b: Floats, f: Floats) -> Floats:

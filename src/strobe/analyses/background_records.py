@@ -26,7 +26,7 @@ class RungShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolated:
-    """One isolating contrast on some of the pictures alone; its interval is of resampled sources, and not corrected."""
+    """One isolating contrast on some of the pictures alone; its interval is of its own test, not corrected."""
 
     isolates: Isolates
     value: Estimate
@@ -70,12 +70,12 @@ class Sensitivity:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestOf:
     """Pictures right on at least one of several crops (`best`), what as many answers that know nothing of the picture
-    hit (`chance`), and by how much the first is above the second."""
+    hit (`chance`), and by how much the first is above the second (its interval is that of `best`)."""
 
     tries: Count
     n: Count
     best: Estimate
-    chance: float | None
+    chance: float
     beyond: Estimate
 
 

@@ -2,6 +2,7 @@
 
 from strobe.core.tasks import Task
 from strobe.report.headline import measures
+from strobe.report.story_background import ladder
 from strobe.report.story_variants import level_text, scale, searched_names
 from strobe.report.view import View
 from strobe.report.wording import CAUSES, counted, join
@@ -37,7 +38,13 @@ def _variants(view: View) -> list[str]:
     searched = searched_names(view)
     out = []
     plain = [one for one in facts if one.variant not in searched and one.target is None]
-    if plain:
+    if (rungs := ladder(view)) is not None:
+        out.append(
+            f"Every picture stands on a ladder of up to {len(rungs.steps)} rungs: whole, cropped, and at its own scale "
+            "with the background changed or the object gone. Accuracy on a rung counts the pictures that are right "
+            "there. Two rungs that differ in one thing, compared on the same pictures, say what that thing does."
+        )
+    elif plain:
         out.append(
             f"Every picture was changed in {counted(len(plain), 'way')}, its variants, each at levels of its own. "
             "Accuracy at a level counts the changed pictures there that are right. Accuracy up to a level counts the "
@@ -50,7 +57,7 @@ def _variants(view: View) -> list[str]:
             f"All {len(same)} share one scale ({scale(same[0])}), so a mean and a worst over them mean something: the "
             f"worst up to {last} counts the pictures that no variant breaks."
         )
-    elif len(facts) > 1:
+    elif len(facts) > 1 and rungs is None:
         out.append(
             "What was done cannot be put on one scale, so there is no worst over all of it: the table counts the "
             "pictures as they are, and each variant is told by itself."
@@ -101,7 +108,9 @@ def glossary(view: View) -> list[tuple[str, str]]:
         ("set", "One picture under one variant: the picture itself and what was made of it."),
     ]
     searched = searched_names(view)
-    if any(name not in searched and one.target is None for name, one in view.variants.items()):
+    if ladder(view) is not None:
+        out += _RUNGS
+    elif any(name not in searched and one.target is None for name, one in view.variants.items()):
         out += [
             (
                 "at a level",
@@ -132,6 +141,14 @@ def glossary(view: View) -> list[tuple[str, str]]:
         out += [("estimated", "It rests on boxes or masks that nobody drew.")]
     return [*out, interval]
 
+
+_RUNGS = [
+    ("rung", "One way a picture is shown: whole, or a variant at one of its levels."),
+    ("ground, background", "What is in the picture beside the object."),
+    ("BG-Gap", "Right on the ground of another picture of its class, less right on that of another class (Xiao et al. "
+               "2020: mixed-same − mixed-rand)."),
+    ("names a class", "The answer is a class of the data. A detector that finds no box names none, and is wrong."),
+]  # fmt: skip
 
 _DETECTION = [
     ("AP", "Average precision: how well the boxes of one class find its objects, the surest boxes first; 100 % is no "

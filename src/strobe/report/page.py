@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from strobe.core.tasks import Task
 from strobe.report import (
     change,
     figures_accuracy,
+    figures_background,
     figures_boxes,
     figures_classes,
     figures_detection,
@@ -33,6 +35,7 @@ from strobe.report import (
     figures_trend,
     figures_variants,
     story,
+    story_background,
     story_generator,
     story_people,
     story_variants,
@@ -46,6 +49,7 @@ from strobe.report.headline import headline
 from strobe.report.naming import in_short_names
 from strobe.report.published import detection_rows
 from strobe.report.strips import build_strips
+from strobe.report.strips_background import background_chapter
 from strobe.report.style import LIGHT
 from strobe.report.subject import count_sources
 from strobe.report.view import MOST_SHOWN, View
@@ -132,6 +136,7 @@ def write_report(
         dataset = dataset.keep_rows(dataset.row_levels() <= k)
     searched = story_generator.granular(view)
     strips = build_strips(dataset, searched, source, answers) if searched is not None else None
+    background = background_chapter(dataset, story_background.ladder(view), source, answers)
     dataset = dataset.scored_sets()
     choice = choose(dataset, _judges(view, dataset, answers), limit=options.gallery_sets, change=options.change)
     gallery = build(
@@ -152,6 +157,7 @@ def write_report(
     page = environment.get_template("report.html.j2").render(
         **_context(run, view, dataset, chapters, choice, gallery, options),
         generator=_generator(view, dataset, searched, strips),
+        background=background,
         strips_json=as_script(strips or {}),
     )
     path = run / "report.html"
@@ -233,6 +239,12 @@ CONTRASTS = {
 }
 """The figures of data with variants, whatever the task; those of contrasts by their kind."""
 
+BACKGROUND = (
+    figures_background.background_contrasts, figures_background.background_rungs,
+    figures_background.background_context, figures_background.background_models, figures_background.background_area,
+)  # fmt: skip
+"""The figures of a ladder of backgrounds; it has no need of the one of rungs in general."""
+
 GENERATOR = (
     figures_generator.granularity_ratio, figures_generator.granularity_curves, figures_generator.granularity_kept,
 )  # fmt: skip
@@ -253,6 +265,7 @@ CHANGE = (change.before_after, change.before_after_curve)
 QUESTIONS += [
     figures_classes.class_accuracy,
     *GENERATOR,
+    *BACKGROUND,
     *VARIANTS,
     *CONTRASTS.values(),
     *CHANGE,
@@ -276,6 +289,7 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
         "trainings": list(TRAININGS) if view.results.trainings and not view.words.is_still else [],
     }
     if view.words.is_still or view.variants:
+        has_ladder = story_background.ladder(view) is not None
         asked = [one for part in parts for one in (part.still if view.words.is_still else part.varied)]
         compare = [one for part in parts for one in part.compare] if len(view.classifiers) > 1 else []
         found |= {
@@ -283,8 +297,9 @@ def _chapters(view: View) -> dict[str, list[list[Figure]]]:
             "compare": compare,
             "slices": [],
             "granularity": list(GENERATOR) if story_generator.granular(view) is not None else [],
-            "variants": list(VARIANTS) if view.variants else [],
-            "contrasts": [CONTRASTS[one.kind] for one in story_variants.contrasts(view)],
+            "background": list(BACKGROUND) if has_ladder else [],
+            "variants": list(VARIANTS) if view.variants and not has_ladder else [],
+            "contrasts": [] if has_ladder else [CONTRASTS[one.kind] for one in story_variants.contrasts(view)],
         }
         drawn = {name: [one.figures(view) for one in questions] for name, questions in found.items()}
         # What cannot be asked of such data is no want of it.
@@ -329,6 +344,8 @@ def _context(
     head, lede = story.lead(view)
     pairs, left_out = story.comparisons(view)
     asked = "how often is it right?" if view.words.is_still or view.variants else "does it flicker?"
+    if story_background.ladder(view) is not None:
+        asked = "how much does the background decide?"
     info = replace(view.results.dataset, name=printable(view.results.dataset.name or dataset.name))
     return {
         "title": f"{info.name}: {asked} · strobe",
@@ -409,5 +426,5 @@ def _varied(view: View, chapters: Mapping[str, list[list[Figure]]]) -> dict[str,
         "fooled_models": models,
         "fooled": rows,
         "contrasts": [(one, drawn.get(f"contrasts_{one.kind}")) for one in story_variants.contrasts(view)],
-        "side": story_variants.side,
+        "sided": partial(story_variants.sided, view),
     }

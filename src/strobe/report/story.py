@@ -12,6 +12,7 @@ from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.headline import SUSPECT
+from strobe.report.story_background import background_lead, ladder
 from strobe.report.story_generator import generator_lead, granular
 from strobe.report.story_people import people_lead
 from strobe.report.story_variants import variants_lead
@@ -36,6 +37,8 @@ def lead(view: View) -> tuple[str, str]:
         first, best = next(iter(scored.items()))
         if (searched := granular(view)) is not None:
             return generator_lead(searched)
+        if (rungs := ladder(view)) is not None:
+            return background_lead(rungs, view)
         if view.variants:
             return variants_lead(view, first, best)
         if words.is_still:

@@ -14,7 +14,7 @@ from strobe.report.wording import is_known, measured, p_text, percent, plain_num
 __all__ = [
     "MOST_CONTRASTS", "Contrasted", "Done", "Fooled", "Heat", "Robust", "Study", "contrast_text", "contrasts", "fooled",
     "heat", "is_real", "level_number", "level_text", "median_text", "own_scale", "plain_scores", "robust", "scale",
-    "searched_names", "searches_lead", "side", "study", "survives", "top_mean", "variants_lead",
+    "searched_names", "searches_lead", "side", "sided", "study", "survives", "top_mean", "variants_lead",
 ]  # fmt: skip
 
 MOST_CONTRASTS = 60
@@ -42,7 +42,7 @@ def level_text(one: VariantFacts | Variant, level: float) -> str:
     """
     name = _AXES.get(one.axis, one.axis.replace("-", " "))
     if not one.ordered:
-        return name if len(one.levels) == 1 else f"no. {level:g}"
+        return name if len(one.levels) == 1 else f"{level:g} ×" if one.unit == "x" else f"no. {level:g}"
     number = level_number(one, level)
     return f"{name} {number}{f' {one.unit}' if one.unit and '/' not in number else ''}"
 
@@ -385,7 +385,7 @@ def contrasts(view: View) -> list[Contrasted]:
     """Every kind of contrast the results have, those beyond chance first."""
     out = []
     for kind, title in CONTRASTS.items():
-        rows = [one for one in view.results.contrasts or () if one.of == kind]
+        rows = [one for one in view.results.contrasts or () if one.of == kind and one.isolates is None]
         rows.sort(key=lambda one: not is_real(one))
         if rows:
             real = [contrast_text(view, one) for one in rows if is_real(one)]
@@ -403,9 +403,16 @@ def side(name: str) -> str:
     return "the pictures themselves" if name == ANCHOR else printable(name)
 
 
+def sided(view: View, row: Contrast, name: str) -> str:
+    """One side of a contrast in words, with the level where the variant has several names for levels."""
+    facts = view.variants.get(name)
+    several = facts is not None and not facts.ordered and len(facts.levels) > 1 and row.level is not None
+    return f"{side(name)}, {level_text(facts, row.level)}" if several and facts and row.level else side(name)
+
+
 def contrast_text(view: View, row: Contrast) -> str:
     """A contrast in a sentence that reads the way its figure does."""
-    a, b, held = side(row.a), side(row.b), printable(row.held or "")
+    a, b, held = side(row.a), side(row.b), side(row.held or "")
     value = value_of(row.value)
     p = p_text(row.p_holm if row.p_holm is not None else row.p)
     tail = f"({_interval(row)}p {p if p.startswith('<') else f'= {p}'}, n = {row.n})."

@@ -5,8 +5,9 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from strobe.analyses.background_records import Isolated
 from strobe.analyses.measures import figures_of
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult, Stage, TypeSlice
 from strobe.analyses.people_records import PeopleScore, Times
@@ -113,6 +114,32 @@ def _variants(model: ClassificationResult) -> Iterator[Row]:
         yield from ({**first, **_row(level)} for level in one.levels)
 
 
+def _ground(model: ClassificationResult, part: str) -> tuple[Any, ...]:
+    """A list of what a ladder of backgrounds says of a model; empty where there is none."""
+    return () if model.background is None else getattr(model.background, part) or ()
+
+
+def _isolated(rows: Iterable[Isolated]) -> Row:
+    out: Row = {}
+    for one in rows:
+        out |= spread(one.isolates.replace("-", "_"), one.value)
+    return out
+
+
+def _background(model: ClassificationResult) -> Iterator[Row]:
+    if (found := model.background) is not None:
+        out = {f"{key}_sensitivity": cell for key, cell in _row(found.sensitivity).items()}
+        for name, best in (("zoom", found.zoom), ("zoom_wrong", found.zoom_wrong)):
+            out |= {} if isinstance(best, Missing) else {f"{name}_{key}": cell for key, cell in _row(best).items()}
+        yield out
+
+
+def _by_area(model: ClassificationResult) -> Iterator[Row]:
+    """A row for every bin and rung, what is isolated in the bin repeated in each."""
+    for one in _ground(model, "by_area"):
+        yield from (_row(one) | _row(rung) | _isolated(one.isolated) for rung in one.rungs)
+
+
 def _searches(view: View) -> Iterator[Row]:
     for one in view.results.searches or ():
         first = _row(one)
@@ -189,6 +216,12 @@ TABLES: dict[str, Callable[[View], Table]] = {
         for row in one.by_class or ()
     ],
     "contrasts": lambda view: list(_contrasts(view)),
+    "background": lambda view: _each(view.classifiers, _background),
+    "background_coverage": lambda view: _each(view.classifiers, lambda model: map(_row, _ground(model, "covered"))),
+    "background_area": lambda view: _each(view.classifiers, _by_area),
+    "background_classes": lambda view: _each(
+        view.classifiers, lambda model: (_row(one) | _isolated(one.isolated) for one in _ground(model, "per_class"))
+    ),
     "preserved": lambda view: _preserved(view, lambda one: map(_row, one.still)),
     "preserved_labels": lambda view: _preserved(view, lambda one: map(_row, one.preservation)),
     "preserved_searches": lambda view: _preserved(view, lambda one: map(_row, one.searches)),

@@ -12,6 +12,7 @@ from strobe.core.tasks import Task
 from strobe.report.figures_boxes import boxes_quality
 from strobe.report.headline import few_videos, measures
 from strobe.report.naming import in_short_names
+from strobe.report.story_background import covered_text, isolated_rows, ladder, rung_rows, verdict
 from strobe.report.story_generator import granular, granular_rows
 from strobe.report.story_people import asked, kappa, people_notes, people_text, quality
 from strobe.report.story_variants import level_text, median_text, own_scale, plain_scores, robust, survives
@@ -145,6 +146,17 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
 def _variant_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
     """Accuracy by variant, a column for every model that is drawn; searches have lines of their own."""
     models = view.drawn(view.classifiers)
+    if (found := ladder(view)) is not None:
+        name, names = printable(view.results.dataset.name), [printable(one, limit=60) for one in models]
+        notes = [
+            "points [95 % interval]; * beyond chance after Holm's correction",
+            *(verdict(found, one) for one in models),
+        ]
+        notes += [text for text in [covered_text(found, *models)] if text]
+        return [
+            (f"{name}: accuracy by rung", ["rung", *names], list(rung_rows(found)), []),
+            (f"{name}: what isolates", ["difference", *names], list(isolated_rows(found)), notes),
+        ]
     scores = {name: plain_scores(view, model) for name, model in models.items()}
     rows = []
     for variant, facts in view.variants.items():

@@ -1,0 +1,330 @@
+"""The words and tables of a ladder of backgrounds: the rungs by name, what two of them isolate, and what came out."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from strobe.analyses.background import KIND
+from strobe.analyses.background_records import BestOf, ClassRungs, Isolates
+from strobe.analyses.model_results import ClassificationResult
+from strobe.analyses.variants_records import Contrast, VariantFacts
+from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
+from strobe.core.variants import ANCHOR
+from strobe.report.story_variants import is_real
+from strobe.report.view import View
+from strobe.report.wording import is_known, measured, percent, value_of, with_interval
+
+__all__ = [
+    "ESTIMATED", "ISOLATED", "ByClass", "Ladder", "Numbers", "Step", "background_lead", "by_class", "covered_text",
+    "isolated_rows", "ladder", "numbers", "rung_rows", "verdict", "zoom_text",
+]  # fmt: skip
+
+ESTIMATED = "≈"
+"""Stands beside whatever rests on boxes or masks that nobody drew."""
+
+MOST_CLASSES = 60
+"""Rows of the table by class; the rest is in tables/background_classes.csv."""
+
+NAMES = {
+    ANCHOR: "the whole picture",
+    "zoom": "centre, as large as the box",
+    "random": "anywhere, as large as the box",
+    "crop": "the box",
+    "grey": "background grey",
+    "blur": "background blurred",
+    "plain": "background one colour",
+    "same": "ground of its own class",
+    "other": "ground of another class",
+    "next": "ground of the next class",
+    "object": "object alone, on black",
+    "tight": "the box, background grey",
+    "removed": "object removed",
+    "ground": "ground alone",
+    "box": "object under a black box",
+    "usual": "as the model usually takes it",
+}
+"""The rungs as people say them; one that is not here goes by its variant's name."""
+
+ISOLATED: dict[Isolates, tuple[str, str]] = {
+    "bg-gap": ("Whose ground (BG-Gap)", "own class − another"),
+    "background": ("Background", "whole − without it"),
+    "background-cropped": ("Background, in the crop", "box − box with grey"),
+    "magnification": ("Magnification alone", "box − whole, both on grey"),
+    "magnification-with-ground": ("Cropping: both at once", "box − whole"),
+    "place": ("Looking in the right place", "box − centre, same size"),
+    "fit": ("The model’s own resizing", "usual − resized whole"),
+}
+"""What a contrast isolates, and of what it is the difference."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One rung as the page shows it; the whole picture has neither facts nor a level."""
+
+    variant: str
+    level: float | None
+    name: str
+    facts: VariantFacts | None
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is outside every worst."""
+        return self.facts is not None and self.facts.role == "control"
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether it rests on boxes or masks nobody drew."""
+        return self.facts is not None and self.facts.estimated
+
+    @property
+    def label(self) -> str:
+        """Its name, marked where it is an estimate."""
+        return f"{self.name} {ESTIMATED}" if self.is_estimated else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ladder:
+    """A ladder in the results: its rungs from the whole picture on, controls last, and the models that are drawn."""
+
+    steps: tuple[Step, ...]
+    models: dict[str, ClassificationResult]
+    contrasts: dict[tuple[str, Isolates], Contrast]
+
+    def accuracy(self, model: str, step: Step) -> Estimate | None:
+        """How often a model is right on a rung; None where it has none."""
+        one = self.models[model]
+        if step.level is None:
+            return one.acc_orig
+        levels = [row for score in one.variants or () if score.variant == step.variant for row in score.levels]
+        return next((row.at for row in levels if row.level == step.level), None)
+
+    @property
+    def isolated(self) -> list[Isolates]:
+        """What is isolated on this ladder, in the order of the page."""
+        known = {isolates for _, isolates in self.contrasts}
+        return [one for one in ISOLATED if one in known]
+
+    @property
+    def has_estimates(self) -> bool:
+        """Whether any rung rests on boxes or masks nobody drew."""
+        return any(step.is_estimated for step in self.steps)
+
+    def main(self) -> Isolates | None:
+        """The contrast that says most of the background alone: whose it is, else whether there is any."""
+        return next((one for one in ("bg-gap", "background", "background-cropped") if one in self.isolated), None)
+
+
+def ladder(view: View) -> Ladder | None:
+    """The ladder of backgrounds these results are about; None where they are about something else."""
+    rungs = [one for one in view.variants.values() if one.fields.get("kind") == KIND]
+    if not rungs:
+        return None
+    rungs.sort(key=lambda one: one.role == "control")
+    steps = [Step(variant=ANCHOR, level=None, name=NAMES[ANCHOR], facts=None)]
+    for one in rungs:
+        name = NAMES.get(str(one.fields.get("rung", one.variant)), printable(one.variant))
+        for level in one.levels:
+            wider = f", {level:g} × as wide" if len(one.levels) > 1 and level != 1 else ""
+            steps.append(Step(variant=one.variant, level=level, name=f"{name}{wider}", facts=one))
+    contrasts = {
+        (one.held or "", one.isolates): one
+        for one in view.results.contrasts or ()
+        if one.isolates is not None and is_known(one.value)
+    }
+    return Ladder(steps=tuple(steps), models=view.drawn(view.classifiers), contrasts=contrasts)
+
+
+# -- sentences ---------------------------------------------------------------------------------------------------
+
+_WHEN: dict[Isolates, str] = {
+    "bg-gap": "when only the ground is exchanged for that of another class",
+    "background": "when only the background is taken away",
+    "background-cropped": "when only the background left in the box is greyed",
+}
+
+
+def verdict(found: Ladder, model: str) -> str:
+    """What the background and the magnification do to a model, in a sentence that says no more than its intervals."""
+    return "; ".join(_parts(found, model)) + "."
+
+
+def _parts(found: Ladder, model: str) -> list[str]:
+    main = found.main()
+    parts = []
+    who = printable(model)
+    if main is not None and (model, main) in found.contrasts:
+        parts.append(_ground(who, found.contrasts[model, main], _WHEN[main]))
+    bigger: Isolates = "magnification"
+    what = "magnifying the object alone"
+    if (model, bigger) not in found.contrasts:
+        bigger, what = "magnification-with-ground", "cropping to the object, which magnifies it too,"
+    if (model, bigger) in found.contrasts:
+        parts.append(_bigger(found.contrasts[model, bigger], what, who if not parts else ""))
+    return parts or [f"Nothing on this ladder tells background from magnification for {who}"]
+
+
+def _ground(who: str, row: Contrast, when: str) -> str:
+    value = value_of(row.value)
+    if not is_real(row):
+        loss = measured(row.value, "points")
+        return f"{who} is not shown to look at the ground: its loss of {loss} {when} could be chance"
+    if value > 0:
+        return f"{who} looks at the ground: it loses {measured(row.value, 'points')} {when}"
+    return f"{who} does better by {measured(_turned(row.value), 'points')} {when}"
+
+
+def _bigger(row: Contrast, what: str, who: str) -> str:
+    to = f" {who}" if who else " it"
+    if not is_real(row):
+        return f"{what} changes nothing beyond chance ({measured(row.value, 'points')})"
+    if value_of(row.value) > 0:
+        return f"{what} gains{to} {measured(row.value, 'points')}"
+    return f"{what} costs{to} {measured(_turned(row.value), 'points')}"
+
+
+def _turned(found: Estimate) -> Estimate:
+    """The difference the other way round."""
+    low, high = (None if end is None else -end for end in (found.high, found.low))
+    return replace(found, value=None if found.value is None else -found.value, low=low, high=high)
+
+
+def zoom_text(found: Ladder) -> str:
+    """What the best of many crops comes to beside chance, of every model that is drawn."""
+    parts = []
+    for name, one in found.models.items():
+        best = one.background.zoom if one.background is not None else None
+        if isinstance(best, BestOf):
+            text = f"{printable(name)} is right on at least one of {best.tries} crops for {percent(best.best)}"
+            text += f" of the pictures, and on {percent(one.acc_orig)} whole"
+            parts.append(f"{text}; by chance it would be {percent(best.chance)}")
+    return "; ".join(parts) + "." if parts else ""
+
+
+def background_lead(found: Ladder, view: View) -> tuple[str, str]:
+    """The page's first sentence, of the model the ground decides most for, and the others below it."""
+    main = found.main()
+    if main is None:
+        names = list(found.models)
+    else:
+        known = [name for name in found.models if (name, main) in found.contrasts]
+        names = sorted(known, key=lambda name: -value_of(found.contrasts[name, main].value))
+    if not names:
+        return "No model has an answer on two rungs of this ladder.", ""
+    head, *rest = _parts(found, names[0])
+    one = found.models[names[0]]
+    lede = [f"{part[:1].upper()}{part[1:]}." for part in rest]
+    lede += [verdict(found, name) for name in names[1:3]]
+    if len(names) == 1:
+        lede.append(f"As they are, it gets {measured(one.acc_orig)} of {view.pictures(one.acc_orig.n)} right.")
+    more = [f"{len(names) - 3} more models below."] if len(names) > 3 else []
+    return f"{head}.", " ".join([*lede, *more])
+
+
+# -- tables ------------------------------------------------------------------------------------------------------
+
+
+def rung_rows(found: Ladder) -> Iterator[list[str]]:
+    """The rungs by name with every model's accuracy, for a terminal."""
+    for step in found.steps:
+        marks = [mark for mark, has in (("control", step.is_control), ("estimated", step.is_estimated)) if has]
+        cells = [found.accuracy(model, step) for model in found.models]
+        if any(one is not None and is_known(one) for one in cells):
+            name = f"{step.name} ({', '.join(marks)})" if marks else step.name
+            yield [name, *("—" if one is None else with_interval(one) for one in cells)]
+
+
+def isolated_rows(found: Ladder) -> Iterator[list[str]]:
+    """What is isolated, in points, with every model's; a star stands where it is beyond chance."""
+    for isolates in found.isolated:
+        name, of = ISOLATED[isolates]
+        rows = [found.contrasts.get((model, isolates)) for model in found.models]
+        cells = ["—" if row is None else f"{with_interval(row.value)}{' *' if is_real(row) else '  '}" for row in rows]
+        yield [f"{name}: {of}", *cells]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """One model's row of the table in numbers: how much each part counts, and the best of its crops."""
+
+    model: str
+    whole: Estimate
+    background: Estimate
+    foreground: Estimate
+    relative: Estimate
+    covered: Estimate | None
+    zoom: BestOf | None
+    zoom_wrong: BestOf | None
+
+
+def numbers(found: Ladder) -> list[Numbers]:
+    """How much each part counts for every model that is drawn."""
+    out = []
+    for name, one in found.models.items():
+        if (told := one.background) is not None:
+            parts = told.sensitivity
+            out.append(
+                Numbers(
+                    model=printable(name), whole=one.acc_orig, background=parts.background,
+                    foreground=parts.foreground, relative=parts.relative,
+                    covered=told.covered[0].share if told.covered else None,
+                    zoom=told.zoom if isinstance(told.zoom, BestOf) else None,
+                    zoom_wrong=told.zoom_wrong if isinstance(told.zoom_wrong, BestOf) else None,
+                )
+            )  # fmt: skip
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByClass:
+    """One model by class: what is isolated, and for every class how often it is right whole and those differences."""
+
+    model: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[ClassRungs, tuple[Estimate, ...]], ...]
+    left_out: int
+    sentence: str
+
+
+def by_class(found: Ladder) -> list[ByClass]:
+    """A table for every model that is drawn, the classes that lean most on the ground first."""
+    out, main = [], found.main()
+    shown: list[Isolates] = [one for one in found.isolated if one in ("bg-gap", "background", "magnification")]
+    for name, one in found.models.items():
+        classes = one.background.per_class if one.background else ()
+        if len(classes) < 2 or not shown:
+            continue
+        by = shown.index(main) if main in shown else 0
+        rows = []
+        for row in classes:
+            cells = {cell.isolates: cell.value for cell in row.isolated}
+            rows.append((row, tuple(cells[isolates] for isolates in shown)))
+        rows.sort(key=lambda row: -value_of(row[1][by]) if is_known(row[1][by]) else 9.0)
+        out.append(
+            ByClass(
+                model=printable(name), columns=tuple(ISOLATED[isolates][0] for isolates in shown),
+                rows=tuple(rows[:MOST_CLASSES]), left_out=max(len(rows) - MOST_CLASSES, 0),
+                sentence=_class_sentence(printable(name), rows, by, ISOLATED[shown[by]][0]),
+            )
+        )  # fmt: skip
+    return out
+
+
+def _class_sentence(who: str, rows: list[tuple[ClassRungs, tuple[Estimate, ...]]], by: int, what: str) -> str:
+    """How many classes lean on the ground beyond their own interval; single ones are not ranked by chance."""
+    sure = [row for row, cells in rows if (cells[by].low or 0) > 0 and not row.small]
+    small = sum(row.small for row, _ in rows)
+    text = f"{who}: in {len(sure)} of {len(rows)} classes the interval of “{what}” lies above nought"
+    if sure:
+        text += f" ({', '.join(printable(row.name) for row in sure[:4])}{' …' if len(sure) > 4 else ''})"
+    text += f"; {small} have fewer than ten pictures and are not counted" if small else ""
+    return f"{text}. Intervals here are not corrected for the number of classes."
+
+
+def covered_text(found: Ladder, *models: str) -> str:
+    """Which of the models do not always name a class, on the whole pictures; nothing where all do."""
+    parts = []
+    for name in models:
+        told = found.models[name].background
+        if told is not None and told.covered:
+            parts.append(f"{printable(name)} names a class for {percent(told.covered[0].share)} of the whole pictures")
+    return f"{'; '.join(parts)}; where it names none it counts as wrong." if parts else ""

@@ -1,0 +1,228 @@
+"""Pictures down their ladder: what every rung looks like, and what every model answers there."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import Answers, ClassAnswers
+from strobe.core.arrays import Bools
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import FrameSource, Image
+from strobe.report.story_background import Ladder, Step, by_class, covered_text, numbers, zoom_text
+
+__all__ = ["MOST_OF_A_KIND", "Card", "Said", "Strip", "background_chapter", "ladder_strips"]
+
+MOST_OF_A_KIND = 3
+"""Pictures of each kind on the page."""
+
+MOST_MODELS = 4
+"""Models whose answers stand under a picture."""
+
+LONGEST_PX = 168
+"""Of a picture on the page."""
+
+GROUND = ("grey", "blur", "plain", "same", "other", "next", "object")
+"""Rungs at the original scale on which nothing but the background differs."""
+BIGGER = ("crop", "tight")
+
+KINDS = {
+    "ground": "The background decides",
+    "size": "Cropping or magnifying decides",
+    "calm": "Nothing on the ladder matters",
+    "lost": "Never right",
+}
+"""Why a picture is shown, in the order of the page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """One model's answer: the place of its colour, the class, how sure it is (per cent, or nothing), and whether it is
+    right."""
+
+    place: int
+    model: str
+    name: str
+    sure: str
+    right: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One rung of one picture."""
+
+    step: Step
+    image: str
+    said: tuple[Said, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """One picture down its ladder, and why it is shown."""
+
+    kind: str
+    name: str
+    truth: str
+    cards: tuple[Card, ...]
+
+
+def background_chapter(
+    dataset: Dataset, found: Ladder | None, source: FrameSource | None, answers: Mapping[str, Answers]
+) -> dict[str, object] | None:
+    """What the chapter of a ladder of backgrounds holds, beside its figures; None where there is none."""
+    if found is None:
+        return None
+    return {
+        "strips": ladder_strips(dataset, found, source, answers),
+        "numbers": numbers(found),
+        "by_class": by_class(found),
+        "estimated": found.has_estimates,
+        "covered": covered_text(found, *found.models),
+        "zoom": zoom_text(found),
+    }
+
+
+def ladder_strips(
+    dataset: Dataset, found: Ladder, source: FrameSource | None, answers: Mapping[str, Answers]
+) -> list[Strip]:
+    """Pictures where the background decides most, where magnifying does, and where nothing does; none without any."""
+    models = {name: one for name in found.models if isinstance(one := answers.get(name), ClassAnswers)}
+    models = dict(list(models.items())[:MOST_MODELS])
+    if source is None or dataset.variants is None or not models:
+        return []
+    frames = _frames(dataset, found)
+    right = {name: _right(dataset, one, frames) for name, one in models.items()}
+    out = []
+    try:
+        for kind, groups in _chosen(dataset, found, frames, np.stack(list(right.values()))).items():
+            out += [_strip(dataset, found, source, models, frames[group], kind) for group in groups]
+    except StrobeError:  # a picture is gone: the gallery says which and why
+        return []
+    return out
+
+
+def _frames(dataset: Dataset, found: Ladder) -> NDArray[np.int64]:
+    """The frame of every picture on every rung, (P, rungs); −1 where it has none."""
+    sets, variants = dataset.sets, dataset.variants
+    groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
+    out = np.full((len(groups), len(found.steps)), -1, dtype=np.int64)
+    out[:, 0] = sets.anchor_frame[first]
+    names = [] if variants is None else variants.variant.tolist()
+    for place, step in enumerate(found.steps[1:], start=1):
+        of = sets.variant[sets.set] == names.index(step.variant)
+        at = np.flatnonzero(of & ~sets.is_anchor & (np.abs(sets.distance - (step.level or 0.0)) < 1e-6))
+        out[picture[sets.set[at]], place] = sets.frame[at]
+    return out
+
+
+def _right(dataset: Dataset, answers: ClassAnswers, frames: NDArray[np.int64]) -> NDArray[np.float64]:
+    """1 where right, 0 where wrong, NaN where there is no answer; a rung is judged by its picture's labels."""
+    label = answers.label[frames]
+    truth = np.zeros(frames.shape, dtype=bool)
+    for row, frame in enumerate(frames[:, 0].tolist()):
+        truth[row] = np.isin(label[row], dataset.labels_of(frame))
+    return np.where((frames >= 0) & answers.scored[frames], truth, np.nan)
+
+
+def _chosen(
+    dataset: Dataset, found: Ladder, frames: NDArray[np.int64], right: NDArray[np.float64]
+) -> dict[str, list[int]]:
+    """The pictures of each kind, of different classes as far as they go round; `right` is (models, P, rungs)."""
+    rungs = [str(step.facts.fields.get("rung", step.variant)) if step.facts else "" for step in found.steps]
+    same = np.array([not step.is_control for step in found.steps])
+    whole = right[:, :, :1]
+    ground = _mean(whole - right[:, :, np.isin(rungs, GROUND)])
+    bigger = _mean(right[:, :, np.isin(rungs, BIGGER)] - whole)
+    every = _mean(right[:, :, same])
+    ranked = {
+        "ground": (ground, ground > 0),
+        "size": (bigger, bigger > 0),
+        "calm": (every, every == 1),
+        "lost": (-every, every == 0),
+    }
+    taken: set[int] = set()
+    out = {}
+    for kind, (score, fits) in ranked.items():
+        most = MOST_OF_A_KIND if kind != "lost" else 1
+        out[kind] = _one_of_each(dataset, frames, score, fits, taken, most)
+        taken |= set(out[kind])
+    return out
+
+
+def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean over models and rungs of what is known, (P,); NaN where nothing is."""
+    known = np.isfinite(values)
+    n = known.sum(axis=(0, 2))
+    total = np.where(known, values, 0).sum(axis=(0, 2))
+    return np.asarray(np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0))
+
+
+def _one_of_each(
+    dataset: Dataset, frames: NDArray[np.int64], score: NDArray[np.float64], fits: Bools, taken: set[int], most: int
+) -> list[int]:
+    order = [row for row in np.argsort(-np.nan_to_num(score, nan=-9), kind="stable").tolist()
+             if fits[row] and row not in taken]  # fmt: skip
+    out: list[int] = []
+    seen: set[tuple[int, ...]] = set()
+    for again in (False, True):
+        for row in order:
+            labels = dataset.labels_of(int(frames[row, 0]))
+            if len(out) < most and row not in out and (again or labels not in seen):
+                out.append(row)
+                seen.add(labels)
+    return out
+
+
+def _strip(
+    dataset: Dataset,
+    found: Ladder,
+    source: FrameSource,
+    models: Mapping[str, ClassAnswers],
+    frames: NDArray[np.int64],
+    kind: str,
+) -> Strip:
+    anchor = int(frames[0])
+    labels, names = dataset.labels_of(anchor), dataset.info.label_space.names
+    cards = [
+        Card(step=step, image=_data(source.read(frame)), said=_answers(found, models, frame, labels, names))
+        for step, frame in zip(found.steps, frames.tolist(), strict=True)
+        if frame >= 0
+    ]
+    return Strip(
+        kind=KINDS[kind], name=printable(dataset.frames.key[anchor], limit=60),
+        truth=" / ".join(printable(names[label]) for label in labels), cards=tuple(cards),
+    )  # fmt: skip
+
+
+def _answers(
+    found: Ladder, models: Mapping[str, ClassAnswers], frame: int, labels: Sequence[int], names: Sequence[str]
+) -> tuple[Said, ...]:
+    out = []
+    for place, name in enumerate(found.models):
+        if name not in models or not models[name].scored[frame]:
+            continue
+        label, sure = int(models[name].label[frame]), float(models[name].confidence[frame])
+        out.append(
+            Said(
+                place=place + 1, model=printable(name), right=label in labels,
+                name="no class" if label < 0 else printable(names[label], limit=40),
+                sure=f"{100 * sure:.0f}\N{NO-BREAK SPACE}%" if np.isfinite(sure) and label >= 0 else "",
+            )
+        )  # fmt: skip
+    return tuple(out)
+
+
+def _data(image: Image) -> str:
+    """A small picture as a data URI."""
+    from PIL import Image as Pictures
+
+    picture = Pictures.fromarray(image)
+    if max(picture.size) > LONGEST_PX:
+        picture.thumbnail((LONGEST_PX, LONGEST_PX), Pictures.Resampling.LANCZOS)
+    out = io.BytesIO()
+    picture.save(out, "WEBP", quality=82, method=4)
+    return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode("ascii")

@@ -1,0 +1,174 @@
+"""The chapter of a ladder of backgrounds: sentences that say what was set and no more, pictures with every answer."""
+
+import csv
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import made_background as made
+import pytest
+
+from strobe.core.answers import ClassAnswers
+from strobe.core.estimate import Missing
+from strobe.report import figures_background
+from strobe.report.story import lead
+from strobe.report.story_background import ladder, verdict
+from strobe.report.strips_background import KINDS, ladder_strips
+from strobe.report.terminal import headline_lines
+from strobe.report.view import View
+
+N = 80
+
+
+@pytest.fixture(scope="module")
+def whole():
+    data = made.ladder(N, estimated=True, absent={"same": 8})
+    answers = made.answers(data)
+    return data, answers, View(results=made.results(data, answers))
+
+
+def text(value: str) -> str:
+    return value.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) -> None:
+    _, _, view = whole
+    found = ladder(view)
+    said = {name: text(verdict(found, name)) for name in found.models}
+    number = r"(−?[\d.]+) points \[(−?[\d.]+), (−?[\d.]+)\]"
+    looks = re.fullmatch(
+        rf"ground-net looks at the ground: it loses {number} when only the ground is exchanged for that of another "
+        rf"class; magnifying the object alone changes nothing beyond chance \({number}\)\.", said["ground-net"],
+    )  # fmt: skip
+    assert looks, said["ground-net"]
+    loss, low, high, grown, small, large = (float(one.replace("−", "-")) for one in looks.groups())
+    assert 0 < low < loss < high
+    assert small <= 0 <= large
+    gap = found.contrasts["ground-net", "bg-gap"]
+    assert (gap.n, loss) == (N - N // 8, round(100 * gap.value.value, 1))
+    assert grown == round(100 * found.contrasts["ground-net", "magnification"].value.value, 1)
+    assert said["object-net"].startswith("object-net is not shown to look at the ground: its loss of ")
+    assert re.search(rf"could be chance; magnifying the object alone gains it {number}\.$", said["object-net"])
+    head, lede = lead(view)
+    assert text(head).startswith("ground-net looks at the ground: it loses")
+    assert "object-net is not shown" in lede
+    # The other way round: what gains from another ground, and what magnifying costs.
+    turned = {
+        key: replace(row, value=replace(row.value, value=-row.value.value, low=-row.value.high, high=-row.value.low))
+        for key, row in found.contrasts.items()
+    }
+    other = replace(found, contrasts=turned)
+    assert verdict(other, "ground-net").startswith("ground-net does better by ")
+    assert "magnifying the object alone costs it" in verdict(other, "object-net")
+    none = replace(found, contrasts={})
+    assert verdict(none, "object-net") == "Nothing on this ladder tells background from magnification for object-net."
+
+
+def test_without_masks_cropping_is_called_what_it_is() -> None:
+    data = made.ladder(24, masks=False)
+    answers = made.answers(data, ("object-net",))
+    view = View(results=made.results(data, answers, sized=False))
+    found = ladder(view)
+    assert found.main() is None
+    assert "cropping to the object, which magnifies it too," in verdict(found, "object-net")
+    assert isinstance(figures_background.background_area.answer(view), Missing)
+    assert isinstance(figures_background.background_models.answer(view), Missing)
+    assert not found.has_estimates
+    assert lead(view)[1]
+
+
+def test_every_figure_has_a_sentence_and_names_its_estimates(whole) -> None:
+    _, _, view = whole
+    rungs = figures_background.background_rungs.answer(view)
+    assert "least often on “ground of another class”" in rungs.sentence
+    assert "≈ and hollow: it rests on boxes or masks that were estimated" in rungs.how
+    assert "object-net is not shown" in figures_background.background_contrasts.answer(view).sentence
+    context = text(figures_background.background_context.answer(view).sentence)
+    assert re.search(r"ground-net goes from [\d.]+ % \(1×\) to [\d.]+ % \(2×\)", context)
+    pairs = figures_background.background_models.answer(view)
+    assert {one.choice for one in pairs[:2]} == {"ground-net − boxes:strobe-tiny", "object-net − boxes:strobe-tiny"}
+    assert "boxes:strobe-tiny names a class for" in pairs[0].sentence
+    assert "names a class" not in pairs[2].sentence
+    assert "4 bins of 20 pictures or more" in figures_background.background_area.answer(view).how
+
+
+def test_strips_show_what_decides_and_every_answer(whole) -> None:
+    data, answers, view = whole
+    found = ladder(view)
+    strips = ladder_strips(data, found, made.LadderSource(data), answers)
+    assert [one.kind for one in strips][:3] == [KINDS["ground"]] * 3
+    assert len({one.truth for one in strips[:3]}) == 3  # of different classes
+    assert len({one.name for one in strips}) == len(strips)
+    place = {key: row for row, key in enumerate(data.frames.key)}
+    for strip in strips:
+        right = {card.step.name: [said.right for said in card.said] for card in strip.cards}
+        anchor = place[strip.name]
+        assert [said.right for said in strip.cards[0].said] == [
+            int(answers[name].label[anchor]) in data.labels_of(anchor) for name in found.models
+        ]
+        for card in strip.cards:
+            assert card.image.startswith("data:image/webp;base64,")
+            assert [said.model for said in card.said] == list(found.models)
+            assert card.step.is_estimated == (card.step.variant in made.MASKED)
+        same = [value for card in strip.cards if not card.step.is_control for value in right[card.step.name]]
+        if strip.kind == KINDS["calm"]:
+            assert all(same)
+        if strip.kind == KINDS["ground"]:
+            assert sum(right["the whole picture"]) > sum(right["ground of another class"])
+    outside = [said for strip in strips for card in strip.cards for said in card.said if said.name == "no class"]
+    assert all(not said.right and not said.sure for said in outside)
+    assert ladder_strips(data, found, None, answers) == []
+    labels = {name: ClassAnswers.from_labels(name, one.label) for name, one in answers.items()}
+    bare = ladder_strips(data, found, made.LadderSource(data), labels)
+    assert all(not said.sure for strip in bare for card in strip.cards for said in card.said)
+
+
+class _Chapter(HTMLParser):
+    """The ids of sections, in order, and how many rung cards there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.guessed = self.rungs = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        about = dict(attrs)
+        if tag == "section" and about.get("id"):
+            self.ids.append(str(about["id"]))
+        self.rungs += tag == "figure" and "rung" in str(about.get("class")).split()
+        self.guessed += "guess" in str(about.get("class")).split()
+
+
+def test_the_page_its_tables_and_the_terminal(tmp_path: Path) -> None:
+    data = made.ladder(40, estimated=True)
+    page = made.report(tmp_path, data).read_text(encoding="utf-8")
+    chapter = _Chapter()
+    chapter.feed(page)
+    wanted = ["background", "q-ladder", "q-background_contrasts", "q-background_rungs", "q-background_context",
+              "q-background_models", "q-background_area", "q-background-numbers", "q-background-zoom",
+              "q-background-classes"]  # fmt: skip
+    assert [one for one in chapter.ids if one in wanted] == wanted
+    assert "q-variant_rungs" not in chapter.ids  # what the chapter tells is not told twice
+    assert chapter.rungs % 17 == 0
+    assert chapter.guessed == chapter.rungs // 17 * 9
+    assert "how much does the background decide? · strobe</title>" in page
+    tables = {
+        path.stem: list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        for path in (tmp_path / "tables").glob("*.csv")
+    }
+    assert {row["model"] for row in tables["background"]} == set(made.RATES)
+    assert {row["zoom_tries"] for row in tables["background"]} == {"6"}
+    assert {row["model"] for row in tables["background_coverage"]} == {"boxes:strobe-tiny"}
+    assert len(tables["background_area"]) == 3 * 2 * 17
+    assert len(tables["background_classes"]) == 3 * 4
+    assert sum(bool(row["isolates"]) for row in tables["contrasts"]) == 3 * 7
+    answers = made.answers(data)
+    said = {title: (rows, notes) for title, _, rows, notes in headline_lines(made.results(data, answers))}
+    rows, _ = said["shapes-ladder: accuracy by rung"]
+    assert [row[0] for row in rows][:2] == ["the whole picture", "centre, as large as the box"]
+    assert rows[-3][0] == "object removed (control, estimated)"
+    rows, notes = said["shapes-ladder: what isolates"]
+    assert rows[0][0] == "Whose ground (BG-Gap): own class − another"
+    assert rows[0][1].endswith(" *")
+    assert any(note.startswith("ground-net looks at the ground") for note in notes)
