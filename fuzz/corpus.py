@@ -4,6 +4,7 @@ Made once into a folder. Half of them come from `tests/golden` (folders as earli
 made by strobe itself, so that what it writes today is tried too.
 """
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -172,6 +173,7 @@ def _releases(folder: Path) -> None:
     _youtube_bb(root / "youtube-bb", folder / "clips")
     _coco_vid(root / "coco-vid")
     _corrupted(root / "imagenet-c")
+    _backgrounds(root)
     _trials(root / "trials")
     for place in range(10):
         _picture(root / f"frames/in/{'xy'[place % 2]}/{place // 2:04d}.png", place)
@@ -273,6 +275,30 @@ def _corrupted(root: Path) -> None:
     np.save(root / "npy/fog.npy", pixels)
     np.save(root / "npy/labels.npy", np.arange(10) % 3)
     np.save(root / "clean.npy", pixels[:2])
+
+
+def _backgrounds(root: Path) -> None:
+    """ImageNet-A and crops of it, ImageNet-9, ObjectNet, as they are released."""
+    crops = []
+    for place, name in enumerate(("n01498041/a.jpg", "n02106662/b.jpg")):
+        _picture(root / "imagenet-a" / name, place, (30, 24))
+        for folder in ("imagenet-a-plus", "crops"):
+            _picture(root / folder / name, place, (12, 9))
+        digests = [hashlib.sha256((root / one / name).read_bytes()).hexdigest() for one in ("crops", "imagenet-a")]
+        about = {"file": name, "key": name, "sha256": digests[0], "source_sha256": digests[1], "xyxy": [2, 3, 14, 12]}
+        crops.append(about)
+    _text(root / "crops/manifest.json", json.dumps({"schema": 1, "crops": crops}))
+    for place, name in enumerate(("00_dog", "01_bird")):
+        for variation in ("original", "mixed_same", "mixed_rand", "only_fg", "only_bg_t"):
+            file = f"fg_n0208562{place}_1_bg_n01440764_2" if variation.startswith("mixed") else f"n0208562{place}_1"
+            _picture(root / f"imagenet-9/{variation}/val/{name}/{file}.JPEG", place + len(variation), (24, 24))
+    kinds = {"bicycle": "Bicycle", "air_freshener": "Air freshener"}
+    for place, name in enumerate(kinds):
+        _picture(root / f"objectnet/images/{name}/{place}.png", place, (24, 20))
+    _text(root / "objectnet/mappings/folder_to_objectnet_label.json", json.dumps(kinds))
+    known = {"Bicycle": "mountain bike, all-terrain bike, off-roader; bicycle-built-for-two, tandem bicycle, tandem"}
+    _text(root / "objectnet/mappings/objectnet_to_imagenet_1k.json", json.dumps(known))
+    _text(root / "objectnet.csv", "folder,label", "bicycle,mountain bike", "air_freshener,n03916031")
 
 
 def _trials(root: Path) -> None:

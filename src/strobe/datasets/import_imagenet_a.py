@@ -1,0 +1,178 @@
+"""ImageNet-A, and crop sets of it: ImageNet-A-Plus, or what `review export --crops` writes.
+
+ImageNet-A        SRC/<WordNet id>/<file>, 200 of ILSVRC's 1,000 classes
+ImageNet-A-Plus   SRC/<WordNet id>/<the same file name>, each a crop of an original, and perhaps manifest.json
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, in_file, printable
+from strobe.core.files import read_json, sha256_of_file
+from strobe.core.labels import LabelSpace, space
+from strobe.core.records import Box
+from strobe.datasets.bring_media import Bring
+from strobe.datasets.export_crops import MANIFEST
+from strobe.datasets.import_photos import Still, import_photos
+from strobe.datasets.rungs import Release, Whole, class_files, import_rungs, rung, twice
+from strobe.datasets.sampled import Imported
+
+__all__ = ["import_crops", "import_imagenet_a"]
+
+IMAGENET_A = "imagenet-a"
+_WORDNET_ID = re.compile(r"n\d{8}")
+
+
+def import_imagenet_a(source: Path, target: Path, *, label_space: str | None, how: Bring) -> Imported:
+    """One set per picture, its anchor alone; a model chooses among the 200 classes unless another space is named."""
+    files = class_files(source, what="ImageNet-A")
+    chosen = _classes([key.partition("/")[0] for key in files], label_space or IMAGENET_A, source)
+    stills = [Still(key=key, labels=(chosen.index(key.partition("/")[0]),)) for key in files]
+    done = import_photos(stills, source, target, label_space=chosen, how=how, name="imagenet-a", format=IMAGENET_A)
+    frames = done.dataset.frames
+    hashes: dict[str, list[str]] = {}
+    for key, digest, width in zip(frames.key.tolist(), frames.sha256.tolist(), frames.width.tolist(), strict=True):
+        if digest and not width:
+            raise InvalidFile(source / key, "not a readable image", hint="fetch it again, or move it out")
+        if digest:
+            hashes.setdefault(digest, []).append(key)
+    n = len({key.partition("/")[0] for key in files})
+    few = () if n == 200 or label_space else (f"{n} of ImageNet-A's 200 classes are here; models choose among all 200",)
+    return Imported(dataset=done.dataset, notes=(*done.notes, *few, *twice(hashes)))
+
+
+def _classes(folders: Sequence[str], named: str, source: Path) -> LabelSpace:
+    """The shipped space of that name, which must have every folder."""
+    chosen = space(named)
+    for name in folders:
+        if name not in chosen:
+            hint = "; --label-space ilsvrc-2012 takes all 1,000" if name in space("ilsvrc-2012") else ""
+            raise StrobeError(
+                f"{printable(source / name)}: no class of {named} ({len(chosen)} classes by WordNet id or name); "
+                f"move the folder out, or name the label space it is of{hint}"
+            )
+    return chosen
+
+
+# -- crops and their originals -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cut:
+    """What a manifest says of one crop: the original's key and hash, the box, the share of the picture it takes."""
+
+    key: str
+    source_sha256: str | None
+    xyxy: tuple[float, float, float, float]
+    sha256: str
+
+
+def import_crops(source: Path, originals: Path, target: Path, *, label_space: str | None, how: Bring) -> Imported:
+    """A set per picture that has a crop: the whole its anchor, the crop its member; once more as models usually see it.
+
+    Originals are `<class>/<same file name>` below `originals`, or what the manifest of the crops says.
+    """
+    crops, wholes = class_files(source, what="the crops"), class_files(originals, what="the originals")
+    said = _manifest(source)
+    folders = list(dict.fromkeys(key.partition("/")[0] for key in crops))
+    if label_space is None and not any(_WORDNET_ID.fullmatch(name) for name in folders):
+        chosen = LabelSpace.of_names(printable(target.resolve().name) or "crops", folders)
+    else:
+        chosen = _classes(folders, label_space or IMAGENET_A, source)
+    by_stem: dict[str, list[str]] = {}
+    for key in wholes:
+        by_stem.setdefault(_stem(key), []).append(key)
+    taken: dict[str, str] = {}
+    pictures, origins = [], dict[str, Path]()
+    for key, path in crops.items():
+        cut = said.get(key)
+        whole = _original(key, cut, source, originals, wholes, by_stem)
+        if whole in taken:
+            raise StrobeError(
+                f"{printable(source)}: {printable(taken[whole])} and {printable(key)} are crops of one picture, "
+                f"{printable(whole)}; keep one"
+            )
+        taken[whole] = key
+        if cut is not None and how.media != "none":
+            _unchanged(path, cut.sha256, source / MANIFEST)
+            if cut.source_sha256:
+                _unchanged(wholes[whole], cut.source_sha256, source / MANIFEST)
+        label = chosen.index(key.partition("/")[0])
+        boxes = () if cut is None else (Box(xyxy=cut.xyxy, label=label),)
+        pictures.append(Whole(key=f"whole/{whole}", labels=(label,), rungs={"crop": (f"crop/{key}",)}, boxes=boxes))
+        origins |= {f"whole/{whole}": wholes[whole], f"crop/{key}": path}
+    release = Release(
+        format="imagenet-a-plus",
+        name="imagenet-a-plus" if chosen.name == IMAGENET_A else printable(target.resolve().name) or "crops",
+        rungs=(rung("crop", axis="context", unit="x", said={"boxes": "true"}), rung("usual", control=True, said={})),
+        label_space=chosen,
+    )
+    done = import_rungs(pictures, origins, target, of=release, how=how)
+    rest = len(wholes) - len(taken)
+    left = (f"{rest} of {len(wholes)} originals have no crop and were left out: whole and crop are compared",)
+    return Imported(dataset=done.dataset, notes=(*done.notes, *(left if rest else ())))
+
+
+def _stem(key: str) -> str:
+    return str(PurePosixPath(key).with_suffix(""))
+
+
+def _original(
+    key: str, cut: _Cut | None, source: Path, originals: Path, wholes: Mapping[str, Path],
+    by_stem: Mapping[str, Sequence[str]],
+) -> str:  # fmt: skip
+    """The original of a crop: as its manifest says, else of the same name; its ending may be another."""
+    wanted = key if cut is None else "/".join(PurePosixPath(cut.key).parts[-2:])
+    if wanted in wholes:
+        return wanted
+    same = by_stem.get(_stem(wanted), ())
+    if len(same) == 1:
+        return same[0]
+    raise StrobeError(
+        f"{printable(source / key)} has no original: no {printable(wanted)} below {printable(originals)}; give the "
+        "folder the crops were cut from with --originals, or remove the crop"
+    )
+
+
+def _unchanged(path: Path, sha256: str, manifest: Path) -> None:
+    if sha256_of_file(path) != sha256:
+        raise InvalidFile(path, f"not the file that {printable(manifest)} names", hint="its sha256 is another")
+
+
+def _manifest(source: Path) -> dict[str, _Cut]:
+    """What manifest.json says of the crops, by file; nothing where there is none."""
+    path = source / MANIFEST
+    if not path.is_file():
+        return {}
+    content = read_json(path, hint="remove it, or export the crops again")
+    rows = content.get("crops") if isinstance(content, dict) else None
+    if not isinstance(rows, list):
+        raise InvalidFile(path, "expected a list of crops", where="crops", hint="remove it, or export the crops again")
+    found = {}
+    for place, row in enumerate(rows):
+        with in_file(path, where=f"crops[{place}]"):
+            file, cut = _cut(row)
+        if file in found:
+            raise InvalidFile(path, f"the crop {printable(file)} stands twice", where=f"crops[{place}]")
+        found[file] = cut
+    return found
+
+
+def _cut(row: Any) -> tuple[str, _Cut]:
+    expect(isinstance(row, dict), "crop", "an object", row)
+    for name in ("file", "key", "sha256"):
+        expect(isinstance(row.get(name), str), name, "a text", row.get(name))
+    sides = row.get("xyxy")
+    right = isinstance(sides, list) and len(sides) == 4 and all(type(side) in (int, float) for side in sides)
+    expect(right, "xyxy", "four numbers", sides)
+    given = row.get("source_sha256")
+    expect(given is None or isinstance(given, str), "source_sha256", "a text or null", given)
+    try:
+        x0, y0, x1, y1 = (float(side) for side in sides)
+    except OverflowError as error:
+        raise InvalidValue(f"xyxy: expected four numbers, got {printable(sides, limit=60)}") from error
+    Box(xyxy=(x0, y0, x1, y1), label=0)  # checked at birth
+    return row["file"], _Cut(key=row["key"], source_sha256=given, xyxy=(x0, y0, x1, y1), sha256=row["sha256"])

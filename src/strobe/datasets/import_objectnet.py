@@ -1,0 +1,170 @@
+"""ObjectNet: SRC/images/<folder>/<file> with a red border, and which of ILSVRC's classes each folder shows.
+
+Models of ILSVRC-2012 can name some of ObjectNet's 313 kinds. Which, the archive says in mappings/ (kind by folder, and
+ILSVRC's classes by kind), or a CSV of one's own: folder,label. A picture is right as any class of its kind, and models
+choose among all classes of the map.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from strobe.core.builder import DatasetBuilder, frame_list_digest
+from strobe.core.dataset import DatasetInfo
+from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
+from strobe.core.files import read_json, regular, write_bytes
+from strobe.core.labels import LabelSpace, other_names, space
+from strobe.core.png import png_bytes
+from strobe.core.ports import Image
+from strobe.datasets.bring_media import Bring, image_size_and_hash
+from strobe.datasets.import_photos import NO_AXIS
+from strobe.datasets.media import decode_image
+from strobe.datasets.rungs import class_files
+from strobe.datasets.sampled import Imported
+
+__all__ = ["import_objectnet"]
+
+_KINDS, _CLASSES = "folder_to_objectnet_label.json", "objectnet_to_imagenet_1k.json"
+_RED = (200, 60)
+"""A border is red where its red is at least, and its green and blue are at most so much, on the average."""
+
+
+def import_objectnet(source: Path, target: Path, *, classes: Path | None, border: int, how: Bring) -> Imported:
+    """One set per picture of a folder in the map, its anchor alone, without `border` pixels on each side."""
+    expect(0 <= border <= 64, "--border", "0–64 pixels", border)
+    images = source / "images" if (source / "images").is_dir() else source
+    files = class_files(images, what="ObjectNet")
+    by_folder = _map(source, images, classes)
+    every = space("ilsvrc-2012")
+    places = sorted({place for some in by_folder.values() for place in some})
+    chosen = LabelSpace(
+        name="objectnet", ids=tuple(every.ids[place] for place in places),
+        names=tuple(every.names[place] for place in places),
+    )  # fmt: skip
+    at = {place: number for number, place in enumerate(places)}
+    wanted = {key: path for key, path in files.items() if key.partition("/")[0] in by_folder}
+    if not wanted:
+        raise StrobeError(
+            f"{printable(images)}: none of its folders ({printable(next(iter(files)).partition('/')[0])}, …) is in the "
+            "map; give the CSV folder,label of these folders with --map"
+        )
+    grown, plain, stored = DatasetBuilder(), 0, how.media != "none"
+    with how.progress.task("pictures", len(wanted)) as advance:
+        for key, path in wanted.items():
+            digest, size, media = "", (0, 0), ""
+            if stored:
+                media = f"media/{PurePosixPath(key).with_suffix('.png')}"
+                plain += _bring(path, target / media, border, how)
+                digest, size = image_size_and_hash(target / media)
+            photo = grown.video(video_id=frame_list_digest([key]), name=key, n_frames=1, kind="photo")
+            labels = [at[place] for place in by_folder[key.partition("/")[0]]]
+            row = grown.frame(
+                video=photo, index=0, key=key, sha256=digest, size_wh=size, labels=labels, media=media
+            )  # fmt: skip
+            grown.set(set_id=key, anchor=row, members=())
+            advance(1)
+    notes = []
+    if len(wanted) < len(files):
+        folders = len({key.partition("/")[0] for key in files.keys() - wanted.keys()})
+        notes.append(
+            f"{len(files) - len(wanted)} picture(s) of {folders} folder(s) show no class of the map and were left out"
+        )
+    if plain:
+        notes.append(f"{plain} picture(s) have no red border; {border} pixels were cut all the same: see --border")
+    info = DatasetInfo(
+        name="objectnet",
+        label_space=chosen,
+        k=0,
+        axis=NO_AXIS,
+        licence="ObjectNet's own: for evaluation only, its pictures may not be trained on; not distributed with strobe",
+        provenance={"format": "objectnet", "media": stored, "border": border},
+    )
+    return Imported(dataset=grown.build(info, root=target), notes=tuple(notes))
+
+
+def _bring(path: Path, place: Path, border: int, how: Bring) -> bool:
+    """Put the picture there without its border, as PNG; whether it had no red one. What is there already is kept."""
+    if place.is_file():
+        return False
+    pixels = decode_image(regular(path).read_bytes(), name=path)
+    height, width = pixels.shape[:2]
+    if border and min(height, width) <= 2 * border:
+        raise InvalidFile(path, f"{width}×{height} pixels, nothing is left without its border", hint="move it out")
+    how.refuse(place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    inside = pixels[border : height - border, border : width - border]
+    write_bytes(place, png_bytes(np.ascontiguousarray(inside)))
+    return bool(border) and not _is_red(pixels)
+
+
+def _is_red(pixels: Image) -> bool:
+    edge = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]]).mean(axis=0)
+    return bool(edge[0] >= _RED[0] and edge[1] <= _RED[1] and edge[2] <= _RED[1])
+
+
+# -- which classes a folder shows ----------------------------------------------------------------------------------
+
+
+def _map(source: Path, images: Path, given: Path | None) -> dict[str, tuple[int, ...]]:
+    """ILSVRC's classes, by their places, of each folder that has any."""
+    if given is not None:
+        return _of_csv(given)
+    for folder in (source / "mappings", images.parent / "mappings"):
+        if (folder / _CLASSES).is_file():
+            return _of_mappings(folder)
+    raise StrobeError(
+        f"{printable(source)}: nothing says which of ILSVRC's classes its folders show; give the archive's own folder, "
+        f"with mappings/{_CLASSES} in it, or a CSV folder,label with --map"
+    )
+
+
+def _of_csv(path: Path) -> dict[str, tuple[int, ...]]:
+    every, out = space("ilsvrc-2012"), dict[str, dict[int, None]]()
+    try:
+        with regular(path).open(newline="", encoding="utf-8-sig") as file:
+            for number, row in enumerate(csv.DictReader(file), start=2):
+                folder, label = (str(row.get(name) or "").strip() for name in ("folder", "label"))
+                if not folder or not label:
+                    raise InvalidFile(path, "expected the columns folder,label", where=f"line {number}")
+                with in_file(path, where=f"line {number}"):
+                    out.setdefault(folder, {})[every.index(label)] = None
+    except FileNotFoundError as error:
+        raise StrobeError(f"no such file: {printable(path)}") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFile(path, "not a readable CSV file") from error
+    if not out:
+        raise InvalidFile(path, "no rows", hint="expected folder,label")
+    return {folder: tuple(places) for folder, places in out.items()}
+
+
+def _of_mappings(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The archive's two files: kind by folder, and ILSVRC's classes, all their words, by kind ("; " between two)."""
+    kinds, classes = _texts(folder / _KINDS), _texts(folder / _CLASSES)
+    every = space("ilsvrc-2012")
+    words = {
+        frozenset(word.casefold() for word in (name, *others)): place
+        for place, (name, others) in enumerate(zip(every.names, other_names(every), strict=True))
+    }
+    folder_of = {kind: name for name, kind in kinds.items()}
+    out = {}
+    for kind, said in classes.items():
+        with in_file(folder / _CLASSES, where=kind):
+            expect(kind in folder_of, "kind", f"one of {_KINDS}", kind)
+            out[folder_of[kind]] = tuple(_place(one.strip(), words, every) for one in said.split(";"))
+    return out
+
+
+def _place(said: str, words: Mapping[frozenset[str], int], every: LabelSpace) -> int:
+    """The class that goes by these words: by all of them, else by the first."""
+    parts: Sequence[str] = [part.strip() for part in said.split(",")]
+    place = words.get(frozenset(part.casefold() for part in parts))
+    return every.index(parts[0]) if place is None else place
+
+
+def _texts(path: Path) -> dict[str, str]:
+    found = read_json(path, hint="fetch the archive again, or give --map")
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise InvalidFile(path, "expected {text: text}", hint="fetch the archive again, or give --map")
+    return found

@@ -1,0 +1,152 @@
+"""Pictures that come with rungs made elsewhere (crops, other grounds, the object alone): a set per picture and rung.
+
+The whole picture is the anchor of all its sets and their group. Whole and rungs are marked as a model's input, so that
+every one is fitted alike, resized whole and never cropped: what a rung changes is then all that changes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from strobe.core.builder import DatasetBuilder, frame_list_digest, written
+from strobe.core.dataset import DatasetInfo
+from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.records import Box
+from strobe.core.variants import MIXED, Variant
+from strobe.datasets.bring_media import Bring, image_size_and_hash
+from strobe.datasets.import_frames import IMAGE_ENDINGS
+from strobe.datasets.sampled import Imported
+
+__all__ = ["Release", "Whole", "class_files", "import_rungs", "rung", "twice"]
+
+USUAL = "usual"
+"""The control that shows the whole picture once more, as each model prepares its pictures itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A picture as it is: its key, its classes, boxes on it, and the keys of what was made of it, by rung."""
+
+    key: str
+    labels: tuple[int, ...]
+    rungs: Mapping[str, tuple[str, ...]]
+    boxes: tuple[Box, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What is brought: its format, the name and licence its dataset gets, the rungs it may have, its classes."""
+
+    format: str
+    name: str
+    rungs: Sequence[Variant]
+    label_space: LabelSpace
+    licence: str = "the pictures' own; not distributed with strobe"
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def rung(name: str, *, control: bool = False, axis: str = "rung", unit: str = "", said: Mapping[str, str]) -> Variant:
+    """A rung of a ladder of backgrounds that others made, with one nominal level; `said` is what else is known."""
+    return Variant(
+        variant=name, axis=axis, unit=unit, ordered=False, levels=(1.0,), role="control" if control else "same",
+        fields={"kind": "background", "rung": name, "fit": "squash", **said},
+    )  # fmt: skip
+
+
+def class_files(source: Path, *, what: str) -> dict[str, Path]:
+    """Every image of `SRC/<class>/<file>` by that name, sorted; one line where there is none, or one lies elsewhere."""
+    if not source.is_dir():
+        raise StrobeError(f"no such folder: {printable(source)}; give the folder of {what}, <class>/<file>")
+    found = {path.relative_to(source).as_posix(): path for path in _images(source)}
+    if not found:
+        raise StrobeError(f"no images under {printable(source)}; expected {what} as <class>/<file>")
+    for key in found:
+        written(key)
+        if key.count("/") != 1:
+            raise StrobeError(
+                f"{printable(source / key)} lies in no class's folder; expected <class>/<file> right below "
+                f"{printable(source)}: give that folder, or move the file out"
+            )
+    return found
+
+
+def _images(folder: Path) -> Iterator[Path]:
+    return (
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix.lower() in IMAGE_ENDINGS and not path.name.startswith(".") and path.is_file()
+    )
+
+
+def import_rungs(
+    wholes: Sequence[Whole], origins: Mapping[str, Path], target: Path, *, of: Release, how: Bring
+) -> Imported:
+    """The sets of these pictures; `origins` says where the file of each key lies. A rung a picture lacks has no set.
+
+    With a rung `usual` every picture is its own, not marked as an input.
+    """
+    stored = how.media != "none"
+    used = {name for whole in wholes for name in whole.rungs} | {USUAL}
+    grown, hashes = DatasetBuilder(), dict[str, list[str]]()
+    own = [one for one in of.rungs if one.variant in used]
+    for one in own:
+        grown.variant(one)
+
+    def frame(key: str, photo: int, index: int, labels: Sequence[int], *, name: str = "") -> int:
+        digest, size, media = "", (0, 0), ""
+        if stored:
+            media = f"media/{key}"
+            how.file(origins[key], target / media)
+            digest, size = image_size_and_hash(target / media)
+            if not all(size):
+                raise InvalidFile(origins[key], "not a readable image", hint="fetch it again, or move it out")
+            if not index:
+                hashes.setdefault(digest, []).append(key)
+        return grown.frame(
+            video=photo, index=index, key=name or key, sha256=digest, size_wh=size, labels=labels, media=media,
+            as_input=not name,
+        )  # fmt: skip
+
+    with how.progress.task("pictures", len(wholes)) as advance:
+        for whole in wholes:
+            photo = grown.video(video_id=frame_list_digest([whole.key]), name=whole.key, kind="photo")
+            anchor = frame(whole.key, photo, 0, whole.labels)
+            for box in whole.boxes:
+                grown.box(frame=anchor, label=box.label, xyxy=box.xyxy)
+            for place, one in enumerate(of.rungs, start=1):
+                # Its number depends on the rung alone: a rung that is fetched later renames nothing.
+                if one.variant == USUAL:
+                    members = [frame(whole.key, photo, place, (), name=f"{USUAL}/{whole.key}")]
+                else:
+                    keys = whole.rungs.get(one.variant, ())
+                    members = [frame(key, photo, place + number * len(of.rungs), ()) for number, key in enumerate(keys)]
+                if members:
+                    grown.set(
+                        set_id=f"{whole.key}@{one.variant}", anchor=anchor, variant=one.variant, group=whole.key,
+                        members=[(member, 1.0) for member in members],
+                    )  # fmt: skip
+            advance(1)
+    axes = {one.axis for one in own}
+    info = DatasetInfo(
+        name=of.name,
+        label_space=of.label_space,
+        k=1,
+        axis=axes.pop() if len(axes) == 1 else MIXED,
+        label_source="anchor",
+        licence=of.licence,
+        provenance={"format": of.format, "media": stored, **of.facts},
+    )
+    boxed = any(whole.boxes for whole in wholes)
+    return Imported(dataset=grown.build(info, with_boxes=boxed, root=target), notes=tuple(twice(hashes)))
+
+
+def twice(hashes: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A line where files of different names hold the same bytes: such a picture counts twice."""
+    same = [keys for keys in hashes.values() if len(keys) > 1]
+    if same:
+        first, second = same[0][:2]
+        yield (
+            f"{sum(map(len, same)) - len(same)} picture(s) are there twice, first {printable(first)} and "
+            f"{printable(second)}; each counts, so remove one where that is not meant"
+        )

@@ -1,0 +1,67 @@
+"""What every import does around its format: look what is there, write the tables, say what is odd."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import Progress
+from strobe.datasets import folder
+from strobe.datasets.bring_media import Bring
+from strobe.datasets.sampled import Imported
+from strobe.workflows.sources import frame_source
+
+__all__ = ["AS_USUAL", "into", "outside"]
+
+AS_USUAL = Bring()
+"""Images are copied, without hints, and nothing is said meanwhile."""
+
+
+def into(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:
+    """Make the dataset and write its tables. What an interrupted import left under media/ is used again.
+
+    Where this very dataset is there already nothing is written; another one is an error.
+    """
+    if target.exists() and not target.is_dir():
+        raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
+    if folder.is_dataset(target):
+        return _there_already(target, how, make)
+    if target.is_dir() and any(path.name != "media" and not path.name.startswith(".") for path in target.iterdir()):
+        raise StrobeError(f"{printable(target)} is not empty and holds no dataset; choose another folder")
+    done = make(how)
+    if how.hints:
+        done = _with_hints(done, target, how.progress)
+    folder.write(done.dataset, target)
+    return done
+
+
+def _there_already(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:
+    """The dataset in the folder, if it is what this import would make, votes since then aside."""
+    try:
+        old = folder.read(target)
+        done = make(replace(how, look_only=True))
+        done = _with_hints(done, target, how.progress) if how.hints else done
+    except StrobeError as error:
+        reason = f"{printable(target)} already holds a dataset, and this import cannot be held against it ({error})"
+        raise StrobeError(f"{reason}; choose another folder or remove it first") from error
+    new = done.dataset
+    same = replace(old, verdicts=new.verdicts, info=replace(old.info, reviewed=new.info.reviewed))
+    if same.digest() != new.digest():
+        raise StrobeError(
+            f"{printable(target)} already holds a dataset made otherwise; choose another folder or remove it first"
+        )
+    return Imported(dataset=old, notes=("it is there already; nothing was changed", *done.notes))
+
+
+def _with_hints(done: Imported, target: Path, say: Progress) -> Imported:
+    from strobe.build.hinting import hints_of
+
+    hints, n_unread = hints_of(done.dataset, frame_source(replace(done.dataset, root=target)), progress=say)
+    unread = (f"{n_unread} image(s) could not be read; they have no hints",) if n_unread else ()
+    return Imported(dataset=replace(done.dataset, hints=hints), notes=(*done.notes, *unread))
+
+
+def outside(source: Path, target: Path, what: str) -> None:
+    """Refuse a target that lies among what is imported."""
+    if target.resolve().is_relative_to(source.resolve()):
+        raise StrobeError(f"{printable(target)} lies inside {printable(source)}; choose a folder outside the {what}")

@@ -1,0 +1,338 @@
+"""ImageNet-A, crops of it, ImageNet-9 and ObjectNet, from fixtures in the real layouts, and what is refused of them."""
+
+import io
+import json
+import shutil
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from strobe.cli.main import main
+from strobe.core.errors import StrobeError
+from strobe.core.labels import space
+from strobe.core.people import BoxAnswer
+from strobe.datasets import folder
+from strobe.datasets.import_imagenet_9 import RUNGS
+from strobe.workflows import review
+from strobe.workflows.import_background import from_crops, from_imagenet_9, from_imagenet_a, from_objectnet
+from strobe.workflows.import_dataset import Bring, PhotoFiles, from_photos
+
+RAY, DOG, FOX = "n01498041", "n02106662", "n02120505"  # stingray and German shepherd are in ImageNet-A, grey fox is not
+
+
+def picture(path: Path, level: int, size: tuple[int, int] = (12, 10)) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, (level, 7, 9)).save(path)
+    return path
+
+
+def run(*words: object, code: int = 0) -> str:
+    """What the command said, on either stream."""
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said), pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    assert (ended.value.code or 0) == code, said.getvalue()
+    return said.getvalue()
+
+
+def refused(*words: object) -> str:
+    """The one line a command that is refused says."""
+    said = run(*words, "-q", code=2)
+    assert said.count("\n") == 1, said
+    return said
+
+
+@pytest.fixture
+def imagenet_a(tmp_path: Path) -> Path:
+    """Four pictures of two classes, named as ImageNet-A's are."""
+    root = tmp_path / "imagenet-a"
+    for place, (wnid, name) in enumerate(
+        [(RAY, "0.000116_digital clock _ fox_0.865662.jpg"), (RAY, "0.2_b.jpg"), (DOG, "0.1_c.jpg"), (DOG, "0.3_d.jpg")]
+    ):
+        picture(root / wnid / name, 20 * place, (30, 20))
+    (root / "README.txt").write_text("ImageNet-A")
+    return root
+
+
+# -- ImageNet-A ------------------------------------------------------------------------------------------------------
+
+
+def test_imagenet_a_is_a_choice_among_its_200_classes(imagenet_a: Path, tmp_path: Path) -> None:
+    done = from_imagenet_a(imagenet_a, tmp_path / "a")
+    data = folder.read(tmp_path / "a")
+    assert data.digest() == done.dataset.digest()
+    assert (data.info.name, data.info.k, data.n_sets) == ("imagenet-a", 0, 4)
+    assert data.info.label_space == space("imagenet-a")
+    ours = space("imagenet-a")
+    assert [data.labels_of(row) for row in range(4)] == [(ours.index(RAY),)] * 2 + [(ours.index(DOG),)] * 2
+    assert ours.index(DOG) == 40, "the place among the 200, not the second folder that happens to be here"
+    assert done.notes == ("2 of ImageNet-A's 200 classes are here; models choose among all 200",)
+    again = from_imagenet_a(imagenet_a, tmp_path / "a")
+    assert again.notes[0] == "it is there already; nothing was changed"
+    wide = from_imagenet_a(imagenet_a, tmp_path / "wide", label_space="ilsvrc-2012").dataset
+    assert [wide.labels_of(row) for row in (0, 3)] == [(6,), (235,)]
+
+
+def test_what_is_no_imagenet_a_is_one_line(imagenet_a: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "empty").mkdir()
+    assert "no images under" in refused("import", "imagenet-a", tmp_path / "empty", out)
+    assert "no such folder" in refused("import", "imagenet-a", tmp_path / "nowhere", out)
+    picture(imagenet_a / FOX / "x.jpg", 5)
+    said = refused("import", "imagenet-a", imagenet_a, out)
+    assert f"{FOX}: no class of imagenet-a (200 classes by WordNet id or name); move the folder out" in said
+    assert "--label-space ilsvrc-2012 takes all 1,000" in said
+    shutil.rmtree(imagenet_a / FOX)
+    stray = picture(imagenet_a / "y.jpg", 5)
+    assert "y.jpg lies in no class's folder" in refused("import", "imagenet-a", imagenet_a, out)
+    stray.unlink()
+    assert "lies in no class's folder" in refused(
+        "import", "imagenet-a", imagenet_a.parent, tmp_path.parent / "elsewhere"
+    )
+    bad = imagenet_a / DOG / "bad.jpg"
+    bad.write_bytes(b"no picture")
+    said = refused("import", "imagenet-a", imagenet_a, out)
+    assert f"{DOG}/bad.jpg: not a readable image; fetch it again, or move it out" in said
+    assert not (out / "dataset.json").exists()
+    shutil.copy(imagenet_a / DOG / "0.1_c.jpg", bad)
+    done = from_imagenet_a(imagenet_a, out)
+    assert f"1 picture(s) are there twice, first {DOG}/0.1_c.jpg and {DOG}/bad.jpg" in done.notes[-1]
+
+
+# -- crops and their originals -----------------------------------------------------------------------------------------
+
+
+def test_crops_are_paired_with_their_originals(imagenet_a: Path, tmp_path: Path) -> None:
+    crops = tmp_path / "imagenet-a-plus"
+    for key in (f"{RAY}/0.2_b.jpg", f"{DOG}/0.1_c.jpg"):
+        picture(crops / key, 99, (7, 5))
+    done = from_crops(crops, tmp_path / "plus", originals=imagenet_a)
+    data = folder.read(tmp_path / "plus")
+    assert data.digest() == done.dataset.digest()
+    assert (data.info.name, data.info.k, data.info.axis, data.info.label_source) == (
+        "imagenet-a-plus",
+        1,
+        "mixed",
+        "anchor",
+    )
+    assert data.info.label_space == space("imagenet-a")
+    assert sorted(set(data.sets.group)) == [f"whole/{RAY}/0.2_b.jpg", f"whole/{DOG}/0.1_c.jpg"]
+    assert [(one.variant, one.role, one.fields["rung"], one.levels) for one in data.variants] == [
+        ("crop", "same", "crop", (1.0,)), ("usual", "control", "usual", (1.0,)),
+    ]  # fmt: skip
+    frames = data.frames
+    assert dict(zip(frames.key, frames.as_input, strict=True)) == {
+        key: not key.startswith("usual/") for key in frames.key
+    }, "whole and crop are resized whole; `usual` is the same file as each model prepares it"
+    usual = frames.key.tolist().index(f"usual/whole/{DOG}/0.1_c.jpg")
+    assert frames.media[usual] == f"media/whole/{DOG}/0.1_c.jpg"
+    assert done.notes == ("2 of 4 originals have no crop and were left out: whole and crop are compared",)
+    assert data.boxes is None
+
+
+def test_what_is_no_crop_set_is_one_line(imagenet_a: Path, tmp_path: Path) -> None:
+    crops, out = tmp_path / "crops", tmp_path / "out"
+    words = ("import", "imagenet-a-plus", crops, out, "--originals", imagenet_a)
+    stray = picture(crops / RAY / "other.jpg", 99)
+    said = refused(*words)
+    assert f"{RAY}/other.jpg has no original: no {RAY}/other.jpg below" in said
+    assert "--originals" in said
+    stray.unlink()
+    for name in ("0.2_b.jpg", "0.2_b.png"):
+        picture(crops / RAY / name, 99)
+    assert f"{RAY}/0.2_b.jpg and {RAY}/0.2_b.png are crops of one picture, {RAY}/0.2_b.jpg; keep one" in refused(*words)
+    (crops / RAY / "0.2_b.png").unlink()
+    (crops / "manifest.json").write_text('{"crops": [{"file": "x"}]}')
+    assert "manifest.json: crops[0]: key: expected a text" in refused(*words)
+    (crops / "manifest.json").write_text("[]")
+    assert "manifest.json: crops: expected a list of crops" in refused(*words)
+    assert not out.exists()
+
+
+def test_the_whole_way_from_boxes_people_drew_to_a_dataset_of_crops(imagenet_a: Path, tmp_path: Path) -> None:
+    """review --ask box → review export --crops → import imagenet-a-plus; the boxes come along, and what is discarded
+    does not."""
+    data = from_imagenet_a(imagenet_a, tmp_path / "a").dataset
+    space_a, ids = data.info.label_space, data.frame_ids()
+
+    def said(row: int, box: tuple[int, int, int, int] | None) -> BoxAnswer:
+        return BoxAnswer(
+            answer_id=f"ann-{row}", annotator="Ann", at="2026-01-01T00:00:00.000000Z", stage="draw", frame_id=ids[row],
+            label=space_a.ids[data.labels_of(row)[0]], decision="keep" if box else "discard", xyxy=box,
+            reason="" if box else "several",
+        )  # fmt: skip
+
+    folder.append_answers(tmp_path / "a", drawn=[said(0, (2, 3, 12, 13)), said(1, None), said(3, (0, 0, 30, 20))])
+    review.export(tmp_path / "a", ask="box", crops=tmp_path / "crops")
+    manifest = json.loads((tmp_path / "crops/manifest.json").read_text())
+    assert [one["area_share"] for one in manifest["crops"]] == [100 / 600, 1.0]
+    assert manifest["discarded"][0]["reasons"] == ["several"]
+    plus = from_crops(tmp_path / "crops", tmp_path / "plus", originals=tmp_path / "a").dataset
+    assert plus.boxes is not None
+    assert plus.boxes.xyxy.tolist() == [[2, 3, 12, 13], [0, 0, 30, 20]]
+    assert [str(plus.frames.key[row]) for row in plus.boxes.frame] == [
+        f"whole/{one['key']}" for one in manifest["crops"]
+    ]
+    assert [folder.read(tmp_path / "plus").labels_of(int(row)) for row in plus.boxes.frame] == [(0,), (40,)]
+    changed = tmp_path / "crops" / manifest["crops"][0]["file"]
+    changed.write_bytes(changed.read_bytes() + b" ")
+    words = ("import", "imagenet-a-plus", tmp_path / "crops", tmp_path / "again", "--originals", tmp_path / "a")
+    assert "not the file that" in refused(*words)
+
+
+def test_crops_of_other_classes_have_the_folders_own_names(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        picture(tmp_path / "whole" / name / "a.png", 1, (30, 20))
+        picture(tmp_path / "crops" / name / "a.png", 1, (9, 9))
+    from_photos(tmp_path / "whole", tmp_path / "photos", files=PhotoFiles())
+    done = from_crops(tmp_path / "crops", tmp_path / "set", originals=tmp_path / "photos")
+    assert done.dataset.info.label_space.names == ("cat", "dog")
+
+
+# -- ImageNet-9 --------------------------------------------------------------------------------------------------------
+
+CLASSES = ("00_dog", "01_bird", "02_wheeled vehicle")
+
+
+@pytest.fixture
+def imagenet_9(tmp_path: Path) -> Path:
+    """Three pictures in all variations, as released: backgrounds named in the files of the mixed ones."""
+    root = tmp_path / "bg_challenge"
+    for place, name in enumerate(CLASSES):
+        fore = f"n0208562{place}_{place + 7}"
+        picture(root / "original/val" / name / f"{fore}.JPEG", place)
+        for number, variation in enumerate(RUNGS, start=1):
+            mixed = f"fg_{fore}_bg_n01440764_{place}" if variation.startswith("mixed") else fore
+            picture(root / variation / "val" / name / f"{mixed}.JPEG", 20 * number + place)
+    (root / "fg_mask/val/00_dog").mkdir(parents=True)
+    return root
+
+
+def test_imagenet_9_and_its_variations_are_the_rungs_of_a_ladder(imagenet_9: Path, tmp_path: Path) -> None:
+    done = from_imagenet_9(imagenet_9, tmp_path / "in9")
+    data = folder.read(tmp_path / "in9")
+    assert data.digest() == done.dataset.digest()
+    assert done.notes == ()
+    assert data.info.label_space == space("imagenet-9")
+    assert (data.n_sets, len(set(data.sets.group)), len(data.frames)) == (21, 3, 24)
+    assert [(one.variant, one.role, one.fields["variation"]) for one in data.variants] == [
+        ("same", "same", "mixed_same"), ("other", "same", "mixed_rand"), ("next", "same", "mixed_next"),
+        ("object", "same", "only_fg"), ("removed", "control", "no_fg"), ("ground", "control", "only_bg_t"),
+        ("ground-black", "control", "only_bg_b"),
+    ]  # fmt: skip
+    assert data.frames.as_input.all(), "224×224 as they are: neither resized nor cropped, as its authors evaluate"
+    assert [data.labels_of(int(row)) for row in np.unique(data.sets.anchor_frame)] == [(0,), (1,), (2,)]
+    other = [one for one in data if one.variant == "other"]
+    assert [one.members[0].frame.key for one in other] == [
+        f"mixed_rand/{name}/fg_n0208562{place}_{place + 7}_bg_n01440764_{place}.JPEG"
+        for place, name in enumerate(CLASSES)
+    ]
+
+
+def test_a_part_of_imagenet_9_is_said_and_names_stay_what_they_are(imagenet_9: Path, tmp_path: Path) -> None:
+    whole = from_imagenet_9(imagenet_9, tmp_path / "whole").dataset
+    shutil.rmtree(imagenet_9 / "mixed_next")
+    (imagenet_9 / "only_fg/val/00_dog/n02085620_7.JPEG").rename(imagenet_9 / "only_fg/val/00_dog/n09_1.JPEG")
+    done = from_imagenet_9(imagenet_9, tmp_path / "part")
+    assert done.notes == (
+        "only_fg: 1 file(s) name no picture of original and were left out, first 00_dog/n09_1.JPEG",
+        "only_fg: 1 of 3 pictures lack it",
+        "not there: mixed_next",
+    )
+    names = dict(zip(whole.frames.key, whole.frame_ids(), strict=True))
+    part = dict(zip(done.dataset.frames.key, done.dataset.frame_ids(), strict=True))
+    assert {key: names[key] for key in part} == part
+
+
+def test_several_grounds_of_one_object_are_members_of_one_set(imagenet_9: Path, tmp_path: Path) -> None:
+    picture(imagenet_9 / "mixed_rand/val/00_dog/fg_n02085620_7_bg_n01443537_9.JPEG", 3)
+    data = from_imagenet_9(imagenet_9, tmp_path / "in9").dataset
+    (first, *_) = [one for one in data if one.variant == "other"]
+    assert len(first.members) == 2
+
+
+def test_what_is_no_imagenet_9_is_one_line(imagenet_9: Path, tmp_path: Path) -> None:
+    words = ("import", "imagenet-9", imagenet_9, tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    assert "no original/val in it" in refused(words[0], words[1], tmp_path / "empty", words[3])
+    bad = imagenet_9 / "no_fg/val/01_bird/n02085621_8.JPEG"
+    bad.write_bytes(b"")
+    assert "no_fg/val/01_bird/n02085621_8.JPEG: not a readable image" in refused(*words)
+    strange = imagenet_9 / "mixed_rand/val/09_tree"
+    picture(strange / "x.JPEG", 1)
+    assert "09_tree: no class of ImageNet-9; its folders are called 00_dog to 08_fish" in refused(*words)
+    shutil.rmtree(strange)
+    picture(imagenet_9 / "original/val/00_dog/n02085620_7.png", 1)
+    assert "n02085620_7.JPEG and 00_dog/n02085620_7.png are one picture by their names" in refused(*words)
+    for variation in RUNGS:
+        shutil.rmtree(imagenet_9 / variation)
+    assert "original alone, and none of its variations" in refused(*words)
+
+
+# -- ObjectNet ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def objectnet(tmp_path: Path) -> Path:
+    """Three kinds as in the archive, red all around, two of which ILSVRC knows."""
+    root = tmp_path / "objectnet-1.0"
+    kinds = {"alarm_clock": "Alarm clock", "bicycle": "Bicycle", "air_freshener": "Air freshener"}
+    for place, name in enumerate(kinds):
+        path = picture(root / "images" / name / f"{place}.png", 10 * place + 5, (20, 16))
+        pixels = np.asarray(Image.open(path)).copy()
+        inside = pixels[2:-2, 2:-2].copy()
+        pixels[:] = (255, 0, 0)
+        pixels[2:-2, 2:-2] = inside
+        Image.fromarray(pixels).save(path)
+    (root / "mappings").mkdir()
+    (root / "mappings/folder_to_objectnet_label.json").write_text(json.dumps(kinds))
+    known = {
+        "Alarm clock": "analog clock; digital clock",
+        "Bicycle": "mountain bike, all-terrain bike, off-roader; bicycle-built-for-two, tandem bicycle, tandem",
+    }
+    (root / "mappings/objectnet_to_imagenet_1k.json").write_text(json.dumps(known))
+    return root
+
+
+def test_objectnet_loses_its_border_and_any_class_of_its_kind_is_right(objectnet: Path, tmp_path: Path) -> None:
+    done = from_objectnet(objectnet, tmp_path / "set")
+    data = folder.read(tmp_path / "set")
+    assert data.digest() == done.dataset.digest()
+    assert data.info.label_space.names == ("analog clock", "bicycle-built-for-two", "digital clock", "mountain bike")
+    assert [data.labels_of(row) for row in range(2)] == [(0, 2), (1, 3)]
+    assert data.frames.key.tolist() == ["alarm_clock/0.png", "bicycle/1.png"]
+    assert (data.frames.width[0], data.frames.height[0]) == (16, 12)
+    stored = np.asarray(Image.open(tmp_path / "set/media/bicycle/1.png"))
+    assert (stored == (15, 7, 9)).all(), "no red is left"
+    assert done.notes == ("1 picture(s) of 1 folder(s) show no class of the map and were left out",)
+    assert from_objectnet(objectnet, tmp_path / "set").notes[0] == "it is there already; nothing was changed"
+    own = tmp_path / "map.csv"
+    own.write_text("folder,label\nair_freshener,lighter\nair_freshener,n03916031\n")
+    other = from_objectnet(objectnet, tmp_path / "own", classes=own, border=0).dataset
+    assert other.info.label_space.names == ("lighter", "perfume")
+    assert (other.frames.width[0], other.frames.height[0]) == (20, 16)
+    bare = from_objectnet(objectnet, tmp_path / "bare", how=Bring(media="none")).dataset
+    assert bare.frames.key.tolist() == data.frames.key.tolist()
+
+
+def test_what_is_no_objectnet_is_one_line(objectnet: Path, tmp_path: Path) -> None:
+    words, own = ("import", "objectnet", objectnet, tmp_path / "out"), tmp_path / "map.csv"
+    own.write_text("folder,label\nbicycle,unicycle of mine\n")
+    assert "map.csv: line 2: unknown class of ilsvrc-2012 'unicycle of mine'" in refused(*words, "--map", own)
+    own.write_text("folder\nbicycle\n")
+    assert "line 2: expected the columns folder,label" in refused(*words, "--map", own)
+    own.write_text("folder,label\nshoe,Loafer\n")
+    assert "none of its folders (air_freshener, …) is in the map" in refused(*words, "--map", own)
+    assert "--border: expected 0–64 pixels" in refused(*words, "--border", -1)
+    assert "nothing is left without its border" in refused(*words, "--border", 8)
+    (objectnet / "images/bicycle/1.png").write_bytes(b"x")
+    assert "1.png: not a readable image" in refused(*words)
+    plain = picture(objectnet / "images/bicycle/1.png", 3, (20, 16))
+    assert "1 picture(s) have no red border" in run(*words)
+    assert plain.is_file()
+    shutil.rmtree(objectnet / "mappings")
+    with pytest.raises(StrobeError, match="nothing says which of ILSVRC's classes its folders show"):
+        from_objectnet(objectnet, tmp_path / "none")
