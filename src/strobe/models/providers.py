@@ -39,7 +39,8 @@ PROVIDERS: tuple[Provider, ...] = (
     ),
     Provider(
         scheme="bundled", module="strobe.models.detectors.tiny", package="torch", extra="models",
-        what="bundled detector of the synthetic world", example="strobe-tiny", bundled=("strobe-tiny",),
+        what="bundled detectors of the synthetic world", example="strobe-tiny",
+        bundled=("strobe-tiny", "strobe-net-boxes"),
     ),
     Provider(
         scheme="bundled", module="strobe.models.strobe_net", package="torch", extra="models",

@@ -134,7 +134,7 @@ class _Job:
         start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=options.seed))
         if start.is_grid and self.processes.count > 1:
             raise StrobeError(f"{printable(self.model)}: it is small; train it in one process")
-        if self.material is None and not start.is_grid:
+        if self.material is None and start.name != "strobe-tiny":
             raise StrobeError(f"{printable(self.model)}: say which DATASET to train on; only strobe-tiny does without")
         folder = TrainFolder(self.out, self._facts(split, start))
         with folder.held() if self.processes.is_first else nullcontext():
@@ -196,7 +196,7 @@ class _Job:
         from strobe.train.sets import TrainingSets
 
         if start.is_grid:
-            samples = self._rendered() if split is None else self._placed(split)
+            samples = self._rendered() if split is None else self._placed(split, start.module.side)
             return GridTrainer(start.module, self.recipe, samples, seed=self.options.seed, device=self.device)
         if self.material is None or split is None:
             raise StrobeError("a detector needs a dataset")
@@ -237,10 +237,10 @@ class _Job:
         places[rows] = np.arange(len(rows))
         return Pixels(table, device=self.device), places
 
-    def _placed(self, split: "Split") -> "Samples":
+    def _placed(self, split: "Split", side: int) -> "Samples":
         """The training frames of the dataset at the network's input, their boxes with them."""
         from strobe.models.detectors.boxes import Placing
-        from strobe.models.detectors.tiny_net import INPUT, STRIDE
+        from strobe.models.detectors.tiny_net import STRIDE
         from strobe.train.detector import Samples
 
         if self.material is None or self.material.dataset.boxes is None:
@@ -250,8 +250,8 @@ class _Job:
         if self.recipe.frames == "anchor":
             chosen &= dataset.sets.is_anchor
         rows = np.unique(dataset.sets.frame[chosen])
-        pixels, _ = self._pixels(rows, (INPUT, INPUT), "middle")
-        placing, found = Placing(size_hw=(INPUT, INPUT), one_scale=True), []
+        pixels, _ = self._pixels(rows, (side, side), "middle")
+        placing, found = Placing(size_hw=(side, side), one_scale=True), []
         order = np.argsort(boxes.frame, kind="stable")
         first = np.searchsorted(boxes.frame[order], np.arange(len(dataset.frames) + 1))
         for row, (height, width) in zip(rows, _sizes(self.material, rows)[rows], strict=True):

@@ -1,4 +1,4 @@
-"""strobe-tiny: the detector that comes with strobe, trained on its synthetic world by `strobe train detector`."""
+"""strobe-tiny and its kin: small detectors of the synthetic world, trained by `strobe train detector`."""
 
 from collections.abc import Iterator
 from importlib import resources
@@ -10,21 +10,29 @@ from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Image
-from strobe.core.records import Detections
+from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import Placement, Placing
 from strobe.models.detectors.torch_detector import TorchDetector, detector_spec
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.weights import digest_of_state, load_into, read_state
 
-__all__ = ["TinyDetector", "detector_of", "load"]
+__all__ = ["NETWORKS", "TinyDetector", "detector_of", "load", "network"]
 
-_SIDE, _LOW_SCORE, _NMS_IOU, _MOST = 128, 0.02, 0.6, 100
+_LOW_SCORE, _NMS_IOU, _MOST = 0.02, 0.6, 100
+
+NETWORKS = ("strobe-tiny", "strobe-net-boxes")
+"""Networks of cells that `strobe train detector` trains. The second has no weights of its own."""
+
+_SHIPPED = {"strobe-tiny": "strobe-tiny"}
+"""Detectors that come with weights, and which network each is."""
 
 
 class TinyDetector(TorchDetector):
     """The network behind the Detector port; its images lie in the middle of a grey square."""
 
-    preparation = Placing(size_hw=(_SIDE, _SIDE), one_scale=True)
+    def __init__(self, module: Any, spec: ModelSpec, *, device: str) -> None:
+        super().__init__(module, spec, device=device)
+        self.preparation = Placing(size_hw=(module.side, module.side), one_scale=True)
 
     def _same_size(self, prepared: list[tuple[Image, Placement]]) -> Iterator[Detections]:
         import torch
@@ -45,12 +53,14 @@ class TinyDetector(TorchDetector):
 
 
 def load(model: ModelName, options: LoadOptions) -> TinyDetector:
-    """The shipped detector, or the same network with weights that `strobe train detector` wrote elsewhere."""
+    """A shipped detector, or the same network with weights that `strobe train detector` wrote elsewhere."""
     require("torch", what=model.name, extra="models")
-    from strobe.models.detectors.tiny_net import TinyNet, label_space_of
+    from strobe.models.detectors.tiny_net import label_space_of
 
     device, name = torch_setup(options).device, model.name
-    shipped = resources.files("strobe.models.detectors") / "data" / "strobe-tiny.safetensors"
+    if name not in _SHIPPED and model.weights is None:
+        raise ModelFailed(f"{name}: it comes without weights; train it (strobe train detector …) and write {name}@FILE")
+    shipped = resources.files("strobe.models.detectors") / "data" / f"{name}.safetensors"
     with resources.as_file(shipped) as inside:
         path = model.weights or inside
         if not path.is_file():
@@ -58,16 +68,23 @@ def load(model: ModelName, options: LoadOptions) -> TinyDetector:
                 f"{name}: no weights at {printable(path)}; make them with strobe train detector -m strobe-tiny -o OUT"
             )
         label_space, state = label_space_of(path), read_state(path, trust=options.trust)
-    network = TinyNet(len(label_space))
-    load_into(network, {key: value.float() for key, value in state.items()}, path=path, model=name)
+    module = network(_SHIPPED.get(name, name), len(label_space))
+    load_into(module, {key: value.float() for key, value in state.items()}, path=path, model=name)
     return detector_of(
-        network, model, label_space=label_space, weights=digest_of_state(state), device=device,
+        module, model, label_space=label_space, weights=digest_of_state(state), device=device,
         batch_size=options.batch_size or 16,
     )  # fmt: skip
 
 
+def network(name: str, classes: int) -> Any:
+    """The network of a name, with random weights."""
+    from strobe.models.detectors.tiny_net import NetBoxes, TinyNet
+
+    return TinyNet(classes) if name == "strobe-tiny" else NetBoxes(classes)
+
+
 def detector_of(
-    network: Any, model: ModelName, *, label_space: LabelSpace, weights: str, device: str, batch_size: int = 16
+    module: Any, model: ModelName, *, label_space: LabelSpace, weights: str, device: str, batch_size: int = 16
 ) -> TinyDetector:
     """The network behind the port, whatever its weights."""
     spec = detector_spec(
@@ -75,9 +92,9 @@ def detector_of(
         label_space=label_space,
         weights=weights,
         preprocessing={
-            "size": _SIDE, "resize": "letterbox, bilinear, grey 114", "scale": "x / 127.5 - 1",
+            "size": module.side, "resize": "letterbox, bilinear, grey 114", "scale": module.scale,
             "low_score": _LOW_SCORE, "nms_iou": _NMS_IOU, "max_detections": _MOST,
         },
         batch_size=batch_size,
     )  # fmt: skip
-    return TinyDetector(network, spec, device=device)
+    return TinyDetector(module, spec, device=device)

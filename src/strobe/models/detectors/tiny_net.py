@@ -1,4 +1,4 @@
-"""The network of strobe-tiny (a few hundred thousand weights, one stage, no anchors) and the file of its weights."""
+"""Small detectors of one stage without anchors, strobe-tiny's network and strobe-net-boxes, and their files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from strobe.core.errors import InvalidFile
 from strobe.core.labels import LabelSpace
 from strobe.models.header import read_header, write_weights
+from strobe.models.strobe_net_layers import WIDTHS, StrobeNet
 
-__all__ = ["INPUT", "STRIDE", "TinyNet", "cell_centres", "label_space_of", "save"]
+__all__ = ["INPUT", "STRIDE", "NetBoxes", "TinyNet", "cell_centres", "label_space_of", "save"]
 
 INPUT = 128
-"""Side of the square input in pixels."""
+"""Side of strobe-tiny's square input in pixels."""
 STRIDE = 8
 """Pixels per cell of the output grid."""
 
@@ -45,7 +46,7 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     Distances are from a cell's centre to the left, top, right and bottom of its object, in cells, always positive.
     """
 
-    stride = STRIDE
+    stride, side, scale = STRIDE, INPUT, "x / 127.5 - 1"
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -56,9 +57,7 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         self.joint = _conv(64, 64)
         self.logits = nn.Conv2d(64, classes, 3, padding=1)
         self.distances = nn.Conv2d(64, 4, 3, padding=1)
-        # Almost every cell is empty: begin by saying so, or the first steps drown in background.
-        nn.init.constant_(self.logits.bias, -4.0)
-        nn.init.constant_(self.distances.bias, 1.0)
+        _begin_empty(self.logits, self.distances)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and distances for every cell."""
@@ -81,6 +80,46 @@ class TinyNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
         return scaled.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
 
 
+class NetBoxes(nn.Module):  # type: ignore[misc]  # torch is untyped here
+    """strobe-net-small with a head of cells in place of its own: one backbone as classifier and as detector.
+
+    Images (N, 3, 64, 64) in [−2, 2], as the classifier has them, to logits (N, classes, 8, 8) and distances.
+    """
+
+    stride, side, scale = STRIDE, 64, "x / 63.75 - 2"
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        widths = WIDTHS["strobe-net-small"]
+        backbone, near = StrobeNet(classes, widths), widths[2]
+        self.stem, self.stages = backbone.stem, backbone.stages
+        self.wide = nn.Conv2d(widths[3], near, 1)
+        self.joint = _conv(near, near)
+        self.logits = nn.Conv2d(near, classes, 3, padding=1)
+        self.distances = nn.Conv2d(near, 4, 3, padding=1)
+        _begin_empty(self.logits, self.distances)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and distances for every cell."""
+        near = self.stages[:3](self.stem(images))
+        wide = nn.functional.interpolate(self.wide(self.stages[3](near)), scale_factor=2.0, mode="nearest")
+        features = self.joint(torch.relu(near + wide))
+        return self.logits(features), nn.functional.softplus(self.distances(features))
+
+    decode = staticmethod(TinyNet.decode)
+
+    @staticmethod
+    def to_input(pixels: Tensor) -> Tensor:
+        """Images (N, H, W, 3) uint8 as the network wants them: (N, 3, H, W) in [−2, 2], channels last in memory."""
+        return 2 * TinyNet.to_input(pixels)
+
+
+def _begin_empty(logits: nn.Conv2d, distances: nn.Conv2d) -> None:
+    """Almost every cell is empty: begin by saying so, or the first steps drown in background."""
+    nn.init.constant_(logits.bias, -4.0)
+    nn.init.constant_(distances.bias, 1.0)
+
+
 def cell_centres(side: int, device: Any = None) -> Tensor:
     """The centres of the cells in pixels, (side · side, 2), row by row."""
     steps = (torch.arange(side, device=device, dtype=torch.float32) + 0.5) * STRIDE
@@ -92,7 +131,7 @@ def label_space_of(path: Path) -> LabelSpace:
     """The classes that were written beside the tensors."""
     header = read_header(path)
     if header is None:
-        raise InvalidFile(path, "not weights of strobe-tiny", hint="make them with strobe train detector")
+        raise InvalidFile(path, "not weights of strobe-tiny or its kin", hint="make them with strobe train detector")
     return header.label_space
 
 

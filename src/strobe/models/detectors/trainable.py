@@ -24,7 +24,7 @@ __all__ = ["DetectorStart", "detector_start"]
 class DetectorStart:
     """A detector before it is trained. `first_label` is the number of the dataset's first class among its labels.
 
-    `is_grid`: it is strobe-tiny's network. `behind_port` makes of the network what every other verb runs.
+    `is_grid`: a network of cells, as strobe-tiny's. `behind_port` makes of the network what every other verb runs.
     """
 
     name: str
@@ -47,12 +47,12 @@ def detector_start(text: str, label_space: LabelSpace, options: LoadOptions, *, 
     torch = require("torch", what="training a detector", extra="models")
     model = parse(text)
     loaded = None
-    if options.pretrained or model.weights is not None:
+    if model.weights is not None or (options.pretrained and model.plain != "strobe-net-boxes"):
         loaded = load_model(text, replace(options, label_space=label_space))
         if not isinstance(loaded, Detector) or loaded.spec.task != "detection":
             raise ModelFailed(f"{printable(text)}: not a detector; choose a recipe for classifiers")
     torch.manual_seed(seed)
-    if model.plain == "strobe-tiny":
+    if model.plain in tiny.NETWORKS:
         return _tiny(model, label_space, loaded)
     if model.provider == "torchvision":
         return _torchvision(model, label_space, options, loaded)
@@ -60,9 +60,9 @@ def detector_start(text: str, label_space: LabelSpace, options: LoadOptions, *, 
 
 
 def _tiny(model: ModelName, label_space: LabelSpace, loaded: Any) -> DetectorStart:
-    from strobe.models.detectors.tiny_net import TinyNet, save
+    from strobe.models.detectors.tiny_net import save
 
-    network = TinyNet(len(label_space))
+    network = tiny.network(model.plain, len(label_space))
     new_head = _kept(network, loaded, label_space, label_space)
 
     def behind_port(module: Any, device: str) -> Detector:
