@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def test_killed_and_resumed_gives_the_same_bytes(after: int, workers: int, clips
     process = subprocess.Popen([sys.executable, str(script), str(out), str(workers), *map(str, clips)])
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:
-        if len(list(out.rglob("*.png"))) >= after:
+        if len(list(out.rglob("*.zst"))) >= after:
             break
         time.sleep(0.005)
     process.kill()
@@ -140,7 +141,7 @@ def test_ctrl_c_ends_workers_at_once_and_loses_nothing(clips: list[Path], tmp_pa
     command = [sys.executable, str(script), str(out), "2", *map(str, clips)]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while not list(out.rglob("*.png")) and time.monotonic() < deadline:
+    while not list(out.rglob("*.zst")) and time.monotonic() < deadline:
         time.sleep(0.01)
     begin = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
@@ -238,7 +239,7 @@ def test_reference_gives_the_same_frames_from_the_videos(clips: list[Path], tmp_
     stored = build(clips, tmp_path / "stored", DOG).dataset
     build(clips, tmp_path / "kept", BuildOptions(label=("dog",), sampling=DOG.sampling, reference=True))
     kept = folder.read(tmp_path / "kept")
-    assert not list((tmp_path / "kept").rglob("*.png"))
+    assert not list((tmp_path / "kept").rglob("*.zst"))
     assert kept.frames_digest() == stored.frames_digest()
     source, media = VideoSource(kept), MediaSource(folder.read(tmp_path / "stored"))
     forward = list(range(len(kept.frames)))
@@ -277,18 +278,33 @@ def test_reference_notices_a_changed_video(make_clip: MakeClip, tmp_path: Path) 
         VideoSource(dataset).read(0)
 
 
-@pytest.mark.parametrize(("store", "suffix", "exact"), [("webp", ".webp", True), ("jpeg", ".jpg", False)])
+@pytest.mark.parametrize(
+    ("store", "suffix", "exact"), [("png", ".png", True), ("webp", ".webp", True), ("jpeg", ".jpg", False)]
+)
 def test_other_stores(store: str, suffix: str, exact: bool, make_clip: MakeClip, tmp_path: Path) -> None:
     path = make_clip("one.mp4")
-    png = build([path], tmp_path / "png", DOG).dataset
+    usual = build([path], tmp_path / "usual", DOG).dataset
     other = build([path], tmp_path / store, BuildOptions(label=("dog",), sampling=DOG.sampling, store=store)).dataset  # type: ignore[arg-type]
     assert all(name.endswith(suffix) for name in other.frames.media)
-    assert (other.frames_digest() == png.frames_digest()) is exact
+    assert (other.frames_digest() == usual.frames_digest()) is exact
+    assert (other.frames.key.tolist() == usual.frames.key.tolist()) is (store == "png")
     for row in range(len(other.frames)):  # the hash is of the pixels a reader sees
         data = (tmp_path / store / other.frames.media[row]).read_bytes()
         with Pillow.open(io.BytesIO(data)) as picture:
             pixels = np.asarray(picture.convert("RGB"))
         assert hashlib.sha256(pixels.tobytes()).hexdigest() == other.frames.sha256[row]
+
+
+def test_a_folder_goes_on_as_it_was_begun(make_clip: MakeClip, tmp_path: Path) -> None:
+    """The command that made a folder of PNG, before packed frames were the default, adds to it."""
+    first, second = make_clip("one.mp4"), make_clip("two.mp4", n=30)
+    build([first], tmp_path / "out", replace(DOG, store="png"))
+    grown = build([first, second], tmp_path / "out", DOG)
+    assert grown.reused == 1
+    assert all(name.endswith(".png") for name in grown.dataset.frames.media)
+    assert len(list((tmp_path / "out").rglob("*.png"))) == len(grown.dataset.frames)
+    with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
+        build([first], tmp_path / "out", replace(DOG, store="zstd"))
 
 
 def test_labels_spans_boxes_and_anchors(make_clip: MakeClip, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
+from strobe.core.packed import packed
 from strobe.core.tables import texts
 from strobe.datasets.bring_media import Bring, image_size_and_hash
 from strobe.datasets.media import MediaSource, decode_image
@@ -138,6 +139,12 @@ def png_header(width: int, height: int) -> bytes:
         (b"<html>404</html>", "not a readable image"),
         (encoded(RED, "JPEG")[:300], "not a readable image"),
         (encoded(Image.effect_noise((64, 64), 90))[:900], "not a readable image"),
+        (packed(np.asarray(RED), "")[:70], "not a readable image"),
+        (packed(np.asarray(RED), "")[:40], "damaged"),
+        (
+            packed(np.asarray(RED), "").replace(b"\x04\0\0\0\x06\0\0\0", b"\x10\x27\0\0\xf8\x2a\0\0", 1),
+            "11000×10000 pixels",
+        ),
         (png_header(20_000, 20_000), "decompression bomb|more than the limit"),
         (png_header(11_000, 10_000), "11000×10000 pixels, more than the limit of 100,000,000; shrink the image"),
     ],
@@ -157,10 +164,14 @@ def test_the_limit_can_be_set() -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_bytes_never_raise_anything_else(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kind = ("PNG", "JPEG", "GIF", "TIFF", "WEBP", "BMP")[seed % 6]
+    kind = ("PNG", "JPEG", "GIF", "TIFF", "WEBP", "BMP", "packed")[seed % 7]
     exif = Image.Exif()
     exif[0x0112] = 6
-    data = bytearray(encoded(Image.effect_noise((24, 16), 90), kind, **({"exif": exif} if kind == "JPEG" else {})))
+    noise = Image.effect_noise((24, 16), 90)
+    if kind == "packed":
+        data = bytearray(packed(np.asarray(noise.convert("RGB")), ""))
+    else:
+        data = bytearray(encoded(noise, kind, **({"exif": exif} if kind == "JPEG" else {})))
     for place in rng.integers(0, len(data), 12):
         data[place] = rng.integers(0, 256)
     try:
@@ -178,6 +189,26 @@ def dataset(root: Path | None, media: list[str]):
     rows = [made.frame(video=video, index=i, key=f"k{i}", media=name) for i, name in enumerate(media)]
     made.set(set_id="s", anchor=rows[0], members=[(row, row) for row in rows[1:]])
     return made.build(DatasetInfo(name="d", label_space=LabelSpace.of_names("x", ["a"]), k=9), root=root)
+
+
+def test_a_packed_frame_that_is_another_is_refused(tmp_path: Path) -> None:
+    images = [np.full((4, 6, 3), value, dtype=np.uint8) for value in (1, 2)]
+    digests = [hashlib.sha256(image.data).hexdigest() for image in images]
+    made = dataset(tmp_path, ["a.zst", "b.zst"])
+    source = MediaSource(replace(made, frames=replace(made.frames, sha256=texts(digests))))
+    for name, image, digest in zip("ab", images, digests, strict=True):
+        (tmp_path / f"{name}.zst").write_bytes(packed(image, digest))
+    assert [int(source.read(row)[0, 0, 0]) for row in (0, 1)] == [1, 2]
+    assert source.read_encoded(0) is None
+    assert source.read_stored(0) == packed(images[0], digests[0])
+    (tmp_path / "a.zst").write_bytes(packed(images[0], "sealed for somebody else"))  # the pixels decide
+    assert int(source.read(0)[0, 0, 0]) == 1
+    (tmp_path / "a.zst").write_bytes(packed(images[1], digests[1]))
+    with pytest.raises(InvalidFile, match=r"a\.zst: not the image the dataset was made with"):
+        source.read(0)
+    (tmp_path / "a.zst").write_bytes(packed(images[0], digests[0])[:-3])
+    with pytest.raises(InvalidFile, match=r"a\.zst: not a readable image"):
+        source.read(0)
 
 
 @pytest.mark.parametrize("of", ["pixels", "file"])

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -18,8 +19,10 @@ from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName
 from strobe.core.labels import LabelSpace, space
+from strobe.core.packed import packed
 from strobe.core.records import Verdict
 from strobe.datasets import folder
+from strobe.datasets.media import MediaSource
 from strobe.datasets.sampled import Draw
 from strobe.workflows.export import export
 from strobe.workflows.import_dataset import Bring, FrameFiles, from_coco_vid, from_frames, from_vid_robust
@@ -27,16 +30,22 @@ from strobe.workflows.import_dataset import Bring, FrameFiles, from_coco_vid, fr
 REFERENCE = Path(__file__).parents[2] / "../shared/reference/imagenet-vid-robust"
 
 
-def made(root: Path, *, label_space: LabelSpace | None = None, keys: str = "clip{v}/{i}.png") -> Path:
+def made(
+    root: Path, *, label_space: LabelSpace | None = None, keys: str = "clip{v}/{i}.png", ending: str = ".png"
+) -> Path:
     """Two videos of five frames with images, boxes, tracks, two labels on some frames and one vote."""
     grown = DatasetBuilder()
     for v in range(2):
         video = grown.video(video_id=f"v{v}", name=f"clip {v}", fps=Fraction(30000, 1001), n_frames=5)
         rows = []
         for i in range(5):
-            media = f"media/clip{v}/{i}.png"
+            media = f"media/clip{v}/{i}{ending}"
             (root / media).parent.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", (32, 24), (v, i, 0)).save(root / media)
+            picture = Image.new("RGB", (32, 24), (v, i, 0))
+            if ending == ".zst":
+                (root / media).write_bytes(packed(np.asarray(picture), ""))
+            else:
+                picture.save(root / media)
             rows.append(
                 grown.frame(
                     video=video, index=i, key=keys.format(v=v, i=i), size_wh=(32, 24), media=media,
@@ -192,6 +201,30 @@ def test_csv_says_what_the_tables_say(tmp_path: Path) -> None:
     assert rows("verdicts")[0]["note"] == 'says "hm", twice'
     assert len(rows("classes")) == 30
     assert (tmp_path / "out/media/clip1/4.png").is_file()
+
+
+@pytest.mark.parametrize("mode", ["copy", "link"])
+def test_packed_frames_are_pictures_for_others(tmp_path: Path, mode: str) -> None:
+    root = made(tmp_path / "set", ending=".zst")
+    for form, place in (
+        ("coco", "images/clip1/4.png"), ("csv", "media/clip1/4.png"), ("fiftyone", "data/clip1/4.png"),
+        ("imagenet-vid-robust", "val/clip_1/000004.png"),
+    ):  # fmt: skip
+        for _ in range(2):  # the same again changes nothing
+            export(root, form, tmp_path / form, media=mode, candidates=True)
+        with Image.open(tmp_path / form / place) as picture:
+            assert np.asarray(picture)[0, 0].tolist() == [1, 4, 0], form
+        assert not list((tmp_path / form).rglob("*.zst"))
+    assert "media/clip1/4.png" in (tmp_path / "csv/frames.csv").read_text()
+    files = export(root, "huggingface", tmp_path / "hf", candidates=True).files
+    assert pq.read_table(files[0]).column("image")[0]["bytes"].as_py().startswith(b"\x89PNG")
+    # A Croissant folder is a dataset folder, which we read ourselves.
+    export(root, "croissant", tmp_path / "again", media=mode, candidates=True)
+    there = (tmp_path / "again/media/clip1/4.zst").stat()
+    assert (there.st_ino == (root / "media/clip1/4.zst").stat().st_ino) is (mode == "link")
+    assert MediaSource(folder.read(tmp_path / "again")).read(9)[0, 0].tolist() == [1, 4, 0]
+    with pytest.raises(StrobeError, match="say --media copy, which unpacks them"):
+        export(root, "fiftyone", tmp_path / "none", candidates=True)
 
 
 def voted(root: Path) -> Dataset:

@@ -22,7 +22,7 @@ from strobe.build.index import Limits
 from strobe.build.labels import AnchorRow, LabelRow, eligible_frames, overlong_spans
 from strobe.build.sample import Sampling, choose_anchors, window_of
 from strobe.build.sealed import read_sealed, write_sealed
-from strobe.build.store import FrameEncoder, Store
+from strobe.build.store import FrameEncoder, Store, pixel_digest
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.files import cannot_write, make_folder, sha256_of_file
@@ -47,7 +47,7 @@ class Job:
     sampling: Sampling
     labels: tuple[LabelRow, ...] = ()
     anchors: tuple[AnchorRow, ...] = ()
-    store: Store = "png"
+    store: Store = "zstd"
     reference: bool = False
     hints: bool = True
     limits: Limits = field(default_factory=Limits)
@@ -320,9 +320,12 @@ class _Storing:
 
     def _store(self, frame: DecodedFrame) -> FrameRow:
         image, size, media = frame.image, 0, ""
+        digest = pixel_digest(image)
         if not self._job.reference:
-            data = self._encoder.encode(image)
-            image = self._encoder.stored(image, data)
+            data = self._encoder.encode(image, digest)
+            seen = self._encoder.stored(image, data)
+            if seen is not image:
+                image, digest = seen, pixel_digest(seen)
             name = f"{frame.index:06d}{self._encoder.suffix}"
             with _writing(self._final / name):
                 (self._aside / name).write_bytes(data)
@@ -333,7 +336,7 @@ class _Storing:
             time_s=frame.time_s,
             pict_type=frame.pict_type,
             size_wh=(image.shape[1], image.shape[0]),
-            sha256=hashlib.sha256(image.data if image.flags.c_contiguous else image.tobytes()).hexdigest(),
+            sha256=digest,
             media=media,
             media_bytes=size,
         )

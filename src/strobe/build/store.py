@@ -1,5 +1,6 @@
-"""Frames as files: lossless by default, so that storing a frame does not perturb it."""
+"""Frames as files: lossless by default, so that storing a frame does not perturb it, and quick to read (ADR 20)."""
 
+import hashlib
 import io
 from fractions import Fraction
 from typing import Any, Literal, get_args
@@ -8,12 +9,13 @@ import numpy as np
 
 from strobe.core.errors import expect
 from strobe.core.late import require
+from strobe.core.packed import PACKED_SUFFIX, packed
 from strobe.core.ports import Image
 
-__all__ = ["STORES", "FrameEncoder", "Store"]
+__all__ = ["STORES", "FrameEncoder", "Store", "pixel_digest"]
 
-Store = Literal["png", "webp", "jpeg"]
-"""How frames are stored: png and webp keep every pixel; jpeg (quality 95) does not, and is a tenth of the size."""
+Store = Literal["zstd", "png", "webp", "jpeg"]
+"""How frames are stored: all but jpeg keep every pixel; jpeg (quality 95) does not, and is a third of the size."""
 
 STORES: tuple[str, ...] = get_args(Store)
 
@@ -23,16 +25,20 @@ JPEG_QUALITY = 95
 class FrameEncoder:
     """Encodes frames for storing. Not for use from two threads at once.
 
-    PNG goes through FFmpeg's encoder: the same pixels as Pillow's, in half the time (see docs/video.md).
+    PNG goes through FFmpeg's encoder: the same pixels as Pillow's, in half the time (see docs/video.md). `suffix` is
+    that of the files, `key_suffix` that of the frames' names: a packed frame has the name it has as a PNG.
     """
 
-    def __init__(self, store: Store = "png") -> None:
+    def __init__(self, store: Store = "zstd") -> None:
         expect(store in STORES, "--store", f"one of {', '.join(STORES)}", store)
         self.store = store
-        self.suffix = {"png": ".png", "webp": ".webp", "jpeg": ".jpg"}[store]
+        self.suffix = {"zstd": PACKED_SUFFIX, "png": ".png", "webp": ".webp", "jpeg": ".jpg"}[store]
+        self.key_suffix = ".png" if store == "zstd" else self.suffix
 
-    def encode(self, image: Image) -> bytes:
-        """The file's bytes; the same for the same pixels."""
+    def encode(self, image: Image, sha256: str = "") -> bytes:
+        """The file's bytes; the same for the same pixels. `sha256` is their digest where it is known already."""
+        if self.store == "zstd":
+            return packed(image, sha256 or pixel_digest(image))
         if self.store == "png":
             return _png(image)
         from PIL import Image as Pillow
@@ -53,6 +59,11 @@ class FrameEncoder:
 
         with Pillow.open(io.BytesIO(data)) as picture:
             return np.asarray(picture.convert("RGB"))
+
+
+def pixel_digest(image: Image) -> str:
+    """The sha256 of the pixels, row by row."""
+    return hashlib.sha256(image.data if image.flags.c_contiguous else image.tobytes()).hexdigest()
 
 
 def _png(image: Image) -> bytes:

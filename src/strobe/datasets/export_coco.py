@@ -11,7 +11,7 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.files import json_text
 from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import Outgoing, refuse_rendered
+from strobe.datasets.export_media import Outgoing, picture_name, refuse_rendered
 from strobe.datasets.folder import variant_columns
 
 __all__ = ["export_coco"]
@@ -29,7 +29,7 @@ def export_coco(dataset: Dataset, *, media: MediaMode) -> Outgoing:
 
 
 def _file_name(dataset: Dataset, row: int) -> str:
-    stored = "" if dataset.frames.recipe[row] else str(dataset.frames.media[row]).removeprefix("media/")
+    stored = "" if dataset.frames.recipe[row] else picture_name(str(dataset.frames.media[row])).removeprefix("media/")
     return stored or str(dataset.frames.key[row])
 
 

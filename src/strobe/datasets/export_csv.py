@@ -7,17 +7,21 @@ import numpy as np
 
 from strobe.core.dataset import Dataset
 from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import Outgoing
+from strobe.datasets.export_media import Outgoing, picture_name
 from strobe.datasets.folder import columns_of
 
 __all__ = ["export_csv"]
 
 
-def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noqa: ARG001 (every exporter's signature)
-    """TABLE.csv for every table, and classes.csv; lists are joined with |. Media keep their names."""
+def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:
+    """TABLE.csv for every table, and classes.csv; lists are joined with |. Media that are brought keep their names, but
+    for packed ones, which become PNG."""
     files: dict[str, str | bytes] = {}
     space = dataset.info.label_space
     tables = {"classes": {"number": range(len(space)), "label": space.ids, "name": space.names}, **columns_of(dataset)}
+    if media != "none":
+        names = [name and picture_name(name) for name in tables["frames"]["media"]]
+        tables["frames"] = {**tables["frames"], "media": names}
     for table, columns in tables.items():
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -26,7 +30,7 @@ def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:  # noqa: ARG0
         writer.writerows([_cell(value) for value in row] for row in zip(*values, strict=True))
         files[f"{table}.csv"] = out.getvalue()
     used = np.unique(dataset.sets.frame).tolist()
-    return Outgoing(files=files, images={row: str(dataset.frames.media[row]) for row in used})
+    return Outgoing(files=files, images={row: picture_name(str(dataset.frames.media[row])) for row in used})
 
 
 def _cell(value: object) -> object:

@@ -12,8 +12,9 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.files import json_text
+from strobe.core.packed import PACKED_SUFFIX
 from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import Outgoing, refuse_rendered
+from strobe.datasets.export_media import Outgoing, picture_name, refuse_rendered
 from strobe.datasets.media import MediaSource
 
 __all__ = ["export_fiftyone"]
@@ -33,7 +34,11 @@ def export_fiftyone(dataset: Dataset, *, media: MediaMode) -> Outgoing:
             f"{bare} of {len(used)} frames have no stored image, and FiftyOne shows files: build without --reference, "
             "or import with the media"
         )
-    inside = {row: f"data/{str(dataset.frames.media[row]).removeprefix('media/')}" for row in used}
+    if media == "none" and any(str(dataset.frames.media[row]).endswith(PACKED_SUFFIX) for row in used):
+        raise StrobeError(
+            "FiftyOne shows files, and packed frames are none it knows: say --media copy, which unpacks them"
+        )
+    inside = {row: f"data/{picture_name(str(dataset.frames.media[row])).removeprefix('media/')}" for row in used}
     source = MediaSource(dataset)
     paths = {row: source.path(row).as_posix() for row in used} if media == "none" else inside
     samples = _samples(dataset, used, paths)

@@ -7,11 +7,13 @@ from pathlib import Path
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.files import make_folder, write_bytes
+from strobe.core.packed import PACKED_SUFFIX
+from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
 from strobe.datasets.bring_media import MediaMode, linked
 from strobe.datasets.media import MediaSource
 
-__all__ = ["Outgoing", "bring_out", "refuse_rendered"]
+__all__ = ["Outgoing", "bring_out", "picture_name", "refuse_rendered"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,10 @@ class Outgoing:
 
 
 def bring_out(dataset: Dataset, target: Path, names: Mapping[int, str], *, mode: MediaMode, progress: Progress) -> None:
-    """Copy or hard-link the stored file of each frame row to target/NAME; what is there in full is left alone."""
+    """Copy or hard-link the stored file of each frame row to target/NAME; what is there in full is left alone.
+
+    A packed frame becomes a PNG, unless its NAME says that it is to stay packed.
+    """
     if mode == "none" or not names:
         return
     bare = [row for row in names if not dataset.frames.media[row]]
@@ -36,11 +41,24 @@ def bring_out(dataset: Dataset, target: Path, names: Mapping[int, str], *, mode:
     with progress.task("images", len(names)) as advance:
         for row, name in names.items():
             origin, place = source.path(row), target / name
-            if not (place.is_file() and origin.is_file() and place.stat().st_size == origin.stat().st_size):
+            if origin.suffix == PACKED_SUFFIX != place.suffix:
+                if not place.is_file():
+                    make_folder(place.parent)
+                    write_bytes(place, png_bytes(source.read(row)))
+            elif not (place.is_file() and origin.is_file() and place.stat().st_size == origin.stat().st_size):
                 make_folder(place.parent)
                 if mode != "link" or not linked(origin, place):
-                    write_bytes(place, source.read_encoded(row))
+                    write_bytes(place, source.read_stored(row))
             advance(1)
+
+
+def picture_name(media: str) -> str:
+    """What a stored frame is called where others are to open it: a packed one is a PNG there.
+
+    >>> picture_name("media/dog/000012.zst"), picture_name("media/dog/000012.jpg")
+    ('media/dog/000012.png', 'media/dog/000012.jpg')
+    """
+    return media.removesuffix(PACKED_SUFFIX) + ".png" if media.endswith(PACKED_SUFFIX) else media
 
 
 def refuse_rendered(dataset: Dataset, rows: Sequence[int], *, mode: MediaMode) -> None:

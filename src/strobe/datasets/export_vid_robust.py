@@ -14,7 +14,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, printable
 from strobe.core.labels import space
 from strobe.datasets.bring_media import MediaMode
-from strobe.datasets.export_media import Outgoing
+from strobe.datasets.export_media import Outgoing, picture_name
 
 __all__ = ["export_vid_robust"]
 
@@ -59,5 +59,5 @@ def _name(dataset: Dataset, row: int) -> str:
     if found and int(found[1]) == index and "/../" not in key:
         return key
     video = re.sub(r"[^\w.+@=-]+", "_", str(dataset.videos.name[dataset.frames.video[row]])).strip(".") or "video"
-    ending = PurePosixPath(str(dataset.frames.media[row]) or key).suffix or ".JPEG"
+    ending = PurePosixPath(picture_name(str(dataset.frames.media[row])) or key).suffix or ".JPEG"
     return f"val/{video}/{index:06d}{ending}"

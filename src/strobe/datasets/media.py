@@ -15,7 +15,8 @@ import numpy as np
 
 from strobe.core.arrays import Texts
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
+from strobe.core.packed import PACKED_SUFFIX, is_packed, is_sealed, packed_size, unpacked
 from strobe.core.ports import Image
 
 __all__ = ["MAX_PIXELS", "MediaSource", "decode_image"]
@@ -24,7 +25,7 @@ _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _OPEN = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """How stored files are opened: no link is followed, and a pipe in a file's place is not waited for."""
 
-_LOSSLESS = (".png", ".bmp", ".tif", ".tiff", ".ppm")
+_LOSSLESS = (".png", ".bmp", ".tif", ".tiff", ".ppm", PACKED_SUFFIX)
 """Files whose pixels are the same whoever decodes them; a JPEG's may differ by a level from decoder to decoder."""
 
 MAX_PIXELS = 100_000_000
@@ -64,14 +65,14 @@ def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS)
     from PIL import Image as Pillow
 
     try:
+        if is_packed(data):
+            _refuse_large(name, packed_size(data), max_pixels)
+            return unpacked(data)
         with _QUIET, Pillow.open(io.BytesIO(data)) as opened:
-            if opened.width * opened.height > max_pixels:
-                raise InvalidFile(
-                    name,
-                    f"{opened.width}×{opened.height} pixels, more than the limit of {max_pixels:,}",
-                    hint="shrink the image",
-                )
+            _refuse_large(name, opened.size, max_pixels)
             return _upright_rgb(opened)
+    except InvalidValue as error:
+        raise InvalidFile(name, f"damaged ({error})") from error
     except StrobeError:
         raise
     except Pillow.DecompressionBombError as error:
@@ -80,6 +81,13 @@ def decode_image(data: bytes, *, name: Path | str, max_pixels: int = MAX_PIXELS)
         # Pillow names the buffer by its address, which would differ from run to run.
         reason = "no known image format" if "cannot identify" in str(error) else printable(error, limit=80)
         raise InvalidFile(name, f"not a readable image ({reason})") from error
+
+
+def _refuse_large(name: Path | str, size_wh: tuple[int, int], max_pixels: int) -> None:
+    width, height = size_wh
+    if width * height > max_pixels:
+        problem = f"{width}×{height} pixels, more than the limit of {max_pixels:,}"
+        raise InvalidFile(name, problem, hint="shrink the image")
 
 
 def _upright_rgb(opened: Any) -> Image:
@@ -149,8 +157,12 @@ class MediaSource:
             raise InvalidFile(self._root / "frames.parquet", f"media {printable(relative)!r} lies outside the folder")
         return path
 
-    def read_encoded(self, row: int) -> bytes:
-        """The stored file's bytes."""
+    def read_encoded(self, row: int) -> bytes | None:
+        """The stored file's bytes; None where it is a packed frame, which nobody but us can open."""
+        return None if str(self._media[row]).endswith(PACKED_SUFFIX) else self.read_stored(row)
+
+    def read_stored(self, row: int) -> bytes:
+        """The stored file's bytes, whatever they are."""
         found = self._read_at_once(str(self._media[row]))
         if found is not None:
             return found
@@ -192,9 +204,11 @@ class MediaSource:
 
     def read(self, row: int) -> Image:
         """The frame, upright RGB; refused where it can be told that it is not the one the dataset was made with."""
-        content = self.read_encoded(row)
+        content = self.read_stored(row)
         image = decode_image(content, name=self.path(row), max_pixels=self._max_pixels)
         digest = str(self._sha256[row])
+        if is_packed(content) and is_sealed(content, digest):
+            return image  # its bytes are those written for pixels of this digest; a third of the time of hashing these
         if digest and str(self._media[row]).lower().endswith(_LOSSLESS) and not self._is(digest, content, image):
             raise InvalidFile(
                 self.path(row), "not the image the dataset was made with", hint="build or import the dataset again"

@@ -17,7 +17,7 @@ from strobe.build.index import Limits
 from strobe.build.labels import AnchorRow, BoxRow, LabelRow, by_video, read_anchors, read_boxes, read_labels
 from strobe.build.pool import worker_pool
 from strobe.build.sample import Sampling
-from strobe.build.store import FrameEncoder, Store
+from strobe.build.store import STORES, FrameEncoder, Store
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.files import locked, make_folder
@@ -36,6 +36,7 @@ class BuildOptions:
 
     `label_space` is a shipped one or None for the classes named. `label_source` None lets the labels decide.
     `unlabelled` allows videos nobody has labelled yet; `strict` writes nothing where a video cannot be used.
+    `store` None is what the folder holds already, zstd in a new one.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
@@ -46,7 +47,7 @@ class BuildOptions:
     label_space: str | None = None
     label_source: Literal["frame", "anchor"] | None = None
     unlabelled: bool = False
-    store: Store = "png"
+    store: Store | None = None
     reference: bool = False
     hints: bool = True
     drop: DropRules = field(default_factory=DropRules)
@@ -93,11 +94,11 @@ def build(
     labels, boxes, anchors = _annotations(named, options)
     label_space = _label_space(options, destination, labels, boxes)
     _refuse_other_content(destination)
-    made = {"made_by": "strobe build", "settings": _settings(options)}
-    old = made_before(destination, lambda old: {**old.info.provenance, **made} == old.info.provenance)
+    old = made_before(destination, lambda old: {**old.info.provenance, **_made(options, old)} == old.info.provenance)
+    store, made = _store(options, old), _made(options, old)
     # Boxes alone are labels, too: anchors are drawn from the frames that have one.
     spans = labels if any(labels.values()) else {name: _labelled(rows) for name, rows in boxes.items()}
-    jobs = [_job(name, path, destination, options, spans, anchors, len(named)) for name, path in named.items()]
+    jobs = [_job(name, path, destination, options, spans, anchors, len(named), store) for name, path in named.items()]
     # Two builds into one folder at the same time would take each other's files away.
     busy = f"another build is writing to {printable(destination)}; wait for it to end"
     with locked(make_folder(destination / WORK_FOLDER) / "lock", busy=busy):
@@ -121,7 +122,7 @@ def build(
             k=options.sampling.k if options.sampling.window_ms is None else None,
             label_source=options.label_source,
             paths={name: path.resolve() for name, path in named.items()} if options.reference else None,
-            suffix=FrameEncoder(options.store).suffix,
+            suffix=FrameEncoder(store).key_suffix,
             licence=options.licence,
             provenance={
                 **made,
@@ -241,15 +242,23 @@ def _name(options: BuildOptions, destination: Path) -> str:
     return options.name or printable(destination.resolve().name) or "dataset"
 
 
-def _settings(options: BuildOptions) -> dict[str, Any]:
+def _store(options: BuildOptions, old: Dataset | None) -> Store:
+    """How frames are stored: as asked, else as those that are there, else packed."""
+    settings = old.info.provenance.get("settings") if old is not None else None
+    there = settings.get("store") if isinstance(settings, dict) else None
+    return options.store or (there if there in STORES else "zstd")
+
+
+def _made(options: BuildOptions, old: Dataset | None) -> dict[str, Any]:
     """What a resumed build must have in common with the first."""
-    return {
+    settings = {
         "sampling": asdict(options.sampling),
         "anchors": "given" if options.anchors else "drawn",
-        "store": "none" if options.reference else options.store,
+        "store": "none" if options.reference else _store(options, old),
         "hints": options.hints,
         "drop": {name: value for name, value in asdict(options.drop).items() if value},
     }
+    return {"made_by": "strobe build", "settings": settings}
 
 
 def _refuse_other_content(destination: Path) -> None:
@@ -268,6 +277,7 @@ def _job(
     labels: Mapping[str, Sequence[LabelRow]],
     anchors: Mapping[str, Sequence[AnchorRow]],
     n_jobs: int,
+    store: Store,
 ) -> Job:
     plain = re.fullmatch(r"[\w][\w .+@=,-]{0,99}", name) is not None and not name.endswith((".", " "))
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -280,7 +290,7 @@ def _job(
         sampling=options.sampling,
         labels=tuple(labels[name]),
         anchors=tuple(anchors[name]),
-        store=options.store,
+        store=store,
         reference=options.reference,
         hints=options.hints,
         limits=options.limits,

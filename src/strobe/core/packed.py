@@ -1,0 +1,106 @@
+"""A frame as a file that is quick to read: a NumPy array of differences from row to row, compressed with zstd.
+
+Unpacked by any zstd (`zstd -d 000012.zst -o 000012.npy`) it is a .npy file, and `np.cumsum(np.load("000012.npy"),
+axis=0, dtype=np.uint8)` gives the pixels. Before the array lies what zstd calls a skippable frame: height and width,
+and a seal that ties the file to the digest of the pixels it was made of.
+"""
+
+import hashlib
+import io
+import struct
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
+from strobe.core.late import load
+
+__all__ = ["PACKED_SUFFIX", "is_packed", "is_sealed", "packed", "packed_size", "unpacked"]
+
+PACKED_SUFFIX = ".zst"
+
+_LEVEL = 3
+"""Of zstd: smaller than PNG in half its time; higher levels take many times as long for a tenth less."""
+
+_HEAD = struct.Struct("<II8sII32s")  # a skippable frame: its magic number, its length, then what we keep in it
+_START = struct.pack("<II8s", 0x184D2A5E, _HEAD.size - 8, b"strobe 1")
+
+_BLOCK = 16
+"""Rows summed side by side: a few large additions instead of one small one a row."""
+
+
+def packed(image: NDArray[np.uint8], sha256: str) -> bytes:
+    """The image (height, width, 3) as a file; `sha256` is the digest of its pixels. The same for the same pixels."""
+    height, width = image.shape[:2]
+    rows = np.array(image).reshape(height, -1)
+    rows[1:] -= image.reshape(height, -1)[:-1]
+    content: bytes = load("pyarrow:Codec")("zstd", compression_level=_LEVEL).compress(
+        _npy_header(height, width) + rows.tobytes(), asbytes=True
+    )
+    return _START + struct.pack("<II", height, width) + _seal(sha256, content) + content
+
+
+def is_packed(data: bytes) -> bool:
+    """Whether a file with this content is one of ours."""
+    return data.startswith(_START)
+
+
+def is_sealed(data: bytes, sha256: str) -> bool:
+    """Whether a packed file is, byte for byte, one that was made of pixels with this digest."""
+    return data[_HEAD.size - 32 : _HEAD.size] == _seal(sha256, memoryview(data)[_HEAD.size :])
+
+
+def packed_size(data: bytes) -> tuple[int, int]:
+    """Width and height that a packed file says it has."""
+    expect(len(data) >= _HEAD.size, "packed frame", f"at least {_HEAD.size} bytes", len(data))
+    _, _, _, height, width, _ = _HEAD.unpack_from(data)
+    expect(min(height, width) > 0, "packed frame", "height and width above 0", (height, width))
+    return width, height
+
+
+def unpacked(data: bytes) -> NDArray[np.uint8]:
+    """The pixels of a packed file, (height, width, 3). Raises ValueError or OSError where it is damaged.
+
+    >>> image = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    >>> bool((unpacked(packed(image, hashlib.sha256(image.data).hexdigest())) == image).all())
+    True
+    """
+    width, height = packed_size(data)
+    header = _npy_header(height, width)
+    content = memoryview(data)[_HEAD.size :]
+    # Without a copy: what was unpacked is ours alone, so that sums can be made in its place.
+    found = load("pyarrow:Codec")("zstd").decompress(content, len(header) + height * width * 3)
+    flat = np.frombuffer(found, dtype=np.uint8)
+    expect(flat[: len(header)].tobytes() == header, "packed frame", "an array of its height and width", "another")
+    rows = flat[len(header) :].reshape(height, width * 3)
+    if not rows.flags.writeable:
+        rows = rows.copy()
+    _sum_down(rows)
+    return rows.reshape(height, width, 3)
+
+
+def _seal(sha256: str, content: bytes | memoryview) -> bytes:
+    found = hashlib.sha256(sha256.encode())
+    found.update(content)
+    return found.digest()
+
+
+@lru_cache(maxsize=64)
+def _npy_header(height: int, width: int) -> bytes:
+    buffer = io.BytesIO()
+    about = {"descr": "|u1", "fortran_order": False, "shape": (height, width, 3)}
+    np.lib.format.write_array_header_1_0(buffer, about)
+    return buffer.getvalue()
+
+
+def _sum_down(rows: NDArray[np.uint8]) -> None:
+    """Every row becomes the sum of the rows down to it, modulo 256, in place: np.cumsum in a tenth of its time."""
+    even = len(rows) // _BLOCK * _BLOCK
+    blocks = rows[:even].reshape(-1, _BLOCK, rows.shape[1])
+    for place in range(1, _BLOCK):
+        blocks[:, place] += blocks[:, place - 1]
+    for block in range(1, len(blocks)):
+        blocks[block] += blocks[block - 1, -1]
+    for row in range(max(1, even), len(rows)):
+        rows[row] += rows[row - 1]
