@@ -10,7 +10,7 @@ and largest resident memory are read. Exit code 1 where 10 million frames take o
 import hashlib
 import json
 import os
-import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -25,10 +25,6 @@ from strobe.datasets.folder import read
 
 K, CLASSES, SHARD = 10, 30, 50_000
 WIDTH = 2 * K + 1
-
-
-def names(prefix: str, numbers: np.ndarray, digits: int) -> list[str]:
-    return [f"{prefix}{number:0{digits}d}" for number in numbers.tolist()]
 
 
 def digests(first: int, many: int) -> list[str]:
@@ -71,7 +67,7 @@ def make_dataset(folder: Path, n_frames: int) -> None:
             "sha256": pa.array(digests(first * WIDTH, n)), "media": pa.array([f"media/{key}" for key in keys]),
         }  # fmt: skip
         sets = {
-            "set_id": pa.array(np.repeat(np.array(names("set_", np.arange(first, first + len(own)), 7), dtype=object), WIDTH)),
+            "set_id": pa.array([f"set_{row:07d}" for row in video.tolist()]),
             "frame_id": pa.array(ids), "distance": pa.array((index - 100 - K).astype(np.float64)),
             "is_anchor": pa.array(index == 100 + K),
         }  # fmt: skip
@@ -124,10 +120,27 @@ def make_run(folder: Path, data: Path) -> None:
 
 def scored(run: Path) -> tuple[float, float, float]:
     """Seconds of the wall and of the processor, and gigabytes at most, of `strobe score RUN` in its own process."""
-    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    began = time.perf_counter()
     command = [sys.executable, "-m", "strobe", "score", str(run)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"{' '.join(command)} failed")
-    return time.perf_counter() - began, used.ru_utime + used.ru_stime - 0 * before, used.ru_maxrss / 2**20
+    return time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
+
+
+def vouch(folder: Path, n_frames: int) -> None:
+    """Write the digests into dataset.json, as `strobe import` does; from a million frames on, made-up ones.
+
+    Working them out takes as long as importing does, and scoring only reads them.
+    """
+    from strobe.datasets import folder as folders
+
+    if n_frames < 1_000_000:
+        folders.write(read(folder), folder, overwrite=True)
+        return
+    path = folder / "dataset.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    made_up = hashlib.sha256(str(n_frames).encode()).hexdigest()
+    content["checked"] = {"of": folders._digest_of(content), "digest": made_up, "frames_digest": made_up}
+    path.write_text(json.dumps(content), encoding="utf-8")

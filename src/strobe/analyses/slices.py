@@ -19,7 +19,7 @@ FPS_EDGES = (20.0, 27.0, 40.0)
 """Film and PAL (24, 25), NTSC and the web (30), and fast video (50, 60) fall into bins of their own."""
 
 MOST_ROWS = 1_000_000
-"""Up to so many set rows random deletions are drawn, each as a matrix of all rows; beyond, their outcome is worked out."""
+"""Up to so many set rows random deletions are drawn, each a row of a matrix; beyond, their outcome is worked out."""
 
 FrameType = Literal["none", "I", "P", "B"]
 TYPES: tuple[FrameType, ...] = ("I", "P", "B")

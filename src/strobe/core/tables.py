@@ -138,8 +138,8 @@ class Frames:
     `video` is a row of Videos. `key` is the frame's name in its source, unique. `sha256` is of the frame's pixels
     (RGB bytes) or, for imported files, of the file's bytes. `media` is the stored image, relative to the folder.
     `as_input` marks images stored as a model's own input, to be neither resized nor cropped. `recipe` is a JSON object
-    (kind, severity, seed …) for a frame that is rendered when it is read, else empty. Any column may be given as `Later`
-    and is read on first use: most of what scoring needs is in two of them.
+    (kind, severity, seed …) for a frame that is rendered when it is read, else empty. Any column may be given as
+    `Later` and is read on first use: most of what scoring needs is in two of them.
     """
 
     video: Ints

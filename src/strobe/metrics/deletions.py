@@ -1,4 +1,4 @@
-"""What is left wrong when some members of each set are dropped at random: worked out, where there are too many to draw."""
+"""What is left wrong when some members of each set are dropped at random, worked out instead of drawn."""
 
 import numpy as np
 from scipy.special import gammaln
