@@ -158,7 +158,9 @@ class Plan:
     @cached_property
     def frames_used(self) -> Ints:
         """The frames of the sets, each once, ascending."""
-        return np.unique(self.frame)
+        used = np.zeros(len(self.view.frames), dtype=bool)
+        used[self.frame] = True
+        return np.flatnonzero(used)
 
     @cached_property
     def all_rows(self) -> Grouping:
@@ -171,7 +173,10 @@ class Plan:
     def _class_members(self) -> tuple[Ints, Ints]:
         """(set, class) for every class of every anchor."""
         labels, anchors = self.view.labels, self.view.sets.anchor_frame
-        pairs = np.unique(np.stack([labels.frame, labels.label], axis=1), axis=0)
+        is_anchor = np.zeros(len(self.view.frames), dtype=bool)
+        is_anchor[anchors] = True
+        own = is_anchor[labels.frame]
+        pairs = np.unique(np.stack([labels.frame[own], labels.label[own]], axis=1), axis=0)
         begin, end = np.searchsorted(pairs[:, 0], anchors), np.searchsorted(pairs[:, 0], anchors, side="right")
         many = end - begin
         sets = np.repeat(np.arange(self.n_sets), many)

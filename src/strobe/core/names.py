@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 
 __all__ = ["short_models", "short_names"]
 
@@ -68,8 +67,8 @@ def _split(name: str) -> list[str]:
 
 def _parts(name: str) -> list[str]:
     *folders, last = _split(name)
-    path = PurePosixPath(last)
-    return [*folders, path.stem if path.suffix.lower() in _PICTURES and path.stem else last]
+    stem, _, suffix = last.rpartition(".")
+    return [*folders, stem if stem and f".{suffix.lower()}" in _PICTURES else last]
 
 
 _PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")

@@ -32,6 +32,7 @@ independent parts is no worse for it, and the matrix of draws no longer grows wi
 FEW_VIDEOS = 10
 """Below this many videos a percentile bootstrap covers too little; estimates say so."""
 
+_BLOCK = 2**20
 METHOD = "video-cluster bootstrap"
 SWITCHED_OFF = "the bootstrap was switched off"
 
@@ -77,9 +78,13 @@ class Bootstrap:
         if self._weights is None:
             rng = np.random.Generator(np.random.PCG64(self.seed))
             n, b = self.n_clusters, self.replicates
-            index = rng.integers(0, n, size=(b, n))
-            flat = (index + np.arange(b)[:, None] * n).ravel()
-            self._weights = np.bincount(flat, minlength=b * n).reshape(b, n).astype(np.float64)
+            self._weights = np.empty((b, n))
+            many = max(1, _BLOCK // n)
+            for first in range(0, b, many):  # the same numbers as all at once, in far less memory
+                index = rng.integers(0, n, size=(min(many, b - first), n))
+                index += np.arange(len(index))[:, None] * n
+                drawn = np.bincount(index.ravel(), minlength=index.size)
+                self._weights[first : first + len(index)] = drawn.reshape(index.shape)
         return self._weights
 
     def sums(self, values: NDArray[Any]) -> Floats:
