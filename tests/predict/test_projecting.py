@@ -11,11 +11,11 @@ from strobe.core.records import Detections
 from strobe.predict.forward import own_best, project_detections
 
 
-def test_boxes_of_unmapped_classes_are_dropped() -> None:
+def test_boxes_of_unmapped_classes_keep_their_own_below_zero() -> None:
     found = projection_between(LabelSpace.of_names("a", ["x", "dog"]), LabelSpace.of_names("b", ["dog", "cat"]))
     boxes = Detections(xyxy=np.zeros((3, 4)), label=np.array([0, 1, 0], dtype=np.int32), score=np.arange(3.0))
     kept = project_detections(boxes, found)
-    assert (kept.label.tolist(), kept.score.tolist()) == ([0], [1.0])
+    assert (kept.label.tolist(), kept.score.tolist()) == ([-1, 0, -1], [0.0, 1.0, 2.0])
 
 
 @given(hnp.arrays(np.float32, (3, 5), elements=st.floats(-50, 50, width=32)))

@@ -9,7 +9,10 @@ from strobe.cli.common import options, progress
 
 __all__ = ["loading_options", "merge_option", "model_option", "model_or_people_option", "predicting_options"]
 
-_MODEL = "[NAME=]provider:name[@weights], a glob, preds:FILE or @testbed; may be repeated. See strobe models."
+_MODEL = (
+    "[NAME=]provider:name[@weights], a glob, boxes:DETECTOR, crop:FROM:MODEL, preds:FILE or @testbed; may be repeated. "
+    "See strobe models."
+)
 
 model_option = click.option("-m", "--model", "models", multiple=True, required=True, metavar="MODEL", help=_MODEL)
 model_or_people_option = click.option(

@@ -210,7 +210,9 @@ class BoxAnswers:
     """A detector's boxes, one row each, sorted by frame, then score (highest first), then label: `BoxAnswers.of`.
 
     That order decides ties everywhere. `state` (F,) is per frame: one without rows that was answered is an empty
-    answer, one that was not is missing. `reasons` says of unreadable frames why.
+    answer, one that was not is missing. `reasons` says of unreadable frames why. A box of a class that is none of the
+    dataset's has −1 − its place among the detector's own as `label`; such boxes are stored, and left out of what is
+    scored.
     """
 
     frame: Ints
@@ -226,7 +228,8 @@ class BoxAnswers:
         n = len(self.frame)
         expect(self.xyxy.shape == (n, 4), "BoxAnswers.xyxy", f"shape ({n}, 4)", self.xyxy.shape)
         expect(len(self.label) == n and len(self.score) == n, "BoxAnswers", "columns of one length", None)
-        check_places("BoxAnswers", self.frame, self.label, n_frames=self.n_frames, n_classes=self.n_classes)
+        known = np.maximum(self.label, 0)
+        check_places("BoxAnswers", self.frame, known, n_frames=self.n_frames, n_classes=self.n_classes)
         expect(bool(np.isfinite(self.score).all()), "BoxAnswers.score", "finite numbers", "NaN or infinity")
         expect(bool(np.isfinite(self.xyxy).all()), "BoxAnswers.xyxy", "finite numbers", "NaN or infinity")
         expect(

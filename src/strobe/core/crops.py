@@ -3,12 +3,22 @@
 import math
 from collections.abc import Collection, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import expect
 from strobe.core.records import Box
 
-__all__ = ["LEAST_SIDE", "cut_of", "object_of", "share_of"]
+__all__ = ["FITS", "GREY", "LEAST_SIDE", "cut_of", "fitted", "object_of", "share_of"]
 
 LEAST_SIDE = 8
 """A crop with a side of fewer pixels shows nothing: none is made."""
+
+FITS = ("squash", "pad")
+"""How a crop becomes a model's square input: whatever its shape, or on a grey square first."""
+
+GREY = 128
+"""The grey of that square."""
 
 Cut = tuple[int, int, int, int]
 
@@ -57,3 +67,20 @@ def share_of(cut: Cut, size_wh: tuple[int, int]) -> float:
     """
     x0, y0, x1, y1 = cut
     return (x1 - x0) * (y1 - y0) / (size_wh[0] * size_wh[1])
+
+
+def fitted(image: NDArray[np.uint8], fit: str) -> NDArray[np.uint8]:
+    """The picture as it is to be resized whole: itself (`squash`), or in the middle of a grey square (`pad`).
+
+    >>> fitted(np.zeros((2, 6, 3), np.uint8), "pad")[:, 0, 0].tolist()
+    [128, 128, 0, 0, 128, 128]
+    """
+    expect(fit in FITS, "fit", " or ".join(FITS), fit)
+    height, width = image.shape[:2]
+    if fit == "squash" or height == width:
+        return image
+    side = max(height, width)
+    square = np.full((side, side, *image.shape[2:]), GREY, dtype=np.uint8)
+    top, left = (side - height) // 2, (side - width) // 2
+    square[top : top + height, left : left + width] = image
+    return square

@@ -10,6 +10,7 @@ from strobe.core.ports import Classifier, Detector
 from strobe.models.options import LoadOptions
 from strobe.models.registry import expand
 from strobe.models.testbed import entries, is_testbed
+from strobe.models.views import View, inner_specs, view_of, with_inner
 
 __all__ = ["Asked", "asked", "split_name"]
 
@@ -19,12 +20,19 @@ class Asked:
     """A model asked for: what the run calls it, and where it comes from.
 
     A program may hand one over alive (`live` makes it ready to run, with the load options), or its `answers` at once.
+    A `helper` is run for another model's sake and not asked for itself.
     """
 
     name: str
     spec: str
     live: Callable[[LoadOptions], Classifier | Detector] | None = field(default=None, compare=False)
     answers: Answers | None = field(default=None, compare=False)
+    helper: bool = field(default=False, compare=False)
+
+    @property
+    def view(self) -> View | None:
+        """What it is of two models together; None where it is one."""
+        return None if self.live is not None or self.answers is not None else view_of(self.spec)
 
     @property
     def is_brought(self) -> bool:
@@ -65,8 +73,8 @@ def asked(models: Sequence[str | Asked], *, trust: bool = False) -> list[Asked]:
         if spec.startswith("preds:"):
             specs, names = [spec], [given or Path(spec.removeprefix("preds:")).stem]
         else:
-            specs = [entry.model for entry in entries(spec) if entry.model] if is_testbed(spec) else expand([spec])
-            code = next((one for one in specs if one.startswith("py:")), None) if is_testbed(spec) else None
+            specs = _spelled_out(spec)
+            code = next((one for one in specs if _runs_code(one)), None) if is_testbed(spec) else None
             if code is not None and not trust:
                 raise StrobeError(
                     f"{printable(spec)} names {printable(code)}, which would run the code of that file; give --trust "
@@ -82,3 +90,16 @@ def asked(models: Sequence[str | Asked], *, trust: bool = False) -> list[Asked]:
                 raise StrobeError(f"two models are called {model.name}; name them with -m NAME=SPEC")
     expect(bool(found), "models", "at least one", list(models))
     return list(found.values())
+
+
+def _spelled_out(spec: str) -> list[str]:
+    """The models of a list, or those a glob fits; a view's are those of the model at its end."""
+    if is_testbed(spec):
+        return [entry.model for entry in entries(spec) if entry.model]
+    if view_of(spec) is None:
+        return expand([spec])
+    return [with_inner(spec, one) for one in expand([list(inner_specs(spec))[-1]])]
+
+
+def _runs_code(spec: str) -> bool:
+    return any(one.startswith("py:") for one in inner_specs(spec))

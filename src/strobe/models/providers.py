@@ -88,11 +88,20 @@ PROVIDERS: tuple[Provider, ...] = (
         what="YOLO detectors of ultralytics", example="ultralytics:yolo11n.pt",
     ),
     Provider(
+        scheme="boxes", module="", package="numpy", extra="", example="boxes:strobe-tiny",
+        what="a detector as a classifier, from its stored boxes; boxes-sum:, boxes-noisyor:",
+    ),
+    Provider(
+        scheme="crop", module="", package="numpy", extra="", example="crop:truth,context=1.5:strobe-world",
+        what="a classifier that sees each frame cut to a box: a true one or a detector's",
+    ),
+    Provider(
         scheme="preds", module="", package="numpy", extra="", is_file=True,
         what="predictions you bring: JSON, JSONL, CSV or Parquet", example="preds:scores.json",
     ),
 )  # fmt: skip
-"""In the order in which they are shown. `preds:` names predictions and no model: it has no module."""
+"""In the order in which they are shown. `preds:` names predictions, `boxes:` and `crop:` two models together: they have
+no module."""
 
 BUNDLED: dict[str, Provider] = {name: entry for entry in PROVIDERS for name in entry.bundled}
 """Models without a provider before them: nothing is downloaded for them but packages."""

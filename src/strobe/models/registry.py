@@ -39,6 +39,10 @@ def parse(text: str) -> ModelName:
             return ModelName("bundled", body, weights)
         hint = "a model is written provider:name, e.g. timm:resnet50; see strobe models"
         raise UnknownName("model", body, [*BUNDLED, *(entry.example for entry in _MODELS.values())], hint=hint)
+    if provider in _BY_SCHEME and provider not in _MODELS:
+        raise ModelFailed(
+            f"{printable(text)}: {provider}: is for strobe eval and predict, which have a dataset's frames"
+        )
     if provider not in _MODELS:
         raise UnknownName("provider", provider, _BY_SCHEME, hint=f"known: {', '.join(_BY_SCHEME)}")
     if not name:

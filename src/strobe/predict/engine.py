@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from strobe.core.answers import State
 from strobe.core.errors import expect
 from strobe.core.ports import AnswerStore, Executor, FrameSource, Progress
+from strobe.predict.crops import Crops
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.executor import Local
 from strobe.predict.forward import Runner
@@ -41,7 +42,8 @@ class Recipe:
     The dataset (its folder, and the digest of the frames that are meant), the models, and how they are run.
 
     `models` are specs by name; `load` holds the options they are loaded with by name, the device among them. `cores` is
-    how many threads the models share, None for all there are. It pickles, and says nothing of who runs it.
+    how many threads the models share, None for all there are. `crops` is what they see of each frame, None for all of
+    it. It pickles, and says nothing of who runs it.
     """
 
     dataset: Path
@@ -51,6 +53,7 @@ class Recipe:
     merge: str
     engine: EngineOptions
     cores: int | None = None
+    crops: Crops | None = None
 
     def __post_init__(self) -> None:
         expect(len(self.models) > 0, "recipe", "at least one model", 0)

@@ -65,12 +65,13 @@ def own_best(scores: NDArray[np.float32], *, kind: str) -> tuple[NDArray[np.int3
 
 
 def project_detections(found: Detections, projection: Projection) -> Detections:
-    """Boxes with the dataset's labels; those whose class maps to none of them are dropped."""
+    """Boxes with the dataset's labels; one whose class maps to none of them gets −1 − its own."""
     if projection.is_identity:
         return found
-    table: NDArray[Any] = projection.map_labels(found.label.astype(np.int64))
-    keep = table >= 0
-    return Detections(xyxy=found.xyxy[keep], label=table[keep].astype(np.int32), score=found.score[keep])
+    own = found.label.astype(np.int64)
+    label = projection.map_labels(own)
+    label = np.where(label >= 0, label, -1 - own)
+    return Detections(xyxy=found.xyxy, label=label.astype(np.int32), score=found.score)
 
 
 def _scores(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> Block:

@@ -58,8 +58,11 @@ class Held:
     file: Path | None = None
     frames_digest: str | None = None
 
-    def load(self) -> Answers:
-        """Its answers; Incomplete where frames of the sets were neither answered nor found unreadable."""
+    def load(self, *, every_box: bool = False) -> Answers:
+        """Its answers; Incomplete where frames of the sets were neither answered nor found unreadable.
+
+        With `every_box` a detector's boxes of classes that the dataset does not have are among them, where it was run.
+        """
         space = self.dataset.info.label_space
         if self.file is not None:
             answers = read_brought(
@@ -72,7 +75,7 @@ class Held:
             )
         else:
             shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space))
-            answers = shards.read(kind=str(self.facts["kind"]))
+            answers = shards.read(kind=str(self.facts["kind"]), every_box=every_box)
         needed = np.zeros(len(self.frames), dtype=bool)
         needed[self.dataset.sets.frame] = True
         undone = np.flatnonzero(needed & (answers.state == State.SKIPPED))
@@ -196,7 +199,8 @@ class Run:
     ) -> list[Held]:
         """The models of the run, those run here first, then those brought as files; `only` keeps some, in that order.
 
-        Files that are coming in with `stage` count as brought.
+        Files that are coming in with `stage` count as brought. A detector that was run for another model's sake alone
+        is there only where it is named.
         """
         frames = FrameNames(dataset, self.path)
         brought_for = self.about().get("brought_for", {}) if self.exists else {}
@@ -214,7 +218,7 @@ class Run:
         found = [held(name, facts_of(self.path, name), None) for name in shard_models(self.path)]
         found += [held(name, facts, file) for name, (file, facts) in by_file]
         if not only:
-            return found
+            return [model for model in found if not model.facts.get("helper")]
         by_name = {model.name: model for model in found}
         missing = [name for name in only if name not in by_name]
         if missing:

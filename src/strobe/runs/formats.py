@@ -32,6 +32,8 @@ class Whole:
     n_frames: int
     n_classes: int
     reasons: dict[int, str] = field(default_factory=dict)
+    every_box: bool = False
+    """Whether boxes of classes that the dataset does not have are wanted too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +223,11 @@ def _boxes(whole: Whole, pieces: Iterable[Piece]) -> Answers:
     seen = np.zeros(whole.n_frames, dtype=bool)
     for piece in pieces:
         frame = np.repeat(piece.places, _lengths(piece.table))
-        use = frame >= 0
         flat = [
             np.asarray(piece.table.column(name).combine_chunks().flatten().to_numpy(zero_copy_only=False))
             for name in ("label", "xyxy", "score")
         ]
+        use = (frame >= 0) & (whole.every_box | (flat[0] >= 0))
         columns.append((frame[use], flat[0][use], flat[1].reshape(-1, 4)[use], flat[2][use]))
         seen[piece.places[piece.places >= 0]] = True
     frame, label, xyxy, score = (np.concatenate(some) for some in zip(*columns, strict=True)) if columns else (

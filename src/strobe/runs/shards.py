@@ -34,6 +34,8 @@ KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode"
 
 _TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
+_EVERY_BOX = "every"
+"""What a shard says of itself that keeps boxes of classes the dataset does not have."""
 
 
 def prediction_key(facts: Mapping[str, Any]) -> str:
@@ -181,17 +183,25 @@ class ModelShards:
         path, again = first, 1
         while path.exists():  # it holds frames between these
             path, again = first.with_name(f"{first.stem}-{again}.parquet"), again + 1
-        write_columns(path, ids | held, {"key": self.key, "schema": str(SCHEMA)})
+        kept = {"boxes": _EVERY_BOX} if self.task is Task.DETECTION else {}
+        write_columns(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **kept})
         return path
 
-    def read(self, *, kind: str = "logits") -> Answers:
-        """All shards merged; every frame at most once, asserted. `kind` is what the scores in them are."""
+    def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
+        """All shards merged; every frame at most once, asserted. `kind` is what the scores in them are.
+
+        With `every_box` also the boxes of classes that the dataset does not have, which earlier versions did not keep.
+        """
         done = np.zeros(len(self._frames), dtype=bool)
-        whole = Whole(model=self.name, kind=kind, n_frames=len(self._frames), n_classes=self._n_classes)
+        whole = Whole(
+            model=self.name, kind=kind, n_frames=len(self._frames), n_classes=self._n_classes, every_box=every_box
+        )
 
         def pieces() -> Iterator[Piece]:
             for path, digest in self._shards():
                 table = read_columns(path, needs=["frame_id", "error"], hint=_AGAIN)
+                if every_box and (table.schema.metadata or {}).get(b"strobe.boxes") != _EVERY_BOX.encode():
+                    raise InvalidFile(path, "boxes of classes the dataset lacks were not kept then", hint=_AGAIN)
                 places = self._places(path, table, digest, done)
                 if table.column("error").null_count < len(table):
                     said = zip(places.tolist(), table.column("error").to_pylist(), strict=True)

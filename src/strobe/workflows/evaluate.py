@@ -10,6 +10,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
 from strobe.core.ports import Progress
 from strobe.models.asked import Asked, asked
+from strobe.models.views import BoxesView
 from strobe.report.loggers import check_logs, log_results
 from strobe.runs.folder import Run
 from strobe.workflows.bring import bring
@@ -75,12 +76,12 @@ def evaluate(
                 raise UnknownName(what, name, known)
     files = [one for one in wanted if one.is_brought]
     others = [one for one in wanted if not one.is_brought]
-    if others:
+    if any(not isinstance(one.view, BoxesView) for one in others):
         frame_source(opened.candidates)  # no images, no run: said before anything is written
     with place.stage() as stage:
         bring(opened.dataset, place, files, request, progress, stage=stage)
         names = [one.name for one in wanted]
-        fared = run_asked(opened.candidates, others, place, prediction, progress, asked_for=names)
+        fared = run_asked(opened.candidates, others, place, prediction, progress, asked_for=names, stage=stage)
         failed = tuple(one for one in fared if not one.ok)
         if failed and len(failed) == len(wanted):
             first = without_name(failed[0].name, failed[0].error or "")

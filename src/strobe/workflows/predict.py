@@ -1,14 +1,15 @@
 """Models over the frames of a dataset, into a run folder: resumable, one bad model or frame never sinks the rest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect, printable, without_name
+from strobe.core.errors import ModelFailed, StrobeError, expect, printable, without_name
 from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Progress, SendableSource
 from strobe.core.records import ModelSpec
@@ -17,6 +18,8 @@ from strobe.models.asked import Asked, asked
 from strobe.models.cores import cores, sharing_cores
 from strobe.models.options import LoadOptions
 from strobe.models.testbed import tags_of
+from strobe.models.views import BoxesView, CropView
+from strobe.predict.crops import Crops
 from strobe.predict.decode_pool import can_start_workers
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, Outcome, run_models
@@ -24,10 +27,11 @@ from strobe.predict.forward import Runner
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
-from strobe.runs.shards import ModelShards
+from strobe.runs.shards import ModelShards, facts_of, shard_models
 from strobe.workflows.bring import FileOptions, bring
-from strobe.workflows.recipe import load_runner, source_for
+from strobe.workflows.recipe import inputs_of, load_runner, source_for
 from strobe.workflows.sources import frame_source
+from strobe.workflows.views import Detectors, crops_of, derive, write_outside
 
 __all__ = ["Fared", "PredictOptions", "predict", "run_asked"]
 
@@ -125,20 +129,29 @@ def run_asked(
     *,
     source: FrameSource | None = None,
     asked_for: Sequence[str] = (),
+    stage: Path | None = None,
 ) -> list[Fared]:
     """Run these models into the run; a new run that nothing was predicted into leaves no folder behind.
 
-    `asked_for` are all models of the command in order, where these are not all.
+    `asked_for` are all models of the command in order, where these are not all; files among them wait in `stage`.
+    Detectors come before what is made of their boxes.
     """
     if not models:
         return []
-    frames = source or frame_source(dataset)
-    fared: list[Fared] = []
+    detectors = Detectors(dataset, run, models, stage=stage)
+    singles = [*(one for one in models if one.view is None), *detectors.helpers]
     with run.predicting():
-        for start in range(0, len(models), options.models_at_once):
-            group = models[start : start + options.models_at_once]
-            # What becomes of one model alone is the command's whole answer; it is not said twice.
-            fared += _run_group(dataset, group, run, options, progress, frames, alone=len(models) == 1)
+        work = _Work(dataset, run, options, progress, alone=len(models) == 1)
+        if singles or any(isinstance(one.view, CropView) for one in models):
+            work.source = source or frame_source(dataset)
+        found = {one.name: one for one in work.run(singles)}
+        for view in dict.fromkeys(one.view.seen for one in models if isinstance(one.view, CropView)):
+            same = [one for one in models if isinstance(one.view, CropView) and one.view.seen == view]
+            found |= {one.name: one for one in work.run_cropped(same, detectors, found)}
+        for one in models:
+            if isinstance(one.view, BoxesView):
+                found[one.name] = work.derive(one, one.view, detectors, found)
+        fared = [found[one.name] for one in models]
         before = run.about().get("models", {}) if run.exists else {}
         changes = {"models": before | {one.name: one.to_json() for one in fared}}
         names = asked_for or [one.name for one in models]
@@ -146,80 +159,151 @@ def run_asked(
     return fared
 
 
-def _run_group(
-    dataset: Dataset,
-    models: Sequence[Asked],
-    run: Run,
-    options: PredictOptions,
-    progress: Progress,
-    source: FrameSource,
-    *,
-    alone: bool,
-) -> Iterator[Fared]:
-    loaded: dict[str, Classifier | Detector] = {}
-    runners: list[Runner] = []
-    stores: dict[str, ModelShards] = {}
-    frames, rows = FrameNames(dataset, run.path), np.unique(dataset.sets.frame)
-    for one in models:
-        name = one.name
+class _Work:
+    """Models run into a run, so many at once; `source` is where frames come from, where any is looked at.
+
+    What becomes of one model `alone` is the command's whole answer; it is not said twice.
+    """
+
+    def __init__(self, dataset: Dataset, run: Run, options: PredictOptions, progress: Progress, *, alone: bool) -> None:
+        self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
+        self._alone = alone
+        self.source: FrameSource | None = None
+
+    def run(
+        self, models: Sequence[Asked], crops: Crops | None = None, outside: NDArray[np.int64] | None = None
+    ) -> Iterator[Fared]:
+        """Run models over every frame, or over what `crops` shows of it; `outside` are frames they do not see."""
+        for start in range(0, len(models), self._options.models_at_once):
+            yield from self._run_group(models[start : start + self._options.models_at_once], crops, outside)
+
+    def run_cropped(self, models: Sequence[Asked], detectors: Detectors, found: Mapping[str, Fared]) -> Iterator[Fared]:
+        """Run classifiers that see the same crops."""
+        view = models[0].view
         try:
-            if name in brought_files(run.path):
-                raise StrobeError(f"the run holds a file's predictions under this name; name the model NAME={one.spec}")
-            runner = load_runner(
-                name, one.spec, replace(options.load, progress=options.load.progress or progress),
-                dataset.info.label_space, merge=options.merge, live=one.live,
-            )  # fmt: skip
-            stores[name] = _store(dataset, runner, one.spec, run, options, frames, progress)
+            if self.source is None or not isinstance(view, CropView):
+                raise ModelFailed("a crop needs pictures")
+            _check_ran(detectors.name_of(view), found)
+            crops, outside = crops_of(view, self._dataset, self.source, detectors, self._progress)
         except StrobeError as error:
-            if not alone:
-                progress.note(f"{printable(name)} cannot run and is left out: {without_name(one.spec, str(error))}")
-            yield Fared(name=name, ok=False, error=str(error))
-            continue
-        loaded[name] = runner.model
-        runners.append(runner)
-        progress.note(_preprocessing_line(name, runner.model.spec))
-    if not runners:
-        return
-    run.record(dataset, path=dataset.root or Path(), changes={})  # what a kill leaves is a run that can be scored
-    engine = _engine_options(options, loaded, processes=_processes(options, loaded, source))
-    with sharing_cores(loaded.values()):
-        outcomes = run_models(
-            runners,
-            stores,
-            source_for(source, engine),
-            frame_names=dataset.frames.key.tolist(),
-            as_input=np.flatnonzero(dataset.frames.as_input).tolist(),
-            rows=rows,
-            options=engine,
-            progress=progress,
-        )
-    if options.decode == "cpu" and any(
-        model.device.startswith("cuda") and isinstance(model, EncodedClassifier) for model in loaded.values()
-    ):
-        progress.note("frames were decoded exactly, on the CPU; --decode device is much faster for JPEG frames")
-    for name, outcome in outcomes.items():
-        if outcome.error is not None:
-            if not alone:
-                progress.note(f"{printable(name)} failed and is left out: {without_name(name, outcome.error)}")
-        elif outcome.n_unreadable:
-            first = f"; the first: {printable(outcome.first_problem)}" if outcome.first_problem else ""
-            progress.note(
-                f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read; they are unscored{first}"
+            yield from (self._failed(one, error) for one in models)
+            return
+        yield from self.run(models, crops, outside)
+
+    def derive(self, one: Asked, view: BoxesView, detectors: Detectors, found: Mapping[str, Fared]) -> Fared:
+        """Derive a model's answers from the boxes of another."""
+        try:
+            _check_ran(detectors.name_of(view), found)
+            self._check_free(one)
+            self._run.record(self._dataset, path=self._dataset.root or Path(), changes={})
+            outcome = derive(
+                one.name, view, detectors.held(view), self._run, FrameNames(self._dataset, self._run.path),
+                retry_errors=self._options.retry_errors, progress=self._progress,
+            )  # fmt: skip
+        except StrobeError as error:
+            return self._failed(one, error)
+        return Fared(name=one.name, ok=True, outcome=outcome)
+
+    def _failed(self, one: Asked, error: StrobeError) -> Fared:
+        if not self._alone:
+            said = without_name(one.spec, str(error))
+            self._progress.note(f"{printable(one.name)} cannot run and is left out: {said}")
+        return Fared(name=one.name, ok=False, error=str(error))
+
+    def _check_free(self, one: Asked) -> None:
+        if one.name in brought_files(self._run.path):
+            raise StrobeError(f"the run holds a file's predictions under this name; name the model NAME={one.spec}")
+
+    def _run_group(
+        self, models: Sequence[Asked], crops: Crops | None, outside: NDArray[np.int64] | None
+    ) -> Iterator[Fared]:
+        dataset, run, options, progress = self._dataset, self._run, self._options, self._progress
+        loaded: dict[str, Classifier | Detector] = {}
+        specs: dict[str, ModelSpec] = {}
+        runners: list[Runner] = []
+        stores: dict[str, ModelShards] = {}
+        frames, rows = FrameNames(dataset, run.path), np.unique(dataset.sets.frame)
+        for one in models:
+            name = one.name
+            try:
+                self._check_free(one)
+                runner = load_runner(
+                    name, one.view.classifier if isinstance(one.view, CropView) else one.spec,
+                    replace(options.load, progress=options.load.progress or progress), dataset.info.label_space,
+                    merge=options.merge, live=one.live, any_classes=one.helper,
+                )  # fmt: skip
+                specs[name] = _checked_spec(one, runner.model.spec, crops)
+                stores[name] = _store(dataset, runner, specs[name], one, run, options, frames, progress)
+            except StrobeError as error:
+                yield self._failed(one, error)
+                continue
+            loaded[name] = runner.model
+            runners.append(runner)
+            progress.note(_preprocessing_line(name, specs[name]))
+        if not runners or self.source is None:
+            return
+        run.record(dataset, path=dataset.root or Path(), changes={})  # what a kill leaves is a run that can be scored
+        if outside is not None:
+            rows = np.setdiff1d(rows, outside)
+            for name, store in stores.items():
+                write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
+        engine = _engine_options(options, loaded, processes=_processes(options, loaded, self.source))
+        with sharing_cores(loaded.values()):
+            outcomes = run_models(
+                runners,
+                stores,
+                source_for(self.source, engine, crops),
+                frame_names=dataset.frames.key.tolist(),
+                as_input=inputs_of(dataset, crops),
+                rows=rows,
+                options=engine,
+                progress=progress,
             )
-        yield Fared(name=name, ok=outcome.error is None, error=outcome.error, spec=loaded[name].spec, outcome=outcome)
+        if options.decode == "cpu" and any(
+            model.device.startswith("cuda") and isinstance(model, EncodedClassifier) for model in loaded.values()
+        ):
+            progress.note("frames were decoded exactly, on the CPU; --decode device is much faster for JPEG frames")
+        for name, outcome in outcomes.items():
+            if outcome.error is not None:
+                if not self._alone:
+                    progress.note(f"{printable(name)} failed and is left out: {without_name(name, outcome.error)}")
+            elif outcome.n_unreadable:
+                first = f"; the first: {printable(outcome.first_problem)}" if outcome.first_problem else ""
+                progress.note(
+                    f"{printable(name)}: {outcome.n_unreadable} frame(s) could not be read; they are unscored{first}"
+                )
+            yield Fared(name=name, ok=outcome.error is None, error=outcome.error, spec=specs[name], outcome=outcome)
+
+
+def _check_ran(detector: str, found: Mapping[str, Fared]) -> None:
+    """Refuse to go on with what a detector found that failed."""
+    if detector in found and not found[detector].ok:
+        raise ModelFailed(
+            f"its detector {printable(detector)}: {without_name(detector, found[detector].error or 'failed')}"
+        )
+
+
+def _checked_spec(one: Asked, spec: ModelSpec, crops: Crops | None) -> ModelSpec:
+    """What the model says it is, and what it is shown; only classifiers see crops, and only detectors find boxes."""
+    if crops is not None and Task(spec.task) is not Task.CLASSIFICATION:
+        raise ModelFailed(f"{printable(one.name)}: crop: is for classifiers, and {printable(spec.name)} is a detector")
+    if one.helper and Task(spec.task) is not Task.DETECTION:
+        raise ModelFailed(f"{printable(one.name)} is no detector: it has no boxes to take")
+    return spec if crops is None else replace(spec, preprocessing={**spec.preprocessing, **crops.said})
 
 
 def _store(
     dataset: Dataset,
     runner: Runner,
-    written: str,
+    spec: ModelSpec,
+    one: Asked,
     run: Run,
     options: PredictOptions,
     frames: FrameNames,
     progress: Progress,
 ) -> ModelShards:
-    spec, label_space = runner.model.spec, dataset.info.label_space
-    model_type, standard = tags_of(written)
+    label_space = dataset.info.label_space
+    model_type, standard = tags_of(one.spec)
     facts: dict[str, Any] = {
         "weights": spec.weights,
         "preprocessing": dict(spec.preprocessing),
@@ -241,6 +325,8 @@ def _store(
             "model_type": model_type,
             "standard": standard,
             "childless": [label_space.names[place] for place in runner.projection.childless],
+            **({"helper": True} if one.helper and not _was_asked(run, runner.name) else {}),
+            **({"view": "crop"} if one.view is not None else {}),
             "spec": {
                 "name": spec.name,
                 "provider": spec.provider,
@@ -255,6 +341,11 @@ def _store(
             f"(weights {printable(earlier[:12])}) are kept beside"
         )
     return store
+
+
+def _was_asked(run: Run, name: str) -> bool:
+    """Whether the run holds a model as one of its own, not only as another's helper."""
+    return name in shard_models(run.path) and not facts_of(run.path, name).get("helper")
 
 
 def _processes(options: PredictOptions, models: dict[str, Classifier | Detector], source: FrameSource) -> int:

@@ -324,7 +324,15 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
             predictions, said = cast(ClassAnswers, answers), model.facts
             known = (said.get("model_type"), bool(said.get("standard", False)))
             model_type, standard = job.types.get(model.name, known)
-            one = score(whole, predictions, prepared=prepared, pool=pool, model_type=model_type, standard=standard)
+            one = score(
+                whole,
+                predictions,
+                prepared=prepared,
+                pool=pool,
+                model_type=model_type,
+                standard=standard,
+                with_coverage="view" in said,
+            )
             one = variants.add(replace(one, ceiling=ceilings.of(said)), predictions, weights=said.get("weights"))
             if stages is not None:
                 found = impact(stages, predictions, seed=options.seed, replicates=options.draws)

@@ -1,0 +1,183 @@
+"""Two models together, as they are written: classes derived from a detector's boxes, and crops before a classifier.
+
+    boxes:DETECTOR   boxes-sum:DETECTOR   boxes-noisyor:DETECTOR   and -all after any of them
+    crop:FROM[,context=1.5][,pick=largest][,fit=pad][,without=outside][,score=0.3]:CLASSIFIER
+
+FROM is `truth`, a detector, or the name of a model of the same command or run. Where a detector is written with a
+colon, an option after it says where it ends: crop:torchvision:ssd300_vgg16,context=1.2:timm:resnet50.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from strobe.core.boxed import MERGERS, Picking
+from strobe.core.crops import FITS
+from strobe.core.errors import ModelFailed, UnknownName, expect, printable
+from strobe.models.providers import PROVIDERS
+
+__all__ = ["BoxesView", "CropView", "View", "inner_specs", "view_of", "with_inner"]
+
+_OPTIONS = ("context", "pick", "fit", "without", "score")
+_BOXES = re.compile(r"boxes(?:-(?P<merge>[a-z]+?))??(?P<every>-all)?:(?P<detector>.*)", re.DOTALL)
+_FIRST_OPTION = re.compile(r",(?=[A-Za-z_]+=)")
+_SCHEMES = tuple(f"{entry.scheme}:" for entry in PROVIDERS if not entry.bundled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxesView:
+    """A detector as a classifier: `merge` makes one score of a class's boxes.
+
+    With `every_class` boxes of classes that the dataset does not have compete too.
+    """
+
+    detector: str
+    merge: str = "max"
+    every_class: bool = False
+
+    def __post_init__(self) -> None:
+        if self.merge not in MERGERS:
+            raise UnknownName(
+                "way to make classes of boxes", self.merge, MERGERS, hint="boxes:, boxes-sum:, boxes-noisyor:"
+            )
+        _check_inner(self.detector, "a detector, e.g. boxes:strobe-tiny", is_source=True)
+
+    @property
+    def source(self) -> str:
+        """Where the boxes come from."""
+        return self.detector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CropView:
+    """A classifier that sees each frame cut to a box; `without` says what it sees where there is none."""
+
+    source: str
+    classifier: str
+    picking: Picking
+    fit: str = "squash"
+    without: str = "whole"
+
+    def __post_init__(self) -> None:
+        expect(self.fit in FITS, "crop: fit", " or ".join(FITS), self.fit)
+        expect(self.without in ("whole", "outside"), "crop: without", "whole or outside", self.without)
+        if self.is_truth and (self.picking.pick == "best" or self.picking.score):
+            what = "pick=best" if self.picking.pick == "best" else "score="
+            raise ModelFailed(f"crop:truth: true boxes have no scores for {what}; pick=label, largest or centre")
+        _check_inner(self.source, "truth or a detector, e.g. crop:truth:efficientnet-lite0", is_source=True)
+        _check_inner(self.classifier, "a classifier at the end, e.g. crop:truth:efficientnet-lite0")
+
+    @property
+    def seen(self) -> "CropView":
+        """The same before any classifier: views that are equal so show the same pixels."""
+        return replace(self, classifier="any")
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether the dataset's own boxes are meant."""
+        return self.source == "truth"
+
+    @property
+    def text(self) -> str:
+        """All that is done to a frame, in one line."""
+        how = self.picking
+        least = f",score={how.score:g}" if how.score else ""
+        return (
+            f"crop:{self.source},context={how.context:g},pick={how.pick},fit={self.fit},without={self.without}{least}"
+        )
+
+
+View = BoxesView | CropView
+
+
+def view_of(text: str) -> View | None:
+    """What a spec says of two models together; None where it is one model.
+
+    >>> view_of("boxes-sum:strobe-tiny").merge, view_of("efficientnet-lite0")
+    ('sum', None)
+    >>> view_of("crop:torchvision:ssd300_vgg16,context=1.2:py:mine.py:make").classifier
+    'py:mine.py:make'
+    """
+    if text.startswith("crop:"):
+        return _crop(text)
+    boxes = _BOXES.fullmatch(text)
+    if boxes is None:
+        return None
+    return BoxesView(detector=boxes["detector"], merge=boxes["merge"] or "max", every_class=bool(boxes["every"]))
+
+
+def inner_specs(text: str) -> Iterator[str]:
+    """The specs that are loaded for a spec: itself, or the models of a view."""
+    view = view_of(text)
+    if view is None:
+        yield text
+        return
+    if view.source != "truth":
+        yield view.source
+    if isinstance(view, CropView):
+        yield view.classifier
+
+
+def with_inner(text: str, inner: str) -> str:
+    """The same view with another model at its end.
+
+    >>> with_inner("crop:truth,fit=pad:efficientnet-lite*", "efficientnet-lite0")
+    'crop:truth,fit=pad:efficientnet-lite0'
+    """
+    return text.removesuffix(list(inner_specs(text))[-1]) + inner
+
+
+def _crop(text: str) -> CropView:
+    body = text.removeprefix("crop:")
+    first = _FIRST_OPTION.search(body)
+    if first is None:
+        if body.startswith(_SCHEMES):
+            raise ModelFailed(
+                f"{printable(text)}: say where the detector ends with an option after it, e.g. "
+                "crop:torchvision:ssd300_vgg16,context=1.2:efficientnet-lite0"
+            )
+        source, _, classifier = body.partition(":")
+        options = ""
+        if "," in source:
+            raise ModelFailed(
+                f"{printable(text)}: expected options as NAME=VALUE after {printable(source.split(',')[0])}"
+            )
+    else:
+        source = body[: first.start()]
+        options, _, classifier = body[first.end() :].partition(":")
+    said = _said(text, options)
+    pick = said.get("pick", "label" if source == "truth" else "best")
+    picking = Picking(pick=pick, context=_number(said, "context", 1.0), score=_number(said, "score", 0.0))
+    return CropView(
+        source=source, classifier=classifier, picking=picking, fit=said.get("fit", "squash"),
+        without=said.get("without", "whole"),
+    )  # fmt: skip
+
+
+def _said(text: str, options: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for one in options.split(",") if options else ():
+        name, _, value = one.partition("=")
+        if name not in _OPTIONS:
+            raise UnknownName(f"option of {printable(text)}", name, _OPTIONS, hint=f"there are {', '.join(_OPTIONS)}")
+        if name in out or not value:
+            raise ModelFailed(f"{printable(text)}: expected {name}=VALUE once")
+        out[name] = value
+    return out
+
+
+def _number(said: dict[str, str], name: str, default: float) -> float:
+    try:
+        return float(said.get(name, default))
+    except ValueError:
+        raise ModelFailed(f"crop: {name}: expected a number, got {printable(said[name])}") from None
+
+
+def _check_inner(spec: str, expected: str, *, is_source: bool = False) -> None:
+    if not spec.strip():
+        raise ModelFailed(f"a model is missing: expected {expected}")
+    if spec.startswith("crop:") or _BOXES.fullmatch(spec) is not None:
+        raise ModelFailed(f"{printable(spec)}: two models go together, not three; expected {expected}")
+    if spec.startswith("preds:"):
+        way_out = "bring the file as a model of its own: -m NAME=preds:FILE -m boxes:NAME"
+        raise ModelFailed(f"{printable(spec)}: " + (way_out if is_source else "answers see no picture, so no crop"))

@@ -1,0 +1,78 @@
+"""Frames cut to a box before a model sees them: a view between the frame source and preparation."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from strobe.core.arrays import Floats
+from strobe.core.crops import cut_of, fitted
+from strobe.core.errors import expect
+from strobe.core.ports import FrameSource, Image, SendableSource
+
+__all__ = ["Crops"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Crops:
+    """What models see of each frame, as plain data that pickles: the box it is cut to and how.
+
+    `boxes` is (F, 4) in pixels of the frame, NaN where it is shown whole. Crops, and frames shown whole among them, are
+    a model's own input: squashed, or padded to a square first, and never cropped again. `said` is part of the
+    answers' key.
+    """
+
+    boxes: Floats
+    context: float = 1.0
+    fit: str = "squash"
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        expect(self.boxes.ndim == 2 and self.boxes.shape[1] == 4, "Crops.boxes", "shape (F, 4)", self.boxes.shape)
+
+    def of(self, source: FrameSource) -> FrameSource:
+        """The source with its frames cut."""
+        known = np.flatnonzero(np.isfinite(self.boxes).all(axis=1)).tolist()
+        boxes = {row: tuple(self.boxes[row].tolist()) for row in known}
+        made = _SendableCropped if isinstance(source, SendableSource) else _Cropped
+        return made(source, boxes, self.context, self.fit)
+
+    def digest(self, frame_ids: Sequence[str]) -> str:
+        """Changes where a box, its frame or what is done to it does."""
+        hasher = hashlib.sha256(json.dumps([self.context, self.fit, list(frame_ids)]).encode())
+        hasher.update(np.ascontiguousarray(self.boxes, dtype=np.float64).tobytes())
+        return hasher.hexdigest()[:16]
+
+
+class _Cropped:
+    """A FrameSource over another: every frame cut to its box and laid out for a model's input."""
+
+    def __init__(self, inner: FrameSource, boxes: Mapping[int, tuple[float, ...]], context: float, fit: str) -> None:
+        self._inner, self._boxes, self._context, self._fit = inner, boxes, context, fit
+
+    def read(self, row: int) -> Image:
+        """The crop, or the whole frame where it has no box."""
+        image, box = self._inner.read(row), self._boxes.get(row)
+        if box is not None:
+            at = cut_of(box, (image.shape[1], image.shape[0]), context=self._context)
+            if at is not None:
+                image = np.ascontiguousarray(image[at[1] : at[3], at[0] : at[2]])
+        return fitted(image, self._fit)
+
+    def read_encoded(self, row: int) -> bytes | None:  # noqa: ARG002 (the file is not what a model sees)
+        """None: a crop is no file."""
+        return None
+
+
+class _SendableCropped(_Cropped):
+    """The same over a source that other processes can read for us."""
+
+    _inner: SendableSource
+
+    def only(self, rows: Sequence[int]) -> "_SendableCropped":
+        """A source of these rows alone."""
+        boxes = {row: self._boxes[row] for row in rows if row in self._boxes}
+        return _SendableCropped(self._inner.only(rows), boxes, self._context, self._fit)

@@ -1,0 +1,223 @@
+"""Two models together: the boxes a view needs, held by the run or run for it, and what comes of them."""
+
+import hashlib
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.answers import BoxAnswers, ClassAnswers, State
+from strobe.core.boxed import classes_of, picked
+from strobe.core.dataset import Dataset
+from strobe.core.errors import ModelFailed, StrobeError, printable
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import FrameSource, Progress
+from strobe.core.tables import Boxes
+from strobe.core.tasks import Task
+from strobe.models.asked import Asked
+from strobe.models.views import BoxesView, CropView, View
+from strobe.predict.crops import Crops
+from strobe.predict.engine import Outcome
+from strobe.runs.brought import brought_files
+from strobe.runs.folder import Held, Run
+from strobe.runs.frames import FrameNames
+from strobe.runs.shards import KEY_FACTS, ModelShards, prediction_key, shard_models
+
+__all__ = ["Detectors", "crops_of", "derive", "write_outside"]
+
+_OUTSIDE = "is answered outside the classes, and wrong"
+_AT_ONCE = 4096
+"""Frames whose classes are derived together."""
+
+
+class Detectors:
+    """The detectors behind the views of a command: among its models, held by the run, or run for the views alone.
+
+    Files of the same command wait in `stage`.
+    """
+
+    def __init__(self, dataset: Dataset, run: Run, models: Sequence[Asked], *, stage: Path | None) -> None:
+        self._dataset, self._run, self._stage = dataset, run, stage
+        singles = [one for one in models if one.view is None]
+        own = {one.spec: one.name for one in singles} | {one.name: one.name for one in singles}
+        held = {*brought_files(run.path), *(brought_files(stage) if stage else ())}
+        here = set(shard_models(run.path)) if run.exists else set()
+        self._name: dict[str, str] = {}
+        self.helpers: list[Asked] = []
+        for text in dict.fromkeys(one.view.source for one in models if one.view is not None):
+            if text in own or text in held:
+                self._name[text] = own.get(text, text)
+                continue
+            self._name[text] = text
+            if text in here and not _is_spec(text):
+                continue  # a name given in an earlier command: what it answered then is what there is
+            if text != "truth":
+                self.helpers.append(Asked(text, text, helper=True))
+
+    def name_of(self, view: View) -> str:
+        """The name under which the run holds the view's boxes."""
+        return self._name[view.source]
+
+    def held(self, view: View) -> Held:
+        """The view's detector in the run; ModelFailed where it answers with something else than boxes.
+
+        Classes are derived of what a file holds; a crop needs every frame looked at.
+        """
+        held = self._run.models(self._dataset, only=[self.name_of(view)], stage=self._stage)[0]
+        if held.task is not Task.DETECTION:
+            raise ModelFailed(f"{printable(held.name)} is no detector: it has no boxes to take")
+        return replace(held, allow_missing=held.file is not None and isinstance(view, BoxesView))
+
+
+def _is_spec(text: str) -> bool:
+    from strobe.models.registry import parse
+
+    try:
+        parse(text)
+    except StrobeError:
+        return False
+    return True
+
+
+def _boxes(held: Held, *, every_box: bool) -> BoxAnswers:
+    """A detector's boxes; those of classes the dataset lacks too, where it has such classes."""
+    own = held.facts.get("spec", {}).get("label_space")
+    same = own is None or LabelSpace.from_json(own).ids == held.dataset.info.label_space.ids
+    answers = held.load(every_box=every_box and not same)
+    if not isinstance(answers, BoxAnswers):
+        raise ModelFailed(f"{printable(held.name)} is no detector: it has no boxes to take")
+    return answers
+
+
+# -- classes from boxes ------------------------------------------------------------------------------------------
+
+
+def derive(
+    name: str, view: BoxesView, held: Held, run: Run, frames: FrameNames, *, retry_errors: bool, progress: Progress
+) -> Outcome:
+    """Class answers from stored boxes, into a store of their own; nothing is run."""
+    begin, boxes = time.perf_counter(), _boxes(held, every_box=view.every_class)
+    space, rows = held.dataset.info.label_space, np.unique(held.dataset.sets.frame)
+    facts = {
+        "weights": _identity(held, boxes),
+        "preprocessing": {"boxes": view.merge, "of": held.name, "classes": "every" if view.every_class else "own"},
+        "kind": "probabilities", "projection": space.digest, "merge": "max", "decode": "cpu",
+    }  # fmt: skip
+    store = ModelShards(run.path, name, facts=facts, frames=frames, task=Task.CLASSIFICATION, n_classes=len(space))
+    source = held.facts.get("spec", {}).get("label_space", {}).get("name", space.name)
+    store.describe(
+        {
+            **facts, "frames_digest": frames.digest, "label_space": space.digest, "model_type": None, "standard": False,
+            "childless": held.facts.get("childless", []), "view": "boxes",
+            "spec": {
+                "name": name, "provider": "boxes", "kind": "probabilities",
+                "label_space": LabelSpace(name=str(source), ids=space.ids, names=space.names).to_json(),
+            },
+        }
+    )  # fmt: skip
+    kept, n_bad = store.stored(retry_errors=retry_errors)
+    missing, looked_at = rows[~kept[rows] & (boxes.state[rows] != State.SKIPPED)], rows[boxes.scored[rows]]
+    outcome = Outcome(n_kept=int(kept[rows].sum()), n_unreadable=n_bad)
+    for start in range(0, len(missing), _AT_ONCE):
+        part = missing[start : start + _AT_ONCE]
+        answers = classes_of(boxes, part, merge=view.merge, every_class=view.every_class)
+        store.write(part, answers)
+        outcome.n_new += len(part)
+        outcome.n_unreadable += int((answers.state == State.UNREADABLE).sum())
+    outcome.wall_s = time.perf_counter() - begin
+    has_box = np.zeros(boxes.n_frames, dtype=bool)
+    has_box[boxes.frame] = True
+    said = f"{printable(name)}: from the boxes of {printable(held.name)}; "
+    what = "a box" if view.every_class else "a box of the dataset's classes"
+    progress.note(said + _covered(int(has_box[looked_at].sum()), len(looked_at), what, _OUTSIDE))
+    return outcome
+
+
+def _identity(held: Held, boxes: BoxAnswers) -> str:
+    """What the boxes follow from: the detector's own key, or the file they were brought in."""
+    if held.file is None:
+        return prediction_key({fact: held.facts[fact] for fact in KEY_FACTS})
+    hasher = hashlib.sha256(str(held.facts.get("sha256", "")).encode())
+    for column in (boxes.frame, boxes.label, boxes.xyxy, boxes.score):
+        hasher.update(np.ascontiguousarray(column).tobytes())
+    return hasher.hexdigest()[:16]
+
+
+def _covered(n: int, of: int, what: str, without: str) -> str:
+    """How many frames have a box, and what becomes of the others.
+
+    >>> _covered(0, 12, "a box", "is shown whole"), _covered(9, 12, "a box", "is shown whole")
+    ('NONE of 12 frames has a box: each is shown whole', '9 of 12 frames have a box; each of the others is shown whole')
+    """
+    if n == of:
+        return f"all {of} frames have {what}"
+    if not n:
+        return f"NONE of {of} frames has {what}: each {without}"
+    return f"{n} of {of} frames have {what}; each of the others {without}"
+
+
+# -- crops -------------------------------------------------------------------------------------------------------
+
+
+def crops_of(
+    view: CropView, dataset: Dataset, source: FrameSource, detectors: Detectors, progress: Progress
+) -> tuple[Crops, NDArray[np.int64]]:
+    """What models see of each frame, and the frames of sets that are answered outside for want of a box."""
+    rows = np.unique(dataset.sets.frame).astype(np.int64)
+    found: Boxes | BoxAnswers
+    may_lack = np.ones(len(dataset.frames), dtype=bool)
+    if view.is_truth:
+        if dataset.boxes is None or not len(dataset.boxes.frame):
+            raise ModelFailed(
+                f"{printable(dataset.name)} has no boxes for crop:truth; name a detector (crop:strobe-tiny:…), or draw "
+                "them with strobe review --ask box"
+            )
+        found = dataset.boxes
+    else:
+        found = _boxes(detectors.held(view), every_box=True)
+        may_lack = found.scored  # a frame the detector could not read is not one without a box
+    sizes = _sizes(dataset, source, np.intersect1d(rows, found.frame))
+    boxes = picked(found, view.picking, sizes_wh=sizes, labels=_right_labels(dataset))
+    has_box = np.isfinite(boxes[:, 0])
+    outside = rows[~has_box[rows] & may_lack[rows]] if view.without == "outside" else np.zeros(0, dtype=np.int64)
+    crops = Crops(boxes=boxes, context=view.picking.context, fit=view.fit)
+    said = {"view": view.text, "boxes": crops.digest(dataset.frame_ids())}
+    without = "is shown whole" if view.without == "whole" else _OUTSIDE
+    progress.note(f"{view.text}: {_covered(int(has_box[rows].sum()), len(rows), 'a box', without)}")
+    return Crops(boxes=boxes, context=view.picking.context, fit=view.fit, said=said), outside
+
+
+def _sizes(dataset: Dataset, source: FrameSource, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Width and height of each frame, (F, 2); of these rows also where the dataset does not say it."""
+    sizes = np.stack([dataset.frames.width, dataset.frames.height], axis=1).astype(np.int64)
+    for row in rows[(sizes[rows] <= 0).any(axis=1)].tolist():
+        try:
+            sizes[row] = source.read(row).shape[1::-1]
+        except StrobeError:
+            continue  # it is said of the classifier that it could not be read
+    return sizes
+
+
+def _right_labels(dataset: Dataset) -> dict[int, Collection[int]]:
+    """The right classes of every frame of the sets, by the dataset's label rule."""
+    out: dict[int, set[int]] = {}
+    for labels in dataset.right_labels:
+        for row, label in zip(dataset.sets.frame[labels >= 0].tolist(), labels[labels >= 0].tolist(), strict=True):
+            out.setdefault(row, set()).add(label)
+    return dict(out)
+
+
+def write_outside(store: ModelShards, rows: NDArray[np.int64], *, model: str, n_classes: int) -> None:
+    """Answer these frames outside the classes, where they have no answer yet."""
+    rows = rows[~store.stored()[0][rows]]
+    for start in range(0, len(rows), _AT_ONCE):
+        part = rows[start : start + _AT_ONCE]
+        n = len(part)
+        answers = ClassAnswers.from_scores(
+            model, np.full((n, n_classes), np.nan, dtype=np.float32), kind="logits", outside=np.ones(n, dtype=bool),
+            own_label=np.full(n, -1, dtype=np.int32), own_confidence=np.full(n, np.nan, dtype=np.float32),
+        )  # fmt: skip
+        store.write(part, answers)

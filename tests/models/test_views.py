@@ -1,0 +1,76 @@
+"""Two models together, as they are written."""
+
+from pathlib import Path
+
+import pytest
+
+from strobe.core.errors import StrobeError
+from strobe.models.asked import asked
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+from strobe.models.views import BoxesView, CropView, view_of
+
+
+def test_specs_of_models_with_colons_are_taken_apart() -> None:
+    assert view_of("boxes:torchvision:ssd300_vgg16@w.pth") == BoxesView(detector="torchvision:ssd300_vgg16@w.pth")
+    every = BoxesView(detector="py:F.py:make", merge="noisyor", every_class=True)
+    assert view_of("boxes-noisyor-all:py:F.py:make") == every
+    found = view_of("crop:py:a,b.py:make@w.npy,context=1.5,fit=pad,without=outside,score=0.3:hf:some/model")
+    assert isinstance(found, CropView)
+    assert (found.source, found.classifier) == ("py:a,b.py:make@w.npy", "hf:some/model")
+    assert (found.picking.context, found.picking.pick, found.picking.score) == (1.5, "best", 0.3)
+    assert (found.fit, found.without) == ("pad", "outside")
+    plain = view_of("crop:truth:py:mine.py:make")
+    assert isinstance(plain, CropView)
+    assert (plain.is_truth, plain.picking.pick, plain.classifier) == (True, "label", "py:mine.py:make")
+    assert [view_of(text) for text in ("timm:resnet50", "preds:boxes:x", "boxer:x", "cropped:x")] == [None] * 4
+
+
+def test_names_globs_and_the_models_at_the_end() -> None:
+    found = asked(
+        ["tight=crop:truth,context=1:strobe-world", "crop:truth:efficientnet-lite[01]", "boxes-sum:strobe-t*"]
+    )
+    assert [one.name for one in found] == [
+        "tight", "crop:truth:efficientnet-lite0", "crop:truth:efficientnet-lite1", "boxes-sum:strobe-tiny"
+    ]  # fmt: skip
+    assert found[0].spec == "crop:truth,context=1:strobe-world"
+
+
+def test_a_list_with_code_behind_a_view_needs_trust(tmp_path: Path) -> None:
+    path = tmp_path / "list.toml"
+    path.write_text('[[model]]\nmodel = "crop:truth:py:mine.py:make"\n', encoding="utf-8")
+    with pytest.raises(StrobeError, match="would run the code of that file; give --trust"):
+        asked([f"@{path}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("boxes:", "a model is missing: expected a detector, e.g. boxes:strobe-tiny"),
+        ("boxes-mean:strobe-tiny", "unknown way to make classes of boxes 'mean'"),
+        ("boxes:preds:boxes.json", "bring the file as a model of its own: -m NAME=preds:FILE"),
+        ("boxes:crop:truth:strobe-world", "two models go together, not three"),
+        ("crop:truth", "a model is missing: expected a classifier at the end"),
+        ("crop:truth,context=1.5", "a model is missing: expected a classifier at the end"),
+        ("crop::strobe-world", "a model is missing: expected truth or a detector"),
+        ("crop:truth,1.5:strobe-world", "expected options as NAME=VALUE after truth"),
+        ("crop:truth,contxt=1.5:strobe-world", r"'contxt'; did you mean context\? \(there are context, pick, fit"),
+        ("crop:truth,context=wide:strobe-world", "crop: context: expected a number, got wide"),
+        ("crop:truth,context=0.5:strobe-world", "context: expected 1–100, got 0.5"),
+        ("crop:truth,context=nan:strobe-world", "context: expected 1–100, got nan"),
+        ("crop:truth,fit=crop:strobe-world", "crop: fit: expected squash or pad, got 'crop'"),
+        ("crop:truth,without=guess:strobe-world", "crop: without: expected whole or outside, got 'guess'"),
+        ("crop:truth,pick=best:strobe-world", "true boxes have no scores for pick=best; pick=label, largest or centre"),
+        ("crop:truth,fit=pad,fit=pad:strobe-world", "expected fit=VALUE once"),
+        ("crop:torchvision:ssd300_vgg16:strobe-world", "say where the detector ends with an option after it"),
+        ("crop:truth:preds:scores.json", "answers see no picture, so no crop"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(text: str, said: str) -> None:
+    with pytest.raises(StrobeError, match=said):
+        asked([text])
+
+
+def test_a_view_is_no_model_by_itself() -> None:
+    with pytest.raises(StrobeError, match="crop: is for strobe eval and predict, which have a dataset's frames"):
+        load_model("crop:truth:strobe-world", LoadOptions())
