@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import jsonschema
 import made_background as made
@@ -19,6 +20,7 @@ from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.core.estimate import Missing
+from strobe.core.variants import Variants
 from strobe.metrics.paired import holm, mcnemar
 
 ISOLATES = {
@@ -225,6 +227,20 @@ def test_what_cannot_be_said_says_why() -> None:
     assert scored(alone, [random_answers(alone, 3)]).models["m"].background.zoom == Missing(
         "there is no second crop to try"
     )
+
+
+def test_a_ladder_of_wider_crops_alone() -> None:
+    """What the masked crop is held against is a crop of the same box, or nothing."""
+    data = made.ladder(12)
+    narrow = np.array([key.startswith("crop-1/") for key in data.frames.key])
+    wide = data.keep_rows(~narrow[data.sets.frame])
+    crop = [one.variant for one in data.variants].index("crop")
+    rows = [replace(one, levels=one.levels[1:]) if place == crop else one for place, one in enumerate(data.variants)]
+    wide = replace(wide, variants=Variants.of(rows), info=replace(wide.info, k=3))
+    found = scored(wide, [random_answers(wide, 5)])
+    planned = {one.isolates: one.level for one in found.contrasts if one.isolates}
+    assert "background-cropped" not in planned
+    assert planned["place"] == 1.25
 
 
 def test_results_obey_their_schema_and_other_studies_gain_no_key() -> None:

@@ -37,7 +37,7 @@ KIND = "background"
 """The kind of variants that are rungs of a ladder."""
 
 CONTEXT = 1.0
-"""The context of the crop that contrasts take: the box itself, which is what the masked crop has too."""
+"""The context of the masked crop: only a crop of the same is held against it."""
 
 _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "background": ((ANCHOR,), ("grey", "plain", "object")),
@@ -117,18 +117,16 @@ class Ladder:
         return marks.right[self._row], (self._row >= 0) & marks.answered[self._row]
 
     def _column(self, names: tuple[str, ...]) -> int | None:
-        """The first of these rungs that the ladder has; a crop at the context that contrasts take."""
-        for name in names:
-            for place, one in enumerate(self.rungs):
-                if one.rung == name and (name != "crop" or one.level == CONTEXT):
-                    return place
-        return None
+        """The first of these rungs that the ladder has; a crop at its smallest context."""
+        places = {one.rung: place for place, one in reversed(list(enumerate(self.rungs)))}
+        return next((places[name] for name in names if name in places), None)
 
     def _sides(self) -> Iterator[tuple[Isolates, int, int]]:
         for isolates in get_args(Isolates):
             a, b = map(self._column, _SIDES[isolates])
-            if a is not None and b is not None:
-                yield isolates, a, b
+            if a is None or b is None or (isolates == "background-cropped" and self.rungs[a].level != CONTEXT):
+                continue
+            yield isolates, a, b
 
     def isolating(self, marks: Marks) -> Iterator[Pair]:
         """The pairs of rungs that differ in one thing."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from strobe.analyses.background import is_ladder
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.comparison_detection import compare_detectors
@@ -32,6 +33,7 @@ from strobe.core.late import installed_version
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.datasets import folder as dataset_folder
+from strobe.datasets.ladder_table import read_ladder
 from strobe.models.asked import asked, split_name
 from strobe.report.tables import TABLES, write_tables
 from strobe.report.tables_sets import write_sets
@@ -313,7 +315,7 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
     """The results with every classifier's score, what they say together, their comparison and the trend."""
     scores: list[ClassificationScore] = []
     dataset, options, whole = job.opened.dataset, job.request.options, overall(job.opened.dataset)
-    ceilings, variants = Ceilings(whole), ByVariant(dataset, options)
+    ceilings, variants = Ceilings(whole), ByVariant(dataset, options, areas=_areas(job.opened))
     prepared, facts = Prepared(whole, options), set_facts(dataset)
     pool = OffsetPool(prepared.plan)
     stages = None
@@ -353,6 +355,12 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
             trend=fit(whole, scores, seed=options.seed, replicates=options.draws),
         )
     )
+
+
+def _areas(opened: Opened) -> dict[str, float]:
+    """The share of each picture its object's box takes, where the dataset is a ladder of backgrounds that says it."""
+    pictures = read_ladder(opened.path) if is_ladder(opened.dataset.variants) else None
+    return {one.picture: one.area_share for one in pictures or () if one.area_share is not None}
 
 
 def _score_detectors(job: _Job, models: Sequence[Answered], results: Results) -> Results:
