@@ -54,6 +54,12 @@ SMALL = {
 """What is added to commands that begin so; of several the longest."""
 
 PARSED = {
+    "strobe import photos pictures/": "of the lines below",
+    "strobe review serve data/pictures": "people draw; tests/workflows/test_import_background.py goes this way",
+    "strobe review export data/pictures": "of the line above",
+    "strobe import imagenet-a-plus crops/": "of the line above",
+    "strobe review serve data/crops --ask name": "people name; tests/review/test_whole_or_cropped.py goes this way",
+    "strobe eval data/crops": "of the lines above",
     "strobe vary attack DATASET SMALLEST": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe vary attack DATASET BOTH": "many gradients; tests/workflows/test_vary_attack.py runs the like",
     "strobe eval BOTH": "of the line before",
