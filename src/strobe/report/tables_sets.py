@@ -13,25 +13,32 @@ from strobe.core.files import replacing
 from strobe.core.tables import texts
 from strobe.report.tables import Cell, cell
 
-__all__ = ["write_sets"]
+__all__ = ["MOST_CSV", "write_sets"]
+
+MOST_CSV = 1_000_000
+"""Rows that a spreadsheet opens."""
 
 _LAST = "set_id"
 """The set's name in the dataset, where it is a path: for joining, not for reading."""
 
 
 def write_sets(run: Path, models: Sequence[ModelSets]) -> None:
-    """Write `run/tables/sets.csv` and `sets.parquet`: model after model, sets in the dataset's order."""
+    """Write `run/tables/sets.csv` and `sets.parquet`: model after model, sets in the dataset's order.
+
+    What no spreadsheet opens any more is written as Parquet alone.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     names = list(dict.fromkeys(name for one in models for name in (*one.facts.columns, "model", *one.columns)))
     names = [name for name in names if name != _LAST] + [name for name in names if name == _LAST]
-    with replacing(run / "tables" / "sets.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(names)
-        for one in models:
-            table, empty = _columns(one), [""] * len(one.row)
-            rows.writerows(zip(*(_cells(table[name]) if name in table else empty for name in names), strict=True))
+    if sum(len(one.row) for one in models) <= MOST_CSV:
+        with replacing(run / "tables" / "sets.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(names)
+            for one in models:
+                table, empty = _columns(one), [""] * len(one.row)
+                rows.writerows(zip(*(_cells(table[name]) if name in table else empty for name in names), strict=True))
     parts = [pa.table({name: _arrow(column) for name, column in _columns(one).items()}) for one in models]
     whole = pa.concat_tables(parts, promote_options="default").select(names).unify_dictionaries()
     with replacing(run / "tables" / "sets.parquet") as path:

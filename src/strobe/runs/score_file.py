@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import weakref
 from typing import IO
 
 import numpy as np
@@ -21,6 +22,7 @@ class ScoreFile:
     def __init__(self, n: int, width: int) -> None:
         self.shape = (n, width)
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="strobe-scores-")  # noqa: SIM115  # as long as we live
+        weakref.finalize(self, self._file.close)
         self._file.truncate(n * width * 4)
         self._written = np.zeros(n, dtype=bool)
 
