@@ -87,7 +87,7 @@ def test_every_figure_has_a_sentence_and_names_its_estimates(whole) -> None:
     context = text(figures_background.background_context.answer(view).sentence)
     assert re.search(r"ground-net goes from [\d.]+ % \(1×\) to [\d.]+ % \(2×\)", context)
     pairs = figures_background.background_models.answer(view)
-    assert {one.choice for one in pairs[:2]} == {"ground-net − boxes:strobe-tiny", "object-net − boxes:strobe-tiny"}
+    assert {one.choice for one in pairs[:2]} == {"boxes:strobe-tiny − ground-net", "boxes:strobe-tiny − object-net"}
     assert "boxes:strobe-tiny names a class for" in pairs[0].sentence
     assert "names a class" not in pairs[2].sentence
     assert "4 bins of 20 pictures or more" in figures_background.background_area.answer(view).how

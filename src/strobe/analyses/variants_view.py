@@ -93,12 +93,13 @@ def _least_reach(dataset: Dataset, group: Ints, n_groups: int) -> Floats:
 def _anchors(dataset: Dataset) -> Dataset:
     sets = dataset.sets
     first = np.sort(np.unique(sets.anchor_frame, return_index=True)[1])
-    n = len(first)
+    n, groups = len(first), sets.group[first]
     return replace(
         dataset,
         info=replace(dataset.info, k=0, combine="each"),
         sets=Sets(
-            set_id=sets.set_id[first],
+            # A picture goes by its own name, not by that of the first thing done to it.
+            set_id=groups if len(set(groups.tolist())) == n else sets.set_id[first],
             set=np.arange(n),
             frame=sets.anchor_frame[first],
             distance=np.zeros(n),

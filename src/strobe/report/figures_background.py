@@ -2,6 +2,7 @@
 other."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -20,7 +21,17 @@ from strobe.report.drawing import (
     question,
     whisker,
 )
-from strobe.report.story_background import ESTIMATED, ISOLATED, Ladder, Step, covered_text, ladder, verdict
+from strobe.report.story_background import (
+    ESTIMATED,
+    ISOLATED,
+    Ladder,
+    Step,
+    covered_text,
+    ladder,
+    some_models,
+    turned,
+    verdict,
+)
 from strobe.report.story_variants import is_real
 from strobe.report.style import GREY, INK, PAPER, colour_of, marker_of
 from strobe.report.view import View
@@ -79,7 +90,7 @@ def background_rungs(view: View) -> Answer:
         _legend(figure, axes, len(found.models), is_narrow=is_narrow)
 
     parts = []
-    for model in found.models:
+    for model in some_models(found):
         known = [(step, one) for step in steps[1:] if not step.is_control
                  and (one := found.accuracy(model, step)) is not None and is_known(one)]  # fmt: skip
         if known and is_known(found.models[model].acc_orig):
@@ -172,7 +183,7 @@ def background_contrasts(view: View) -> Answer:
 
     height = 1.0 + len(shown) * max(0.5, 0.17 * len(found.models) + 0.2)
     return Finding(
-        sentence=" ".join(verdict(found, model) for model in found.models),
+        sentence=" ".join(verdict(found, model) for model in some_models(found)),
         how="Each row is the difference between two rungs that differ in one thing, on the pictures that have both, "
         "in points with its 95 % interval; the test, and the interval with it, is corrected over all of these (Holm). "
         "Hollow: could be chance. “Cropping” is what is usually compared: it mixes background and magnification."
@@ -232,7 +243,7 @@ def background_context(view: View) -> Answer:
         _legend(figure, axes, len(lines), is_narrow=is_narrow)
 
     parts = []
-    for line in lines:
+    for line in lines[: len(some_models(found))]:
         best = max(range(len(line.x)), key=lambda place: value_of(line.y[place]))
         parts.append(
             f"{printable(line.name)} goes from {percent(line.y[0])} ({line.x[0]:g}×) to {percent(line.y[-1])} "
@@ -308,7 +319,7 @@ def background_area(view: View) -> Answer:
         _legend(figure, every[0], len(bins), is_narrow=is_narrow)
 
     parts = []
-    for line in ground:
+    for line in ground[: len(some_models(found))]:
         small, large = line.y[0], line.y[-1]
         text = f"{printable(line.name)}: {measured(small, 'points')} where objects are smallest, "
         text += f"{measured(large, 'points')} where they are largest"
@@ -342,10 +353,11 @@ def background_models(view: View) -> Answer:
         return Missing(_NONE if found is None else "there is one model.")
     rows = [one for one in view.results.contrasts or () if one.of == "models" and is_known(one.value)]
     known = {(one.a, one.b, one.held, one.level): one for one in rows}
-    pairs = sorted(combinations(found.models, 2), key=lambda pair: _is_detector(pair[0]) == _is_detector(pair[1]))
+    known |= {(one.b, one.a, one.held, one.level): replace(one, value=turned(one.value)) for one in rows}
+    pairs = [(b, a) if _is_detector(b) and not _is_detector(a) else (a, b) for a, b in combinations(found.models, 2)]
+    pairs.sort(key=lambda pair: _is_detector(pair[0]) == _is_detector(pair[1]))
     out = []
-    for number, (one, two) in enumerate(pairs[:MOST_PAIRS], start=1):
-        a, b = (one, two) if any((one, two) == key[:2] for key in known) else (two, one)
+    for number, (a, b) in enumerate(pairs[:MOST_PAIRS], start=1):
         kept = [(step, row) for step in found.steps
                 if (row := known.get((a, b, step.variant, step.level))) is not None]  # fmt: skip
         if kept:

@@ -16,7 +16,7 @@ from strobe.report.wording import is_known, measured, percent, value_of, with_in
 
 __all__ = [
     "ESTIMATED", "ISOLATED", "ByClass", "Ladder", "Numbers", "Step", "background_lead", "by_class", "covered_text",
-    "isolated_rows", "ladder", "numbers", "rung_rows", "verdict", "zoom_text",
+    "isolated_rows", "ladder", "numbers", "rung_rows", "some_models", "turned", "verdict", "zoom_text",
 ]  # fmt: skip
 
 ESTIMATED = "≈"
@@ -134,6 +134,15 @@ def ladder(view: View) -> Ladder | None:
     return Ladder(steps=tuple(steps), models=view.drawn(view.classifiers), contrasts=contrasts)
 
 
+MOST_TOLD = 3
+"""Models a sentence tells of; figures and tables have the others."""
+
+
+def some_models(found: Ladder) -> list[str]:
+    """The models that sentences tell of, the first few."""
+    return list(found.models)[:MOST_TOLD]
+
+
 # -- sentences ---------------------------------------------------------------------------------------------------
 
 _WHEN: dict[Isolates, str] = {
@@ -170,7 +179,7 @@ def _ground(who: str, row: Contrast, when: str) -> str:
         return f"{who} is not shown to look at the ground: its loss of {loss} {when} could be chance"
     if value > 0:
         return f"{who} looks at the ground: it loses {measured(row.value, 'points')} {when}"
-    return f"{who} does better by {measured(_turned(row.value), 'points')} {when}"
+    return f"{who} does better by {measured(turned(row.value), 'points')} {when}"
 
 
 def _bigger(row: Contrast, what: str, who: str) -> str:
@@ -179,10 +188,10 @@ def _bigger(row: Contrast, what: str, who: str) -> str:
         return f"{what} changes nothing beyond chance ({measured(row.value, 'points')})"
     if value_of(row.value) > 0:
         return f"{what} gains{to} {measured(row.value, 'points')}"
-    return f"{what} costs{to} {measured(_turned(row.value), 'points')}"
+    return f"{what} costs{to} {measured(turned(row.value), 'points')}"
 
 
-def _turned(found: Estimate) -> Estimate:
+def turned(found: Estimate) -> Estimate:
     """The difference the other way round."""
     low, high = (None if end is None else -end for end in (found.high, found.low))
     return replace(found, value=None if found.value is None else -found.value, low=low, high=high)
@@ -191,7 +200,8 @@ def _turned(found: Estimate) -> Estimate:
 def zoom_text(found: Ladder) -> str:
     """What the best of many crops comes to beside chance, of every model that is drawn."""
     parts = []
-    for name, one in found.models.items():
+    for name in some_models(found):
+        one = found.models[name]
         best = one.background.zoom if one.background is not None else None
         if isinstance(best, BestOf):
             text = f"{printable(name)} is right on at least one of {best.tries} crops for {percent(best.best)}"
@@ -213,10 +223,10 @@ def background_lead(found: Ladder, view: View) -> tuple[str, str]:
     head, *rest = _parts(found, names[0])
     one = found.models[names[0]]
     lede = [f"{part[:1].upper()}{part[1:]}." for part in rest]
-    lede += [verdict(found, name) for name in names[1:3]]
+    lede += [verdict(found, name) for name in names[1:MOST_TOLD]]
     if len(names) == 1:
         lede.append(f"As they are, it gets {measured(one.acc_orig)} of {view.pictures(one.acc_orig.n)} right.")
-    more = [f"{len(names) - 3} more models below."] if len(names) > 3 else []
+    more = [f"{len(names) - MOST_TOLD} more below."] if len(names) > MOST_TOLD else []
     return f"{head}.", " ".join([*lede, *more])
 
 

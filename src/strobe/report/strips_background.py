@@ -94,19 +94,19 @@ def ladder_strips(
     models = dict(list(models.items())[:MOST_MODELS])
     if source is None or dataset.variants is None or not models:
         return []
-    frames = _frames(dataset, found)
-    right = {name: _right(dataset, one, frames) for name, one in models.items()}
+    frames, truth = _frames(dataset, found)
+    right = np.stack([_right(one, frames, truth) for one in models.values()])
     out = []
     try:
-        for kind, groups in _chosen(dataset, found, frames, np.stack(list(right.values()))).items():
+        for kind, groups in _chosen(found, truth, right).items():
             out += [_strip(dataset, found, source, models, frames[group], kind) for group in groups]
     except StrobeError:  # a picture is gone: the gallery says which and why
         return []
     return out
 
 
-def _frames(dataset: Dataset, found: Ladder) -> NDArray[np.int64]:
-    """The frame of every picture on every rung, (P, rungs); −1 where it has none."""
+def _frames(dataset: Dataset, found: Ladder) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The frame of every picture on every rung, (P, rungs), −1 where it has none; and its labels, (most of one, P)."""
     sets, variants = dataset.sets, dataset.variants
     groups, first, picture = np.unique(sets.group.astype(str), return_index=True, return_inverse=True)
     out = np.full((len(groups), len(found.steps)), -1, dtype=np.int64)
@@ -116,21 +116,16 @@ def _frames(dataset: Dataset, found: Ladder) -> NDArray[np.int64]:
         of = sets.variant[sets.set] == names.index(step.variant)
         at = np.flatnonzero(of & ~sets.is_anchor & (np.abs(sets.distance - (step.level or 0.0)) < 1e-6))
         out[picture[sets.set[at]], place] = sets.frame[at]
-    return out
+    return out, dataset.right_labels[:, np.flatnonzero(sets.is_anchor)[first]]
 
 
-def _right(dataset: Dataset, answers: ClassAnswers, frames: NDArray[np.int64]) -> NDArray[np.float64]:
+def _right(answers: ClassAnswers, frames: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.float64]:
     """1 where right, 0 where wrong, NaN where there is no answer; a rung is judged by its picture's labels."""
-    label = answers.label[frames]
-    truth = np.zeros(frames.shape, dtype=bool)
-    for row, frame in enumerate(frames[:, 0].tolist()):
-        truth[row] = np.isin(label[row], dataset.labels_of(frame))
-    return np.where((frames >= 0) & answers.scored[frames], truth, np.nan)
+    right = (answers.label[frames][None] == truth[:, :, None]).any(axis=0)
+    return np.where((frames >= 0) & answers.scored[frames], right, np.nan)
 
 
-def _chosen(
-    dataset: Dataset, found: Ladder, frames: NDArray[np.int64], right: NDArray[np.float64]
-) -> dict[str, list[int]]:
+def _chosen(found: Ladder, truth: NDArray[np.int64], right: NDArray[np.float64]) -> dict[str, list[int]]:
     """The pictures of each kind, of different classes as far as they go round; `right` is (models, P, rungs)."""
     rungs = [str(step.facts.fields.get("rung", step.variant)) if step.facts else "" for step in found.steps]
     same = np.array([not step.is_control for step in found.steps])
@@ -148,7 +143,7 @@ def _chosen(
     out = {}
     for kind, (score, fits) in ranked.items():
         most = MOST_OF_A_KIND if kind != "lost" else 1
-        out[kind] = _one_of_each(dataset, frames, score, fits, taken, most)
+        out[kind] = _one_of_each(truth, score, fits, taken, most)
         taken |= set(out[kind])
     return out
 
@@ -162,7 +157,7 @@ def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _one_of_each(
-    dataset: Dataset, frames: NDArray[np.int64], score: NDArray[np.float64], fits: Bools, taken: set[int], most: int
+    truth: NDArray[np.int64], score: NDArray[np.float64], fits: Bools, taken: set[int], most: int
 ) -> list[int]:
     order = [row for row in np.argsort(-np.nan_to_num(score, nan=-9), kind="stable").tolist()
              if fits[row] and row not in taken]  # fmt: skip
@@ -170,8 +165,10 @@ def _one_of_each(
     seen: set[tuple[int, ...]] = set()
     for again in (False, True):
         for row in order:
-            labels = dataset.labels_of(int(frames[row, 0]))
-            if len(out) < most and row not in out and (again or labels not in seen):
+            if len(out) == most:
+                break
+            labels = tuple(truth[:, row].tolist())
+            if row not in out and (again or labels not in seen):
                 out.append(row)
                 seen.add(labels)
     return out
