@@ -7,6 +7,7 @@ made in FOLDER, column by column and without images; `strobe score RUN` then run
 and largest resident memory are read. Exit code 1 where 10 million frames take over two minutes or 2 GB.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -144,3 +145,31 @@ def vouch(folder: Path, n_frames: int) -> None:
     made_up = hashlib.sha256(str(n_frames).encode()).hexdigest()
     content["checked"] = {"of": folders._digest_of(content), "digest": made_up, "frames_digest": made_up}
     path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--frames", default="21000,210000,2100000,10500000")
+    parser.add_argument("--keep", action="store_true", help="leave what was made in FOLDER")
+    arguments = parser.parse_args()
+    rows, fine = [], True
+    for n in map(int, arguments.frames.split(",")):
+        data, run = arguments.folder / f"data-{n}", arguments.folder / f"run-{n}"
+        if not run.is_dir():
+            make_dataset(data, n)
+            vouch(data, n)
+            make_run(run, data)
+        wall, processor, gigabytes = scored(run)
+        rows.append({"frames": n, "wall_s": wall, "processor_s": processor, "peak_gb": gigabytes})
+        print(f"{n:>12,} frames: {wall:7.1f} s, {processor:7.1f} s of the processor, {gigabytes:.2f} GB", flush=True)
+        fine &= n < 10_000_000 or (wall <= 120 and gigabytes <= 2)
+        if not arguments.keep:
+            shutil.rmtree(data)
+            shutil.rmtree(run)
+    (arguments.folder / "growth.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
