@@ -90,11 +90,21 @@ class ModelShards:
     """One model's shards in a run folder."""
 
     def __init__(
-        self, run: Path, name: str, *, facts: Mapping[str, Any], frames: FrameNames, task: Task, n_classes: int
+        self,
+        run: Path,
+        name: str,
+        *,
+        facts: Mapping[str, Any],
+        frames: FrameNames,
+        task: Task,
+        n_classes: int,
+        every_box: bool = False,
     ) -> None:
+        """With `every_box` what is written holds boxes of classes that the dataset does not have, and says so."""
         self.folder, self.name, self.task = _folder(run, name), name, task
         self._held = {fact: facts[fact] for fact in KEY_FACTS}
         self._frames, self._n_classes = frames, n_classes
+        self._said = {"boxes": _EVERY_BOX} if every_box else {}
         self.key = self._key(frames.digest)
 
     def _key(self, frames_digest: str) -> str:
@@ -183,8 +193,7 @@ class ModelShards:
         path, again = first, 1
         while path.exists():  # it holds frames between these
             path, again = first.with_name(f"{first.stem}-{again}.parquet"), again + 1
-        kept = {"boxes": _EVERY_BOX} if self.task is Task.DETECTION else {}
-        write_columns(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **kept})
+        write_columns(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said})
         return path
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:

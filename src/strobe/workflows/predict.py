@@ -312,9 +312,11 @@ def _store(
         "merge": options.merge,
         "decode": options.decode,
     }
+    task = Task(spec.task)
     store = ModelShards(
-        run.path, runner.name, facts=facts, frames=frames, task=Task(spec.task), n_classes=len(label_space)
-    )
+        run.path, runner.name, facts=facts, frames=frames, task=task, n_classes=len(label_space),
+        every_box=task is Task.DETECTION and not runner.projection.is_identity,
+    )  # fmt: skip
     earlier = store.describe(
         {
             **facts,
