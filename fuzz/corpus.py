@@ -363,6 +363,8 @@ def _made(folder: Path) -> None:
         ("simulate", "photos/in", "datasets/shaky", "--k", "1", "--size", "24", "-q", "--workers", "1"),
         ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q"),
         ("vary", "corruption", "datasets/shaky", "datasets/varied", *corrupted),
+        ("synthesize", "datasets/masked", "--videos", "4", "--size", "32", "--k", "0", "--masks", "-q"),
+        ("vary", "background", "datasets/masked", "datasets/ladder", "--context", "1,2", "-q", "--workers", "1"),
         (
             "import",
             "imagenet-c",

@@ -75,6 +75,11 @@ KILLS: dict[str, Killed] = {
         place=("datasets/shaky",),
         dest="out",
     ),
+    "ladder": Killed(
+        words=("vary", "background", "datasets/masked", "out", "--rungs", "crop,grey,other", "--store", *_FEW[2:]),
+        place=("datasets/masked",),
+        dest="out",
+    ),
     "attack": Killed(
         words=("vary", "attack", "datasets/video", "out", "-m", "py:net.py:make", *_ATTACK),
         place=("datasets/video", "net.py"),

@@ -17,6 +17,8 @@ _DATASETS = (
     "world",
     "variants",
     "varied",
+    "masked",
+    "ladder",
     "reviewing",
     "reviewed",
     "boxing",
@@ -229,6 +231,16 @@ def _making() -> list[Recipe]:
     ):
         words = ("vary", "corruption", f"datasets/{data}", dest, *corrupted, *more)
         source, again = (f"datasets/{data}",), dest != "out"
+        place, aside = (*source, dest) if again else source, source if again else ()
+        out.append(Recipe(name=name, words=words, place=place, dest=dest, aside=aside))
+    ladder = ("--context", "1,2", "-q", "--workers", "1")
+    for name, dest, more in (
+        ("ladder", "out", ()),
+        ("ladder stored", "out", ("--store", "--fit", "pad")),
+        ("ladder again", "datasets/ladder", ()),
+    ):
+        words = ("vary", "background", "datasets/masked", dest, *ladder, *more)
+        source, again = ("datasets/masked",), dest != "out"
         place, aside = (*source, dest) if again else source, source if again else ()
         out.append(Recipe(name=name, words=words, place=place, dest=dest, aside=aside))
     words = ("vary", "attack", "datasets/video", "out", "-m", "py:net.py:make", *_ATTACK)

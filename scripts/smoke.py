@@ -122,6 +122,13 @@ def vary() -> None:
     expect(Path("foggy.png").stat().st_size > 1000, "the contact sheet of corrupted pictures is empty")
 
 
+def ladder() -> None:
+    """From whole pictures to their objects, with true boxes and masks."""
+    strobe("synthesize", "masked", "--videos", "4", "--size", "48", "--k", "0", "--masks", "-q")
+    strobe("vary", "background", "masked", "ladder", "-q")
+    expect(Path("ladder/ladders.png").stat().st_size > 1000, "the picture of the ladders is empty")
+
+
 def inspect() -> None:
     """What a dataset holds, and a contact sheet."""
     strobe("inspect", "world", "--sheet", "sheet.png", "--sets", "2", "-q")
@@ -262,7 +269,8 @@ def without_torch() -> None:
 def main() -> None:
     """Run every step in an empty folder; exit 1 where one failed."""
     steps: list[Callable[[], None]] = [
-        about, synthesize, build, simulate, vary, inspect, exchange, measure, decide, report, review, without_torch,
+        about, synthesize, build, simulate, vary, ladder, inspect, exchange, measure, decide, report, review,
+        without_torch,
     ]  # fmt: skip
     steps += [with_torch] if "--torch" in sys.argv else []
     failed = []

@@ -282,8 +282,8 @@ _ladders = options(
                  help="truth: the dataset's own; people: those drawn in a review; or a file: CSV with key,x0,y0,x1,y1, "
                  "manifest.json of a crop set. Default: the dataset's, else around the masks."),
     click.option("--masks", type=folder(), metavar="DIR",
-                 help="Masks, a PNG a picture, named as it; the object is above 127. Default: those of strobe "
-                 "synthesize --masks."),
+                 help="Masks, a PNG a picture, named as it; the object is above 127. Default: those that synthesize or "
+                 "simulate wrote."),
     click.option("--detector", default="", metavar="MODEL", help="Boxes estimated by a detector: the best of each."),
     click.option("--segment", default="", metavar="NET",
                  help="Masks estimated by a saliency net: u2netp, or onnx:FILE.onnx."),

@@ -20,7 +20,7 @@ from strobe.vary.background_sets import Thing
 from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes
 from strobe.vary.pictures import Picture, anchors_of
 
-__all__ = ["BoxSource", "FileBoxes", "FolderMasks", "Found", "MaskSource", "TableBoxes", "things_of"]
+__all__ = ["BoxSource", "FileBoxes", "FolderMasks", "Found", "MaskSource", "TableBoxes", "own_masks", "things_of"]
 
 LEAST_PIXELS = 16
 """A mask of fewer pixels is as good as empty."""
@@ -148,7 +148,7 @@ class FileBoxes:
 
 
 class FolderMasks:
-    """Masks of a folder, a PNG a picture; those of the rendered world number their objects."""
+    """Masks of a folder, a PNG a picture; those strobe wrote itself number their objects."""
 
     who = "true"
 
@@ -158,7 +158,7 @@ class FolderMasks:
         self._folder = folder
         self._files = {row: found[key] for row, key in keys.items() if key in found}
         self._digests = {row: sha256_of_file(path) for row, path in self._files.items()}
-        self._own = _numbers(dataset) if _is_world(folder, dataset) else None
+        self._own = _numbers(folder, dataset)
         lines = sorted(f"{keys[row]} {digest}\n" for row, digest in self._digests.items())
         self.facts = {"masks_files": hashlib.sha256("".join(lines).encode()).hexdigest()}
 
@@ -176,14 +176,23 @@ class FolderMasks:
         return decoded_mask(path.read_bytes(), path.relative_to(self._folder), size_wh, own=own)
 
 
-def _is_world(folder: Path, dataset: Dataset) -> bool:
-    """Whether these are the masks `strobe synthesize --masks` wrote, in which a track has its number plus one."""
-    made = dataset.info.provenance.get("made_by") == "strobe synthesize"
-    return made and dataset.root is not None and folder.resolve() == (dataset.root / "masks").resolve()
+def own_masks(dataset: Dataset) -> Path | None:
+    """The folder of masks that `strobe synthesize` or `simulate` wrote beside the dataset's frames, if they did."""
+    made = dataset.info.provenance.get("made_by") in ("strobe synthesize", "strobe simulate")
+    folder = None if dataset.root is None else dataset.root / "masks"
+    return folder if made and folder is not None and folder.is_dir() else None
 
 
-def _numbers(dataset: Dataset) -> dict[int, frozenset[int]]:
-    """The numbers in masks of all objects of each picture's classes."""
+def _numbers(folder: Path, dataset: Dataset) -> dict[int, frozenset[int]] | None:
+    """The numbers of each picture's own objects in masks that number them; None where masks are 0 and 255.
+
+    In a rendered world a track has its number plus one; under a simulated camera all objects are the photo's.
+    """
+    own = own_masks(dataset)
+    if own is None or folder.resolve() != own.resolve():
+        return None
+    if dataset.info.provenance["made_by"] == "strobe simulate":
+        return dict.fromkeys(anchors_of(dataset), frozenset(range(1, 256)))
     labels = dataset.labels.by_frame()
     return {
         row: frozenset(box.track + 1 for box in _records(dataset, places) if box.label in labels.get(row, ()))

@@ -18,7 +18,15 @@ from strobe.models.options import LoadOptions
 from strobe.vary.background import VERSION
 from strobe.vary.background_sets import Ladder, Laddering, known_rungs, ladder_dataset, ladder_of
 from strobe.workflows.anchor_pictures import is_whole, stored_anchors, stored_members
-from strobe.workflows.ladder_objects import BoxSource, FileBoxes, FolderMasks, MaskSource, TableBoxes, things_of
+from strobe.workflows.ladder_objects import (
+    BoxSource,
+    FileBoxes,
+    FolderMasks,
+    MaskSource,
+    TableBoxes,
+    own_masks,
+    things_of,
+)
 from strobe.workflows.opening import Opened
 from strobe.workflows.sources import frame_source
 
@@ -143,12 +151,9 @@ def _boxes(opened: Dataset, wanted: BackgroundWanted) -> BoxSource | None:
 
 
 def _masks(opened: Dataset, wanted: BackgroundWanted) -> MaskSource | None:
-    """Where masks come from: the folder that is named, or the one a rendered world has."""
-    own = (opened.root or Path()) / "masks"
-    if wanted.masks is not None:
-        return FolderMasks(wanted.masks, opened)
-    world = opened.info.provenance.get("made_by") == "strobe synthesize"
-    return FolderMasks(own, opened) if world and own.is_dir() else None
+    """Where masks come from: the folder that is named, or the dataset's own."""
+    place = wanted.masks or own_masks(opened)
+    return None if place is None else FolderMasks(place, opened)
 
 
 def _rungs(names: Sequence[str], masks: MaskSource | None) -> tuple[str, ...]:
