@@ -16,6 +16,7 @@ from strobe.core.labels import space
 from strobe.core.people import BoxAnswer
 from strobe.datasets import folder
 from strobe.datasets.import_imagenet_9 import RUNGS
+from strobe.datasets.ladder_table import read_ladder
 from strobe.workflows import review
 from strobe.workflows.import_background import from_crops, from_imagenet_9, from_imagenet_a, from_objectnet
 from strobe.workflows.import_dataset import Bring, PhotoFiles, from_photos
@@ -177,9 +178,18 @@ def test_the_whole_way_from_boxes_people_drew_to_a_dataset_of_crops(imagenet_a: 
         f"whole/{one['key']}" for one in manifest["crops"]
     ]
     assert [folder.read(tmp_path / "plus").labels_of(int(row)) for row in plus.boxes.frame] == [(0,), (40,)]
+    pictures = read_ladder(tmp_path / "plus")
+    assert pictures is not None
+    assert [(one.picture, one.area_share) for one in pictures] == [
+        (f"whole/{one['key']}", one["area_share"]) for one in manifest["crops"]
+    ]
     changed = tmp_path / "crops" / manifest["crops"][0]["file"]
-    changed.write_bytes(changed.read_bytes() + b" ")
     words = ("import", "imagenet-a-plus", tmp_path / "crops", tmp_path / "again", "--originals", tmp_path / "a")
+    outside = {**manifest["crops"][0], "xyxy": [2, 3, 31, 13]}
+    (tmp_path / "crops/manifest.json").write_text(json.dumps({"crops": [outside]}))
+    assert "the box 2, 3, 31, 13 is not inside the picture of 30×20 pixels" in refused(*words)
+    (tmp_path / "crops/manifest.json").write_text(json.dumps(manifest))
+    changed.write_bytes(changed.read_bytes() + b" ")
     assert "not the file that" in refused(*words)
 
 
@@ -336,3 +346,93 @@ def test_what_is_no_objectnet_is_one_line(objectnet: Path, tmp_path: Path) -> No
     shutil.rmtree(objectnet / "mappings")
     with pytest.raises(StrobeError, match="nothing says which of ILSVRC's classes its folders show"):
         from_objectnet(objectnet, tmp_path / "none")
+
+
+# -- how they are scored -----------------------------------------------------------------------------------------------
+
+
+def results_of(run_folder: Path) -> dict:
+    return json.loads((run_folder / "results.json").read_text())
+
+
+def test_imagenet_a_is_scored_among_200_classes_and_among_1000_beside_it(imagenet_a: Path, tmp_path: Path) -> None:
+    """The best of 1,000 is a grey fox, which is none of the 200: right 200-way, wrong 1000-way; kept in the run."""
+    from_imagenet_a(imagenet_a, tmp_path / "a")
+    data, every = folder.read(tmp_path / "a"), space("ilsvrc-2012")
+    scores = np.full((4, 1000), -1.0)
+    for row, best, second in ((0, RAY, DOG), (1, FOX, RAY), (2, FOX, RAY), (3, DOG, RAY)):
+        scores[row, every.index(best)], scores[row, every.index(second)] = 2.0, 1.0
+    (tmp_path / "scores.json").write_text(json.dumps(dict(zip(data.frames.key, scores.tolist(), strict=True))))
+    said = run("score", tmp_path / "a", "-m", f"preds:{tmp_path / 'scores.json'}", "-o", tmp_path / "run", "-q")
+    assert "among the 200 classes here" in said
+    assert "among all its 1,000" in said
+    first = results_of(tmp_path / "run")["models"]["scores"]
+    assert first["acc_orig"]["count"] == 3
+    found = first["all_classes"]
+    assert (found["source"], found["n_own"], found["n_all"]) == ("ilsvrc-2012", 200, 1000)
+    assert [(one["variant"], one["own"]["count"], one["all"]["count"]) for one in found["pictures"]] == [
+        ("anchor", 3, 2)
+    ]
+    assert (tmp_path / "run/tables/all_classes.csv").is_file()
+    run("score", tmp_path / "run", "-q")
+    assert results_of(tmp_path / "run")["models"]["scores"] == first
+    run("report", tmp_path / "run", "-q")
+    page = (tmp_path / "run/report.html").read_text()
+    assert "where the best of all its 1,000 classes must be" in page
+
+
+NINE = """
+import numpy as np
+from strobe.core.labels import space
+
+def make():
+    every = space("ilsvrc-2012")
+    jeep, golfcart, dog = (every.index(name) for name in ("n03594945", "n03445924", "n02085620"))
+
+    def scores(images):
+        out = np.full((len(images), 1000), -5.0, dtype=np.float32)
+        for row, image in enumerate(images):
+            level = int(image[0, 0, 0])  # 20 for mixed_same, 40 for mixed_rand, … and the number of the picture
+            out[row, dog] = 1.0 if level % 20 == 0 else -9.0
+            out[row, jeep] = 0.5
+            out[row, golfcart] = 2.0 if 30 < level < 50 and level % 20 == 2 else -5.0
+        return out
+
+    return scores, every
+"""
+
+
+def test_imagenet_9_is_scored_by_its_authors_protocol(tmp_path: Path, imagenet_9: Path) -> None:
+    """A vehicle on another ground is called a golfcart, which is none of the nine: outside and wrong, by the shards of
+    a model that was run, by a file of its scores, and by one of its classes alike; the best child would be right."""
+    for path in imagenet_9.rglob("*.JPEG"):  # without loss: the model reads the grey level
+        place, number = int(path.parent.name[:2]), ["original", *RUNGS].index(path.parents[2].name)
+        picture(path.with_suffix(".png"), 20 * number + place)
+        path.unlink()
+    from_imagenet_9(imagenet_9, tmp_path / "in9")
+    (tmp_path / "nine.py").write_text(NINE)
+    data = folder.read(tmp_path / "in9")
+    every = space("ilsvrc-2012")
+    best = {}
+    for key in data.frames.key.tolist():
+        place = int(key.split("/")[1][:2])
+        golf = key.startswith("mixed_rand") and place == 2
+        best[key] = "n02085620" if place == 0 else "n03445924" if golf else "n03594945"
+    (tmp_path / "classes.json").write_text(json.dumps(best))
+    scores = {key: [2.0 if name == wnid else 1.0 if name == "n03594945" else -5.0 for name in every.ids]
+              for key, wnid in best.items()}  # fmt: skip
+    (tmp_path / "scores.json").write_text(json.dumps(scores))
+    models = (f"nine=py:{tmp_path / 'nine.py'}:make", f"preds:{tmp_path / 'scores.json'}")
+    words = [word for model in (*models, f"preds:{tmp_path / 'classes.json'}") for word in ("-m", model)]
+    run("eval", tmp_path / "in9", *words, "-o", tmp_path / "run", "--no-report", "-q", "--device", "cpu")
+    found = results_of(tmp_path / "run")
+    for name in ("nine", "scores", "classes"):
+        model = found["models"][name]
+        right = {one["variant"]: one["levels"][0]["at"]["count"] for one in model["variants"]}
+        assert right == {
+            "same": 2, "other": 1, "next": 2, "object": 2, "removed": 2, "ground": 2, "ground-black": 2
+        }, name  # fmt: skip
+    gap = [one for one in found["contrasts"] if (one["a"], one["b"], one["held"]) == ("same", "other", "nine")]
+    assert gap[0]["value"]["value"] == pytest.approx(1 / 3), "BG-Gap"
+    with pytest.raises(AssertionError, match="takes a model's best class first"):
+        run("eval", tmp_path / "in9", "-m", models[0], "-o", tmp_path / "other", "--merge", "mean", "-q")

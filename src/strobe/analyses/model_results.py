@@ -16,10 +16,11 @@ from strobe.core.tasks import Task
 from strobe.metrics.temporal import Survival
 
 __all__ = [
-    "AccPoint", "AsClassifier", "Bounds", "Ceiling", "ChosenFrame", "ClassAp", "ClassMedians", "ClassScore",
-    "ClassificationResult", "Control", "CurvePoint", "DetectionResult", "DetectionSettings", "DetectionUnscored",
-    "ErrorCounts", "GivenRightAnchor", "Headline", "HintBin", "Impact", "MapFigures", "MapPoint", "ModelResult",
-    "OffsetError", "RateSlice", "Smoothed", "Stage", "TimeCurve", "TimePoint", "Tracks", "TypeSlice", "Unscored",
+    "AccPoint", "AllClasses", "AmongAll", "AsClassifier", "Bounds", "Ceiling", "ChosenFrame", "ClassAp",
+    "ClassMedians", "ClassScore", "ClassificationResult", "Control", "CurvePoint", "DetectionResult",
+    "DetectionSettings", "DetectionUnscored", "ErrorCounts", "GivenRightAnchor", "Headline", "HintBin", "Impact",
+    "MapFigures", "MapPoint", "ModelResult", "OffsetError", "RateSlice", "Smoothed", "Stage", "TimeCurve", "TimePoint",
+    "Tracks", "TypeSlice", "Unscored",
 ]  # fmt: skip
 
 
@@ -205,6 +206,27 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AmongAll:
+    """Pictures as they are (`anchor`) or of a variant at its highest level: right among the dataset's classes (`own`),
+    and right where the best of all the model's classes must be (`all`)."""
+
+    variant: str
+    level: float | None
+    own: Estimate
+    all: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllClasses:
+    """A dataset whose classes are some of the model's (ImageNet-A's 200 of 1,000): accuracy among either."""
+
+    source: str
+    n_own: Count
+    n_all: Count
+    pictures: tuple[AmongAll, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """Accuracies over all sets if every unscored set were wrong, and if every one were right."""
 
@@ -248,6 +270,7 @@ class ClassificationResult:
     variants: tuple[VariantScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     means: tuple[MeanScore, ...] | None = field(default=None, metadata=LEFT_OUT)
     background: BackgroundScore | None = field(default=None, metadata=LEFT_OUT)
+    all_classes: AllClasses | None = field(default=None, metadata=LEFT_OUT)
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """What must be said beside the headline figures; left out where there is nothing."""
 

@@ -144,6 +144,11 @@ class Projection:
         return self.source.ids == self.target.ids and all(group == (i,) for i, group in enumerate(self.children))
 
     @property
+    def is_choice(self) -> bool:
+        """Whether the target's classes are some of the source's own, by their ids."""
+        return set(self.target.ids) < set(self.source.ids)
+
+    @property
     def childless(self) -> tuple[int, ...]:
         """Target classes no source class maps to."""
         return tuple(place for place, group in enumerate(self.children) if not group)

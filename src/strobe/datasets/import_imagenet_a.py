@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from strobe.analyses.drawn import check_inside
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, in_file, printable
-from strobe.core.files import read_json, sha256_of_file
+from strobe.core.files import read_json
 from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Box
-from strobe.datasets.bring_media import Bring
+from strobe.datasets.bring_media import Bring, image_size_and_hash
 from strobe.datasets.export_crops import MANIFEST
 from strobe.datasets.import_photos import Still, import_photos
 from strobe.datasets.rungs import Release, Whole, class_files, import_rungs, rung, twice
@@ -98,8 +99,9 @@ def import_crops(source: Path, originals: Path, target: Path, *, label_space: st
         taken[whole] = key
         if cut is not None and how.media != "none":
             _unchanged(path, cut.sha256, source / MANIFEST)
-            if cut.source_sha256:
-                _unchanged(wholes[whole], cut.source_sha256, source / MANIFEST)
+            size_wh = _unchanged(wholes[whole], cut.source_sha256, source / MANIFEST)
+            with in_file(source / MANIFEST):
+                check_inside(cut.xyxy, size_wh, what=key)
         label = chosen.index(key.partition("/")[0])
         boxes = () if cut is None else (Box(xyxy=cut.xyxy, label=label),)
         pictures.append(Whole(key=f"whole/{whole}", labels=(label,), rungs={"crop": (f"crop/{key}",)}, boxes=boxes))
@@ -137,9 +139,12 @@ def _original(
     )
 
 
-def _unchanged(path: Path, sha256: str, manifest: Path) -> None:
-    if sha256_of_file(path) != sha256:
+def _unchanged(path: Path, sha256: str | None, manifest: Path) -> tuple[int, int]:
+    """Width and height of a file that is what the manifest says of it."""
+    digest, size_wh = image_size_and_hash(path)
+    if sha256 and digest != sha256:
         raise InvalidFile(path, f"not the file that {printable(manifest)} names", hint="its sha256 is another")
+    return size_wh
 
 
 def _manifest(source: Path) -> dict[str, _Cut]:

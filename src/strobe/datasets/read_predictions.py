@@ -122,12 +122,17 @@ def match_predictions(
         merged = chosen.apply(matrix, kind=found, merge=merge)
         scores = np.full((len(dataset.frames), len(label_space)), np.nan)
         scores[rows] = merged
+        best = None
+        if chosen.is_choice:
+            best = np.full(len(scores), -1, dtype=np.int32)
+            best[rows] = matrix.argmax(axis=1)
         answers = ClassAnswers.from_scores(
             model,
             scores,
             kind="logits" if merge == "sum" else found,
             scored=scored,
             outside=chosen.outside(scores),
+            own_label=best,
             names=[str(key) for key in dataset.frames.key],
         )
     return PredictionFile(

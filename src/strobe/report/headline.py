@@ -12,7 +12,7 @@ from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
 from strobe.report.story_variants import level_text, top_mean
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, percent, plain_number, some
+from strobe.report.wording import counted, is_known, percent, plain_number, some, with_interval
 
 __all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures"]
 
@@ -159,6 +159,13 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
                 name = "accuracy" if view.words.is_still else "acc_pmk"
                 text += f"; with them {name} would lie between {percent(low)} and {percent(high)}"
             notes.append(text + ".")
+    for name, one in view.drawn(judged).items():
+        if (of := one.all_classes) is not None:
+            whole = of.pictures[0]
+            notes.append(
+                f"{printable(name)} is right on {with_interval(whole.own)} % among the {of.n_own:,} classes here, on "
+                f"{with_interval(whole.all)} % where the best of all its {of.n_all:,} classes must be."
+            )
     return notes + list(dict.fromkeys(_ceiling(one.ceiling, view) for one in judged.values() if one.ceiling))
 
 

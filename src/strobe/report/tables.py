@@ -208,6 +208,14 @@ TABLES: dict[str, Callable[[View], Table]] = {
     ),
     # A row for every level, what is said of the variant as a whole repeated in each.
     "variants": lambda view: _each(view.classifiers, _variants),
+    "all_classes": lambda view: _each(
+        view.classifiers,
+        lambda model: (
+            ()
+            if (of := model.all_classes) is None
+            else ({"source": of.source, "n_own": of.n_own, "n_all": of.n_all, **_row(one)} for one in of.pictures)
+        ),
+    ),
     "variant_means": lambda view: _each(view.classifiers, lambda model: map(_row, model.means or ())),
     "searches": lambda view: list(_searches(view)),
     "searches_by_class": lambda view: [

@@ -9,6 +9,7 @@ from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
+from strobe.core.variants import ANCHOR
 from strobe.report.figures_boxes import boxes_quality
 from strobe.report.headline import few_videos, measures
 from strobe.report.naming import in_short_names
@@ -140,7 +141,30 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
         notes += [note for note in survives(view) if task is Task.CLASSIFICATION]
         notes += [_review(name, model.review_impact) for name, model in known.items() if model.review_impact]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
-    return [*out, *_variant_lines(view), *_search_lines(view), *_people_lines(view), *_box_lines(view)]
+    return [
+        *out,
+        *_all_class_lines(view),
+        *_variant_lines(view),
+        *_search_lines(view),
+        *_people_lines(view),
+        *_box_lines(view),
+    ]
+
+
+def _all_class_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
+    """Accuracy among the dataset's classes and among all of a model's, where the former are some of the latter."""
+    rows, own, every = [], 0, set[int]()
+    for name, model in view.classifiers.items():
+        for one in () if model.all_classes is None else model.all_classes.pictures:
+            what = "" if one.variant == ANCHOR else f", {printable(one.variant)}"
+            rows.append([f"{printable(name, limit=60)}{what}", with_interval(one.own), with_interval(one.all)])
+        if model.all_classes is not None:
+            own, every = model.all_classes.n_own, every | {model.all_classes.n_all}
+    if not rows:
+        return []
+    among = " or ".join(f"{n:,}" for n in sorted(every))
+    columns = ["model", f"among the {own:,} classes here", f"among all its {among}"]
+    return [(f"{printable(view.results.dataset.name)}: accuracy by choice of classes", columns, rows, [])]
 
 
 def _variant_lines(view: View) -> list[tuple[str, list[str], list[list[str]], list[str]]]:

@@ -170,13 +170,15 @@ def _class_file(answers: Answers, rows: Rows) -> Columns:
     if one.scores is not None:
         flat = pa.array(one.shares_of(rows).ravel())
         columns["probability"] = pa.FixedSizeListArray.from_arrays(flat, one.scores.shape[1])
+    if one.own_label is not None:
+        columns["raw_label"] = pa.array(one.own_label[rows], pa.int32())
     return columns
 
 
 def _classes_of_file(whole: Whole, pieces: Iterable[Piece]) -> Answers:
     label = np.full(whole.n_frames, -1, dtype=np.int64)
     state = np.full(whole.n_frames, State.SKIPPED, dtype=np.uint8)
-    shares = None
+    shares = best = None
     for piece in pieces:
         good = piece.places >= 0
         rows = piece.places[good]
@@ -189,8 +191,13 @@ def _classes_of_file(whole: Whole, pieces: Iterable[Piece]) -> Answers:
             shares[rows] = _matrix(piece, "probability", whole.n_classes)[good]
             if not ((shares[rows] >= 0) & (shares[rows] <= 1 + 1e-6))[state[rows] == State.ANSWERED].all():
                 raise InvalidFile(piece.path, "a probability is not between 0 and 1")
+        if "raw_label" in piece.table.column_names:
+            best = np.full(whole.n_frames, -1, dtype=np.int32) if best is None else best
+            best[rows] = _numbers(piece, "raw_label", good)
     kind = cast(Literal["logits", "probabilities", "labels"], whole.kind)
-    return ClassAnswers(model=whole.model, kind=kind, label=label, state=state, scores=shares, shares=True)
+    return ClassAnswers(
+        model=whole.model, kind=kind, label=label, state=state, scores=shares, shares=True, own_label=best
+    )
 
 
 # -- boxes -------------------------------------------------------------------------------------------------------

@@ -1,12 +1,16 @@
 """`strobe import`, the sets of studies of backgrounds: ImageNet-A and crops of it, ImageNet-9, ObjectNet."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+from strobe.core.dataset import Dataset
+from strobe.core.ladders import LadderPicture
 from strobe.datasets import folder
 from strobe.datasets.bring_media import Bring
 from strobe.datasets.import_imagenet_9 import import_imagenet_9
 from strobe.datasets.import_imagenet_a import import_crops, import_imagenet_a
 from strobe.datasets.import_objectnet import import_objectnet
+from strobe.datasets.ladder_table import write_ladder
 from strobe.datasets.sampled import Imported
 from strobe.workflows.importing import AS_USUAL, into, outside
 
@@ -26,7 +30,25 @@ def from_crops(
     outside(source, target, "crops")
     outside(originals, target, "originals")
     wholes = originals / "media" if folder.is_dataset(originals) else originals
-    return into(target, how, lambda how: import_crops(source, wholes, target, label_space=label_space, how=how))
+    done = into(target, how, lambda how: import_crops(source, wholes, target, label_space=label_space, how=how))
+    if done.dataset.boxes is not None and how.media != "none":
+        write_ladder(
+            target, list(_areas(done.dataset))
+        )  # equal content gives equal bytes: written again, it is the same
+    return done
+
+
+def _areas(dataset: Dataset) -> Iterator[LadderPicture]:
+    """What share of each picture its box takes, as a ladder of backgrounds has it."""
+    frames, ids = dataset.frames, dataset.frame_ids()
+    boxes = dataset.boxes
+    for row, sides in () if boxes is None else zip(boxes.frame.tolist(), boxes.xyxy.tolist(), strict=True):
+        width, height = int(frames.width[row]), int(frames.height[row])
+        x0, y0, x1, y1 = sides
+        yield LadderPicture(
+            picture=str(frames.key[row]), frame_id=ids[row], size_wh=(width, height), xyxy=(x0, y0, x1, y1),
+            area_share=min(1.0, (x1 - x0) * (y1 - y0) / (width * height)), boxes="true",
+        )  # fmt: skip
 
 
 def from_imagenet_9(source: Path, target: Path, *, how: Bring = AS_USUAL) -> Imported:

@@ -9,11 +9,11 @@ from strobe.analyses.model_results import Ceiling
 from strobe.analyses.overview import ceiling_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.labels import space
+from strobe.core.labels import LabelSpace, space
 from strobe.core.projections import projection_between
 from strobe.runs.folder import Run
 
-__all__ = ["Ceilings", "Types", "known_types", "read_types"]
+__all__ = ["Ceilings", "Types", "classes_of", "known_types", "read_types"]
 
 Types = dict[str, tuple[str | None, bool]]
 """Model type and whether the model makes the trend line, by name."""
@@ -55,6 +55,15 @@ def read_types(path: Path | None) -> Types:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFile(path, "not a readable CSV file") from error
     return found
+
+
+def classes_of(facts: Mapping[str, Any]) -> LabelSpace | None:
+    """The classes a model answers in by the facts of its run; None where they are neither kept nor shipped."""
+    kept = facts.get("spec", {}).get("label_space")
+    try:
+        return LabelSpace.from_json(kept) if kept else space(str(facts.get("space", "")))
+    except StrobeError:
+        return None
 
 
 class Ceilings:

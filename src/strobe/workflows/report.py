@@ -138,7 +138,7 @@ def _source(dataset: Dataset, progress: Progress) -> FrameSource | None:
 
 def _own_classes(model: Held, answers: Answers) -> Sequence[str] | None:
     """The model's own best class per frame, where it was run here and its classes are not the dataset's."""
-    if not isinstance(answers, ClassAnswers) or answers.own_label is None:
+    if not isinstance(answers, ClassAnswers) or answers.own_label is None or "spec" not in model.facts:
         return None
     space = LabelSpace.from_json(model.facts["spec"]["label_space"])
     if space.ids == model.dataset.info.label_space.ids:

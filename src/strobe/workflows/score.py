@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from strobe.analyses.background import is_ladder
+from strobe.analyses.all_classes import all_classes
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.comparison_detection import compare_detectors
@@ -40,7 +41,7 @@ from strobe.report.tables_sets import write_sets
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Incomplete, Run
 from strobe.workflows.bring import FileOptions, bring
-from strobe.workflows.model_facts import Ceilings, Types, known_types, read_types
+from strobe.workflows.model_facts import Ceilings, Types, classes_of, known_types, read_types
 from strobe.workflows.opening import Opened
 from strobe.workflows.review import exported_conduct
 
@@ -336,6 +337,9 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
                 with_coverage="view" in said,
             )
             one = variants.add(replace(one, ceiling=ceilings.of(said)), predictions, weights=said.get("weights"))
+            if (source := classes_of(said)) is not None:
+                of_all = all_classes(dataset, predictions, source, interval=options.interval)
+                one = replace(one, all_classes=of_all)
             if stages is not None:
                 found = impact(stages, predictions, seed=options.seed, replicates=options.draws)
                 one = replace(one, review_impact=found)

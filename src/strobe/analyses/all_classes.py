@@ -1,0 +1,56 @@
+"""Right among all of a model's classes, beside right among the dataset's: as ImageNet-A's 200 of 1,000."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from strobe.analyses.model_results import AllClasses, AmongAll
+from strobe.core.answers import ClassAnswers
+from strobe.core.arrays import Bools
+from strobe.core.dataset import Dataset
+from strobe.core.labels import LabelSpace
+from strobe.core.projections import projection_between
+from strobe.core.variants import ANCHOR
+from strobe.metrics.intervals import Interval, nothing, proportion
+
+__all__ = ["all_classes"]
+
+
+def all_classes(
+    dataset: Dataset, answers: ClassAnswers, source: LabelSpace, *, interval: Interval
+) -> AllClasses | None:
+    """Both accuracies on the pictures as they are and on each variant at its highest level.
+
+    None where the dataset's classes are not some of the model's own (`source`), or its best class of all is not known.
+    """
+    own = dataset.info.label_space
+    if answers.own_label is None or not (found := projection_between(source, own)).is_choice:
+        return None
+    best = found.map_labels(answers.own_label.astype(np.int64))
+    among, of_all = (dataset.right_rows(label) for label in (answers.label, best))
+    cluster = dataset.video_of_set[dataset.sets.set]
+    rows = []
+    for variant, level, use in _pictures(dataset):
+        use = use & answers.scored[dataset.sets.frame]
+        shares = [
+            proportion(right[use], cluster[use], interval=interval) if use.any() else nothing("no picture is predicted")
+            for right in (among, of_all)
+        ]
+        rows.append(AmongAll(variant=variant, level=level, own=shares[0], all=shares[1]))
+    return AllClasses(source=source.name, n_own=len(own), n_all=len(source), pictures=tuple(rows))
+
+
+def _pictures(dataset: Dataset) -> Iterator[tuple[str, float | None, Bools]]:
+    """What is shown, at which level, and the set rows that show it, each picture once."""
+    sets = dataset.sets
+    first = np.zeros(len(sets.set), dtype=bool)
+    anchors = np.flatnonzero(sets.is_anchor)
+    first[anchors[np.unique(sets.frame[anchors], return_index=True)[1]]] = True
+    yield ANCHOR, None, first
+    if dataset.variants is None:
+        return
+    level, variant = dataset.row_levels(), sets.variant[sets.set]
+    for row, one in enumerate(dataset.variants):
+        use = (variant == row) & ~sets.is_anchor & (level == len(one.levels))
+        if one.levels and one.role != "shown" and use.any():
+            yield one.variant, one.levels[-1], use
