@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from strobe.analyses.background import is_ladder
 from strobe.analyses.all_classes import all_classes
+from strobe.analyses.background import is_ladder
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.comparison_detection import compare_detectors
