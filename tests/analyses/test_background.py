@@ -89,7 +89,7 @@ def scored(data: Dataset, answers: list[ClassAnswers], *, areas: dict[str, float
     """The contrasts and the background of these models, and nothing else that would take time."""
     by = ByVariant(data, ScoreOptions(replicates=200), areas=areas)
     plain = decode(Results, BLANK)
-    models = {one.model: by.add(plain.models["m"], one) for one in answers}
+    models = {one.model: by.add(replace(plain.models["m"], coverage=None), one) for one in answers}
     return by.into(Results(dataset=plain.dataset, models=models))
 
 
@@ -205,6 +205,10 @@ def test_classes_coverage_and_two_models() -> None:
     assert covered["anchor", None].count == 24 - sum(key.count("/") == 1 for key in outside)
     assert covered["crop", 1.5].count == 24 - sum(key.startswith("crop-1.5/") for key in outside)
     assert found.models["n"].background.covered is None
+    told = ByVariant(data, ScoreOptions()).add(found.models["m"], answers[1])
+    assert told.background.covered is None
+    told = ByVariant(data, ScoreOptions()).add(replace(found.models["m"], coverage=mine.covered[0].share), answers[1])
+    assert {one.share.value for one in told.background.covered} == {1.0}  # a detector says so all the same
     between = {(one.held, one.level): one for one in found.contrasts if one.of == "models"}
     assert len(between) == 17
     for (rung, level), one in between.items():

@@ -151,8 +151,8 @@ class Ladder:
 
     # -- one model -----------------------------------------------------------------------------------------------
 
-    def score(self, marks: Marks, answers: ClassAnswers) -> BackgroundScore:
-        """What the ladder says of one model."""
+    def score(self, marks: Marks, answers: ClassAnswers, *, with_coverage: bool = False) -> BackgroundScore:
+        """What the ladder says of one model; `with_coverage`: also where it always names a class."""
         right, known = self.right(marks)
         reasons = {}
         by_area = self._by_area(right, known)
@@ -163,7 +163,7 @@ class Ladder:
                 else "nothing says how large the objects are"
             )
         return BackgroundScore(
-            covered=self._covered(answers, known),
+            covered=self._covered(answers, known, with_coverage=with_coverage),
             sensitivity=self._sensitivity(right, known),
             zoom=self._best_of(right, known, answers, np.ones(len(self.sets), dtype=bool)),
             zoom_wrong=self._best_of(right, known, answers, known[:, 0] & ~right[:, 0]),
@@ -188,9 +188,9 @@ class Ladder:
                                                                                       self.cluster[use])))  # fmt: skip
         return tuple(out)
 
-    def _covered(self, answers: ClassAnswers, known: Bools) -> tuple[RungShare, ...] | None:
+    def _covered(self, answers: ClassAnswers, known: Bools, *, with_coverage: bool) -> tuple[RungShare, ...] | None:
         named = answers.state[self._plan.dataset.sets.frame[self._row]] != State.OUTSIDE
-        if not (known & ~named).any():
+        if not with_coverage and not (known & ~named).any():
             return None
         return self._rung_shares(named, known, np.ones(len(self.sets), dtype=bool))
 

@@ -83,7 +83,7 @@ class BestOf:
 class BackgroundScore:
     """What a ladder of backgrounds says of one model, beside its figures by variant and its contrasts.
 
-    `covered` is the share of answers that name a class at all, where any did not. `zoom` is the best of the crops, of
+    `covered` is the share of answers that name a class at all, of a model that need not. `zoom` is the best of the crops, of
     all pictures and of those that are wrong whole. `reasons` says why a part is empty.
     """
 

@@ -63,7 +63,9 @@ class ByVariant:
         if marks.model in self._plan.options.judges:
             _expect_independent(self._plan, marks)
             self._judges[marks.model] = predictions
-        ground = None if self._ladder is None else self._ladder.score(marks, predictions)
+        ground = None
+        if self._ladder is not None:
+            ground = self._ladder.score(marks, predictions, with_coverage=score.coverage is not None)
         return replace(score, variants=self._plan.score(marks), means=self._plan.means(marks), background=ground)
 
     def into(self, results: Results) -> Results:
