@@ -58,7 +58,9 @@ def test_an_independent_judge_names_the_class_asked_for(generator: str, judge: s
     assert float(spread) > 0.1
 
 
-@pytest.mark.parametrize("name", sorted(strobe_net.SHIPPED))
+@pytest.mark.parametrize(
+    "name", sorted(name for name in strobe_net.SHIPPED if name.split("-")[1] in ("world", "mnist"))
+)
 def test_a_classifier_is_small_and_knows_its_data(name: str) -> None:
     assert strobe_net.shipped_file(name).stat().st_size <= 1.2e6
     model = classifier(name)

@@ -54,6 +54,11 @@ PROVIDERS: tuple[Provider, ...] = (
         bundled=tuple(f"strobe-{data}{kind}" for data in ("world", "mnist") for kind in ("", "-linf", "-l2", "-judge")),
     ),
     Provider(
+        scheme="bundled", module="strobe.models.strobe_net", package="torch", extra="models",
+        what="bundled classifiers of the synthetic world: one looks at the ground, one at the object",
+        example="strobe-ground", bundled=("strobe-ground", "strobe-object"),
+    ),
+    Provider(
         scheme="timm", module="strobe.models.timm", package="timm", extra="models", lists=True, settings=True,
         what="the 1,000+ classifiers of timm", example="timm:resnet50.a1_in1k",
     ),

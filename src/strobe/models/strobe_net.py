@@ -25,8 +25,9 @@ SHIPPED = {
     f"strobe-{data}{kind}": "strobe-plain" if kind == "-judge" else "strobe-net-small"
     for data in ("world", "mnist")
     for kind in ("", "-linf", "-l2", "-judge")
-}
-"""Classifiers of the two shipped generators' pictures, and which network each is (docs/generator.md)."""
+} | {"strobe-ground": "strobe-net-small", "strobe-object": "strobe-net-small"}
+"""Classifiers that come with weights, and which network each is: of the two shipped generators' pictures
+(docs/generator.md), and of the world with and without a ground that gives the class away (docs/background.md)."""
 
 
 def shipped_file(name: str) -> Path:

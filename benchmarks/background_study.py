@@ -1,0 +1,233 @@
+"""How much the ground decides, where the truth is known (docs/background.md).
+
+    PYTHONPATH=src python benchmarks/background_study.py OUT --images 240                        # a CPU
+    PYTHONPATH=src python benchmarks/background_study.py OUT --images 6000 --device cuda --cores 16 --models MODELS
+
+The same objects are rendered at three sizes, each over the home of its class and over another ground: six folders that
+differ in one thing at a time. Each becomes a ladder (`strobe vary background`) that classifiers trained with and
+without a telling ground, and detectors with their backbone, answer. OUT gets study.json (what is right, with
+intervals; the contrasts, paired by picture), tables.md and two figures. MODELS is what background_models.py wrote;
+without it the shipped ones are asked. The same call again does what is missing.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.estimate import Estimate
+from strobe.core.files import make_folder, write_text
+from strobe.core.ports import Progress, Silent
+from strobe.datasets import folder
+from strobe.metrics.contrasts import paired_test
+from strobe.metrics.intervals import clopper_pearson
+from strobe.metrics.paired import paired_difference
+from strobe.models.options import LoadOptions
+from strobe.runs.folder import Run
+from strobe.synthetic.sets import SyntheticOptions
+from strobe.synthetic.world import WorldOptions
+from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.synthesize import synthesize
+from strobe.workflows.vary_background import BackgroundWanted, vary_background
+
+SIZES = {"small": (0.2, 0.3), "medium": (0.35, 0.5), "large": (0.6, 0.8)}
+"""Diameters as shares of the picture's side; the draws are the same, so that an object stays itself."""
+
+GROUNDS = {"home": 1.0, "away": -1.0}
+SEED = 71
+"""Other pictures than any that was trained on."""
+
+RUNGS = (
+    "whole", "zoom", "random", "crop-1", "crop-1.25", "crop-1.5", "crop-2", "tight", "grey", "blur", "plain", "same",
+    "other", "object", "removed", "ground",
+)  # fmt: skip
+NAMES = ("ground", "object", "ground boxes", "object boxes")
+"""Classifiers trained with and without a telling ground, and detectors with the same backbone on the same pictures."""
+
+Right = dict[str, dict[str, NDArray[np.bool_]]]
+"""Whether a model is right, picture by picture: by rung and model."""
+
+
+class Talk(Silent):
+    """Notes with the time since the whole began."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+
+    def note(self, text: str) -> None:
+        print(f"{time.monotonic() - self._begin:6.1f} s  {text}", flush=True)
+
+
+def models(made: Path | None) -> list[str]:
+    """What is asked, as NAME=SPEC."""
+    if made is None:
+        return ["ground=strobe-ground", "object=strobe-object", "ground boxes=boxes:strobe-ground-boxes"]
+    found = []
+    for name in NAMES:
+        file = made / f"strobe-{name.replace(' ', '-')}.safetensors"
+        if file.is_file():
+            spec = f"boxes:strobe-net-boxes@{file}" if "boxes" in name else f"strobe-net-small@{file}"
+            found.append(f"{name}={spec}")
+    return found
+
+
+def answered(args: argparse.Namespace, ground: str, size: str, say: Progress) -> Right:
+    """Render the pictures of a ground and a size, make their ladder, and ask every model."""
+    world = WorldOptions(
+        size=64, frames=1, distractors=1, occluders=0, object_scale=SIZES[size], background_correlation=GROUNDS[ground]
+    )
+    name = f"{ground}-{size}"
+    wanted = SyntheticOptions(world=world, videos=args.images, seed=SEED, name=name, masks=True)
+    synthesize(args.out / "pictures" / name, wanted, progress=say, workers=args.cores)
+    ladder, run = args.out / "ladders" / name, args.out / "runs" / name
+    vary_background(args.out / "pictures" / name, ladder, BackgroundWanted(name=name), progress=say)
+    options = PredictOptions(load=LoadOptions(device=args.device, batch_size=args.batch))
+    failed = [one for one in predict(folder.read(ladder), models(args.models), run, options, say) if not one.ok]
+    if failed:
+        raise SystemExit(f"{failed[0].name}: {failed[0].error}")
+    say.note(f"{name}: asked")
+    found: Right = {}
+    for model, by_rung in right_of(ladder, run).items():
+        pictures = sorted(by_rung["whole"])
+        for rung, right in by_rung.items():
+            if len(right) == len(pictures):  # a rung that some picture lacks is left out
+                found.setdefault(rung, {})[model] = np.array([right[picture] for picture in pictures])
+    return found
+
+
+def right_of(ladder: Path, run: Path) -> dict[str, dict[str, dict[str, bool]]]:
+    """Whether every model was right on every picture: by model, rung (crops with their context) and picture."""
+    dataset = folder.read(ladder)
+    sets, keys = dataset.sets, dataset.frames.key
+    found: dict[str, dict[str, dict[str, bool]]] = {}
+    for held in Run(run).models_as_asked(dataset):
+        right = dataset.right_rows(held.load().label)
+        for row in range(len(sets.frame)):
+            picture = str(sets.set_id[sets.set[row]]).rpartition("@")[0]
+            key = str(keys[sets.frame[row]])
+            rung = "whole" if sets.is_anchor[row] else key.removesuffix(picture).rstrip("/")
+            found.setdefault(held.name, {}).setdefault(rung, {})[picture] = bool(right[row])
+    return found
+
+
+# -- figures with intervals ------------------------------------------------------------------------------------------
+
+
+def share(right: NDArray[np.bool_]) -> Estimate:
+    """How many are right, with its interval; a picture is a source of its own."""
+    return clopper_pearson(int(right.sum()), len(right))
+
+
+def gap(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> Estimate:
+    """How much more is right in `a` than in `b`, the same pictures, with the interval of the exact test."""
+    less, each = a.astype(np.int64) - b.astype(np.int64), np.arange(len(a))
+    p = paired_test(less, each).p
+    return paired_difference(less, each, p=p, p_holm=p, pairs=1)
+
+
+def contrasts(of: Mapping[tuple[str, str], Right], model: str, size: str) -> dict[str, Estimate]:
+    """What changing one thing does to a model, in shares right: rendered anew, and down the ladder."""
+    home, away = of["home", size], of["away", size]
+    found = {"ground, rendered: away − home": gap(away["whole"][model], home["whole"][model])}
+    if size != "large":
+        large = of["home", "large"]["whole"][model]
+        found["magnified, rendered: large − this, at home"] = gap(large, home["whole"][model])
+        found["magnified, rendered: large − this, away"] = gap(
+            of["away", "large"]["whole"][model], away["whole"][model]
+        )
+    pairs = {
+        "ground greyed: grey − whole": ("grey", "whole"), "another's ground: other − whole": ("other", "whole"),
+        "BG-Gap: same − other": ("same", "other"), "magnified without ground: tight − grey": ("tight", "grey"),
+        "cropped: crop − whole": ("crop-1", "whole"), "ground at the crop's scale: crop − tight": ("crop-1", "tight"),
+        "place: crop − zoom": ("crop-1", "zoom"),
+    }  # fmt: skip
+    for word, (first, second) in pairs.items():
+        for where, right in (("home", home), ("away", away)):
+            if first in right and second in right:
+                found[f"{word}, {where}"] = gap(right[first][model], right[second][model])
+    return found
+
+
+def published(of: Mapping[tuple[str, str], Right], size: str) -> dict[str, Estimate]:
+    """The published comparison on unusual ground, and what is left of it against crops and magnification."""
+    away = of["away", size]
+    if "ground boxes" not in away["whole"]:
+        return {}
+    plain, boxes = away["whole"]["ground"], away["whole"]["ground boxes"]
+    found = {"classifier": share(plain), "detector as classifier": share(boxes)}
+    found["detector − classifier"] = gap(boxes, plain)
+    for word, rung in (
+        ("classifier on oracle crops, context 1", "crop-1"), ("classifier on oracle crops, context 1.5", "crop-1.5"),
+        ("classifier on oracle crops, context 2", "crop-2"), ("classifier on the centre magnified", "zoom"),
+        ("classifier, ground greyed at the original scale", "grey"), ("classifier, box and mask", "tight"),
+    ):  # fmt: skip
+        if rung in away:
+            found[word] = share(away[rung]["ground"])
+            found[f"detector − {word}"] = gap(boxes, away[rung]["ground"])
+    if size != "large":
+        magnified = of["away", "large"]["whole"]["ground"]
+        found["classifier, object rendered large"] = share(magnified)
+        found["detector − classifier, object rendered large"] = gap(boxes, magnified)
+    found["object classifier"] = share(away["whole"]["object"])
+    found["detector − object classifier"] = gap(boxes, away["whole"]["object"])
+    return found
+
+
+def told(of: Mapping[tuple[str, str], Right], asked: Sequence[str], images: int) -> dict[str, Any]:
+    """Everything as plain JSON."""
+    accuracy = {
+        f"{ground} {size}": {rung: {name: _json(share(one)) for name, one in of[ground, size][rung].items()}
+                             for rung in RUNGS if rung in of[ground, size]}
+        for ground, size in of
+    }  # fmt: skip
+    return {
+        "images": images,
+        "models": list(asked),
+        "accuracy": accuracy,
+        "contrasts": {
+            size: {
+                name: {word: _json(one) for word, one in contrasts(of, name, size).items()}
+                for name in of["home", size]["whole"]
+            }
+            for size in SIZES
+        },
+        "published": {
+            size: {word: _json(one) for word, one in published(of, size).items()} for size in SIZES
+        },
+    }  # fmt: skip
+
+
+def _json(found: Estimate) -> dict[str, Any]:
+    return {"value": found.value, "low": found.low, "high": found.high, "n": found.n}
+
+
+def main() -> None:
+    """Parse and do."""
+    from background_figures import draw, sheet, tables
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--images", type=int, default=240, help="of each size and ground")
+    parser.add_argument("--models", type=Path, default=None, help="what background_models.py wrote")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--cores", type=int, default=1, help="processes that render")
+    args = parser.parse_args()
+    say = Talk()
+    make_folder(args.out)
+    of = {(ground, size): answered(args, ground, size, say) for size in SIZES for ground in GROUNDS}
+    found = told(of, models(args.models), args.images)
+    write_text(args.out / "study.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    write_text(args.out / "tables.md", tables(found))
+    draw(found, args.out)
+    sheet(SIZES, args.out / "background-world.png", seed=SEED)
+    say.note(f"written: {args.out}")
+
+
+if __name__ == "__main__":
+    main()
