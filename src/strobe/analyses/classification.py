@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.against_time import TimePlan, time_plan
+from strobe.analyses.early import STOPPED, is_stopped, saved, settled_sets, unanswered
 from strobe.analyses.model_results import (
     Bounds,
     ClassificationResult,
@@ -106,8 +107,10 @@ def score(
     """Score one model's predictions.
 
     A set is scored if its anchor and all members within k are predicted; the rest are counted apart and bounded.
-    With many models, make `prepared` once (`Prepared(dataset, options)`), and give a `pool` to average errors by
-    offset over models. Coverage is said of a model that answered outside the classes somewhere, or `with_coverage`.
+    Where members were skipped (--stop-early) a set that is settled without them is scored, too, and what would need
+    them is left out. With many models, make `prepared` once (`Prepared(dataset, options)`), and give a `pool` to
+    average errors by offset over models. Coverage is said of a model that answered outside the classes somewhere, or
+    `with_coverage`.
     """
     if prepared is None:
         prepared = Prepared(dataset, options or ScoreOptions())
@@ -120,8 +123,7 @@ def score(
             predictions.scores.shape[1] == n_classes, "predictions", f"{n_classes} scores", predictions.scores.shape[1]
         )
     expect(width <= n_classes, "predictions", f"classes below {n_classes}", width - 1)
-    seen = predictions.scored[whole_plan.frame]
-    scored = np.logical_and.reduceat(seen, whole_plan.start)
+    stopped, scored = is_stopped(whole_plan, predictions), settled_sets(whole_plan, predictions)
     unscored = int((~scored).sum())
     if not scored.any():
         raise StrobeError(
@@ -129,7 +131,7 @@ def score(
             f"members within {whole_plan.k}); nothing can be scored"
         )
     part = prepared if unscored == 0 else prepared.only(scored)
-    if pool is not None:
+    if pool is not None and not stopped:
         pool.add(~whole_plan.right(predictions.label[whole_plan.frame]), scored)
 
     plan = part.plan
@@ -137,18 +139,16 @@ def score(
     right = plan.right(label)
     wrong = ~right
     first = first_wrong(wrong, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
-    at_k = right_at(first, k=plan.k)
-    orig, perturbed = at_k[:, 0], at_k[:, -1]
+    if stopped:  # a set that breaks does so somewhere up to k
+        first = np.where((first > 0) & (first <= plan.k), plan.k, first)
+    orig, perturbed = first > 0, first > plan.k
     lost = orig & ~perturbed
     headline = plan.headline.figures(orig, perturbed)
-    in_right = orig[plan.set_row] & ~plan.is_anchor
-    interval = plan.options.interval
-    slices, smoothing = part.slices.apply(wrong, first), smoothed(plan, predictions, headline)
-    reasons = slices.reasons if smoothing else {**slices.reasons, "smoothing": "sets are not stretches of one video"}
-    flips, rw_flips, swing = _flicker(plan, label, right, predictions)
+    more = _left_out(part) if stopped else _of_every_frame(part, predictions, headline, right, first)
     all_first = np.full(whole_plan.n_sets, -1, dtype=np.int32)
     all_first[scored] = first
     inside = predictions.state[plan.frame] != State.OUTSIDE
+    with_coverage = not stopped and (with_coverage or not inside.all())
     return ClassificationScore(
         model=predictions.model,
         kind=predictions.kind,
@@ -158,39 +158,63 @@ def score(
         acc_orig=headline["acc_orig"],
         acc_pmk=headline["acc_pmk"],
         drop=headline["drop"],
-        curve=tuple(
-            map(
-                CurvePoint,
-                range(plan.k + 1),
-                plan.by_k.estimates(at_k.ravel()),
-                plan.by_k.estimates((orig[:, None] & ~at_k).ravel()),
-            )
-        ),
-        time_curve=part.time if isinstance(part.time, Missing) else part.time.curve(plan, wrong),
         per_class=(classes := _per_class(plan, orig, perturbed, lost)),
         per_class_median=_class_medians(plan, classes, orig, perturbed, lost),
-        per_offset=tuple(map(OffsetError, map(whole, plan.offsets.tolist()), plan.by_offset.estimates(wrong))),
-        mean_frame=plan.all_rows.estimates(right)[0],
         given_right_anchor=GivenRightAnchor(
-            sets=_given(perturbed[orig], plan.cluster[orig], "no anchor is right", interval),
-            members=_given(right[in_right], plan.row_cluster[in_right], "no right anchor has a member", interval),
+            sets=_given(plan, perturbed[orig], plan.cluster[orig], "no anchor is right"), members=more.pop("members")
         ),
-        flip_rate=flips,
-        right_wrong_flip_rate=rw_flips,
-        confidence_swing=swing,
-        first_failure=_first_failure(plan, wrong, orig),
-        smoothing=smoothing,
-        frame_types=slices.frame_types,
-        by_fps=slices.by_fps,
-        by_hint=slices.by_hint,
-        reasons=reasons,
-        unscored=Unscored(frames=len(np.unique(whole_plan.frame[~seen])), sets=unscored),
+        by_fps=part.slices.rates(first),
+        unscored=Unscored(frames=unanswered(whole_plan, predictions), sets=unscored),
         bounds=_bounds(int(orig.sum()), int(perturbed.sum()), unscored, whole_plan.n_sets),
         notes=too_narrow(tuple(headline.values()), len(np.unique(plan.cluster))),
         first_wrong=all_first,
-        coverage=plan.all_rows.estimates(inside)[0] if with_coverage or not inside.all() else None,
-        fingerprint=_fingerprint(predictions, whole_plan.frames_used),
+        coverage=plan.all_rows.estimates(inside)[0] if with_coverage else None,
+        fingerprint=_fingerprint(predictions, whole_plan, all_first if stopped else None),
+        stopped_early=saved(whole_plan, predictions) if stopped else None,
+        **more,
     )
+
+
+def _of_every_frame(
+    part: Prepared, predictions: ClassAnswers, headline: dict[str, Estimate], right: Bools, first: Ints
+) -> dict[str, Any]:
+    """The figures that look at every frame of a set, by the names of their fields; `members` is of a right anchor."""
+    plan, wrong = part.plan, ~right
+    at_k = right_at(first, k=plan.k)
+    orig = at_k[:, 0]
+    in_right = orig[plan.set_row] & ~plan.is_anchor
+    slices, smoothing = part.slices.apply(wrong, first), smoothed(plan, predictions, headline)
+    flips, rw_flips, swing = _flicker(plan, predictions.label[plan.frame], right, predictions)
+    reasons = slices.reasons if smoothing else {**slices.reasons, "smoothing": "sets are not stretches of one video"}
+    curve = plan.by_k.estimates(at_k.ravel()), plan.by_k.estimates((orig[:, None] & ~at_k).ravel())
+    return {
+        "curve": tuple(map(CurvePoint, range(plan.k + 1), *curve)),
+        "time_curve": part.time if isinstance(part.time, Missing) else part.time.curve(plan, wrong),
+        "per_offset": tuple(map(OffsetError, map(whole, plan.offsets.tolist()), plan.by_offset.estimates(wrong))),
+        "mean_frame": plan.all_rows.estimates(right)[0],
+        "members": _given(plan, right[in_right], plan.row_cluster[in_right], "no right anchor has a member"),
+        "flip_rate": flips,
+        "right_wrong_flip_rate": rw_flips,
+        "confidence_swing": swing,
+        "first_failure": _first_failure(plan, wrong, orig),
+        "smoothing": smoothing,
+        "frame_types": slices.frame_types,
+        "by_hint": slices.by_hint,
+        "reasons": reasons,
+    }
+
+
+def _left_out(part: Prepared) -> dict[str, Any]:
+    """The same fields where members were skipped: nothing, and why."""
+    none, empty = nothing(STOPPED), ("curve", "per_offset", "first_failure", "smoothing", "frame_types", "by_hint")
+    return {
+        **dict.fromkeys(("mean_frame", "members", "flip_rate", "right_wrong_flip_rate", "confidence_swing"), none),
+        **dict.fromkeys(("curve", "per_offset", "smoothing", "frame_types"), ()),
+        "time_curve": Missing(STOPPED),
+        "first_failure": Survival(n=0, events=0, median=None, survival=()),
+        "by_hint": {},
+        "reasons": {**part.slices.reasons, **dict.fromkeys(empty, STOPPED)},
+    }
 
 
 def too_narrow(headline: Sequence[Estimate], videos: int) -> tuple[str, ...] | None:
@@ -214,8 +238,8 @@ def too_narrow(headline: Sequence[Estimate], videos: int) -> tuple[str, ...] | N
     )
 
 
-def _given(right: Bools, cluster: Ints, empty: str, interval: Any) -> Estimate:
-    return proportion(right, cluster, interval=interval) if right.size else nothing(empty)
+def _given(plan: Plan, right: Bools, cluster: Ints, empty: str) -> Estimate:
+    return proportion(right, cluster, interval=plan.options.interval) if right.size else nothing(empty)
 
 
 def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> Bounds | None:
@@ -224,9 +248,13 @@ def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> Bounds | None:
     return Bounds(acc_orig=(orig / n, (orig + unscored) / n), acc_pmk=(perturbed / n, (perturbed + unscored) / n))
 
 
-def _fingerprint(predictions: ClassAnswers, used: Ints) -> str:
+def _fingerprint(predictions: ClassAnswers, plan: Plan, settled: Ints | None) -> str:
+    """Where members were skipped, which they are follows from the models before: anchors and `settled` sets count."""
+    used = plan.frames_used if settled is None else np.unique(plan.frame[plan.is_anchor])
     hasher = hashlib.sha256(np.ascontiguousarray(predictions.label[used]).tobytes())
     hasher.update(np.packbits(predictions.scored[used]).tobytes())
+    if settled is not None:
+        hasher.update(settled.tobytes())
     return hasher.hexdigest()[:16]
 
 

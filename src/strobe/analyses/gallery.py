@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.answers import ClassAnswers
+from strobe.core.answers import ClassAnswers, State
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.names import short_names
@@ -37,6 +37,7 @@ class ModelView:
     A detector has `boxes`, per row (n, 7): xyxy pixels, label, score, whether it is right; `truth` is then the frame's
     AP (NaN where nothing is to be found), `right` whether that is at least the anchor's, `breaker` the worst frame and
     `cause` the kind of error that costs most there; `missed` are the objects no right box found, per row (n, 5).
+    `seen` says which rows were answered, where not all were.
     """
 
     model: str
@@ -49,6 +50,7 @@ class ModelView:
     boxes: tuple[NDArray[np.float64], ...] | None = None
     cause: str | None = None
     missed: tuple[NDArray[np.float64], ...] | None = None
+    seen: NDArray[np.bool_] | None = None
 
 
 class Judge(Protocol):
@@ -112,10 +114,12 @@ class Classified:
         self.model = predictions.model
         self._dataset, self._predictions = dataset, predictions
         self._right = dataset.right_rows(predictions.label)
-        seen = predictions.scored[sets.frame]
+        self._seen = seen = predictions.scored[sets.frame]
         n_sets = dataset.n_sets
         wrong = np.bincount(sets.set, weights=~self._right & seen, minlength=n_sets)
-        unseen = np.bincount(sets.set, weights=~seen, minlength=n_sets)
+        # A set that is settled without what was skipped is scored.
+        skipped = (predictions.state[sets.frame] == State.SKIPPED) & (wrong[sets.set] > 0)
+        unseen = np.bincount(sets.set, weights=~seen & ~(skipped & ~sets.is_anchor), minlength=n_sets)
         anchor_right = self._right[sets.is_anchor]
         self.status: NDArray[np.str_] = np.where(
             unseen > 0, "unscored", np.where(~anchor_right, "wrong", np.where(wrong > 0, "breaks", "holds"))
@@ -136,11 +140,11 @@ class Classified:
         sets = self._dataset.sets
         place = rows_of(self._dataset, set_row)
         rows, distance, right = sets.frame[place], sets.distance[place], self._right[place]
-        confidence = self._predictions.confidence[rows]
+        confidence, seen = self._predictions.confidence[rows], self._seen[place]
         status: Status = str(self.status[set_row])  # type: ignore[assignment]  # one of its words
         breaker = None
         if status == "breaks":
-            wrong = np.flatnonzero(~right)
+            wrong = np.flatnonzero(~right & seen)
             sure = np.where(np.isfinite(confidence[wrong]), confidence[wrong], 0.0)
             breaker = int(wrong[np.lexsort((wrong, -sure, np.abs(distance[wrong])))[0]])
         return ModelView(
@@ -151,6 +155,7 @@ class Classified:
             confidence=confidence,
             truth=self._truth(place),
             breaker=breaker,
+            seen=None if seen.all() else seen,
         )
 
     def _truth(self, place: slice) -> NDArray[np.float64]:

@@ -75,13 +75,13 @@ class Detected:
         sets = self._dataset.sets
         place = rows_of(self._dataset, set_row)
         rows = sets.frame[place]
-        ap = self._ap[rows]
+        ap, seen = self._ap[rows], self._found.scored[rows]
         base = float(ap[sets.is_anchor[place]][0])
         status: Status = str(self.status[set_row])  # type: ignore[assignment]  # one of its words
         return ModelView(
             model=self.model,
             status=status,
-            label=np.where(self._found.scored[rows], 0, -1),
+            label=np.where(seen, 0, -1),
             right=np.isnan(ap) | (ap >= (1.0 if np.isnan(base) else base)),
             confidence=np.full(len(rows), np.nan),
             truth=ap,
@@ -89,6 +89,7 @@ class Detected:
             boxes=tuple(self._boxes(int(row)) for row in rows),
             missed=tuple(self._missed[self._missed[:, 0] == row, 1:] for row in rows),
             cause=self._causes.get(str(sets.set_id[set_row])),
+            seen=None if seen.all() else seen,
         )
 
     def _boxes(self, row: int) -> NDArray[np.float64]:

@@ -6,11 +6,12 @@ stay readable and unchanged.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from strobe.analyses.background_records import BackgroundScore
+from strobe.analyses.early import StoppedEarly
 from strobe.analyses.variants_records import MeanScore, VariantScore
-from strobe.core.codec import LEFT_OUT, Count, Rule, Share, encode, written_as
+from strobe.core.codec import LEFT_OUT, Count, Share, encode, written_as
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.tasks import Task
 from strobe.metrics.temporal import Survival
@@ -19,8 +20,8 @@ __all__ = [
     "AccPoint", "AllClasses", "AmongAll", "AsClassifier", "Bounds", "Ceiling", "ChosenFrame", "ClassAp",
     "ClassMedians", "ClassScore", "ClassificationResult", "Control", "CurvePoint", "DetectionResult",
     "DetectionSettings", "DetectionUnscored", "ErrorCounts", "GivenRightAnchor", "Headline", "HintBin", "Impact",
-    "MapFigures", "MapPoint", "ModelResult", "OffsetError", "RateSlice", "Smoothed", "Stage", "TimeCurve", "TimePoint",
-    "Tracks", "TypeSlice", "Unscored",
+    "MapFigures", "MapPoint", "ModelResult", "OffsetError", "RateSlice", "Smoothed", "Stage", "TimeCurve",
+    "TimePoint", "Tracks", "TypeSlice", "Unscored",
 ]  # fmt: skip
 
 
@@ -236,7 +237,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassificationResult:
-    """Everything measured of one classifier, as in methods §5; `reasons` says why a part is empty."""
+    """Everything measured of one classifier, as in methods §5; `reasons` says why a part is empty.
+
+    Where it was `stopped_early`, the headline, classes, frame rates and what sets models apart are those of a full run;
+    what needs every frame is left out.
+    """
 
     task: Literal[Task.CLASSIFICATION] = Task.CLASSIFICATION
     kind: Literal["logits", "probabilities", "labels"]
@@ -245,7 +250,7 @@ class ClassificationResult:
     acc_orig: Estimate
     acc_pmk: Estimate
     drop: Estimate
-    curve: Annotated[tuple[CurvePoint, ...], Rule(min_items=1)]
+    curve: tuple[CurvePoint, ...]
     time_curve: TimeCurve | Missing
     per_class: tuple[ClassScore, ...]
     per_class_median: ClassMedians
@@ -273,6 +278,7 @@ class ClassificationResult:
     all_classes: AllClasses | None = field(default=None, metadata=LEFT_OUT)
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """What must be said beside the headline figures; left out where there is nothing."""
+    stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def headline(self) -> Headline:

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.detection import DetectionScore
-from strobe.core.answers import BoxAnswers, ClassAnswers
+from strobe.analyses.early import is_stopped, settled_sets
+from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.arrays import Bools, Ints, Texts
 from strobe.core.dataset import Dataset
 from strobe.core.names import short_names
@@ -74,7 +76,11 @@ def class_sets(dataset: Dataset, facts: SetFacts, answers: ClassAnswers, *, k: i
     `first_wrong_distance` is the smallest |distance| of a wrong frame, 0 where the anchor is wrong, NaN where the set
     holds. `worst_member` is the distance of the worst member: wrong before right, then the one with the least
     probability for the right answer, then the nearest, then the earlier; NaN where the set is its anchor alone.
+    Where members were skipped, sets that are settled without them are here, too, and these columns are not.
     """
+    plan = Plan(dataset, ScoreOptions(k=k)) if (answers.state == State.SKIPPED).any() else None
+    if plan is not None and is_stopped(plan, answers):
+        return _settled(plan, facts, answers)
     within = np.ones(len(dataset.sets.set), dtype=bool) if k is None else dataset.row_levels() <= k
     set_row, frame = dataset.sets.set[within], dataset.sets.frame[within]
     distance, anchor = dataset.sets.distance[within], dataset.sets.is_anchor[within]
@@ -117,6 +123,20 @@ def _first(start: Ints, set_row: Ints, keys: Sequence[NDArray[Any]]) -> Ints:
         left &= held == np.minimum.reduceat(held, start)[set_row]
     rows = np.flatnonzero(left)
     return np.asarray(rows[np.searchsorted(set_row[rows], np.arange(len(start)))])
+
+
+def _settled(plan: Plan, facts: SetFacts, answers: ClassAnswers) -> ModelSets:
+    """What is known of every set that is settled: whether its anchor is right, and whether all of it is."""
+    known, right = settled_sets(plan, answers), plan.right(answers.label[plan.frame])
+    return ModelSets(
+        model=answers.model,
+        facts=facts,
+        row=np.flatnonzero(known).astype(np.int32),
+        columns={
+            "anchor_right": right[plan.is_anchor][known],
+            "holds": np.logical_and.reduceat(right, plan.start)[known],
+        },
+    )
 
 
 def _probability_of_right(dataset: Dataset, answers: ClassAnswers, within: Bools) -> NDArray[np.float64]:

@@ -28,10 +28,9 @@ HINTS = ("blur", "motion", "exposure", "cut")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slices:
-    """All slices of one model; `reasons` says why one is missing."""
+    """The slices of one model that look at single frames; `reasons` says why one is missing."""
 
     frame_types: tuple[TypeSlice, ...]
-    by_fps: tuple[RateSlice, ...]
     by_hint: dict[str, tuple[HintBin, ...]]
     reasons: dict[str, str]
 
@@ -66,18 +65,21 @@ class SlicePlan:
         self.hints = self._hints()
 
     def apply(self, wrong: Bools, first: Ints) -> Slices:
-        """The slices of one model: `wrong` (R,) per set row, `first` (S,) the first wrong level."""
+        """Those of one model: `wrong` (R,) per set row, `first` (S,) the first wrong level."""
         return Slices(
             frame_types=tuple(self._type_slice(part, wrong, first) for part in self.types),
-            by_fps=tuple(
-                RateSlice(range=name, n_sets=part.n_sets, **part.figures(first > 0, first > self.plan.k))
-                for name, part in self.fps
-            ),
             by_hint={
                 hint.name: tuple(map(HintBin, hint.ranges, hint.grouping.estimates(wrong[hint.rows])))
                 for hint in self.hints
             },
             reasons=dict(self.reasons),
+        )
+
+    def rates(self, first: Ints) -> tuple[RateSlice, ...]:
+        """The slices by frame rate alone, which need no more than what sets do at 0 and at k."""
+        return tuple(
+            RateSlice(range=name, n_sets=part.n_sets, **part.figures(first > 0, first > self.plan.k))
+            for name, part in self.fps
         )
 
     # -- frame types ---------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any, Literal, overload
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.detection import DetectionScore
+from strobe.analyses.early import STOPPED
 from strobe.analyses.measures import figures_of
 from strobe.analyses.per_set import ModelSets
 from strobe.analyses.results import Results
@@ -122,6 +123,8 @@ class ClassifierScore(_Face, ClassificationScore):
         """
         from strobe.report import axes
 
+        if self.stopped_early is not None and what in ("curve", "offset"):
+            raise InvalidValue(f"plot: no {what} of {printable(self.model)}: {STOPPED}")
         if what == "class":
             names, pairs = [one.name for one in self.per_class], [(one.acc_orig, one.acc_pmk) for one in self.per_class]
             return axes.rows_on(ax, names, pairs, xlabel=f"accuracy; grey: anchors, colour: whole sets (k = {self.k})")

@@ -43,6 +43,7 @@ class Running:
     trust: bool = False
     offline: bool = False
     retry_errors: bool = False
+    stop_early: bool = False
 
     def options(self) -> "PredictOptions":
         """As the workflows take it."""
@@ -54,8 +55,9 @@ class Running:
             deterministic=self.deterministic, trust=self.trust, offline=self.offline,
         )  # fmt: skip
         return PredictOptions(
-            load=load, merge=self.merge, workers=self.workers, decode=self.decode, retry_errors=self.retry_errors
-        )
+            load=load, merge=self.merge, workers=self.workers, decode=self.decode, retry_errors=self.retry_errors,
+            stop_early=self.stop_early,
+        )  # fmt: skip
 
 
 @in_python

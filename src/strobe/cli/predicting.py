@@ -51,12 +51,15 @@ def _loading(**load: Any) -> Any:
     return LoadOptions(progress=None if said.get("quiet") or said.get("as_json") else progress(), **load)
 
 
-def _prediction(*, workers: int | None, decode: str, models_at_once: int, retry_errors: bool, **load: Any) -> object:
+def _prediction(
+    *, workers: int | None, decode: str, models_at_once: int, retry_errors: bool, stop_early: bool, **load: Any
+) -> object:
     from strobe.workflows.predict import PredictOptions
 
     return PredictOptions(
-        load=_loading(**load), workers=workers, decode=decode, retry_errors=retry_errors, models_at_once=models_at_once
-    )
+        load=_loading(**load), workers=workers, decode=decode, retry_errors=retry_errors,
+        models_at_once=models_at_once, stop_early=stop_early,
+    )  # fmt: skip
 
 
 predicting_options = options(
@@ -68,6 +71,9 @@ predicting_options = options(
                  help="device: JPEGs on the GPU beside the CPU; pixels may differ by a level, kept apart."),
     click.option("--models-at-once", type=click.IntRange(1), default=8, show_default=True,
                  help="Models in memory together; a frame is read once for all of them."),
+    click.option("--stop-early", is_flag=True,
+                 help="Leave a set at its first wrong frame: the same acc_orig, acc_pmk and drop from fewer frames; "
+                 "what needs every frame is left out. For classifiers."),
     *_TRUST,
     click.option("--retry-errors", is_flag=True, help="Try frames again that could not be read before."),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """A model's answers, one record per task: what stores keep, what metrics read, and nothing else between them.
 
-Every row is in one of four states, and only the first two count: a row that was not answered is counted apart and is
+Every row is in one of five states, and only the first two count: a row that was not answered is counted apart and is
 never a wrong one.
 """
 
@@ -48,19 +48,23 @@ _NO_REASONS: Mapping[int, str] = MappingProxyType({})
 
 
 class State(IntEnum):
-    """How a row was answered. `OUTSIDE` is an answer that is none of the dataset's classes: scored, and wrong."""
+    """How a row was answered. `OUTSIDE` is an answer that is none of the dataset's classes: scored, and wrong.
+
+    `SKIPPED` was left out on purpose, because its set was settled without it (--stop-early); `MISSING` is not there.
+    """
 
     ANSWERED = 0
     OUTSIDE = 1
     UNREADABLE = 2
     SKIPPED = 3
+    MISSING = 4
 
 
 def states_of(n: int, scored: Bools | None, reasons: Mapping[int, str] = _NO_REASONS) -> States:
     """The state of `n` rows: answered where `scored` (None: everywhere), unreadable where there is a reason."""
     state = np.zeros(n, dtype=np.uint8)
     if scored is not None:
-        state[~np.asarray(scored, dtype=bool)] = State.SKIPPED
+        state[~np.asarray(scored, dtype=bool)] = State.MISSING
     state[list(reasons)] = State.UNREADABLE
     return state
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Bools, Ints
 from strobe.core.errors import expect
 
-__all__ = ["first_wrong", "right_at"]
+__all__ = ["first_wrong", "right_at", "settled"]
 
 
 def first_wrong(wrong: Bools, set_row: Ints, level: Ints, *, n_sets: int, never: int) -> NDArray[np.int32]:
@@ -31,3 +31,17 @@ def right_at(first: Ints, *, k: int) -> Bools:
     [[False, False, False], [True, True, False], [True, True, True]]
     """
     return np.asarray(first[:, None] > np.arange(k + 1)[None, :])
+
+
+def settled(seen: Bools, wrong: Bools, is_anchor: Bools, start: Ints) -> Bools:
+    """Whether each set's word at 0 and at k is known, (S,): all its frames were seen, or its anchor and a wrong one.
+
+    `seen`, `wrong` and `is_anchor` are (N,), set after set from `start` (S,) on; every set has one anchor.
+
+    >>> seen, wrong = np.array([True, False, True, True, False]), np.array([False, False, True, False, False])
+    >>> settled(seen, wrong, np.array([True, False, False, True, False]), np.array([0, 3])).tolist()
+    [True, False]
+    """
+    expect(seen.shape == wrong.shape == is_anchor.shape, "seen", "one per wrong and is_anchor", seen.shape)
+    whole = np.logical_and.reduceat(seen, start)
+    return np.asarray(whole | (seen[is_anchor] & np.logical_or.reduceat(seen & wrong, start)))

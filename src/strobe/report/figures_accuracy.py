@@ -16,6 +16,7 @@ from strobe.report.drawing import (
     names_on_y,
     question,
     whisker,
+    why_none,
 )
 from strobe.report.style import GREY, RIGHT
 from strobe.report.view import View
@@ -32,7 +33,7 @@ def curve(view: View) -> Answer:
     models, words = view.drawn(view.classifiers), view.words
     series = lines_of(models, lambda one: ((point.k, point.acc) for point in one.curve))
     if not series:
-        return Missing("No accuracy for growing k was found in these results.")
+        return Missing(why_none(view, "curve", "no accuracy for growing k was found in these results."))
 
     first = series[0]
     start, end = value_of(first.y[0]), value_of(first.y[-1])
@@ -91,7 +92,9 @@ def first_failure(view: View) -> Answer:
     models, words = view.drawn(view.classifiers), view.words
     series = lines_of(models, lambda one: ((row.distance, row.alive) for row in one.first_failure.survival))
     if not series:
-        return Missing("no set has a right anchor and a member, so nothing can be followed.")
+        return Missing(
+            why_none(view, "first_failure", "no set has a right anchor and a member, so nothing can be followed.")
+        )
 
     started = [_from_one(line) for line in series]
     first = series[0]

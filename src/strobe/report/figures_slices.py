@@ -37,7 +37,7 @@ def per_offset(view: View) -> Answer:
     words = view.words
     series = offset_lines({name: one.per_offset for name, one in view.drawn(view.classifiers).items()})
     if not series:
-        return Missing("no member was scored.")
+        return Missing(why_none(view, "per_offset", "no member was scored."))
     together = offset_lines({"mean of all models": view.results.offset_error_all_models}) if len(series) > 1 else []
 
     first = series[0]
@@ -172,7 +172,9 @@ def _range_name(found: Sequence[tuple[str, Sequence[RateSlice]]], key: str, text
 @question("by_hint", "Do blur, motion or light explain it?")
 def by_hint(view: View) -> Answer:
     """Member error by what the pixels suggest."""
-    best, hints = next(((name, one.by_hint) for name, one in view.drawn(view.classifiers).items()), ("", {}))
+    best, hints = next(
+        ((name, one.by_hint) for name, one in view.drawn(view.classifiers).items() if one.by_hint), ("", {})
+    )
     panels = [(hint, kept) for hint, rows in hints.items() if (kept := [row for row in rows if is_known(row.error)])]
     if not panels:
         why = why_none(view, "by_hint", "this data carries no hints (blur, motion, exposure)")

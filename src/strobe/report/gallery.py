@@ -205,8 +205,8 @@ def _model(view: ModelView, rows: np.ndarray[Any, Any], raw: Sequence[str] | Non
         "c": [_number(value, 4) for value in view.confidence],
         "p": [_number(value, 4) for value in view.truth],
     }
-    if view.status == "unscored":
-        out["r"] = [value if seen else None for value, seen in zip(right, view.label >= 0, strict=True)]
+    if view.seen is not None:
+        out["r"] = [value if seen else None for value, seen in zip(right, view.seen, strict=True)]
     if view.boxes is not None:
         out["x"] = [[_box(box) for box in boxes] for boxes in view.boxes]
         out["g"] = [[_box(box) for box in boxes] for boxes in view.missed or ()]

@@ -175,6 +175,7 @@ def example(choice: Choice, gallery: Gallery) -> dict[str, object] | None:
                     **_boxes(gallery, place, view.model, i),
                 }
                 for i in _places(one, view.breaker, detection=view.boxes is not None)
+                if view.seen is None or view.seen[i]
             ]
             where = gallery.level_of(int(one.rows[view.breaker]), one.set_row)
             text = printable(_example_text(one, view, view.breaker, gallery.data["classes"], where), limit=600)

@@ -14,7 +14,7 @@ from strobe.report.story_variants import level_text, top_mean
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, percent, plain_number, some, with_interval
 
-__all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures"]
+__all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures", "stopped"]
 
 SUSPECT = (
     "A model that is never right usually has its classes in another order than the dataset, or is fed in another way "
@@ -148,6 +148,7 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
         is_are = "is" if len(never) == 1 else "are"
         thing = "picture" if view.variants or view.words.is_still else "anchor"
         notes.append(f"{some([printable(name) for name in never])} {is_are} wrong on every {thing}. {SUSPECT}")
+    notes += [f"{printable(name)}: {stopped(one)}." for name, one in judged.items() if one.stopped_early]
     for name, one in models.items():
         if one.unscored.sets:
             text = (
@@ -167,6 +168,12 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
                 f"{with_interval(whole.all)} % where the best of all its {of.n_all:,} classes must be."
             )
     return notes + list(dict.fromkeys(_ceiling(one.ceiling, view) for one in judged.values() if one.ceiling))
+
+
+def stopped(model: ClassificationResult) -> str:
+    """What is to be said of a model that was stopped early; nothing of another."""
+    early = model.stopped_early
+    return "" if early is None else f"stopped early, {early.text()}; what needs every frame is left out"
 
 
 def _ceiling(top: Ceiling, view: View) -> str:

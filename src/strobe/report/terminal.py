@@ -11,7 +11,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.core.variants import ANCHOR
 from strobe.report.figures_boxes import boxes_quality
-from strobe.report.headline import few_videos, measures
+from strobe.report.headline import few_videos, measures, stopped
 from strobe.report.naming import in_short_names
 from strobe.report.story_background import covered_text, isolated_rows, ladder, rung_rows, verdict
 from strobe.report.story_generator import granular, granular_rows
@@ -136,6 +136,7 @@ def headline_lines(results: Results) -> list[tuple[str, list[str], list[list[str
         said = (*view.doubts, data.unreviewed(), *(note for model in models.values() for note in model.notes or ()))
         notes += list(dict.fromkeys(view.words.say(note) for note in said if note))
         known = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
+        notes += [f"{printable(name)}: {stopped(model)}" for name, model in known.items() if model.stopped_early]
         notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]
         notes += list(dict.fromkeys(_ceiling(model.ceiling, data.k) for model in known.values() if model.ceiling))
         notes += [note for note in survives(view) if task is Task.CLASSIFICATION]

@@ -5,14 +5,16 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from strobe.core.answers import Answers, State
+from strobe.analyses.early import open_sets
+from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
 from strobe.core.files import locked, make_folder, read_json, settle, swapping, write_json
@@ -55,6 +57,7 @@ class Held:
     dataset: Dataset
     frames: FrameNames
     allow_missing: bool = False
+    k: int | None = None
     file: Path | None = None
     frames_digest: str | None = None
 
@@ -62,6 +65,7 @@ class Held:
         """Its answers; Incomplete where frames of the sets were neither answered nor found unreadable.
 
         With `every_box` a detector's boxes of classes that the dataset does not have are among them, where it was run.
+        Of a model that was stopped early such frames are skipped; Incomplete where a set is not settled up to `k`.
         """
         space = self.dataset.info.label_space
         if self.file is not None:
@@ -76,9 +80,11 @@ class Held:
         else:
             shards = ModelShards.held(self.run, self.name, frames=self.frames, n_classes=len(space))
             answers = shards.read(kind=str(self.facts["kind"]), every_box=every_box)
+        if isinstance(answers, ClassAnswers) and self.facts.get("stopped_early"):
+            return self._stopped(answers)
         needed = np.zeros(len(self.frames), dtype=bool)
         needed[self.dataset.sets.frame] = True
-        undone = np.flatnonzero(needed & (answers.state == State.SKIPPED))
+        undone = np.flatnonzero(needed & (answers.state == State.MISSING))
         if self.allow_missing or not len(undone):
             return answers
         way_out = "bring a file that has them" if self.file else "run the same predict command again"
@@ -86,6 +92,20 @@ class Held:
             f"{printable(self.name)}: {len(undone)} of {int(needed.sum())} frames have no prediction yet, first "
             f"{printable(self.frames.key(int(undone[0])))}; {way_out}, or score what is there with --allow-missing"
         )
+
+    def _stopped(self, answers: ClassAnswers) -> ClassAnswers:
+        skipped = np.where(answers.state == State.MISSING, State.SKIPPED, answers.state).astype(np.uint8)
+        answers = replace(answers, state=skipped)
+        if not self.allow_missing:
+            plan = Plan(self.dataset, ScoreOptions(k=self.k))
+            left = int(open_sets(plan, answers).sum())
+            if left:
+                raise Incomplete(
+                    f"{printable(self.name)} was stopped early, and {left} of {plan.n_sets} sets are not settled at "
+                    f"k = {plan.k}; run strobe eval or predict again, with --stop-early or without, or score what is "
+                    "there with --allow-missing"
+                )
+        return answers
 
 
 class Run:
@@ -195,12 +215,18 @@ class Run:
     # -- the models ----------------------------------------------------------------------------------------------
 
     def models(
-        self, dataset: Dataset, *, only: Sequence[str] = (), allow_missing: bool = False, stage: Path | None = None
+        self,
+        dataset: Dataset,
+        *,
+        only: Sequence[str] = (),
+        allow_missing: bool = False,
+        k: int | None = None,
+        stage: Path | None = None,
     ) -> list[Held]:
         """The models of the run, those run here first, then those brought as files; `only` keeps some, in that order.
 
         Files that are coming in with `stage` count as brought. A detector that was run for another model's sake alone
-        is there only where it is named.
+        is there only where it is named. `k` is what they will be scored with, None for the dataset's own.
         """
         frames = FrameNames(dataset, self.path)
         brought_for = self.about().get("brought_for", {}) if self.exists else {}
@@ -209,7 +235,7 @@ class Run:
             task = Task(str(facts.get("task", Task.CLASSIFICATION)))
             return Held(
                 name=name, task=task, facts=facts, run=self.path, dataset=dataset, frames=frames,
-                allow_missing=allow_missing, file=file,
+                allow_missing=allow_missing, k=k, file=file,
                 frames_digest=None if stage and file and stage in file.parents else brought_for.get(name),
             )  # fmt: skip
 
@@ -226,10 +252,10 @@ class Run:
             raise StrobeError(f"{printable(self.path)} has no predictions of {printable(missing[0])}; it has {names}")
         return [by_name[name] for name in dict.fromkeys(only)]
 
-    def models_as_asked(self, dataset: Dataset, *, allow_missing: bool = False) -> list[Held]:
+    def models_as_asked(self, dataset: Dataset, *, allow_missing: bool = False, k: int | None = None) -> list[Held]:
         """The models of the run in the order in which they were asked for, others after them."""
         asked = self.asked()
-        found = self.models(dataset, allow_missing=allow_missing)
+        found = self.models(dataset, allow_missing=allow_missing, k=k)
         return sorted(found, key=lambda one: asked.index(one.name) if one.name in asked else len(asked))
 
     # -- writing -------------------------------------------------------------------------------------------------

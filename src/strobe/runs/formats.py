@@ -177,7 +177,7 @@ def _class_file(answers: Answers, rows: Rows) -> Columns:
 
 def _classes_of_file(whole: Whole, pieces: Iterable[Piece]) -> Answers:
     label = np.full(whole.n_frames, -1, dtype=np.int64)
-    state = np.full(whole.n_frames, State.SKIPPED, dtype=np.uint8)
+    state = np.full(whole.n_frames, State.MISSING, dtype=np.uint8)
     shares = best = None
     for piece in pieces:
         good = piece.places >= 0

@@ -42,7 +42,9 @@ def compare_runs(
     the run's folder. `dataset_path` says where the dataset lies if it was moved.
     """
     dataset = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
-    wanted = _wanted(runs, models, [Run(run).models_as_asked(dataset, allow_missing=allow_missing) for run in runs])
+    wanted = _wanted(
+        runs, models, [Run(run).models_as_asked(dataset, allow_missing=allow_missing, k=options.k) for run in runs]
+    )
     detectors = [name for name, model in wanted if model.task is not Task.CLASSIFICATION]
     if detectors:
         progress.note("detectors are compared as classifiers, by the class of their most confident box")

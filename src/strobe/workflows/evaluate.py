@@ -19,6 +19,7 @@ from strobe.workflows.predict import Fared, PredictOptions, run_asked
 from strobe.workflows.report import ReportRequest, report_run
 from strobe.workflows.score import ScoreRequest, check_request, score_staged
 from strobe.workflows.sources import frame_source
+from strobe.workflows.stopping import check_stopping
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -69,6 +70,12 @@ def evaluate(
     wanted = asked(models, trust=prediction.load.trust) if models else []
     check_request(request, opened)
     place.check(opened.candidates)
+    if prediction.stop_early:
+        check_stopping(opened.dataset)
+        if request.compare_review:
+            raise StrobeError(
+                "--stop-early and --compare-review: a comparison of stages needs every frame; leave one out"
+            )
     if not place.exists:  # what lies in the run already is checked when the report is drawn
         asked_for = [("model to --show", name) for name in show]
         for what, name in [*asked_for, *(("model for --judge", name) for name in request.options.judges)]:
@@ -81,7 +88,10 @@ def evaluate(
     with place.stage() as stage:
         bring(opened.dataset, place, files, request, progress, stage=stage)
         names = [one.name for one in wanted]
-        fared = run_asked(opened.candidates, others, place, prediction, progress, asked_for=names, stage=stage)
+        fared = run_asked(
+            opened.candidates, others, place, prediction, progress, asked_for=names, scored=opened.dataset,
+            k=request.options.k, stage=stage,
+        )  # fmt: skip
         failed = tuple(one for one in fared if not one.ok)
         if failed and len(failed) == len(wanted):
             first = without_name(failed[0].name, failed[0].error or "")

@@ -43,7 +43,7 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
         raise StrobeError("nothing to decide: give --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
     runs = [new] if request.against is None else [new, request.against]
     dataset = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
-    held = [Run(run).models(dataset, allow_missing=request.allow_missing) for run in runs]
+    held = [Run(run).models(dataset, allow_missing=request.allow_missing, k=request.options.k) for run in runs]
     model = _chosen(new, held[0], request.model, option="-m", but=request.baseline if len(runs) == 1 else None)
     models, baseline = {model.name: model}, None
     if request.against is not None or request.baseline is not None:

@@ -9,7 +9,12 @@ from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.datasets import folder
 from strobe.runs.folder import Run
 
-__all__ = ["Opened"]
+__all__ = ["Opened", "kept"]
+
+
+def kept(dataset: Dataset) -> Dataset:
+    """What review kept, where people have voted; else all of it."""
+    return reviewed(dataset) if dataset.info.reviewed == "votes" and dataset.verdicts else dataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +30,8 @@ class Opened:
         """Scored is what review kept where there are votes, and only the videos a subset file names."""
         candidates = dataset = folder.read(path)
         part = None if subset is None else _read_subset(subset)
-        if reviewed_only and dataset.info.reviewed == "votes" and dataset.verdicts:
-            dataset = reviewed(dataset)
+        if reviewed_only:
+            dataset = kept(dataset)
         if part is not None:
             dataset = dataset.only_videos(part)
         return cls(path=path, candidates=candidates, dataset=dataset)

@@ -14,6 +14,7 @@ from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.detection import DetectionOptions
 from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.drawn_results import drawn_results
+from strobe.analyses.early import STOPPED
 from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.people import BesidePeople
 from strobe.analyses.per_set import ModelSets, box_sets, class_sets, set_facts
@@ -24,7 +25,7 @@ from strobe.analyses.trend import fit
 from strobe.analyses.variants_contrasts import ByVariant
 from strobe.analyses.variants_view import overall
 from strobe.analyses.voting import is_alone, review_results
-from strobe.core.answers import Answers, BoxAnswers, ClassAnswers
+from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import review_views, unreviewed
@@ -220,7 +221,9 @@ def score_staged(
     `leave_out` names models not to score; `skip_incomplete` leaves out those that lack frames instead of refusing.
     `asked_for` are the models of the command, in order.
     """
-    models = run.models(opened.dataset, only=request.models, allow_missing=request.allow_missing, stage=stage)
+    models = run.models(
+        opened.dataset, only=request.models, allow_missing=request.allow_missing, k=request.options.k, stage=stage
+    )
     models = [model for model in models if model.name not in leave_out]
     for name in request.options.judges:
         if name not in (known := [model.name for model in models]):
@@ -298,7 +301,7 @@ class _Job:
     def each(self, models: Sequence[Answered]) -> Iterator[tuple[Answered, Answers]]:
         """Every model with its predictions, one after the other: memory does not grow with their number.
 
-        Each is judged on the pictures people named, too.
+        Each is judged on the pictures people named, too, unless some of its answers were skipped.
         """
         for model in models:
             try:
@@ -308,7 +311,8 @@ class _Job:
                     raise
                 self.left_out.append(str(error))
                 continue
-            self.people.add(model.name, loaded.as_classes())
+            if not (loaded.state == State.SKIPPED).any():
+                self.people.add(model.name, loaded.as_classes())
             yield model, loaded
 
 
@@ -337,10 +341,12 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
                 with_coverage="view" in said,
             )
             one = variants.add(replace(one, ceiling=ceilings.of(said)), predictions, weights=said.get("weights"))
-            if (source := classes_of(said)) is not None:
+            if (source := classes_of(said)) is not None and one.stopped_early is None:
                 of_all = all_classes(dataset, predictions, source, interval=options.interval)
                 one = replace(one, all_classes=of_all)
-            if stages is not None:
+            if stages is not None and one.stopped_early is not None:
+                one = replace(one, reasons={**one.reasons, "review_impact": STOPPED})
+            elif stages is not None:
                 found = impact(stages, predictions, seed=options.seed, replicates=options.draws)
                 one = replace(one, review_impact=found)
             scores.append(one)
@@ -353,7 +359,7 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
             results,
             dataset=dataset_facts(dataset, k=prepared.plan.k),
             models={**results.models, **{one.model: one for one in scores}},
-            offset_error_all_models=pool.estimates(),
+            offset_error_all_models=pool.estimates() if pool.n_models else (),
             comparison=compare(whole, scores),
             trainings=trainings(whole, scores, seed=options.seed, replicates=options.draws),
             trend=fit(whole, scores, seed=options.seed, replicates=options.draws),

@@ -119,7 +119,7 @@ def derive(
         }
     )  # fmt: skip
     kept, n_bad = store.stored(retry_errors=retry_errors)
-    missing, looked_at = rows[~kept[rows] & (boxes.state[rows] != State.SKIPPED)], rows[boxes.scored[rows]]
+    missing, looked_at = rows[~kept[rows] & (boxes.state[rows] != State.MISSING)], rows[boxes.scored[rows]]
     outcome = Outcome(n_kept=int(kept[rows].sum()), n_unreadable=n_bad)
     for start in range(0, len(missing), _AT_ONCE):
         part = missing[start : start + _AT_ONCE]

@@ -21,6 +21,7 @@ const className = (index) => (index < 0 ? "none of the classes" : data.classes[i
 const state = (view, place) => (view.r[place] === null ? "unknown" : view.r[place] ? "ok" : "bad");
 const truth = (set) => set.y.map(className).join(" / ") || "no label";
 const said = (view, index) => {
+  if (view.r[index] === null) return "no answer";
   if (view.x) return view.p[index] === null ? "nothing to find" : `AP ${percent(view.p[index])}`;
   return className(view.l[index]); // the class that was judged; the model's own best one stands beside it in the viewer
 };
@@ -94,9 +95,9 @@ const fillShot = (shot, set, view, index, name) => {
     const n = (frame.g || []).length;
     extra.push(`${n} object${n === 1 ? "" : "s"} to find`);
   } else {
-    const word = { ok: "✓ right", bad: "✕ wrong", unknown: "? not scored" }[kind];
+    const word = { ok: "✓ right", bad: "✕ wrong" }[kind];
     const sure = view.c[index] === null ? "" : `, ${percent(view.c[index])} sure`;
-    verdict = `${className(view.l[index])}${sure} ${word}`;
+    verdict = kind === "unknown" ? "? no answer" : `${className(view.l[index])}${sure} ${word}`;
     if (view.w && view.w[index]) extra.push(`best of all its own classes, not only these ${data.classes.length}: ${view.w[index]}`);
     if (kind === "bad" && view.p[index] !== null) extra.push(`${percent(view.p[index])} for ${truth(set)}`);
   }

@@ -1,0 +1,230 @@
+"""pm-k to the last digit from fewer frames: which to ask a model for next, and how few could have done. Pure.
+
+A set is settled once its anchor and one wrong frame are known, or all of its frames; what is left of it is skipped.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.plan import Plan
+from strobe.core.answers import ClassAnswers, State
+from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.codec import Count
+from strobe.core.errors import expect
+from strobe.metrics.pmk import settled
+
+__all__ = [
+    "STOPPED", "Asking", "Failures", "StoppedEarly", "is_stopped", "open_sets", "saved", "settled_sets", "unanswered",
+]  # fmt: skip
+    "STOPPED",
+    "Asking",
+    "Failures",
+    "StoppedEarly",
+    "is_stopped",
+    "open_sets",
+    "saved",
+    "settled_sets",
+    "unanswered",
+]
+
+STOPPED = "it needs every frame, and the model was stopped early"
+"""Why a figure is left out."""
+WEIGHT = 1.0
+"""How many models the guess by distance alone is worth beside those that were seen."""
+SINGLES = 6
+"""Rounds with one frame of each set; a set that is still right then most likely holds, and every round takes twice as
+many of it as the one before: full batches, few rounds."""
+NEVER_RIGHT = 2.0
+"""The risk of a frame that no answer is right for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedEarly:
+    """How far a model was run that stopped at the first wrong frame of each set (--stop-early).
+
+    `frames` stand in the sets, `ran` of them were answered, `least` is how few can settle every set.
+    """
+
+    frames: Count
+    ran: Count
+    least: Count
+
+    def text(self) -> str:
+        """The counts in words.
+
+        >>> StoppedEarly(frames=21000, ran=13950, least=13100).text()
+        'ran 13,950 of 21,000 frames; 13,100 at least'
+        """
+        return f"ran {self.ran:,} of {self.frames:,} frames; {self.least:,} at least"
+
+
+def is_stopped(plan: Plan, answers: ClassAnswers) -> bool:
+    """Whether frames that a full score looks at were left out on purpose: of the sets, or what lies between them."""
+    skipped = answers.state == State.SKIPPED
+    if not skipped.any() or skipped[plan.frame].any():
+        return bool(skipped.any())
+    return plan.strips is not None and bool(skipped[plan.strips.frame[plan.strips.frame >= 0]].any())
+
+
+def settled_sets(plan: Plan, answers: ClassAnswers) -> Bools:
+    """Which sets (S,) can be scored at 0 and at k: all frames answered, or the rest skipped after a wrong one."""
+    state = answers.state[plan.frame]
+    seen = state <= State.OUTSIDE
+    if not (state == State.SKIPPED).any():
+        return np.asarray(np.logical_and.reduceat(seen, plan.start))
+    wrong = seen & ~plan.right(answers.label[plan.frame])
+    gone = np.logical_or.reduceat(~seen & (state != State.SKIPPED), plan.start)
+    return np.asarray(settled(seen, wrong, plan.is_anchor, plan.start) & ~gone)
+
+
+def open_sets(plan: Plan, answers: ClassAnswers) -> Bools:
+    """Which sets (S,) more answers would settle: some frames are skipped, none is unreadable, none so far is wrong."""
+    state = answers.state[plan.frame]
+    skipped = np.logical_or.reduceat(state == State.SKIPPED, plan.start)
+    unreadable = np.logical_or.reduceat(state == State.UNREADABLE, plan.start)
+    return np.asarray(skipped & ~unreadable & ~settled_sets(plan, answers))
+
+
+def unanswered(plan: Plan, answers: ClassAnswers) -> int:
+    """How many frames of the sets lack an answer; one that was skipped does where its set is not settled."""
+    state = answers.state[plan.frame]
+    lacking = (state > State.OUTSIDE) & ((state != State.SKIPPED) | open_sets(plan, answers)[plan.set_row])
+    return len(np.unique(plan.frame[lacking]))
+
+
+def saved(plan: Plan, answers: ClassAnswers) -> StoppedEarly:
+    """How many frames the sets have, how many were answered, and how few could have settled them.
+
+    The least: every anchor; all of a set that holds; one wrong member of a set that breaks. Frames that several sets
+    share count once; where breaking sets overlap, no more are counted than lie apart, so that fewer is impossible.
+    """
+    state = answers.state[plan.frame]
+    seen = state <= State.OUTSIDE
+    wrong = seen & ~plan.right(answers.label[plan.frame])
+    lost = np.logical_or.reduceat(state == State.UNREADABLE, plan.start)
+    broken = np.logical_or.reduceat(wrong, plan.start)
+    needed = np.zeros(len(answers.state), dtype=bool)
+    needed[plan.frame[(plan.is_anchor | ~broken[plan.set_row]) & ~lost[plan.set_row]]] = True
+    breaks = broken & ~lost & ~wrong[plan.is_anchor]
+    breaks &= ~np.logical_or.reduceat(wrong & needed[plan.frame], plan.start)
+    able = breaks[plan.set_row] & ~(seen & ~wrong) & ~plan.is_anchor
+    return StoppedEarly(
+        frames=len(plan.frames_used),
+        ran=len(np.unique(plan.frame[seen])),
+        least=int(needed.sum()) + _apart(plan.set_row[able], plan.frame[able], len(needed)),
+    )
+
+
+def _apart(set_row: Ints, frame: Ints, n_frames: int) -> int:
+    """How many of these sets share no frame with one counted before, at least so many frames hit them all."""
+    if not len(frame):
+        return 0
+    if int(np.bincount(frame).max()) == 1:
+        return len(np.unique(set_row))
+    taken = np.zeros(n_frames, dtype=bool)
+    found = 0
+    for part in np.split(frame, np.flatnonzero(np.diff(set_row)) + 1):
+        if not taken[part].any():
+            taken[part] = True
+            found += 1
+    return found
+
+
+class Failures:
+    """Where earlier models were wrong, as far as they were asked: where the next one is tried first."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._wrong = np.zeros(len(plan.frame))
+        self._seen = np.zeros(len(plan.frame))
+
+    def add(self, answers: ClassAnswers) -> None:
+        """One more model."""
+        seen = answers.scored[self.plan.frame]
+        self._seen += seen
+        self._wrong += seen & ~self.plan.right(answers.label[self.plan.frame])
+
+    def risk(self) -> Floats:
+        """How likely each set row (R,) is wrong: as often as for earlier models; without any, the farther the more."""
+        far = self.plan.level / (10.0 * max(self.plan.k, 1))
+        risk = (self._wrong + WEIGHT * far) / (self._seen + WEIGHT)
+        risk[(self.plan.view.right_labels < 0).all(axis=0)] = NEVER_RIGHT
+        return np.asarray(risk)
+
+
+class Asking:
+    """One model's way to pm-k in rounds: all anchors, then of every set that may still hold what most likely is wrong.
+
+    What comes next follows from what was told alone, so that a broken run goes on as an unbroken one would have.
+    """
+
+    def __init__(self, plan: Plan, risk: Floats) -> None:
+        expect(risk.shape == plan.frame.shape, "risk", "one per set row", risk.shape)
+        self.plan = plan
+        self._risk = risk
+        n = len(plan.frame)
+        self._seen, self._wrong, self._lost = (np.zeros(n, dtype=bool) for _ in range(3))
+        self._doubt = np.zeros(n)
+        self._rounds = 0
+        self._order = np.lexsort((plan.distance, plan.set_row))
+        self._place = np.argsort(self._order)
+
+    def tell(self, frames: Ints, answers: ClassAnswers) -> None:
+        """What the model answered to these frames; `answers` has a row for every frame of the dataset."""
+        scores = None if answers.scores is None else answers.scores[frames]
+        answers = replace(
+            answers, label=answers.label[frames], state=answers.state[frames], scores=scores, own_label=None,
+            own_confidence=None, reasons={},
+        )  # fmt: skip
+        place = np.full(len(self.plan.view.frames), -1, dtype=np.int64)
+        place[frames] = np.arange(len(frames))
+        rows = np.flatnonzero(place[self.plan.frame] >= 0)
+        at = place[self.plan.frame[rows]]
+        right_labels = self.plan.view.right_labels[:, rows]
+        state = answers.state[at]
+        seen = state <= State.OUTSIDE
+        self._seen[rows] = seen
+        self._lost[rows] = state == State.UNREADABLE
+        self._wrong[rows] = seen & ~(right_labels == answers.label[at]).any(axis=0)
+        if answers.probability is not None:
+            given = answers.probability[at]
+            truth = np.max([np.where(one >= 0, given[np.arange(len(at)), one], 0.0) for one in right_labels], axis=0)
+            self._doubt[rows] = 1 - np.where(seen, truth, 1.0)
+
+    def next(self) -> NDArray[np.int64]:
+        """The frames to ask for now, ascending; none where every set is settled."""
+        plan = self.plan
+        done = self._seen | self._lost
+        first = plan.is_anchor & ~done
+        if first.any():
+            return np.unique(plan.frame[first])
+        over = np.logical_or.reduceat(self._wrong | self._lost, plan.start)
+        rows = np.flatnonzero(~done & ~over[plan.set_row])
+        if not len(rows):
+            return np.zeros(0, dtype=np.int64)
+        self._rounds += 1
+        risk = self._risk[rows] + self._near_doubt(rows)
+        rows = rows[np.lexsort((plan.distance[rows], -plan.level[rows], -risk, plan.set_row[rows]))]
+        mine = plan.set_row[rows]
+        begin = np.flatnonzero(np.concatenate(([True], mine[1:] != mine[:-1])))
+        rank = np.arange(len(rows)) - np.repeat(begin, np.diff(np.append(begin, len(rows))))
+        return np.unique(plan.frame[rows[rank < 2 ** max(0, self._rounds - SINGLES)]])
+
+    def _near_doubt(self, rows: Ints) -> Floats:
+        """The doubt at frames nobody asked for yet, between those on either side that were, as the distance has it."""
+        plan, order = self.plan, self._order
+        known = self._seen[order]
+        places = np.arange(len(order))
+        before = np.maximum.accumulate(np.where(known, places, -1))
+        after = np.minimum.accumulate(np.where(known, places, len(order))[::-1])[::-1]
+        at = self._place[rows]
+        low, high = before[at], after[at]
+        mine = plan.set_row[rows]
+        has_low = (low >= 0) & (plan.set_row[order[low]] == mine)
+        has_high = (high < len(order)) & (plan.set_row[order[np.minimum(high, len(order) - 1)]] == mine)
+        low, high = order[np.where(has_low, low, high)], order[np.where(has_high, high, low)]
+        gap = plan.distance[high] - plan.distance[low]
+        share = np.divide(plan.distance[rows] - plan.distance[low], gap, out=np.zeros(len(rows)), where=gap > 0)
+        return np.asarray((1 - share) * self._doubt[low] + share * self._doubt[high])

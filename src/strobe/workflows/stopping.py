@@ -1,0 +1,140 @@
+"""--stop-early: one model after the other, round by round, each set until its first wrong frame."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.analyses.early import Asking, Failures, StoppedEarly, open_sets, saved
+from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.core.answers import ClassAnswers, State
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import FrameSource, Progress
+from strobe.core.tasks import Task
+from strobe.predict.engine import Outcome
+from strobe.predict.forward import Runner
+from strobe.runs.folder import Run
+from strobe.runs.shards import ModelShards
+
+__all__ = ["Stopping", "check_stopping"]
+
+Over = Callable[[NDArray[np.int64], Progress], Outcome]
+"""Runs the model over some frames, into its store."""
+
+
+def check_stopping(dataset: Dataset) -> None:
+    """Refuse data whose figures need every frame."""
+    if dataset.variants is not None:
+        raise StrobeError(
+            f"--stop-early: {printable(dataset.name)} has variants, and what is said of each needs every picture; "
+            "leave it out"
+        )
+
+
+class Stopping:
+    """What a command that stops early knows: which sets are to be settled, and where models before failed."""
+
+    def __init__(self, dataset: Dataset, *, k: int | None, run: Run, asked: Sequence[str]) -> None:
+        """`dataset` holds the sets that are scored; `asked` are the command's own models.
+
+        Others of the run are learnt from at once, and these as they come: resumed, the command learns the same.
+        """
+        check_stopping(dataset)
+        self.plan = Plan(dataset, ScoreOptions(k=k))
+        self._failures = Failures(self.plan)
+        for one in run.models(dataset, allow_missing=True) if run.exists else []:
+            if one.name not in asked and one.task is Task.CLASSIFICATION:
+                with suppress(StrobeError):  # of what cannot be scored there is nothing to learn
+                    self._failures.add(cast(ClassAnswers, one.load()))
+
+    @staticmethod
+    def check_model(runner: Runner) -> None:
+        """Refuse a detector."""
+        if Task(runner.model.spec.task) is not Task.CLASSIFICATION:
+            raise StrobeError(
+                f"{printable(runner.name)} is a detector: its pm-k is mAP on the worst frames and needs every frame; "
+                "leave out --stop-early"
+            )
+
+    def run(
+        self, runner: Runner, store: ModelShards, source: FrameSource, progress: Progress, over: Over, *, retry: bool
+    ) -> tuple[Outcome, StoppedEarly | None]:
+        """Settle every set of the plan with answers of the store and as few new ones as can be; what it took.
+
+        What the store holds counts from the round on in which it would be asked for, so that a broken run goes on as
+        an unbroken one would have. With `retry` frames that could not be read are tried again.
+        """
+        kind = "logits" if runner.merge == "sum" else runner.model.spec.kind
+        store.stored(retry_errors=retry)
+        found = _skipping(store, kind)
+        whole = Outcome(n_kept=int(found.scored[self.plan.frames_used].sum()))
+        asking = Asking(self.plan, self._failures.risk())
+        todo = bool(open_sets(self.plan, found).any())
+        with progress.task(f"predict {runner.name}, each set to its first wrong frame", None) as tick:
+            while todo and len(rows := asking.next()):
+                if (found.state[rows] == State.SKIPPED).any():
+                    done = over(rows, _Inner(progress, tick))
+                    _join(whole, done)
+                    if done.error is not None:
+                        return whole, None
+                    found = _skipping(store, kind)
+                asking.tell(rows, found)
+        if self._write_gone(store, source, found):
+            found = _skipping(store, kind)
+        whole.n_unreadable = len(found.reasons)
+        self._failures.add(found)
+        return whole, saved(self.plan, found)
+
+    def _write_gone(self, store: ModelShards, source: FrameSource, found: ClassAnswers) -> bool:
+        """Skipped frames whose file is not there are unreadable, as they would be had they been run."""
+        used = self.plan.frames_used
+        gone = {}
+        for row in used[found.state[used] == State.SKIPPED].tolist():
+            try:
+                source.read_encoded(row)
+            except StrobeError as error:
+                gone[row] = printable(error)
+        if gone and found.scores is not None:
+            n = len(gone)
+            none = ClassAnswers(
+                model=found.model, kind=found.kind, label=np.full(n, -1, dtype=np.int64),
+                scores=np.full((n, found.scores.shape[1]), np.nan, dtype=np.float32),
+                state=np.full(n, State.UNREADABLE, dtype=np.uint8), own_label=np.full(n, -1, dtype=np.int32),
+                own_confidence=np.full(n, np.nan, dtype=np.float32), reasons=dict(enumerate(gone.values())),
+            )  # fmt: skip
+            store.write(np.array(list(gone), dtype=np.int64), none)
+        return bool(gone)
+
+
+def _skipping(store: ModelShards, kind: str) -> ClassAnswers:
+    """What the store holds; what it does not is skipped."""
+    found = cast(ClassAnswers, store.read(kind=kind))
+    return replace(found, state=np.where(found.state == State.MISSING, State.SKIPPED, found.state).astype(np.uint8))
+
+
+def _join(whole: Outcome, done: Outcome) -> None:
+    whole.n_new += done.n_new
+    whole.forward_s += done.forward_s
+    whole.wall_s += done.wall_s
+    whole.first_problem = whole.first_problem or done.first_problem
+    whole.error = done.error
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """The progress of a round: a part of the model's."""
+
+    outer: Progress
+    tick: Callable[[int], None]
+
+    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002
+        """The model's own."""
+        return nullcontext(self.tick)
+
+    def note(self, text: str) -> None:
+        """Say one line."""
+        self.outer.note(text)

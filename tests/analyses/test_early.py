@@ -1,0 +1,211 @@
+"""pm-k from fewer frames: the same figures as from all of them, and hardly more frames than could be."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strobe.analyses.classification import ClassificationScore, ScoreOptions, score
+from strobe.analyses.comparison import compare
+from strobe.analyses.early import STOPPED, Asking, Failures, is_stopped, open_sets, saved, settled_sets
+from strobe.analyses.per_set import class_sets, set_facts
+from strobe.analyses.plan import Plan
+from strobe.analyses.results import Results, dataset_facts, results_schema
+from strobe.core.answers import ClassAnswers, State
+from strobe.core.codec import decode, encode
+from strobe.core.dataset import Dataset
+from vid_shaped import PlainFrame, PlainSet, World, dataset_of, predictions_of, random_scores, vid_world
+
+QUICK = ScoreOptions(bootstrap=False, control_seeds=5)
+
+
+def overlapping(rng: np.random.Generator) -> World:
+    """Few short videos whose sets share frames, of two classes; some frames have no label, some two."""
+    k = int(rng.integers(0, 4))
+    frames, sets, rates = [], [], []
+    for video in range(int(rng.integers(1, 4))):
+        rates.append(Fraction(int(rng.choice([25, 50]))))
+        begin, n = len(frames), int(rng.integers(1, 6))
+        for index in range(n):
+            labels = {label for label in range(2) if rng.random() < 0.6}
+            frames.append(PlainFrame(video, index, labels, None, "I"))
+        for anchor in rng.permutation(n)[: int(rng.integers(1, 4))].tolist():
+            near = [
+                (begin + other, float(other - anchor))
+                for other in range(n)
+                if other != anchor and abs(other - anchor) <= k and rng.random() < 0.8
+            ]
+            sets.append(PlainSet(begin + anchor, near))
+    return World(k, 2, rates, frames, sets, str(rng.choice(["frame", "anchor"])))
+
+
+def stopped(plan: Plan, failures: Failures, full: ClassAnswers) -> ClassAnswers:
+    """The answers of a model that stops early, of those it would give; frames it cannot read are found all the same."""
+    asking, asked = Asking(plan, failures.risk()), np.zeros(len(full), dtype=bool)
+    while len(rows := asking.next()):
+        assert not asked[rows].any()
+        assert (np.diff(rows) > 0).all()
+        asked[rows] = True
+        asking.tell(rows, full)
+    asked |= full.state == State.UNREADABLE
+    return replace(
+        full, state=np.where(asked, full.state, State.SKIPPED).astype(np.uint8), label=np.where(asked, full.label, -1)
+    )
+
+
+def fewest(plan: Plan, full: ClassAnswers) -> int:
+    """The fewest frames that settle every set, tried one by one."""
+    wrong = ~plan.right(full.label[plan.frame])
+    sets = []
+    for number in range(plan.n_sets):
+        rows = plan.set_row == number
+        if (full.state[plan.frame[rows]] != State.UNREADABLE).all():
+            bits = [int(sum(1 << f for f in set(plan.frame[rows & use].tolist()))) for use in (plan.is_anchor, wrong)]
+            sets.append((*bits, int(sum(1 << f for f in set(plan.frame[rows].tolist())))))
+
+    def settles(chosen: int) -> bool:
+        return all(chosen & whole == whole or (chosen & anchor and chosen & bad) for anchor, bad, whole in sets)
+
+    return min(chosen.bit_count() for chosen in range(1 << len(full)) if settles(chosen))
+
+
+def same_where_settled(early: ClassificationScore, full: ClassificationScore) -> None:
+    for name in (
+        "acc_orig",
+        "acc_pmk",
+        "drop",
+        "per_class",
+        "per_class_median",
+        "by_fps",
+        "unscored",
+        "bounds",
+        "notes",
+    ):
+        assert getattr(early, name) == getattr(full, name), name
+    assert early.given_right_anchor.sets == full.given_right_anchor.sets
+    assert early.right_at(0).tolist() == full.right_at(0).tolist()
+    assert early.right_at(early.k).tolist() == full.right_at(full.k).tolist()
+
+
+def left_out(found: ClassificationScore) -> None:
+    assert found.curve == found.per_offset == found.smoothing == found.frame_types == ()
+    assert not found.by_hint
+    assert found.coverage is None
+    assert (found.first_failure.n, found.first_failure.survival) == (0, ())
+    for one in (found.mean_frame, found.flip_rate, found.right_wrong_flip_rate, found.confidence_swing):
+        assert (one.value, one.reason) == (None, STOPPED)
+    assert found.given_right_anchor.members.value is None
+    assert {"curve", "per_offset", "first_failure", "smoothing", "frame_types", "by_hint"} <= found.reasons.keys()
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 2**32 - 1))
+def test_figures_are_those_of_a_full_run_from_at_least_the_fewest_frames(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dataset = dataset_of(overlapping(rng))
+    plan, n = Plan(dataset, QUICK), len(dataset.frames)
+    failures, pairs = Failures(plan), []
+    for number in range(2):
+        scores = rng.integers(-2, 3, (n, 2)).astype(np.float32)
+        reasons = {row: "gone" for row in range(n) if rng.random() < 0.05}
+        full = ClassAnswers.from_scores(f"m{number}", scores, kind="logits", reasons=reasons)
+        if rng.random() < 0.3:
+            full = replace(ClassAnswers.from_labels(full.model, full.label), state=full.state)
+        early = stopped(plan, failures, full)
+        failures.add(early)
+        assert not open_sets(plan, early).any()
+        found = saved(plan, early)
+        assert found.least <= fewest(plan, full) <= found.ran <= found.frames
+        whole = np.logical_and.reduceat(full.scored[plan.frame], plan.start)
+        assert settled_sets(plan, early).tolist() == whole.tolist()
+        if not whole.any():
+            continue
+        pairs.append((score(dataset, early, options=QUICK), score(dataset, full, options=QUICK)))
+        same_where_settled(*pairs[-1])
+        if is_stopped(plan, early):
+            left_out(pairs[-1][0])
+            assert pairs[-1][0].stopped_early == found
+        else:
+            assert pairs[-1][0] == pairs[-1][1]
+    if len(pairs) == 2:
+        given_early, given_full = (
+            [replace(one, sets_only_a=None, sets_only_b=None) for one in compare(dataset, some)]
+            for some in zip(*pairs, strict=True)
+        )
+        assert given_early == given_full
+
+
+def vid(rng: np.random.Generator, skill: float) -> tuple[Dataset, list[ClassAnswers]]:
+    """Sets apart, and three models alike: the farther from the anchor the more often wrong, on the same sets."""
+    world = vid_world(rng, n_sets=150, k=10, n_classes=5, n_frames=None)
+    dataset = dataset_of(world)
+    sets = dataset.sets
+    hard, drift = (
+        rng.normal(size=dataset.n_sets)[sets.set],
+        np.abs(sets.distance) / 10 * rng.normal(size=dataset.n_sets)[sets.set],
+    )
+    truth = np.array([min(frame.labels) for frame in world.frames])
+    answers = []
+    for number in range(3):
+        margin = np.zeros(len(truth))
+        margin[sets.frame] = skill + hard + drift + 0.3 * rng.normal(size=len(sets.frame))
+        scores = np.zeros((len(truth), 5), dtype=np.float32)
+        scores[np.arange(len(truth)), truth] = margin
+        answers.append(ClassAnswers.from_scores(f"m{number}", scores, kind="logits"))
+    return dataset, answers
+
+
+@pytest.mark.parametrize("skill", [0.3, 1.2])
+def test_hardly_more_frames_than_could_be_and_least_is_what_it_says(skill: float) -> None:
+    dataset, models = vid(np.random.default_rng(3), skill)
+    plan = Plan(dataset, QUICK)
+    failures = Failures(plan)
+    for full in models:
+        early = stopped(plan, failures, full)
+        failures.add(early)
+        found, whole = saved(plan, early), score(dataset, full, options=QUICK)
+        same_where_settled(score(dataset, early, options=QUICK), whole)
+        held, broken = whole.right_at(whole.k), whole.right_at(0) & ~whole.right_at(whole.k)
+        sizes = np.bincount(plan.set_row)
+        assert found.least == sizes[held].sum() + 2 * broken.sum() + (~whole.right_at(0)).sum()
+        assert found.ran <= 1.15 * found.least
+        assert found.ran < found.frames
+
+
+def test_what_was_skipped_is_not_missing_and_what_is_missing_is_not_skipped() -> None:
+    rng = np.random.default_rng(1)
+    world = vid_world(rng, n_sets=20, k=3, n_classes=3, n_frames=None)
+    dataset = dataset_of(world)
+    full = predictions_of("m", random_scores(rng, world, 0.8), np.ones(len(world.frames), dtype=bool))
+    plan = Plan(dataset, QUICK)
+    early = stopped(plan, Failures(plan), full)
+    missing = replace(early, state=np.where(early.state == State.SKIPPED, State.MISSING, early.state).astype(np.uint8))
+    found, refused = score(dataset, early, options=QUICK), score(dataset, missing, options=QUICK)
+    assert found.unscored.sets == 0
+    assert refused.stopped_early is None
+    assert refused.unscored.sets == int((~found.right_at(found.k)).sum()) > 0
+    # At a smaller k not every set is settled: those that are not are counted apart.
+    nearer = Plan(dataset, replace(QUICK, k=1))
+    assert score(dataset, early, options=replace(QUICK, k=1)).unscored.sets == int(open_sets(nearer, early).sum()) > 0
+    rows = class_sets(dataset, set_facts(dataset), early)
+    assert set(rows.columns) == {"anchor_right", "holds"}
+    assert rows.columns["holds"].tolist() == found.right_at(found.k).tolist()
+
+
+def test_results_say_so_and_are_read_back() -> None:
+    rng = np.random.default_rng(2)
+    world = vid_world(rng, n_sets=12, k=2, n_classes=3, n_frames=None)
+    dataset = dataset_of(world)
+    full = predictions_of("m", random_scores(rng, world, 0.8), np.ones(len(world.frames), dtype=bool))
+    plan = Plan(dataset, QUICK)
+    one = score(dataset, stopped(plan, Failures(plan), full), options=QUICK)
+    written = encode(Results(dataset=dataset_facts(dataset), models={"m": one}))
+    jsonschema.validate(json.loads(json.dumps(written)), results_schema())
+    assert set(written["models"]["m"]["stopped_early"]) == {"frames", "ran", "least"}
+    assert decode(Results, written).models["m"].stopped_early == one.stopped_early
+    assert "stopped_early" not in score(dataset, full, options=QUICK).to_json()
