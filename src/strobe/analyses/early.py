@@ -18,16 +18,6 @@ from strobe.metrics.pmk import settled
 __all__ = [
     "STOPPED", "Asking", "Failures", "StoppedEarly", "is_stopped", "open_sets", "saved", "settled_sets", "unanswered",
 ]  # fmt: skip
-    "STOPPED",
-    "Asking",
-    "Failures",
-    "StoppedEarly",
-    "is_stopped",
-    "open_sets",
-    "saved",
-    "settled_sets",
-    "unanswered",
-]
 
 STOPPED = "it needs every frame, and the model was stopped early"
 """Why a figure is left out."""
