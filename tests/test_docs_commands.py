@@ -69,6 +69,7 @@ PARSED = {
     "strobe eval data/changed": "of the line before",
     "strobe demo": "fetches 5 MB or trains for minutes; tests/workflows/test_demo*.py run it",
     "strobe train detector": "minutes of training; tests/train runs it with other settings",
+    "strobe vary background data/photos": "fetches 5 MB; tests/vary/test_ladder_estimates.py runs nets",
     "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",
     "strobe eval changed -m strobe-world": "of what that finds",
     "torchrun": "several processes; tests/train runs two",

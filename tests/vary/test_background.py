@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from strobe.core.crops import cut_of, object_of
+from strobe.core.crops import GREY, cut_of, object_of
 from strobe.core.errors import StrobeError
 from strobe.core.records import Box
 from strobe.synthetic.sets import SyntheticOptions, balanced_clip
 from strobe.synthetic.world import WorldOptions
-from strobe.vary.background import GREY, VERSION, has_ground
+from strobe.vary.background import VERSION, has_ground
 from strobe.vary.donors import Ground, donors_of
 from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes, read_mask
 from strobe.vary.rendering import rendered
@@ -230,7 +230,7 @@ def test_the_object_is_the_largest_of_its_class() -> None:
 
 
 def test_no_picture_is_its_own_donor_and_each_lends_once_where_it_can_be() -> None:
-    grounds = [Ground(row=row, name=f"{row:03}", labels=frozenset({row % 4})) for row in range(40)]
+    grounds = [Ground(row=row, name=f"{row:03}", source=row, labels=frozenset({row % 4})) for row in range(40)]
     for shared in (True, False):
         found = donors_of(grounds, shared=shared, seed=3)
         assert found == donors_of(grounds[::-1], shared=shared, seed=3), "in whatever order they come"
@@ -240,12 +240,17 @@ def test_no_picture_is_its_own_donor_and_each_lends_once_where_it_can_be() -> No
 
 
 def test_donors_where_there_are_few() -> None:
-    lone = [Ground(row=row, name=f"{row}", labels=frozenset({int(row > 0)})) for row in range(4)]
+    lone = [Ground(row=row, name=f"{row}", source=row, labels=frozenset({int(row > 0)})) for row in range(4)]
     assert 0 not in donors_of(lone, shared=True, seed=0)
     assert set(donors_of(lone, shared=False, seed=0)) == {0, 1, 2, 3}, "the lone one lends to all others"
-    poor = [Ground(row=row, name=f"{row}", labels=frozenset({0}), gives=row == 2) for row in range(4)]
+    poor = [Ground(row=row, name=f"{row}", source=row, labels=frozenset({0}), gives=row == 2) for row in range(4)]
     assert donors_of(poor, shared=True, seed=0) == {0: 2, 1: 2, 3: 2}
     assert donors_of(poor, shared=False, seed=0) == {}
-    several = [Ground(row=row, name=f"{row}", labels=frozenset({row, row + 1})) for row in range(6)]
+    clips = [Ground(row=row, name=f"{row}", source=row // 3, labels=frozenset({0})) for row in range(6)]
+    found = donors_of(clips, shared=True, seed=0)
+    assert set(found) == set(range(6))
+    assert all(taker // 3 != donor // 3 for taker, donor in found.items()), "frames of one video have one ground"
+    assert donors_of(clips[:3], shared=True, seed=0) == {}
+    several = [Ground(row=row, name=f"{row}", source=row, labels=frozenset({row, row + 1})) for row in range(6)]
     for taker, donor in donors_of(several, shared=False, seed=0).items():
         assert not several[taker].labels & several[donor].labels

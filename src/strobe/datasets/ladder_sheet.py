@@ -29,7 +29,7 @@ _GROUPS = (
 
 
 def draw_ladders(dataset: Dataset, source: FrameSource, pictures: Sequence[LadderPicture], path: Path) -> None:
-    """Draw the ladders of a few pictures, those with most rungs, spread over the sizes of their objects."""
+    """Draw the ladders of a few pictures."""
     from PIL import Image, ImageDraw
 
     frames = _frames(dataset)
@@ -100,8 +100,9 @@ def _places(groups: Sequence[tuple[str, Sequence[str]]]) -> tuple[dict[str, int]
 
 
 def _chosen(pictures: Sequence[LadderPicture], frames: Mapping[str, Mapping[str, int]]) -> list[LadderPicture]:
-    most = max(len(frames[one.picture]) for one in pictures)
-    full = [one for one in pictures if len(frames[one.picture]) == most]
+    """Those with most rungs, and of these some spread over the sizes of their objects."""
+    many = sorted((len(frames[one.picture]) for one in pictures), reverse=True)
+    full = [one for one in pictures if len(frames[one.picture]) >= many[min(_ROWS, len(many)) - 1]]
     full.sort(key=lambda one: (one.area_share or 0, one.picture))
     spread = np.linspace(0, len(full) - 1, min(_ROWS, len(full))).round()
     return [full[place] for place in sorted({int(place) for place in spread})]

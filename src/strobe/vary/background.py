@@ -9,16 +9,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.crops import FITS, GREY, Cut, fitted
 from strobe.core.errors import StrobeError, expect, printable
-from strobe.core.ladders import FITS, RUNGS
+from strobe.core.ladders import RUNGS
 from strobe.core.ports import Image
 
-__all__ = ["GREY", "LEAST_STRIP", "VERSION", "Beside", "has_ground", "rung"]
+__all__ = ["LEAST_STRIP", "VERSION", "Beside", "has_ground", "rung"]
 
 VERSION = 1
 """Of what draws rungs: another one where the same recipe gives other pixels."""
 
-GREY = 128
 LEAST_STRIP = 0.05
 """A ground can be tiled where a strip beside the box is at least this share of the picture's side."""
 
@@ -29,7 +29,6 @@ _RIM = 0.01
 """So much around a removed object goes with it, as a share of the shorter side: its edge is half object."""
 
 Mask = NDArray[np.bool_]
-Cut = tuple[int, int, int, int]
 Recipe = Mapping[str, Any]
 
 
@@ -54,8 +53,7 @@ def rung(image: Image, recipe: Recipe, beside: Beside) -> Image:
     draw = _DRAWN.get(name) if isinstance(name, str) else None
     if draw is None or fit not in FITS:
         raise _unusable(recipe)
-    made = draw(image, recipe, beside)
-    return _padded(made) if fit == "pad" else np.ascontiguousarray(made)
+    return np.ascontiguousarray(fitted(draw(image, recipe, beside), fit))
 
 
 def _unusable(recipe: Recipe) -> StrobeError:
@@ -245,13 +243,3 @@ def _covering(image: Image, size_wh: tuple[int, int]) -> Image:
     if (wide, high) == (width, height):
         return image
     return np.asarray(Pillow.fromarray(image).resize(size_wh, Pillow.Resampling.BICUBIC, box=box), dtype=np.uint8)
-
-
-def _padded(image: Image) -> Image:
-    """The image in the middle of a grey square."""
-    height, width = image.shape[:2]
-    side = max(height, width)
-    out = np.full((side, side, 3), GREY, dtype=np.uint8)
-    top, left = (side - height) // 2, (side - width) // 2
-    out[top : top + height, left : left + width] = image
-    return out

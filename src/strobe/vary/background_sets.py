@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from strobe.core.builder import DatasetBuilder
-from strobe.core.crops import LEAST_SIDE, Cut, cut_of, share_of
+from strobe.core.crops import FITS, LEAST_SIDE, Cut, cut_of, share_of
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import UnknownName, expect
-from strobe.core.ladders import CONTEXTS, CONTROLS, FITS, LADDER, NEEDS_BOX, NEEDS_MASK, RUNGS, LadderPicture
+from strobe.core.ladders import CONTEXTS, CONTROLS, LADDER, NEEDS_BOX, NEEDS_MASK, RUNGS, LadderPicture
 from strobe.core.variants import Variant
 from strobe.vary.background import VERSION, has_ground
 from strobe.vary.donors import Ground, donors_of
@@ -136,7 +136,8 @@ def ladder_of(source: Dataset, pictures: Mapping[int, Picture], things: Mapping[
             cuts[row] = (cut, around or cut)
     grounds = [
         Ground(
-            row=row, name=ids[row], labels=frozenset(labels[row]), gives=has_ground(around, pictures[row].size_wh)
+            row=row, name=ids[row], source=int(frames.video[row]), labels=frozenset(labels[row]),
+            gives=has_ground(around, pictures[row].size_wh),
         )
         for row, (_, around) in cuts.items()
     ]  # fmt: skip
@@ -195,7 +196,7 @@ class _Rungs:
         if rung == "ground" and not has_ground(self.around, self.picture.size_wh):
             return "its box leaves no ground to tile"
         if rung in ("same", "other") and donor is None:
-            return f"no other picture of {'its' if rung == 'same' else 'another'} class has a ground to lend"
+            return f"no picture of {'its' if rung == 'same' else 'another'} class has a ground to lend"
         return ""
 
     def recipe(self, rung: str, level: float, *, donor: tuple[Picture, Cut] | None = None) -> dict[str, Any]:

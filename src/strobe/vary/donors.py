@@ -11,10 +11,14 @@ __all__ = ["Ground", "donors_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """A picture: its row, a name to order it by, its classes, and whether it has a ground to lend."""
+    """A picture: its row, a name to order it by, its source, its classes, and whether it has a ground to lend.
+
+    Pictures of one source, frames of one video, have one ground: they do not lend to each other.
+    """
 
     row: int
     name: str
+    source: int
     labels: frozenset[int]
     gives: bool = True
 
@@ -26,7 +30,7 @@ def donors_of(grounds: Sequence[Ground], *, shared: bool, seed: int) -> dict[int
     picture of another lies as far on as the largest class is large. Both are one round trip: where it can be, each
     lends once. Where that one does not fit, the next that does is taken. The order in which pictures come is no matter.
 
-    >>> four = [Ground(row=row, name=f"{row}", labels=frozenset({row // 2})) for row in range(4)]
+    >>> four = [Ground(row=row, name=f"{row}", source=row, labels=frozenset({row // 2})) for row in range(4)]
     >>> donors_of(four, shared=True, seed=0), sorted(donors_of(four, shared=False, seed=0)) == [0, 1, 2, 3]
     ({0: 1, 1: 0, 2: 3, 3: 2}, True)
     """
@@ -61,9 +65,8 @@ def _next(round_trip: Sequence[Ground], takers: Sequence[int], ahead: int, *, sh
             ]
         others = fitting[one.labels]
         start = bisect_left(others, (place + ahead) % len(round_trip))
-        # Itself may be among them, so that the second is looked at too.
-        around = [others[(start + step) % len(others)] for step in range(min(2, len(others)))]
-        donor = next((there for there in around if there != place), None)
+        around = (others[(start + step) % len(others)] for step in range(len(others)))
+        donor = next((there for there in around if round_trip[there].source != one.source), None)
         if donor is not None:
             found[one.row] = round_trip[donor].row
     return found

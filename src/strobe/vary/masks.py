@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
 
-__all__ = ["FOREGROUND", "bounds_of", "mask_bytes", "read_mask"]
+__all__ = ["FOREGROUND", "bounds_of", "decoded_mask", "mask_bytes", "read_mask", "without_specks"]
 
 FOREGROUND = 127
 """A pixel of a mask above this is the object."""
+
+_SPECK = 0.05
+"""A part of an estimated mask that is smaller than this share of the largest is none."""
 
 Mask = NDArray[np.bool_]
 
@@ -79,3 +82,15 @@ def bounds_of(mask: Mask) -> tuple[int, int, int, int]:
     """
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+
+def without_specks(mask: Mask) -> Mask:
+    """The mask without parts that are far smaller than its largest: what a net puts here and there."""
+    from scipy.ndimage import label
+
+    parts, many = label(mask)
+    if many < 2:
+        return mask
+    sizes = np.bincount(parts.ravel())
+    sizes[0] = 0
+    return np.asarray((sizes >= _SPECK * sizes.max())[parts] & mask)

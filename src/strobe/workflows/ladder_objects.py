@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from strobe.core.crops import object_of
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, printable
 from strobe.core.files import sha256_of_file, write_bytes
 from strobe.core.ports import Progress
 from strobe.core.records import Box
@@ -218,6 +218,8 @@ def things_of(
             if masks is not None:
                 try:
                     mask, file = _stored(row, picture, destination, masks)
+                except ModelFailed:
+                    raise  # a net that cannot be used is no matter of this picture
                 except StrobeError as error:
                     why = str(error)
                 advance(1)

@@ -18,6 +18,7 @@ from strobe.models.options import LoadOptions
 from strobe.vary.background import VERSION
 from strobe.vary.background_sets import Ladder, Laddering, known_rungs, ladder_dataset, ladder_of
 from strobe.workflows.anchor_pictures import is_whole, stored_anchors, stored_members
+from strobe.workflows.ladder_estimates import DetectorBoxes, NetMasks
 from strobe.workflows.ladder_objects import (
     BoxSource,
     FileBoxes,
@@ -76,6 +77,11 @@ class LadderMade:
                 found.setdefault(rung, Counter())[reason] += 1
         return {rung: dict(found[rung].most_common()) for rung in (LADDER, *RUNGS) if rung in found}
 
+    def sources(self) -> str:
+        """Whose boxes and masks it rests on."""
+        about = self.dataset.info.provenance
+        return f"boxes {about['boxes']}" + (f", masks {about['masks']}" if about["masks"] else "")
+
     def counts(self) -> dict[str, int]:
         """How many pictures have each rung."""
         variants, sets = self.dataset.variants, self.dataset.sets
@@ -89,12 +95,12 @@ def vary_background(
     destination: Path,
     wanted: BackgroundWanted,
     *,
-    load: LoadOptions | None = None,  # noqa: ARG001
+    load: LoadOptions | None = None,
     progress: Progress | None = None,
 ) -> LadderMade:
     """Write the ladders of a dataset's anchors, which need the dataset no more. The same command again does what is
     missing."""
-    say = progress or Silent()
+    say, load = progress or Silent(), load or LoadOptions()
     opened = Opened.of(source).dataset
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
@@ -102,7 +108,7 @@ def vary_background(
         opened = with_drawn_boxes(opened, drawn_pictures(opened))
     folder.refuse_other_content(destination, leftovers=("media", "masks", LADDER_FILE, SHEET))
     frame_source(opened)  # before anything is done for pictures that are not there
-    boxes, masks = _boxes(opened, wanted), _masks(opened, wanted)
+    boxes, masks = _boxes(opened, wanted, load, destination), _masks(opened, wanted, load, say)
     whose = boxes if boxes is not None else masks
     if whose is None:
         raise InvalidValue(f"{printable(source)} has neither boxes nor masks; {_WAYS}")
@@ -137,12 +143,16 @@ def vary_background(
     rows = tuple(ladder.pictures.values())
     write_ladder(destination, rows)
     made = finish(dataset, destination, old=old, own_classes=False, say=say)
+    if isinstance(boxes, DetectorBoxes):
+        boxes.done()
     draw_ladders(made, frame_source(made), rows, destination / SHEET)
     return LadderMade(dataset=made, pictures=rows, problems=tuple(problems))
 
 
-def _boxes(opened: Dataset, wanted: BackgroundWanted) -> BoxSource | None:
+def _boxes(opened: Dataset, wanted: BackgroundWanted, load: LoadOptions, destination: Path) -> BoxSource | None:
     """Where boxes come from; None: from the masks."""
+    if wanted.detector:
+        return DetectorBoxes(wanted.detector, opened, load, destination)
     if wanted.boxes not in ("", "truth", "people"):
         return FileBoxes(Path(wanted.boxes), opened)
     if opened.boxes is None and wanted.boxes == "truth":
@@ -150,8 +160,10 @@ def _boxes(opened: Dataset, wanted: BackgroundWanted) -> BoxSource | None:
     return None if opened.boxes is None else TableBoxes(dataset=opened)
 
 
-def _masks(opened: Dataset, wanted: BackgroundWanted) -> MaskSource | None:
-    """Where masks come from: the folder that is named, or the dataset's own."""
+def _masks(opened: Dataset, wanted: BackgroundWanted, load: LoadOptions, say: Progress) -> MaskSource | None:
+    """Where masks come from: a net, the folder that is named, or the dataset's own."""
+    if wanted.segment:
+        return NetMasks(wanted.segment, opened, load, say)
     place = wanted.masks or own_masks(opened)
     return None if place is None else FolderMasks(place, opened)
 

@@ -26,7 +26,7 @@ from strobe.runs.folder import Held, Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards, prediction_key, shard_models
 
-__all__ = ["Detectors", "crops_of", "derive", "write_outside"]
+__all__ = ["Detectors", "boxes_held", "crops_of", "derive", "write_outside"]
 
 _OUTSIDE = "is answered outside the classes, and wrong"
 _AT_ONCE = 4096
@@ -82,7 +82,7 @@ def _is_spec(text: str) -> bool:
     return True
 
 
-def _boxes(held: Held, *, every_box: bool) -> BoxAnswers:
+def boxes_held(held: Held, *, every_box: bool) -> BoxAnswers:
     """A detector's boxes; those of classes the dataset lacks too, where it has such classes."""
     own = held.facts.get("spec", {}).get("label_space")
     same = own is None or LabelSpace.from_json(own).ids == held.dataset.info.label_space.ids
@@ -99,7 +99,7 @@ def derive(
     name: str, view: BoxesView, held: Held, run: Run, frames: FrameNames, *, retry_errors: bool, progress: Progress
 ) -> Outcome:
     """Class answers from stored boxes, into a store of their own; nothing is run."""
-    begin, boxes = time.perf_counter(), _boxes(held, every_box=view.every_class)
+    begin, boxes = time.perf_counter(), boxes_held(held, every_box=view.every_class)
     space, rows = held.dataset.info.label_space, np.unique(held.dataset.sets.frame)
     facts = {
         "weights": _identity(held, boxes),
@@ -177,7 +177,7 @@ def crops_of(
             )
         found = dataset.boxes
     else:
-        found = _boxes(detectors.held(view), every_box=True)
+        found = boxes_held(detectors.held(view), every_box=True)
         may_lack = found.scored  # a frame the detector could not read is not one without a box
     sizes = _sizes(dataset, source, np.intersect1d(rows, found.frame))
     boxes = picked(found, view.picking, sizes_wh=sizes, labels=_right_labels(dataset))

@@ -1,0 +1,113 @@
+"""Boxes and masks of a ladder that nobody drew: a detector's through the ordinary engine, and a saliency net's."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.boxed import Picking, picked
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, ModelFailed, UnknownName, printable
+from strobe.core.files import sha256_of_file
+from strobe.core.ports import Image, Progress
+from strobe.core.tables import Labels
+from strobe.core.tasks import Task
+from strobe.datasets.assets import U2NETP, fetch
+from strobe.models.asked import asked
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
+from strobe.models.saliency import Saliency
+from strobe.runs.folder import Run
+from strobe.vary.masks import without_specks
+from strobe.vary.pictures import Picture
+from strobe.workflows.ladder_objects import Found
+from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.sources import frame_source
+from strobe.workflows.views import boxes_held
+
+__all__ = ["DetectorBoxes", "NetMasks"]
+
+WORK = ".detector"
+"""The run of the detector in the ladder's folder, until the ladder is made."""
+
+
+class DetectorBoxes:
+    """The box a detector is surest of, whatever it calls it: what it would crop without knowing the answer."""
+
+    def __init__(self, text: str, dataset: Dataset, load: LoadOptions, destination: Path) -> None:
+        wanted = asked([text], trust=load.trust)
+        if len(wanted) != 1:
+            raise InvalidValue(f"--detector {printable(text)}: expected one detector, got {len(wanted)}")
+        self._one, self._load, self._work = wanted[0], load, destination / WORK
+        self._dataset = dataset.keep_rows(dataset.sets.is_anchor)
+        self.who = f"estimated:{self._one.name}"
+        self.facts: dict[str, Any]
+        if self._one.file is not None:
+            self.facts = {"detector": self._one.spec, "detector_weights": sha256_of_file(self._one.file)}
+            return
+        # Loaded before anything is made: what it is names the outcome, and what it cannot be is said at once.
+        model = load_model(self._one.spec, replace(load, label_space=dataset.info.label_space))
+        if model.spec.task != Task.DETECTION.value:
+            raise ModelFailed(f"--detector {printable(text)}: a classifier; it finds no boxes")
+        # Its boxes are asked for by its own classes: a thing need not be one of the dataset's to be cropped to.
+        none = np.zeros(0, dtype=np.int64)
+        self._dataset = replace(
+            self._dataset, labels=Labels(frame=none, label=none), boxes=None,
+            info=replace(dataset.info, label_space=model.spec.label_space),
+        )  # fmt: skip
+        self.facts = {
+            "detector": self._one.spec, "detector_weights": model.spec.weights,
+            "detector_preprocessing": dict(model.spec.preprocessing),
+        }  # fmt: skip
+
+    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:
+        """The box of every picture, by row; answers are kept until `done`."""
+        fared = predict(self._dataset, [self._one], self._work, PredictOptions(load=self._load), say)[0]
+        if not fared.ok:
+            raise ModelFailed(f"--detector: {fared.error}")
+        held = Run(self._work).models(self._dataset, only=[self._one.name], allow_missing=True)[0]
+        sizes = np.zeros((len(self._dataset.frames), 2), dtype=np.int64)
+        for row, picture in pictures.items():
+            sizes[row] = picture.size_wh
+        boxes = picked(boxes_held(held, every_box=True), Picking(pick="best"), sizes_wh=sizes, labels={})
+        found = {}
+        for row in pictures:
+            x0, y0, x1, y1 = boxes[row].tolist()
+            none = Found(why=f"{printable(self._one.name)} finds nothing in it")
+            found[row] = Found(xyxy=(x0, y0, x1, y1)) if np.isfinite(boxes[row]).all() else none
+        return found
+
+    def done(self) -> None:
+        """Take the detector's run away: the ladder has its boxes."""
+        shutil.rmtree(self._work, ignore_errors=True)
+
+
+class NetMasks:
+    """What a saliency net sees stand out: `u2netp`, fetched by its digest, or `onnx:FILE.onnx`."""
+
+    def __init__(self, text: str, dataset: Dataset, load: LoadOptions, say: Progress) -> None:
+        if text == "u2netp":
+            path, name = fetch(U2NETP, offline=load.offline, progress=say)[0], text
+        elif text.startswith("onnx:"):
+            path = Path(text.removeprefix("onnx:"))
+            name = path.stem
+            if not path.is_file():
+                raise InvalidValue(f"--segment: no such file: {printable(path)}")
+        else:
+            raise UnknownName("--segment", text, ["u2netp"], hint="u2netp, or onnx:FILE.onnx")
+        self._net, self._source = Saliency(path, load), frame_source(dataset)
+        self.who = f"estimated:{printable(name)}"
+        self.facts = {"segment": name, "segment_weights": self._net.digest}
+
+    def name(self, row: int) -> str:  # noqa: ARG002
+        """The net's digest."""
+        return self._net.digest
+
+    def mask(self, row: int, size_wh: tuple[int, int]) -> NDArray[np.bool_]:  # noqa: ARG002
+        """The mask of a picture, without specks."""
+        image: Image = self._source.read(row)
+        return without_specks(self._net.mask(image))
