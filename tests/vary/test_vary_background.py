@@ -1,6 +1,7 @@
 """`strobe vary background`: rendered frames with true boxes and masks, files of others, and a line for what is bad."""
 
 import json
+import pickle
 import re
 import shutil
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from strobe.core.crops import GREY, cut_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.ladders import CONTROLS, RUNGS
+from strobe.core.people import BoxAnswer
+from strobe.core.ports import SendableSource
 from strobe.core.tables import Boxes
 from strobe.core.variants import Variant
 from strobe.datasets import folder
@@ -213,6 +216,75 @@ def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(
     assert not vary_background(world, tmp_path / "c", options).was_there, "masks that went missing are made again"
     with pytest.raises(StrobeError, match="holds a dataset made otherwise"):
         vary_background(world, tmp_path / "c", replace(options, fit="pad"))
+
+
+def test_other_processes_read_rungs_with_their_masks_and_donors(ladder: LadderMade) -> None:
+    source = frame_source(ladder.dataset)
+    assert isinstance(source, SendableSource)
+    rows = [row for (_, name), row in rows_of(ladder.dataset).items() if name in ("other", "grey", "crop-2")][:9]
+    sent = pickle.loads(pickle.dumps(source.only(rows)))
+    for row in rows:
+        np.testing.assert_array_equal(sent.read(row), source.read(row))
+        assert sent.read_encoded(row) is None
+
+
+@pytest.mark.parametrize(
+    ("rung", "change", "line"),
+    [
+        ("other", {"donor": {"media": "media/none/picture.png", "sha256": "0", "cut": [0, 0, 9, 9]}}, "does not have"),
+        ("other", {"donor": {"media": "../../picture.png", "sha256": "0", "cut": [0, 0, 9, 9]}}, "does not have"),
+        ("other", {"donor": {"media": ["x"], "sha256": {}, "cut": [0, 0, 9, 9]}}, "does not have"),
+        ("grey", {"mask": {"file": "../../ladder.parquet", "sha256": "0"}}, "names a mask that is no file of the"),
+        ("grey", {"mask": {"file": "ladder.parquet", "sha256": "0"}}, "not the mask the ladder was made with"),
+    ],
+)
+def test_hostile_recipes_reach_nothing_outside_the_folder(
+    ladder: LadderMade, rung: str, change: dict[str, Any], line: str
+) -> None:
+    row = next(row for (_, name), row in rows_of(ladder.dataset).items() if name == rung)
+    recipes = ladder.dataset.frames.recipe.copy()
+    recipes[row] = json.dumps({**json.loads(recipes[row]), **change})
+    hostile = replace(ladder.dataset, frames=replace(ladder.dataset.frames, recipe=recipes))
+    with pytest.raises(StrobeError, match=line) as error:
+        frame_source(hostile).read(row)
+    assert "\n" not in str(error.value)
+
+
+def test_boxes_people_drew_a_crop_sets_manifest_and_masks_under_a_camera(
+    world: Path, ladder: LadderMade, tmp_path: Path
+) -> None:
+    shutil.copytree(world, tmp_path / "world")
+    plain = folder.read(world)
+    names, ids = plain.info.label_space.ids, plain.frame_ids()
+    folder.append_answers(
+        tmp_path / "world",
+        drawn=[
+            BoxAnswer(
+                answer_id=f"{row}", annotator="ann", at="2026-11-16T00:00:00+00:00", stage="draw", frame_id=ids[row],
+                label=names[plain.labels_of(row)[0]], decision="keep", xyxy=(8.0, 9.0, 40.0, 50.0 + row),
+            )
+            for row in range(3)
+        ],
+    )  # fmt: skip
+    people = vary_background(tmp_path / "world", tmp_path / "people", BackgroundWanted(boxes="people", rungs=("crop",)))
+    assert [one.xyxy for one in people.pictures] == [(8, 9, 40, 50), (8, 9, 40, 51), (8, 9, 40, 52)]
+    crops = [{"key": str(key), "xyxy": [4, 4, 30, 30]} for key in plain.frames.key.tolist()]
+    (tmp_path / "manifest.json").write_text(json.dumps({"crops": crops}))
+    some = BackgroundWanted(boxes=str(tmp_path / "manifest.json"), rungs=("zoom",))
+    assert {one.xyxy for one in vary_background(world, tmp_path / "m", some).pictures} == {(4, 4, 30, 30)}
+    for place in range(2):
+        for name in ("in", "masks"):
+            (tmp_path / name / "dog").mkdir(parents=True, exist_ok=True)
+        shutil.copy(world / "media" / plain.frames.key[place], tmp_path / "in" / "dog" / f"{place}.png")
+        shutil.copy(world / "masks" / plain.frames.key[place], tmp_path / "masks" / "dog" / f"{place}.png")
+    words = ["simulate", "in", "shaky", "--masks", "masks", "--k", "1", "--size", "48", "--workers", "1", "-q"]
+    done = CliRunner().invoke(
+        cli, [word if word not in ("in", "shaky", "masks") else str(tmp_path / word) for word in words]
+    )
+    assert done.exit_code == 0, done.output
+    shaky = vary_background(tmp_path / "shaky", tmp_path / "l", BackgroundWanted(rungs=("crop", "grey", "tight")))
+    assert shaky.counts() == {"crop": 2, "grey": 2, "tight": 2}
+    assert all(one.mask_share and 0.02 < one.mask_share < 0.6 for one in shaky.pictures)
 
 
 def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Path) -> None:

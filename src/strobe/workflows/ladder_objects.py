@@ -1,6 +1,7 @@
 """Where the boxes and masks of a ladder come from, and what they make of every picture's object."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,17 @@ from strobe.vary.background_sets import Thing
 from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes
 from strobe.vary.pictures import Picture, anchors_of
 
-__all__ = ["BoxSource", "FileBoxes", "FolderMasks", "Found", "MaskSource", "TableBoxes", "own_masks", "things_of"]
+__all__ = [
+    "BoxSource",
+    "FileBoxes",
+    "FolderMasks",
+    "Found",
+    "MaskSource",
+    "TableBoxes",
+    "own_masks",
+    "things_of",
+    "truth_digest",
+]
 
 LEAST_PIXELS = 16
 """A mask of fewer pixels is as good as empty."""
@@ -120,6 +131,20 @@ def _records(dataset: Dataset, places: Sequence[int]) -> list[Box]:
     return found
 
 
+def truth_digest(dataset: Dataset) -> str:
+    """Changes where the labels or boxes of an anchor do: what a ladder follows from besides pictures and masks."""
+    ids, labels, here = dataset.frame_ids(), dataset.labels.by_frame(), _places(dataset)
+    names = dataset.info.label_space.ids
+    lines = [
+        json.dumps(
+            [ids[row], sorted(names[label] for label in labels.get(row, ())),
+             [[names[box.label], box.xyxy, box.track, box.crowd] for box in _records(dataset, here.get(row, []))]]
+        )
+        for row in anchors_of(dataset)
+    ]  # fmt: skip
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
 def _around(boxes: Sequence[Corners]) -> Corners:
     corners = np.array(boxes)
     x0, y0 = corners[:, :2].min(axis=0).tolist()
@@ -206,10 +231,7 @@ def _numbers(folder: Path, dataset: Dataset) -> dict[int, frozenset[int]] | None
 def things_of(
     pictures: Mapping[int, Picture], destination: Path, boxes: BoxSource | None, masks: MaskSource | None, say: Progress
 ) -> dict[int, Thing]:
-    """What is known of every picture's object; its mask is stored in the folder. Without `boxes` they are the masks'.
-
-    One line where no picture has a box, or masks were given and none can be used.
-    """
+    """What is known of every picture's object; masks are stored in the folder. Without `boxes` they are the masks'."""
     found = boxes.boxes(pictures, say) if boxes is not None else {}
     things: dict[int, Thing] = {}
     with say.task("masks", len(pictures) if masks is not None else 0) as advance:

@@ -27,6 +27,7 @@ from strobe.workflows.ladder_objects import (
     TableBoxes,
     own_masks,
     things_of,
+    truth_digest,
 )
 from strobe.workflows.opening import Opened
 from strobe.workflows.sources import frame_source
@@ -118,7 +119,7 @@ def vary_background(
     )  # fmt: skip
     provenance = {
         "made_by": "strobe vary background",
-        "source": {"name": opened.name, "digest": opened.digest()},
+        "source": {"name": opened.name, "frames": opened.frames_digest(), "truth": truth_digest(opened)},
         **how.to_json(),
         **(boxes.facts if boxes is not None else {}),
         **(masks.facts if masks is not None else {}),
