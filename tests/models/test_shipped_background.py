@@ -42,7 +42,7 @@ def right(name: str, ground: str) -> float:
     return float((np.array(best) == truth).mean())
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", [*CLASSIFIERS, "strobe-ground-boxes"])
 def test_it_is_small_and_knows_the_world_at_home(name: str) -> None:
     detectors = Path(tiny.__file__).parent / "data"
     file = strobe_net.shipped_file(name) if name in CLASSIFIERS else detectors / f"{name}.safetensors"

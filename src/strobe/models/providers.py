@@ -40,7 +40,7 @@ PROVIDERS: tuple[Provider, ...] = (
     Provider(
         scheme="bundled", module="strobe.models.detectors.tiny", package="torch", extra="models",
         what="bundled detectors of the synthetic world", example="strobe-tiny",
-        bundled=("strobe-tiny", "strobe-net-boxes"),
+        bundled=("strobe-tiny", "strobe-ground-boxes", "strobe-net-boxes"),
     ),
     Provider(
         scheme="bundled", module="strobe.models.strobe_net", package="torch", extra="models",

@@ -23,8 +23,8 @@ _LOW_SCORE, _NMS_IOU, _MOST = 0.02, 0.6, 100
 NETWORKS = ("strobe-tiny", "strobe-net-boxes")
 """Networks of cells that `strobe train detector` trains. The second has no weights of its own."""
 
-_SHIPPED = {"strobe-tiny": "strobe-tiny"}
-"""Detectors that come with weights, and which network each is."""
+_SHIPPED = {"strobe-tiny": "strobe-tiny", "strobe-ground-boxes": "strobe-net-boxes"}
+"""Detectors that come with weights, and which network each is (docs/background.md)."""
 
 
 class TinyDetector(TorchDetector):
