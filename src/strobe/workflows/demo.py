@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRequest
 from strobe.workflows.simulate import SimulateOptions, simulate
 
-__all__ = ["MODELS", "DemoOptions", "demo", "demo_dataset", "photo_label"]
+__all__ = ["MODELS", "DemoOptions", "demo", "demo_dataset", "photo_label", "write_photo_labels"]
 
 MODELS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2")
 """Three real ImageNet classifiers whose weights come through the package index."""
@@ -53,6 +54,15 @@ def photo_label(name: str) -> str:
     return space("ilsvrc-2012").ids[int(found[1])] if found else ""
 
 
+def write_photo_labels(photos: Sequence[Path], path: Path) -> None:
+    """A CSV with the class of every demo photo."""
+    table = io.StringIO()
+    rows = csv.writer(table, lineterminator="\n")
+    rows.writerow(["file", "label"])
+    rows.writerows([photo.name, photo_label(photo.name)] for photo in photos)
+    write_text(path, table.getvalue())
+
+
 def demo(out: Path, options: DemoOptions, progress: Progress) -> Evaluation:
     """Fetch, build, simulate, predict, score, report. The same command again does only what is missing."""
     require("efficientnet_lite_pytorch", what="the demo", extra="demo")  # said now, not after the work before it
@@ -74,12 +84,7 @@ def demo_dataset(target: Path, options: DemoOptions, progress: Progress) -> Data
     clip = fetch(COCKATOO, offline=options.offline, progress=progress)
     photos = fetch(PHOTOS, offline=options.offline, progress=progress)
     make_folder(target)
-    table = io.StringIO()
-    rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(["file", "label"])
-    rows.writerows([photo.name, photo_label(photo.name)] for photo in photos)
-    write_text(target / "photos.csv", table.getvalue())
-
+    write_photo_labels(photos, target / "photos.csv")
     built = build(
         clip,
         target / "clip",

@@ -1,0 +1,91 @@
+"""The background demo: which of two classifiers looks at the ground, and what real ones make of photos."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from strobe.core.errors import CannotDownload, MissingExtra, printable
+from strobe.core.files import make_folder
+from strobe.core.ladders import RUNGS
+from strobe.core.late import require
+from strobe.core.ports import Progress
+from strobe.datasets.assets import PHOTOS, fetch
+from strobe.datasets.bring_media import Bring
+from strobe.models.options import LoadOptions
+from strobe.synthetic.sets import SyntheticOptions
+from strobe.synthetic.world import WorldOptions
+from strobe.workflows.demo import write_photo_labels
+from strobe.workflows.evaluate import Evaluation, evaluate
+from strobe.workflows.import_dataset import PhotoFiles, from_photos
+from strobe.workflows.predict import PredictOptions
+from strobe.workflows.score import ScoreRequest
+from strobe.workflows.synthesize import synthesize
+from strobe.workflows.vary_background import BackgroundWanted, vary_background
+
+__all__ = ["MODELS", "WORLD", "BackgroundDemo", "demo_background"]
+
+WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale=(0.2, 0.8), background_correlation=1.0)
+"""Every class at its home: the world the shipped classifiers know, before anything is done to it."""
+
+MODELS = ("strobe-ground", "strobe-object", "strobe-ground-boxes=boxes:strobe-ground-boxes")
+"""The same network trained where the ground gives the class away and where it says nothing; and as a detector."""
+
+PHOTO_MODELS = ("efficientnet-lite0", "efficientnet-lite2")
+SEGMENTER = "u2netp"
+
+_SEED = 73
+"""Other pictures than those the classifiers were trained on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundDemo:
+    """What came of both halves; `why` says why there are no photos, where there are none."""
+
+    world: Evaluation
+    photos: Evaluation | None
+    why: str = ""
+
+
+def demo_background(
+    out: Path, progress: Progress, *, images: int = 96, photos: bool = True, offline: bool = False, device: str = "auto"
+) -> BackgroundDemo:
+    """Ladders of rendered pictures with true masks, and of photos with estimated ones; a report of each.
+
+    The same command again does only what is missing.
+    """
+    require("torch", what="strobe demo --background", extra="models")
+    make_folder(out)
+    load = LoadOptions(device=device, offline=offline)
+    wanted = SyntheticOptions(world=WORLD, videos=images, seed=_SEED, name="strobe-demo-background", masks=True)
+    synthesize(out / "pictures", wanted, progress=progress)
+    vary_background(
+        out / "pictures", out / "dataset", BackgroundWanted(name="strobe-demo-background"), progress=progress
+    )
+    world = _asked(out / "dataset", MODELS, out / "run", load, progress)
+    if not photos:
+        return BackgroundDemo(world=world, photos=None, why="they were not asked for")
+    try:
+        real = _photos(out, load, progress)
+    except (CannotDownload, MissingExtra) as error:
+        return BackgroundDemo(world=world, photos=None, why=printable(error))
+    return BackgroundDemo(world=world, photos=real)
+
+
+def _photos(out: Path, load: LoadOptions, progress: Progress) -> Evaluation:
+    """The demo's photos; what is in front is estimated, and everything that rests on it says so."""
+    require("efficientnet_lite_pytorch", what="the photos of strobe demo --background", extra="demo")
+    found = fetch(PHOTOS, offline=load.offline, progress=progress)
+    table = out / "photos.csv"
+    write_photo_labels(found, table)
+    files = PhotoFiles(labels=table, label_space="ilsvrc-2012")
+    from_photos(found[0].parent, out / "photos", files=files, how=Bring(progress=progress))
+    # Twenty photos are of nearly as many classes: there is nobody of its own class to lend a ground.
+    rungs = tuple(name for name in RUNGS if name != "same")
+    wanted = BackgroundWanted(segment=SEGMENTER, rungs=rungs, name="strobe-demo-photos")
+    vary_background(out / "photos", out / "photos-dataset", wanted, load=load, progress=progress)
+    return _asked(out / "photos-dataset", PHOTO_MODELS, out / "photos-run", load, progress)
+
+
+def _asked(dataset: Path, models: tuple[str, ...], run: Path, load: LoadOptions, progress: Progress) -> Evaluation:
+    return evaluate(
+        dataset, models, run, prediction=PredictOptions(load=load), request=ScoreRequest(), progress=progress
+    )
