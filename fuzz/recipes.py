@@ -152,6 +152,15 @@ def _measuring() -> list[Recipe]:
             out.append(
                 Recipe(name=f"eval into {run}", words=again, place=place, dest=f"runs/{run}", aside=aside, weight=1.5)
             )
+    two = (
+        "-m", "det=preds:inputs/boxes-coco.json", "--empty-frames", "-m", "boxes-sum:det",
+        "-m", "boxes-all:py:models.py:blobs",
+        "-m", "crop:det,without=outside:py:models.py:logits",
+        "-m", "wide=crop:truth,context=1.5,fit=pad:py:models.py:logits",
+    )  # fmt: skip
+    words = ("eval", "datasets/boxes", *two, "-o", "run", "--no-report", "--bootstrap", "100", "--device", "cpu", "-q")
+    place = ("datasets/boxes", "inputs/boxes-coco.json", "models.py")
+    out.append(Recipe(name="eval two models", words=words, place=place, dest="run", aside=("models.py",), weight=2))
     for held in ("new-video", "new-boxes", "new-variants", "severity"):
         place = (f"runs/{held}", f"datasets/{_RUNS[held]}")
         parts = ("predictions", "external", "frames", "tables", "run.json")

@@ -250,6 +250,9 @@ def with_torch() -> None:
     few = [word for change in ("clips=8", "steps=2", "test_clips=1") for word in ("--set", change)]
     strobe("train", "detector", "-m", "strobe-tiny", "-o", "tiny", *few, "-q")
     strobe("eval", "world", "-m", "strobe-tiny", "-m", "strobe-tiny@tiny/model.safetensors", "-o", "run-tiny", "-q")
+    two = ("-m", "boxes:strobe-tiny", "-m", "crop:truth,context=1.5:strobe-world")
+    said = strobe("eval", "world", *two, "-o", "run-two", "--no-report")
+    expect("from the boxes of strobe-tiny" in said and "coverage" in said, f"two models together say: {said}")
     strobe("synthesize", "many", "--videos", "40", "--size", "32", "--k", "1", "-q")
     quick = ("--set", "epochs=1", "--evaluations", "1", "--image-size", "32", "-q")
     strobe("train", "finetune", "many", "-m", "strobe-net", "--from-scratch", "-o", "tuned", *quick)

@@ -115,6 +115,8 @@ def test_a_models_own_input_is_neither_resized_nor_cropped(case: Any, model: Cla
         assert planes(other).shape == other.shape  # a function's own affair
         return
     assert planes(other).shape == found.shape
+    for crop_hw in ((8, 61), (60, 9)):  # what a view may cut out
+        assert planes(rng.integers(0, 256, (*crop_hw, 3), dtype=np.uint8)).shape == found.shape
     for corner in ((slice(2), slice(3)), (slice(-2, None), slice(-3, None))):  # whole: its corners are seen
         changed = other.copy()
         changed[corner] = 255 - changed[corner]

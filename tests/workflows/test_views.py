@@ -208,7 +208,7 @@ def test_frames_without_a_box_are_outside_or_whole_and_said(world: Dataset, tmp_
     assert f"boxes:det: from the boxes of det; {n - 1} of {n} frames have a box of the dataset's classes; each" in (
         " ".join(notes.lines)
     )
-    text = f"fit=squash,without=whole: {n - 3} of {n} frames have a box; each of the others is shown whole"
+    text = f"fit=squash,without=whole: {n - 3} of {n} frames have a box of 8 pixels or more; each of the others is shown whole"
     assert text in " ".join(notes.lines)
 
 
@@ -252,7 +252,7 @@ def test_boxes_of_classes_the_dataset_lacks_are_kept_for_crops(world: Dataset, t
     np.testing.assert_allclose(crop.scores[0], by_hand, rtol=1e-4, atol=1e-4)  # type: ignore[index]
     said = [line for line in notes.lines if "NONE of" in line]
     nothing = f"NONE of {len(world.frames)} frames has a box"
-    assert sum(f"{nothing}: each is answered outside the classes, and wrong" in line for line in said) == 1
+    assert sum(f"{nothing} of 8 pixels or more: each is answered outside the classes" in line for line in said) == 1
     assert sum(f"{nothing} of the dataset's classes: each is answered outside" in line for line in said) == 2
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import BoxAnswers, ClassAnswers, State
 from strobe.core.boxed import classes_of, picked
+from strobe.core.crops import LEAST_SIDE
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, printable
 from strobe.core.labels import LabelSpace
@@ -28,6 +29,7 @@ from strobe.runs.shards import KEY_FACTS, ModelShards, prediction_key, shard_mod
 
 __all__ = ["Detectors", "boxes_held", "crops_of", "derive", "write_outside"]
 
+_TO_CUT = f"a box of {LEAST_SIDE} pixels or more"
 _OUTSIDE = "is answered outside the classes, and wrong"
 _AT_ONCE = 4096
 """Frames whose classes are derived together."""
@@ -186,7 +188,7 @@ def crops_of(
     crops = Crops(boxes=boxes, context=view.picking.context, fit=view.fit)
     said = {"view": view.text, "boxes": crops.digest(dataset.frame_ids())}
     without = "is shown whole" if view.without == "whole" else _OUTSIDE
-    progress.note(f"{view.text}: {_covered(int(has_box[rows].sum()), len(rows), 'a box', without)}")
+    progress.note(f"{view.text}: {_covered(int(has_box[rows].sum()), len(rows), _TO_CUT, without)}")
     return Crops(boxes=boxes, context=view.picking.context, fit=view.fit, said=said), outside
 
 
