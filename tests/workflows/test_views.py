@@ -18,6 +18,7 @@ from strobe.models.detectors.torch_detector import TorchDetector
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
 from strobe.predict.crops import Crops
+from strobe.predict.decode_pool import DecodePool
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions
 from strobe.predict.work import Shard
@@ -208,8 +209,8 @@ def test_frames_without_a_box_are_outside_or_whole_and_said(world: Dataset, tmp_
     assert f"boxes:det: from the boxes of det; {n - 1} of {n} frames have a box of the dataset's classes; each" in (
         " ".join(notes.lines)
     )
-    text = f"fit=squash,without=whole: {n - 3} of {n} frames have a box of 8 pixels or more; each of the others is shown whole"
-    assert text in " ".join(notes.lines)
+    some = f"without=whole: {n - 3} of {n} frames have a box of 8 pixels or more; each of the others is shown whole"
+    assert some in " ".join(notes.lines)
 
 
 NOWHERE = """
@@ -260,8 +261,8 @@ def test_what_cannot_be_done_is_one_line(world: Dataset, tmp_path: Path) -> None
     without = replace(world, boxes=None)
     cases = [
         (without, "crop:truth:strobe-world", "has no boxes for crop:truth; name a detector"),
-        (world, "boxes:strobe-world", "strobe-world is no detector: it has no boxes to take"),
-        (world, "crop:strobe-world:strobe-world", "strobe-world is no detector"),
+        (world, "boxes:strobe-world", "its detector strobe-world: it is no detector, so it has no boxes to take"),
+        (world, "crop:strobe-world:strobe-world", "its detector strobe-world: it is no detector"),
         (world, "crop:truth:strobe-tiny", "crop: is for classifiers, and strobe-tiny is a detector"),
         (
             world,
@@ -293,6 +294,17 @@ def test_crops_are_plain_data_that_other_processes_read(world: Dataset) -> None:
     other = [replace(crops, context=1.1), replace(crops, fit="squash"), replace(crops, boxes=boxes + 1)]
     assert len({one.digest(ids) for one in [crops, *other]}) == 4
 
+    model = load_model("strobe-world", LoadOptions(device="cpu"))
+    by_hand = [model.prepare_input(cut.read(row)) for row in (1, 3)]
+    assert model.preparation is not None
+    pool = DecodePool(cut, {"c": model.preparation}, processes=1, chunk=2)
+    try:
+        elsewhere = pool.read([1, 3], [["c"], ["c"]], frozenset([1, 3]))
+    finally:
+        pool.close()
+    for (found,), mine in zip(elsewhere, by_hand, strict=True):  # type: ignore[misc]
+        np.testing.assert_array_equal(found, mine)
+
     recipe = worker_recipe(
         world, {"c": "strobe-world"}, LoadOptions(device="cpu"), merge="max", crops=crops,
         engine=EngineOptions(decode=DecodeOptions(threads=1)),
@@ -300,6 +312,4 @@ def test_crops_are_plain_data_that_other_processes_read(world: Dataset) -> None:
     worker = RecipeWorker(pickle.loads(pickle.dumps(recipe)))
     _, answers = worker(Shard(rows=np.array([1, 3]), needed={"c": np.array([1, 3])})).parts["c"]
     worker.close()
-    model = load_model("strobe-world", LoadOptions(device="cpu"))
-    by_hand = model.forward([model.prepare_input(cut.read(row)) for row in (1, 3)])  # type: ignore[union-attr]
-    np.testing.assert_allclose(answers.scores, by_hand, rtol=1e-4, atol=1e-4)  # type: ignore[union-attr]
+    np.testing.assert_allclose(answers.scores, model.forward(by_hand), rtol=1e-4, atol=1e-4)  # type: ignore[union-attr,arg-type]

@@ -97,8 +97,8 @@ PROVIDERS: tuple[Provider, ...] = (
         what="a detector as a classifier, from its stored boxes; boxes-sum:, boxes-noisyor:",
     ),
     Provider(
-        scheme="crop", module="", package="numpy", extra="", example="crop:truth,context=1.5:strobe-world",
-        what="a classifier that sees each frame cut to a box: a true one or a detector's",
+        scheme="crop", module="", package="numpy", extra="", example="crop:truth:strobe-world",
+        what="a classifier that sees each frame cut to a box, a true one or a detector's; context=1.5 and more",
     ),
     Provider(
         scheme="preds", module="", package="numpy", extra="", is_file=True,

@@ -324,7 +324,7 @@ def _checked_spec(one: Asked, spec: ModelSpec, crops: Crops | None) -> ModelSpec
     if crops is not None and Task(spec.task) is not Task.CLASSIFICATION:
         raise ModelFailed(f"{printable(one.name)}: crop: is for classifiers, and {printable(spec.name)} is a detector")
     if one.helper and Task(spec.task) is not Task.DETECTION:
-        raise ModelFailed(f"{printable(one.name)} is no detector: it has no boxes to take")
+        raise ModelFailed(f"{printable(one.name)}: it is no detector, so it has no boxes to take")
     return spec if crops is None else replace(spec, preprocessing={**spec.preprocessing, **crops.said})
 
 

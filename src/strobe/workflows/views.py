@@ -70,7 +70,7 @@ class Detectors:
         """
         held = self._run.models(self._dataset, only=[self.name_of(view)], stage=self._stage)[0]
         if held.task is not Task.DETECTION:
-            raise ModelFailed(f"{printable(held.name)} is no detector: it has no boxes to take")
+            raise ModelFailed(f"{printable(held.name)}: it is no detector, so it has no boxes to take")
         return replace(held, allow_missing=held.file is not None and isinstance(view, BoxesView))
 
 
@@ -90,7 +90,7 @@ def boxes_held(held: Held, *, every_box: bool) -> BoxAnswers:
     same = own is None or LabelSpace.from_json(own).ids == held.dataset.info.label_space.ids
     answers = held.load(every_box=every_box and not same)
     if not isinstance(answers, BoxAnswers):
-        raise ModelFailed(f"{printable(held.name)} is no detector: it has no boxes to take")
+        raise ModelFailed(f"{printable(held.name)}: it is no detector, so it has no boxes to take")
     return answers
 
 
