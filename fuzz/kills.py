@@ -210,6 +210,24 @@ KILLS: dict[str, Killed] = {
         place=("datasets/boxes", "models.py"),
         dest="out",
     ),
+    "eval-two": Killed(
+        words=(
+            "eval",
+            "datasets/boxes",
+            "-m",
+            "boxes:py:models.py:blobs",
+            "-m",
+            "crop:truth,fit=pad:py:models.py:logits",
+            "-o",
+            "out",
+            "--workers",
+            "1",
+            "--no-report",
+            *_SCORE,
+        ),
+        place=("datasets/boxes", "models.py"),
+        dest="out",
+    ),
     "eval-more": Killed(
         words=(
             "eval",

@@ -182,7 +182,8 @@ def crops_of(
         found = boxes_held(detectors.held(view), every_box=True)
         may_lack = found.scored  # a frame the detector could not read is not one without a box
     sizes = _sizes(dataset, source, np.intersect1d(rows, found.frame))
-    boxes = picked(found, view.picking, sizes_wh=sizes, labels=_right_labels(dataset))
+    labels = _right_labels(dataset) if view.picking.pick == "label" else {}
+    boxes = picked(found, view.picking, sizes_wh=sizes, labels=labels)
     has_box = np.isfinite(boxes[:, 0])
     outside = rows[~has_box[rows] & may_lack[rows]] if view.without == "outside" else np.zeros(0, dtype=np.int64)
     crops = Crops(boxes=boxes, context=view.picking.context, fit=view.fit)
