@@ -1,5 +1,6 @@
 """Names as people read them: short, no two alike, and never a path."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -38,14 +39,22 @@ def short_models(names: Sequence[str]) -> list[str]:
     ['py:mine.py:make', 'timm:resnet18@model.pt', 'hf:microsoft/resnet-50']
     >>> short_models(["py:a/mine.py:make", "py:b/mine.py:make"])
     ['py:a·mine.py:make', 'py:b·mine.py:make']
+    >>> short_models(["boxes:py:/data/mine.py:make", "crop:truth,fit=pad:onnx:nets/a.onnx"])
+    ['boxes:py:mine.py:make', 'crop:truth,fit=pad:onnx:a.onnx']
     """
     heads, marks, weights = zip(*(_at_weights(name) for name in names), strict=True) if names else ((), (), ())
-    apart = [head.partition(":") for head in heads]
+    fronts = [_TWO.match(head) for head in heads]
+    apart = [
+        (head if front is None else head[front.end() :]).partition(":")
+        for head, front in zip(heads, fronts, strict=True)
+    ]
     is_file = [bool(mark) and (scheme in _FILES or rest[:1] in tuple("/\\.~")) for scheme, mark, rest in apart]
     files = iter(short_names([rest for (*_, rest), one in zip(apart, is_file, strict=True) if one]))
     shown = [
-        (f"{scheme}:{next(files)}" if one else head) + mark + file
-        for head, (scheme, *_), one, mark, file in zip(heads, apart, is_file, marks, short_names(weights), strict=True)
+        (f"{front[0] if front else ''}{scheme}:{next(files)}" if one else head) + mark + file
+        for head, front, (scheme, *_), one, mark, file in zip(
+            heads, fronts, apart, is_file, marks, short_names(weights), strict=True
+        )
     ]
     many = Counter(dict(zip(names, shown, strict=True)).values())
     return [short if many[short] == 1 else name for name, short in zip(names, shown, strict=True)]
@@ -53,6 +62,9 @@ def short_models(names: Sequence[str]) -> list[str]:
 
 _FILES = ("onnx", "pt2", "py")
 """Providers whose models are files."""
+
+_TWO = re.compile(rf"(?:boxes[a-z-]*|crop):(?:.*:)?(?=(?:{'|'.join(_FILES)}):)")
+"""What stands before a model that is a file where two go together."""
 
 
 def _at_weights(name: str) -> tuple[str, str, str]:
