@@ -83,8 +83,8 @@ class BestOf:
 class BackgroundScore:
     """What a ladder of backgrounds says of one model, beside its figures by variant and its contrasts.
 
-    `covered` is the share of answers that name a class at all, of a model that need not. `zoom` is the best of the crops, of
-    all pictures and of those that are wrong whole. `reasons` says why a part is empty.
+    `covered` is the share of answers that name a class at all, of a model that need not. `zoom` is the best of the
+    crops, of all pictures and of those that are wrong whole. `reasons` says why a part is empty.
     """
 
     covered: tuple[RungShare, ...] | None = field(default=None, metadata=LEFT_OUT)

@@ -14,6 +14,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
 from strobe.report.story_background import Ladder, Step, by_class, covered_text, numbers, zoom_text
+from strobe.report.wording import join
 
 __all__ = ["MOST_OF_A_KIND", "Card", "Said", "Strip", "background_chapter", "ladder_strips"]
 
@@ -37,6 +38,9 @@ KINDS = {
     "lost": "Never right",
 }
 """Why a picture is shown, in the order of the page."""
+
+ALL = {"calm": 1.0, "lost": 0.0}
+"""The share of rungs on which every model is right, of the kinds that are true of all models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +66,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """One picture down its ladder, and why it is shown."""
+    """One picture down its ladder, why it is shown, and for which models that is so."""
 
     kind: str
+    models: str
     name: str
     truth: str
     cards: tuple[Card, ...]
@@ -98,8 +103,10 @@ def ladder_strips(
     right = np.stack([_right(one, frames, truth) for one in models.values()])
     out = []
     try:
-        for kind, groups in _chosen(found, truth, right).items():
-            out += [_strip(dataset, found, source, models, frames[group], kind) for group in groups]
+        for kind, rows in _chosen(found, truth, right).items():
+            for row, places in rows.items():
+                who = join([printable(name) for place, name in enumerate(models) if place in places])
+                out.append(_strip(dataset, found, source, models, frames[row], kind, who))
     except StrobeError:  # a picture is gone: the gallery says which and why
         return []
     return out
@@ -125,35 +132,36 @@ def _right(answers: ClassAnswers, frames: NDArray[np.int64], truth: NDArray[np.i
     return np.where((frames >= 0) & answers.scored[frames], right, np.nan)
 
 
-def _chosen(found: Ladder, truth: NDArray[np.int64], right: NDArray[np.float64]) -> dict[str, list[int]]:
-    """The pictures of each kind, of different classes as far as they go round; `right` is (models, P, rungs)."""
+def _chosen(
+    found: Ladder, truth: NDArray[np.int64], right: NDArray[np.float64]
+) -> dict[str, dict[int, tuple[int, ...]]]:
+    """The pictures of each kind, of different classes as far as they go round, and the places of the models of which
+    it is true; `right` is (models, P, rungs)."""
     rungs = [str(step.facts.fields.get("rung", step.variant)) if step.facts else "" for step in found.steps]
     same = np.array([not step.is_control for step in found.steps])
     whole = right[:, :, :1]
     ground = _mean(whole - right[:, :, np.isin(rungs, GROUND)])
     bigger = _mean(right[:, :, np.isin(rungs, BIGGER)] - whole)
     every = _mean(right[:, :, same])
-    ranked = {
-        "ground": (ground, ground > 0),
-        "size": (bigger, bigger > 0),
-        "calm": (every, every == 1),
-        "lost": (-every, every == 0),
-    }
+    ranked = {"ground": ground, "size": bigger, "calm": every, "lost": every}
     taken: set[int] = set()
-    out = {}
-    for kind, (score, fits) in ranked.items():
+    out: dict[str, dict[int, tuple[int, ...]]] = {}
+    for kind, each in ranked.items():
+        score = np.where(np.isfinite(each), each, 0).mean(axis=0)
+        fits = score > 0 if kind in ("ground", "size") else (each == ALL[kind]).all(axis=0)
         most = MOST_OF_A_KIND if kind != "lost" else 1
-        out[kind] = _one_of_each(truth, score, fits, taken, most)
-        taken |= set(out[kind])
+        rows = _one_of_each(truth, score, fits, taken, most)
+        out[kind] = {row: tuple(np.flatnonzero(each[:, row] > 0).tolist()) if kind in ("ground", "size") else ()
+                     for row in rows}  # fmt: skip
+        taken |= set(rows)
     return out
 
 
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean over models and rungs of what is known, (P,); NaN where nothing is."""
+    """The mean over rungs of what is known, (models, P); NaN where nothing is."""
     known = np.isfinite(values)
-    n = known.sum(axis=(0, 2))
-    total = np.where(known, values, 0).sum(axis=(0, 2))
-    return np.asarray(np.divide(total, n, out=np.full(n.shape, np.nan), where=n > 0))
+    n = known.sum(axis=2)
+    return np.asarray(np.divide(np.where(known, values, 0).sum(axis=2), n, out=np.full(n.shape, np.nan), where=n > 0))
 
 
 def _one_of_each(
@@ -181,6 +189,7 @@ def _strip(
     models: Mapping[str, ClassAnswers],
     frames: NDArray[np.int64],
     kind: str,
+    who: str,
 ) -> Strip:
     anchor = int(frames[0])
     labels, names = dataset.labels_of(anchor), dataset.info.label_space.names
@@ -190,7 +199,7 @@ def _strip(
         if frame >= 0
     ]
     return Strip(
-        kind=KINDS[kind], name=printable(dataset.frames.key[anchor], limit=60),
+        kind=KINDS[kind], models=who, name=printable(dataset.frames.key[anchor], limit=60),
         truth=" / ".join(printable(names[label]) for label in labels), cards=tuple(cards),
     )  # fmt: skip
 
