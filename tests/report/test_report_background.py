@@ -40,7 +40,8 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     number = r"(−?[\d.]+) points \[(−?[\d.]+), (−?[\d.]+)\]"
     looks = re.fullmatch(
         rf"ground-net looks at the ground: it loses {number} when only the ground is exchanged for that of another "
-        rf"class; magnifying the object alone changes nothing beyond chance \({number}\)\.", said["ground-net"],
+        rf"class, by estimated masks; magnifying the object alone changes nothing beyond chance \({number}\)\.",
+        said["ground-net"],
     )  # fmt: skip
     assert looks, said["ground-net"]
     loss, low, high, grown, small, large = (float(one.replace("−", "-")) for one in looks.groups())
@@ -77,6 +78,18 @@ def test_without_masks_cropping_is_called_what_it_is() -> None:
     assert isinstance(figures_background.background_models.answer(view), Missing)
     assert not found.has_estimates
     assert lead(view)[1]
+
+
+def test_few_donors_do_not_lead(whole) -> None:
+    """Where hardly any picture has another of its class, whether there is a background leads, not whose it is."""
+    _, _, view = whole
+    found = ladder(view)
+    few = {key: replace(row, n=3) if key[1] == "bg-gap" else row for key, row in found.contrasts.items()}
+    assert found.main() == "bg-gap"
+    assert replace(found, contrasts=few).main() == "background"
+    assert "when only the background is taken away, by estimated masks" in verdict(
+        replace(found, contrasts=few), "ground-net"
+    )
 
 
 def test_every_figure_has_a_sentence_and_names_its_estimates(whole) -> None:
@@ -174,6 +187,6 @@ def test_the_page_its_tables_and_the_terminal(tmp_path: Path) -> None:
     assert [row[0] for row in rows][:2] == ["the whole picture", "centre, as large as the box"]
     assert rows[-3][0] == "object removed (control, estimated)"
     rows, notes = said["shapes-ladder: what isolates"]
-    assert rows[0][0] == "Whose ground (BG-Gap): own class − another"
+    assert rows[0][0] == "Whose ground (BG-Gap): own class − another (n 40, estimated)"
     assert rows[0][1].endswith(" *")
     assert any(note.startswith("ground-net looks at the ground") for note in notes)

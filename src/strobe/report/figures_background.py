@@ -35,7 +35,7 @@ from strobe.report.story_background import (
 from strobe.report.story_variants import is_real
 from strobe.report.style import GREY, INK, PAPER, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import is_known, join, measured, percent, points, short, value_of
+from strobe.report.wording import is_known, measured, percent, points, short, value_of
 
 __all__ = [
     "background_area", "background_context", "background_contrasts", "background_models", "background_rungs",
@@ -172,7 +172,8 @@ def background_contrasts(view: View) -> Answer:
                     named.add(model)
                     axes.plot([], [], linestyle="none", marker=marker_of(place), color=colour, markersize=6,
                               label=short(printable(model), 34))  # fmt: skip
-        names = [f"{ISOLATED[one][0]}\n{ISOLATED[one][1]}" for one in shown]
+        marks = {one: f" {ESTIMATED}" if found.is_estimate(one) else "" for one in shown}
+        names = [f"{ISOLATED[one][0]}{marks[one]}\n{ISOLATED[one][1]}, n {found.n(one)}" for one in shown]
         _rows(axes, names, limit=60)
         axes.set_ylim(len(shown) - 0.45, -0.55)
         if is_narrow:
@@ -187,15 +188,10 @@ def background_contrasts(view: View) -> Answer:
         how="Each row is the difference between two rungs that differ in one thing, on the pictures that have both, "
         "in points with its 95 % interval; the test, and the interval with it, is corrected over all of these (Holm). "
         "Hollow: could be chance. “Cropping” is what is usually compared: it mixes background and magnification."
-        + _rests(found),
+        + (f" {ESTIMATED} A side rests on boxes or masks that were estimated." if found.has_estimates else ""),
         paint=paint,
         inches=(height, height + 0.25 * len(found.models)),
     )
-
-
-def _rests(found: Ladder) -> str:
-    by_mask = [step.name for step in found.steps if step.is_estimated]
-    return f" {ESTIMATED} Estimated boxes or masks stand behind: {join(by_mask)}." if by_mask else ""
 
 
 # -- by context --------------------------------------------------------------------------------------------------

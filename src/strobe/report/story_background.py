@@ -109,8 +109,22 @@ class Ladder:
         """Whether any rung rests on boxes or masks nobody drew."""
         return any(step.is_estimated for step in self.steps)
 
+    def n(self, isolates: Isolates) -> int:
+        """How many pictures have both sides of a contrast, at most."""
+        return max((row.n for (_, one), row in self.contrasts.items() if one == isolates), default=0)
+
+    def is_estimate(self, isolates: Isolates) -> bool:
+        """Whether a side of a contrast rests on boxes or masks nobody drew."""
+        sides = {name for (_, one), row in self.contrasts.items() if one == isolates for name in (row.a, row.b)}
+        return any(step.is_estimated for step in self.steps if step.variant in sides)
+
     def main(self) -> Isolates | None:
-        """The contrast that says most of the background alone: whose it is, else whether there is any."""
+        """The contrast that says most of the background alone: whose it is, else whether there is any.
+
+        Where few pictures have another of their class to lend a ground, the first would be of those few.
+        """
+        if 2 * self.n("bg-gap") < self.n("background"):
+            return "background"
         return next((one for one in ("bg-gap", "background", "background-cropped") if one in self.isolated), None)
 
 
@@ -162,7 +176,8 @@ def _parts(found: Ladder, model: str) -> list[str]:
     parts = []
     who = printable(model)
     if main is not None and (model, main) in found.contrasts:
-        parts.append(_ground(who, found.contrasts[model, main], _WHEN[main]))
+        when = _WHEN[main] + (", by estimated masks" if found.is_estimate(main) else "")
+        parts.append(_ground(who, found.contrasts[model, main], when))
     bigger: Isolates = "magnification"
     what = "magnifying the object alone"
     if (model, bigger) not in found.contrasts:
@@ -249,7 +264,8 @@ def isolated_rows(found: Ladder) -> Iterator[list[str]]:
         name, of = ISOLATED[isolates]
         rows = [found.contrasts.get((model, isolates)) for model in found.models]
         cells = ["—" if row is None else f"{with_interval(row.value)}{' *' if is_real(row) else '  '}" for row in rows]
-        yield [f"{name}: {of}", *cells]
+        mark = ", estimated" if found.is_estimate(isolates) else ""
+        yield [f"{name}: {of} (n {found.n(isolates)}{mark})", *cells]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,5 +352,7 @@ def covered_text(found: Ladder, *models: str) -> str:
     for name in models:
         told = found.models[name].background
         if told is not None and told.covered:
-            parts.append(f"{printable(name)} names a class for {percent(told.covered[0].share)} of the whole pictures")
-    return f"{'; '.join(parts)}; where it names none it counts as wrong." if parts else ""
+            share = told.covered[0].share
+            whole = "every whole picture" if share.value == 1 else f"{percent(share)} of the whole pictures"
+            parts.append(f"{printable(name)} names a class for {whole}")
+    return f"{'; '.join(parts)}; an answer without one counts as wrong." if parts else ""
