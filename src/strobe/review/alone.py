@@ -1,6 +1,7 @@
 """Questions about one picture: who may be given which, and what an answer closes or opens again.
 
-One person is given one picture of each kin at most, and of each condition about as many as of any other.
+One person is given one picture of each kin at most, whatever becomes of it, and of each condition about as many as of
+any other.
 """
 
 from collections import Counter
@@ -82,19 +83,19 @@ class Alone:
         return int(every) - int(mine)
 
     def _given(self, connection: Connection, asked: dict[str, Any]) -> Counter[str]:
-        """How many pictures of each condition that is still open this person has had, or holds."""
+        """How many pictures of each condition that is still open this person has had, answered or not."""
         own = {name: asked[name] for name in ("question", "real", "who")}
         still = "SELECT DISTINCT condition FROM tasks WHERE question = :question AND kind = :real AND open1 = 1"
         conditions = execute(connection, still, {name: own[name] for name in ("question", "real")})
         given = Counter(dict.fromkeys(conditions.scalars(), 0))
-        for table in ("latest", "leases"):
-            rows = execute(
-                connection,
-                "SELECT (SELECT t.condition FROM tasks t WHERE t.task_id = l.task_id AND t.question = :question "  # noqa: S608
-                f"AND t.kind = :real) AS condition FROM {table} l WHERE l.annotator = :who",
-                own,
-            )
-            given.update(name for name in rows.scalars() if name in given)
+        rows = execute(
+            connection,
+            "SELECT (SELECT t.condition FROM tasks t WHERE t.task_id = g.task_id AND t.question = :question "
+            "AND t.kind = :real) AS condition FROM (SELECT task_id FROM latest WHERE annotator = :who "
+            "UNION SELECT task_id FROM given WHERE annotator = :who) g",
+            own,
+        )
+        given.update(name for name in rows.scalars() if name in given)
         return given
 
     def _tasks(self, connection: Connection, statement: str, values: dict[str, Any]) -> list[Task]:
@@ -193,9 +194,13 @@ _OPEN = "t.question = :question AND t.kind = :real AND t.open1 = 1"
 _NEXT = f"""SELECT t.* FROM tasks t WHERE {_OPEN} AND t.condition = :condition AND t.kin NOT IN :taken
     AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.annotator = :who AND l.kin = t.kin)
     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.annotator = :who AND l.kin = t.kin)
+    AND NOT EXISTS (SELECT 1 FROM given g WHERE g.annotator = :who AND g.kin = t.kin AND g.task_id <> t.task_id)
     AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted
     ORDER BY t.position LIMIT :want"""  # noqa: S608
 
-_OPEN_AND_SEEN = f"""SELECT count(DISTINCT l.kin) FROM latest l WHERE l.annotator = :who
-    AND EXISTS (SELECT 1 FROM tasks t WHERE {_OPEN} AND t.kin = l.kin)"""  # noqa: S608
+_OPEN_AND_SEEN = f"""SELECT count(*) FROM (
+    SELECT l.kin FROM latest l WHERE l.annotator = :who
+    UNION SELECT g.kin FROM given g WHERE g.annotator = :who
+    AND NOT EXISTS (SELECT 1 FROM tasks o WHERE o.task_id = g.task_id AND o.open1 = 1)) seen
+    WHERE EXISTS (SELECT 1 FROM tasks t WHERE {_OPEN} AND t.kin = seen.kin)"""  # noqa: S608
 """What is theirs is subtracted, so that both counts use an index."""

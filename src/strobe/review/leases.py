@@ -44,6 +44,14 @@ def hold(connection: Connection, values: Mapping[str, Any], tasks: Iterable[Task
             "ON CONFLICT (task_id, annotator) DO UPDATE SET tab = excluded.tab, expires = excluded.expires",
             rows,
         )
+    akin = [{name: row[name] for name in ("who", "kin", "task")} for row in rows if row["kin"]]
+    if akin:  # for good: a lease ends, what was seen stays seen
+        execute(
+            connection,
+            "INSERT INTO given (annotator, kin, task_id) VALUES (:who, :kin, :task) ON CONFLICT (annotator, kin) "
+            "DO NOTHING",
+            akin,
+        )
 
 
 def release(store: Store, annotator: str, *, tab: str) -> None:

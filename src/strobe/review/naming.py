@@ -45,7 +45,10 @@ class Shown:
 
 
 def shown(dataset: Dataset) -> list[Shown]:
-    """The pictures of a dataset's sets, each once. Groups that share a picture are one kin."""
+    """The pictures of a dataset's sets, each once. Groups that share a picture are one kin.
+
+    A member that is its anchor once more, for models that prepare pictures otherwise, is no other picture to people.
+    """
     sets, ids = dataset.sets, dataset.frame_ids()
     parent: dict[str, str] = {}
 
@@ -68,7 +71,14 @@ def shown(dataset: Dataset) -> list[Shown]:
             condition[row] = ANCHOR
         else:
             condition.setdefault(row, variant if variant != NO_VARIANT else MEMBER)
-    return [Shown(frame_id=ids[row], kin=root(group[row]), condition=condition[row]) for row in sorted(group)]
+    frames = dataset.frames
+    pixels = {row: (frames.sha256[row], frames.media[row], frames.recipe[row]) for row in group}
+    whole = {pixels[row] for row in group if condition[row] == ANCHOR and frames.sha256[row]}
+    return [
+        Shown(frame_id=ids[row], kin=root(group[row]), condition=condition[row])
+        for row in sorted(group)
+        if condition[row] == ANCHOR or pixels[row] not in whole
+    ]
 
 
 def set_aside(pictures: Sequence[Shown], settings: ReviewSettings) -> dict[str, str]:

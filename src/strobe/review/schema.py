@@ -84,6 +84,14 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
             for name, columns in (("of_annotator", "annotator, seq"), ("by_time", "at"), ("of_task", "task_id"))
         ),
     ),
+    # Which picture of a kin a person was given, for good: a lease ends, what was seen stays seen.
+    4: (
+        """CREATE TABLE given (
+            annotator TEXT NOT NULL, kin TEXT NOT NULL, task_id TEXT NOT NULL, PRIMARY KEY (annotator, kin))""",
+        "INSERT INTO given SELECT annotator, kin, min(task_id) FROM latest WHERE kin <> '' GROUP BY annotator, kin",
+        "INSERT INTO given SELECT annotator, kin, min(task_id) FROM leases l WHERE kin <> '' AND NOT EXISTS "
+        "(SELECT 1 FROM given g WHERE g.annotator = l.annotator AND g.kin = l.kin) GROUP BY annotator, kin",
+    ),
 }
 """Each version's statements, run in order and never edited afterwards: a change of the schema is a new number."""
 
