@@ -17,6 +17,7 @@ from strobe.core.people import BoxAnswer
 from strobe.datasets import folder
 from strobe.datasets.import_imagenet_9 import RUNGS
 from strobe.datasets.ladder_table import read_ladder
+from strobe.report.published import printed_on
 from strobe.workflows import review
 from strobe.workflows.import_background import from_crops, from_imagenet_9, from_imagenet_a, from_objectnet
 from strobe.workflows.import_dataset import Bring, PhotoFiles, from_photos
@@ -231,7 +232,7 @@ def test_imagenet_9_and_its_variations_are_the_rungs_of_a_ladder(imagenet_9: Pat
     assert [(one.variant, one.role, one.fields["variation"]) for one in data.variants] == [
         ("same", "same", "mixed_same"), ("other", "same", "mixed_rand"), ("next", "same", "mixed_next"),
         ("object", "same", "only_fg"), ("removed", "control", "no_fg"), ("ground", "control", "only_bg_t"),
-        ("ground-black", "control", "only_bg_b"),
+        ("box", "control", "only_bg_b"),
     ]  # fmt: skip
     assert data.frames.as_input.all(), "224×224 as they are: neither resized nor cropped, as its authors evaluate"
     assert [data.labels_of(int(row)) for row in np.unique(data.sets.anchor_frame)] == [(0,), (1,), (2,)]
@@ -379,6 +380,7 @@ def test_imagenet_a_is_scored_among_200_classes_and_among_1000_beside_it(imagene
     run("report", tmp_path / "run", "-q")
     page = (tmp_path / "run/report.html").read_text()
     assert "where the best of all its 1,000 classes must be" in page
+    assert "EfficientNet-B7 as a detector 53.95 %" in page
 
 
 NINE = """
@@ -430,8 +432,9 @@ def test_imagenet_9_is_scored_by_its_authors_protocol(tmp_path: Path, imagenet_9
         model = found["models"][name]
         right = {one["variant"]: one["levels"][0]["at"]["count"] for one in model["variants"]}
         assert right == {
-            "same": 2, "other": 1, "next": 2, "object": 2, "removed": 2, "ground": 2, "ground-black": 2
+            "same": 2, "other": 1, "next": 2, "object": 2, "removed": 2, "ground": 2, "box": 2
         }, name  # fmt: skip
+    assert "ResNet-50 95.6 / 86.2 / 78.9 / 7.3" in printed_on(found["dataset"]["name"])
     gap = [one for one in found["contrasts"] if (one["a"], one["b"], one["held"]) == ("same", "other", "nine")]
     assert gap[0]["value"]["value"] == pytest.approx(1 / 3), "BG-Gap"
     with pytest.raises(AssertionError, match="takes a model's best class first"):

@@ -29,7 +29,7 @@ RUNGS: Mapping[str, str] = {
     "only_fg": "object",
     "no_fg": "removed",
     "only_bg_t": "ground",
-    "only_bg_b": "ground-black",
+    "only_bg_b": "box",
 }
 """The variations and what they are called here; those from `no_fg` on do not show the object."""
 

@@ -10,6 +10,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.metrics.bootstrap import FEW_VIDEOS
+from strobe.report.published import printed_on
 from strobe.report.story_variants import level_text, top_mean
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, percent, plain_number, some, with_interval
@@ -167,6 +168,8 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
                 f"{printable(name)} is right on {with_interval(whole.own)} % among the {of.n_own:,} classes here, on "
                 f"{with_interval(whole.all)} % where the best of all its {of.n_all:,} classes must be."
             )
+    if judged and (printed := printed_on(view.results.dataset.name)):
+        notes.append(printed)
     return notes + list(dict.fromkeys(_ceiling(one.ceiling, view) for one in judged.values() if one.ceiling))
 
 

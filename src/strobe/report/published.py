@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from strobe.analyses.published import PublishedTable, rows_of, tables
 
-__all__ = ["DetectionRow", "PapersLine", "Reference", "detection_rows", "papers_line", "references_for"]
+__all__ = ["DetectionRow", "PapersLine", "Reference", "detection_rows", "papers_line", "printed_on", "references_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +99,29 @@ def detection_rows() -> Iterator[DetectionRow]:
         yield DetectionRow(
             task=row["task"], model=row["model"], map_orig=orig, map_pm10=pm10, drop=drop, note=row["note"] or ""
         )
+
+
+def printed_on(dataset: str) -> str:
+    """What papers printed for ImageNet-9 or ImageNet-A, as a sentence; nothing for other data.
+
+    >>> printed_on("imagenet-a")
+    'Published on ImageNet-A: EfficientNet-B7 as a detector 53.95 %, EfficientNet-B7 as a classifier 37.79–45.27 %.'
+    >>> printed_on("my photos")
+    ''
+    """
+    if dataset == "imagenet-9":
+        rows = [
+            f"{row['model']} {row['original']} / {row['mixed_same']} / {row['mixed_rand']} / {row['bg_gap']}"
+            for row in rows_of("imagenet_9_2020.csv")
+        ]
+        return (
+            "Published on ImageNet-9 (Xiao et al. 2020), original / mixed-same / mixed-rand / BG-Gap: "
+            f"{'; '.join(rows)}."
+        )
+    if dataset in ("imagenet-a", "imagenet-a-plus"):
+        spans = [
+            f"{row['model']} {'–'.join(dict.fromkeys((row['top1_low'], row['top1_high'])))} %"
+            for row in rows_of("imagenet_a.csv")
+        ]
+        return f"Published on ImageNet-A: {', '.join(spans)}."
+    return ""
