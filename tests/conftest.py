@@ -61,6 +61,7 @@ class PageLog:
 def browser_page(chromium: Any) -> Iterator[tuple[Any, PageLog]]:
     """A fresh page of its own context (1280×900) and the log of its console errors and requests."""
     context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(60_000)
     page = context.new_page()
     log = PageLog()
     page.on(

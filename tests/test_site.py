@@ -66,7 +66,7 @@ def test_the_site_needs_no_network(tmp_path: Path, chromium: Any) -> None:
     page.goto((tmp_path / "site/index.html").as_uri())
     page.locator("input.md-search__input").click()
     page.locator("input.md-search__input").press_sequentially("exit codes")
-    page.locator(".md-search-result__item a[href*='exit-codes.html']").first.wait_for(timeout=20_000)
+    page.locator(".md-search-result__item a[href*='exit-codes.html']").first.wait_for(timeout=60_000)
     for name in ("api.html", "start.html", "contributing.html"):
         page.goto((tmp_path / "site" / name).as_uri())
         assert page.locator("h1").count() == 1

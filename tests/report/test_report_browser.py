@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 def until(page, expression):
     """Wait for it by asking again: the page's own policy forbids what `wait_for_function` does where it must wait."""
-    for _ in range(500):
+    for _ in range(3000):
         if page.evaluate(expression):
             return
         page.wait_for_timeout(20)
@@ -182,7 +182,7 @@ def test_the_filmstrip_plays_pauses_and_loops(opened):
     seen = opened.evaluate(
         """() => new Promise((done) => {
             const seen = new Set();
-            const end = Date.now() + 20000;
+            const end = Date.now() + 60000;
             const look = () => {
                 seen.add(document.querySelector('#v-seek').value);
                 const all = Number(document.querySelector('#v-seek').max) + 1;
@@ -287,7 +287,7 @@ def test_the_papers_points_say_their_name_on_pointing_and_on_a_tap(opened, chrom
     page = context.new_page()
     page.goto(address)
     page.locator("#fig-trend .drawing.narrow .named").nth(7).tap(force=True)
-    tip = page.locator(".tip").bounding_box()
+    tip = page.wait_for_selector(".tip").bounding_box()
     assert tip["x"] >= 0
     assert tip["x"] + tip["width"] <= 390
     context.close()
@@ -390,7 +390,7 @@ def test_fits_a_phone_in_light_and_dark(chromium, address, scheme):
     assert page.locator(".drawing.narrow svg").first.is_visible()
     assert not page.locator(".drawing.wide svg").first.is_visible()
     page.locator("#v-strip button").first.tap()
-    assert page.locator("#v-seek").input_value() == "0"
+    until(page, "document.querySelector('#v-seek').value === '0'")
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     light = sum(int(part) for part in paper.removeprefix("rgb(").removesuffix(")").split(",")) > 380
     assert light == (scheme == "light")

@@ -362,6 +362,10 @@ def run_server(tmp_path: Path):
         one.stop()  # once more is harmless
 
 
+NOTHING_LEFT = "#idle:not([hidden]) #idle-title:not(:text-is('One moment'))"
+"""Not while more may be on its way."""
+
+
 class Visitor:
     """One person's browser window."""
 
@@ -395,7 +399,8 @@ class Visitor:
         self.ready()
 
     def ready(self):
-        self.page.wait_for_selector("#review:not([hidden]), #idle:not([hidden])")
+        """Wait until a card is there, its pictures perhaps not yet, or nothing is left."""
+        self.await_page(f"#review:not([hidden]), {NOTHING_LEFT}")
         return self
 
     @property
@@ -405,8 +410,7 @@ class Visitor:
     def shown(self, *, after=None):
         """Wait until a card other than `after` stands there, or nothing is left; whether one stands there."""
         unlike = f':not([data-shown="{after}"])' if after else ""
-        nothing = "#idle:not([hidden]) #idle-title:not(:text-is('One moment'))"  # more may be on its way
-        self.await_page(f"body[data-shown]{unlike} #review:not([hidden]), {nothing}")
+        self.await_page(f"body[data-shown]{unlike} #review:not([hidden]), {NOTHING_LEFT}")
         return self.page.is_visible("#review")
 
     def await_page(self, selector):
@@ -440,6 +444,13 @@ class Visitor:
             self.decide(key)
         return False
 
+    def until(self, true):
+        """Wait until `true()`, asked again and again of the page."""
+        deadline = time.monotonic() + 60
+        while not true():
+            assert time.monotonic() < deadline, "it never came"
+            self.page.wait_for_timeout(20)
+
     def quiet(self):
         """Wait until the page has all it asked for: the cards that come next, and their pictures."""
         still, deadline = 0, time.monotonic() + 60
@@ -471,13 +482,13 @@ def finish(*visitors, act=Visitor.decide):
         for visitor in visitors:
             while visitor.shown():
                 act(visitor)
-        titles = [visitor.page.inner_text("#idle-title") for visitor in visitors]
-        if set(titles) == {"All done"}:
-            break
-        assert time.monotonic() < deadline, titles
-        for visitor in visitors:  # others may have given something back: asked now, not in three seconds
+        for visitor in visitors:  # others may have left something to do meanwhile: asked now, not in three seconds
             visitor.page.evaluate("() => { window.dispatchEvent(new Event('online')); }")
-        visitors[0].page.wait_for_timeout(100)
+            visitor.quiet()
+        stand = [visitor.page.is_visible("#idle") and visitor.page.inner_text("#idle-title") for visitor in visitors]
+        if all(title in ("All done", "All done for you") for title in stand):
+            break
+        assert time.monotonic() < deadline, stand
     for visitor in visitors:
         visitor.saved()
 

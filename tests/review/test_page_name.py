@@ -31,6 +31,7 @@ def name(visitor, text, key="Enter"):
 def tap(visitor, place):
     before = visitor.card
     visitor.page.locator("#classes li").nth(place).tap()
+    visitor.until(lambda: visitor.page.is_visible("#go-on") or visitor.card != before)
     if visitor.page.is_visible("#go-on"):
         visitor.page.tap("#go-on")
     return visitor.shown(after=before)
@@ -104,21 +105,26 @@ def test_search_recent_none_undo_and_keep(many, run_server, visit):
     assert lines() == ["bird", "person"]
     assert list(server.store.all()) == []
     page.keyboard.press("ArrowDown")
+    cards = [ann.card]
     assert name(ann, "")
     assert lines()[0] == "person", "what was chosen last comes first"
+    cards.append(ann.card)
     assert name(ann, "", "-")
-    first = ann.card
-    page.keyboard.press("Backspace")
-    ann.await_page("#past:has-text('none of these')")
-    page.keyboard.press("Backspace")
-    ann.await_page("#past:has-text('person')")
+    cards.append(ann.card)
+
+    def walk(key, to, said):
+        page.keyboard.press(key)
+        ann.await_page(f'body[data-shown="{cards[to]}"]')
+        assert said in page.inner_text("#past")
+
+    walk("Backspace", 1, "none of these")
+    walk("Backspace", 0, "person")
     page.keyboard.type("cat")
     page.keyboard.press("Enter")
-    ann.await_page(f'body[data-shown="{first}"]')
-    page.keyboard.press("Backspace")
-    ann.await_page("#past:has-text('none of these')")
+    ann.await_page(f'body[data-shown="{cards[2]}"]')
+    walk("Backspace", 1, "none of these")
     page.keyboard.press("ArrowRight")
-    ann.await_page(f'body[data-shown="{first}"]')
+    ann.await_page(f'body[data-shown="{cards[2]}"]')
     ann.saved()
     assert [(one.said, one.label) for one in server.store.all()] == [("class", "n04"), ("none", ""), ("class", "n01")]
     page.reload()
@@ -183,7 +189,7 @@ def test_an_offline_minute_and_a_killed_server_lose_nothing(many, helpers, visit
             visitor.shown()
             give(visitor, "cat")
             visitor.saved()
-            visitor.page.wait_for_load_state("networkidle")
+            visitor.quiet()
         ann.page.clock.install()
         ann.context.set_offline(True)
         for _ in range(3):
@@ -201,10 +207,7 @@ def test_an_offline_minute_and_a_killed_server_lose_nothing(many, helpers, visit
         server.kill()
     server = helpers.Process(many.root, *options, port=server.port)
     try:
-        for visitor in visitors:
-            while give(visitor, "person"):
-                visitor.page.wait_for_timeout(20)
-            visitor.saved()
+        helpers.finish(*visitors, act=lambda visitor: give(visitor, "person"))
     finally:
         server.kill()
     store = Store(f"sqlite:///{many.root / 'review.sqlite'}", ask="name")

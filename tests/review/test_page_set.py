@@ -146,7 +146,7 @@ def test_two_people_a_reload_and_an_outage_store_what_was_made(helpers, tmp_path
 
         visitor.page.on("request", keep)
         visitor.shown()
-        visitor.page.wait_for_load_state("networkidle")
+        visitor.quiet()
     ann, bo = visitors.values()
     ann.context.set_offline(True)
     for key in ("2", "Enter"):
@@ -155,23 +155,11 @@ def test_two_people_a_reload_and_an_outage_store_what_was_made(helpers, tmp_path
     bo.decide("Enter")
     bo.page.reload()
     server.kill()
-    bo.page.wait_for_timeout(300)
     server = helpers.Process(root, "--at-once", "set", port=server.port)
     ann.context.set_offline(False)
     bo.ready()
     try:
-        for _ in range(40):
-            busy = [visitor for visitor in visitors.values() if visitor.page.is_visible("#review")]
-            for visitor in busy:
-                key = "s" if "Second" in visitor.page.inner_text("#question") else "Enter"
-                visitor.decide(key)
-            if not busy and all(
-                v.page.inner_text("#idle-title") in ("All done", "All done for you") for v in visitors.values()
-            ):
-                break
-            ann.page.wait_for_timeout(50)
-        for visitor in visitors.values():
-            visitor.saved()
+        helpers.finish(ann, bo, act=lambda v: v.decide("s" if "Second" in v.page.inner_text("#question") else "Enter"))
     finally:
         server.kill()
     from strobe.review.store import Store
@@ -205,6 +193,7 @@ def test_guidelines_practice_goal_and_hints(small, run_server, visit):
     assert "<script>document.title" in page.inner_text("#guide-text")
     assert page.inner_text("#guide-text pre") == "<b>code</b>"
     page.keyboard.press("Escape")
+    page.wait_for_selector("#guide", state="hidden")
     ann.shown()
     assert page.inner_text("#question") == "Practice 1 of 2: do these two look the same?"
     page.keyboard.press("1")

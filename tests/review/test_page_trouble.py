@@ -19,7 +19,7 @@ def test_decisions_wait_for_their_own_review(helpers, tmp_path, run_server, visi
     ann = visit(server.url, "Ann")
     ann.shown()
     ann.decide()
-    ann.saved()
+    ann.saved().quiet()
     port = int(server.url.rsplit(":", 1)[1])
     server.stop()
     for key in ("1", "u"):
@@ -86,7 +86,7 @@ def test_full_storage_keeps_decisions_in_the_tab_and_says_so(small, run_server, 
     server = run_server(small)
     ann = visit(server.url, "Ann")
     ann.shown()
-    ann.page.wait_for_load_state("networkidle")
+    ann.quiet()
     ann.page.evaluate(
         "() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }; }"
     )
@@ -103,7 +103,7 @@ def test_a_clock_that_steps_back_does_not_reorder(small, run_server, visit):
     server = run_server(small)
     ann = visit(server.url, "Ann")
     ann.shown()
-    ann.page.wait_for_load_state("networkidle")
+    ann.quiet()
     ann.context.set_offline(True)
     first = ann.card
     ann.decide("s")
@@ -123,12 +123,15 @@ def test_while_undo_fetches_nothing_is_decided_or_asked(small, run_server, visit
     first = ann.card
     ann.decide("s")
     ann.saved()
-    ann.page.route("**/api/history*", lambda route: (time.sleep(1), route.continue_()))
+    held = []
+    ann.page.route("**/api/history*", lambda route: held.append(route))
     ann.page.reload()
     ann.ready().shown()
     for key in ("z", "1", "b"):
         ann.page.keyboard.press(key)
     assert not ann.page.is_visible("#confirm")
+    ann.until(lambda: held)
+    held[0].continue_()
     ann.await_page(f'body[data-shown="{first}"]')
     ann.saved()
     assert decisions(server) == ["similar"]
@@ -138,13 +141,13 @@ def test_the_pictures_of_the_pair_before_never_stay(helpers, tmp_path, run_serve
     server = run_server(helpers.make_dataset(tmp_path / "data", n_sets=8))
     ann = visit(server.url)
     ann.page.wait_for_selector("#login:not([hidden])")
-    good, asked_twice = [], []
+    good, asked_twice, known = [], [], False
 
     def answer(route):
         if len(good) < 2 or route.request.url in good:  # the first pair's two pictures
             good.append(route.request.url)
             route.continue_()
-        elif route.request.resource_type == "image":
+        elif route.request.resource_type == "image" or known:
             route.fulfill(status=422, body="{}")
         else:
             asked_twice.append(route)
@@ -153,10 +156,11 @@ def test_the_pictures_of_the_pair_before_never_stay(helpers, tmp_path, run_serve
     ann.log_in("Ann")
     ann.shown()
     assert ann.page.locator("#panes img").count() == 2
-    ann.page.wait_for_timeout(300)
+    ann.until(lambda: asked_twice)
     ann.page.keyboard.press("u")
     ann.page.wait_for_selector("#panes.loading")
     assert ann.page.locator("#panes img").count() == 0, "whether it is broken is not known yet"
+    known = True
     for route in asked_twice:
         route.fulfill(status=422, body="{}")
     ann.await_page("#alert:has-text('cannot be read')")
@@ -199,7 +203,7 @@ def test_log_out_without_the_server_says_that_it_did_not(small, run_server, visi
     server = run_server(small)
     ann = visit(server.url, "Ann")
     ann.shown()
-    ann.page.wait_for_load_state("networkidle")
+    ann.quiet()
     ann.context.set_offline(True)
     ann.page.click("#person-button")
     ann.page.click("#logout")
@@ -213,7 +217,7 @@ def test_what_waits_in_the_browser_is_not_asked_again(helpers, tmp_path, run_ser
     server = run_server(helpers.make_dataset(tmp_path / "four pairs", n_sets=1))
     ann = visit(server.url, "Ann")
     ann.shown()
-    ann.page.wait_for_load_state("networkidle")
+    ann.quiet()
     ann.context.set_offline(True)
     answered = []
     for _ in range(3):
@@ -227,8 +231,7 @@ def test_what_waits_in_the_browser_is_not_asked_again(helpers, tmp_path, run_ser
     while ann.shown():
         assert ann.card not in answered
         answered.append(ann.card)
-        if not ann.decide():
-            break
+        ann.decide()
     ann.saved()
     assert len({v.frame_id for v in server.store.all()}) == len(decisions(server)) == len(answered)
 
@@ -253,8 +256,7 @@ def test_a_dropped_set_is_not_asked_while_the_drop_is_on_its_way(small, run_serv
     ann.await_page("#confirm[open]")
     ann.page.keyboard.press("b")
     ann.shown(after=before)
-    while ann.page.is_visible("#review") and "Second" not in ann.page.inner_text("#question"):
-        ann.decide()
+    assert ann.decide_up_to("Second")
     ann.saved()
     votes = [v for v in server.store.all() if v.stage == "pair"]
     (bad,) = [v for v in votes if v.bad_anchor]
@@ -268,8 +270,7 @@ def test_after_a_long_break_others_pairs_are_not_shown(small, run_server, visit)
     ann.page.wait_for_timeout(2500)  # her leases run out
     bo = visit(server.url, "Bo")
     while bo.shown():
-        if not bo.decide():
-            break
+        bo.decide()
     bo.saved()
     ann.decide()
     ann.await_page("#idle:not([hidden])")
@@ -284,11 +285,8 @@ def test_a_paused_person_is_stopped_at_the_next_claim(small, run_server, visit):
     ann.shown()
     boss = server.client("Boss")
     assert boss.post("/api/admin/pause", json={"name": "Ann", "action": "pause"}).status_code == 200
-    for _ in range(5):
-        if not ann.page.is_visible("#review"):
-            break
-        ann.page.keyboard.press("s")
-        ann.page.wait_for_timeout(400)
+    while ann.decide():
+        ann.quiet()
     ann.await_page("#idle-title:text-is('Paused')")
     ann.saved()
     assert len(decisions(server)) <= 4, "not all six that the page held"
@@ -301,8 +299,7 @@ def test_together_each_member_has_a_vote_of_their_own(small, run_server, visit):
     ann = visit(server.url, "Ann")
     ann.shown()
     ann.decide("u")
-    while "Second" not in ann.page.inner_text("#question"):
-        ann.decide()
+    assert ann.decide_up_to("Second")
     ann.saved()
     ann.page.goto(server.url + "/?joint=Ann&joint=Bo")
     ann.shown()

@@ -21,7 +21,7 @@ from strobe.workflows import review
 TOKEN = "a-long-shared-token"  # a token of this test's own server
 
 
-def talk(server, sent, *, wait_s=10.0):
+def talk(server, sent, *, wait_s=15.0):
     """Send bytes as they are; what comes back until the server closes, and whether it did."""
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), timeout=wait_s) as connection:
@@ -111,7 +111,7 @@ def test_who_fails_to_log_in_does_not_lock_out_others_at_the_address(small, run_
     assert set(others) == {403}
     begin = time.monotonic()
     assert server.client().post("/api/login", json={"name": "Ann", "token": TOKEN}).status_code == 200
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 15
 
 
 def test_guesses_of_one_address_are_slowed_whatever_the_name(small, run_server, monkeypatch):
@@ -127,15 +127,20 @@ def test_guesses_of_one_address_are_slowed_whatever_the_name(small, run_server, 
     def guess(number):
         codes.append(server.client().post("/api/login", json={"name": f"F{number}", "token": "guess"}).status_code)
 
-    monkeypatch.setattr(attempts, "QUEUE_S", 0.5)
+    # One in two seconds: however slow the machine is, most of twelve come too soon.
+    for name, value in (("GUESSES", 1), ("GUESSES_PER_S", 0.5), ("QUEUE_S", 0.5)):
+        monkeypatch.setattr(attempts, name, value)
     at_once = [threading.Thread(target=guess, args=(number,)) for number in range(12)]
     for thread in at_once:
         thread.start()
     for thread in at_once:
         thread.join()
     assert codes.count(429) >= 3, "many at once are not all tried"
-    time.sleep(0.6)
-    assert server.client().post("/api/login", json={"name": "Ann", "token": TOKEN}).status_code == 200
+    ann, until = server.client(), time.monotonic() + 60
+    while (code := ann.post("/api/login", json={"name": "Ann", "token": TOKEN}).status_code) == 429:
+        assert time.monotonic() < until, "locked out by others' guesses"
+        time.sleep(0.2)
+    assert code == 200
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n", [b"G", b"E", b"T", b" "]])
@@ -146,7 +151,7 @@ def test_a_head_that_does_not_come_whole_is_not_waited_for(small, run_server, mo
     got, closed = talk(server, sent)
     assert closed
     assert got == b""
-    assert 0.2 < time.monotonic() - begin < 5
+    assert 0.2 < time.monotonic() - begin < 15, "in earnest it is 20"
 
 
 def test_a_second_head_on_a_connection_is_not_waited_for_either(small, run_server, monkeypatch):
@@ -158,7 +163,7 @@ def test_a_second_head_on_a_connection_is_not_waited_for_either(small, run_serve
     got, closed = talk(server, [first, first, b"GET /stat"])
     assert closed
     assert got.count(b"HTTP/1.1 200") == 2
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 15
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(small, run_server, monkeypatch):

@@ -102,9 +102,8 @@ async function enter(problem = "") {
   queue.putBack(question.practice?.() || []);
   showGuide(session.guidelines, session.store, session.person.name);
   $("meter").hidden = Boolean(question.past);
-  await queue.refill();
-  next();
-  return undefined;
+  queue.refill();
+  return idle();
 }
 
 async function load(ask) {
