@@ -161,15 +161,20 @@ def _sheet(strips: Mapping[str, Any], target: int, path: Path, *, most: int = 6)
             axes.axis("off")
         line[0].imshow(_picture(picture["image"]), interpolation="nearest")
         line[0].set_title(picture["name"], fontsize=8)
-        for strip in picture["strips"]:
-            if strip["t"] != target or "film" not in strip:
+        mine = {strip["g"]: strip for strip in picture["strips"] if strip["t"] == target}
+        for number, name in enumerate(names):
+            strip, place = mine.get(number, {}), 1 + 2 * number
+            if picture is rows[0]:
+                line[place + 1].set_title(name, fontsize=8, fontweight="bold")
+            if "film" not in strip:
+                line[place].set(xlim=(0, 1), ylim=(0, 1))
+                line[place].text(0.5, 0.5, "nothing\nfound" if strip else "not\nsearched", fontsize=8, color="#666666",
+                                 ha="center", va="center")  # fmt: skip
                 continue
-            film, place = _picture(strip["film"]), 1 + 2 * strip["g"]
+            film = _picture(strip["film"])
             line[place].imshow(film[:, -film.shape[1] // strip["n"] :], interpolation="nearest")
             said = strip["says"][-1][own] if own is not None else None
             line[place].set_title(classes[int(said[0])] if said and said[0] >= 0 else "", fontsize=8, color="#c8501e")
             line[place + 1].imshow(_picture(strip["diff"]), interpolation="nearest")
-            if picture is rows[0]:
-                line[place + 1].set_title(names[strip["g"]], fontsize=8, fontweight="bold")
     figure.savefig(path, facecolor="white")
     pyplot.close(figure)

@@ -1,7 +1,7 @@
 """Images a second of the batched search in a generator's activations, against a plain loop over single images.
 
-    PYTHONPATH=src python benchmarks/generator_search.py [--device cpu --device cuda] [--images 256] [--loop 6] \
-        [--generator strobe-gan] [--model strobe-world] [--granularity coarse,pixel] [--out FILE]
+    PYTHONPATH=src python benchmarks/generator_search.py --loop 24 --out FILE                # CPU and GPU, one run
+    PYTHONPATH=src python benchmarks/generator_search.py --device cpu --granularity pixel    # a look
 
 Both do the same: normalised gradient steps in a growing ball, then halving, 8 bits inside, until the model leaves the
 answer it gives to the unchanged image. The plain loop is what one would write for one image: no batch, no other image's
@@ -14,6 +14,7 @@ import json
 import math
 import statistics
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,9 @@ def plain(scores: Any, changing: Changing, latent: Any, label: int, cap: float) 
     return high
 
 
-def measured(args: argparse.Namespace, device: str) -> list[dict[str, Any]]:
+def measured(args: argparse.Namespace, device: str) -> Iterator[dict[str, Any]]:
     generator, model, random = loaded(args, device)
-    spec, rows = generator.spec, []
+    spec = generator.spec
     scale = scales(generator, images=64, seed=0, batch=32)
     names = [str(number) for number in range(args.images)]
     latents, classes = drawn_latents(spec, 0, names), [number % len(spec.label_space) for number in range(args.images)]
@@ -164,8 +165,7 @@ def measured(args: argparse.Namespace, device: str) -> list[dict[str, Any]]:
             f"M {row['batched_over_loop'] or math.nan:.3f} of the loop's",
             flush=True,
         )
-        rows.append(row)
-    return rows
+        yield row
 
 
 def main() -> None:
@@ -181,10 +181,12 @@ def main() -> None:
     parser.add_argument("--loop", type=int, default=6, help="images of the plain loop")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    devices = args.device or ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-    rows = [row for device in devices for row in measured(args, device)]
-    if args.out:
-        args.out.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=1))
+    rows = []
+    for device in args.device or ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
+        for row in measured(args, device):
+            rows.append(row)
+            if args.out:  # at once: a run that is cut short leaves what it measured
+                args.out.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     PYTHONPATH=src python benchmarks/generator_study.py OUT                            # both data, 1,000 pictures each
     PYTHONPATH=src python benchmarks/generator_study.py OUT --images 12 --device cpu   # a dry run
+    PYTHONPATH=src python benchmarks/generator_study.py OUT --data mnist --granularity pixel --restarts 3   # a cell
     PYTHONPATH=src python benchmarks/generator_study.py OUT --draw docs/images         # figures and tables from OUT
 
 Searches the shipped generators (the synthetic world, MNIST) at every granularity against the standard, ℓ∞- and
@@ -52,7 +53,7 @@ def study(name: str, args: argparse.Namespace) -> None:
     load = LoadOptions(device=args.device, batch_size=args.batch_size)
     wanted = GeneratorWanted(
         images=args.images, granularity=tuple(args.granularity), strips=args.strips, seed=args.seed, changes=False,
-        steps=args.steps, name=name,
+        steps=args.steps, restarts=args.restarts, name=name,
     )  # fmt: skip
     made = vary_generator(folder, _spec(generator, args), targets, wanted, load=load, progress=talk)
     searched_s = time.monotonic() - begin
@@ -159,6 +160,7 @@ def main() -> int:
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--granularity", nargs="*", default=("latent", "coarse", "middle", "fine", "pixel", "all"))
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--restarts", type=int, default=0, help="further tries of each search, from random directions")
     parser.add_argument("--strips", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="auto")

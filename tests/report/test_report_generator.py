@@ -95,6 +95,33 @@ def test_strips_hold_the_way_and_every_answer(page, whole) -> None:
                 assert strip["says"][-1][target][0] not in picture["y"], "found: wrong"
 
 
+@pytest.mark.browser
+def test_a_card_without_a_film_says_why(page, whole, browser_page, tmp_path) -> None:
+    dataset, answers, results = whole
+    first, second = np.flatnonzero(dataset.sets.status == "found")[:2]
+    status, reach = dataset.sets.status.astype(object), dataset.sets.reach.copy()
+    status[first], status[second], reach[first] = "failed", "censored", np.nan
+    broken = replace(dataset, sets=replace(dataset.sets, status=status.astype(str), reach=reach))
+    found = build_strips(broken, granular(View(results=results)), made.MadeSource(dataset), answers)
+    assert any(set(strip) == {"g", "t"} for picture in found["pictures"] for strip in picture["strips"])
+    before, data, after = re.split(
+        r'(?<=id="strips-data">)(.*?)(?=</script>)', page.read_text(encoding="utf-8"), maxsplit=1
+    )
+    assert json.loads(data) == strips_of(page)
+    (tmp_path / "page.html").write_text(before + json.dumps(found) + after, encoding="utf-8")
+    opened, log = browser_page
+    opened.goto((tmp_path / "page.html").as_uri())
+    said = set()
+    for picture in range(len(found["pictures"])):
+        opened.select_option("#strip-picture", index=picture)
+        for target in range(len(found["targets"])):
+            opened.select_option("#strip-target", index=target)
+            said |= set(opened.locator("#strip-cards .none").all_text_contents())
+    assert "nothing found: the search failed" in said
+    assert any(one.startswith("nothing found up to ") for one in said)
+    assert log.errors == []
+
+
 def test_what_was_kept_of_what_was_drawn_is_said() -> None:
     assert accepted_text({}) == ""
     assert accepted_text({"accepted": {"drawn": 8, "accepted": 6, "right": {"a": 6, "b": 8}}}).startswith(

@@ -2,6 +2,9 @@
 
 import json
 import math
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,10 @@ import pytest
 from strobe.cli.main import main
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
+from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions
-from strobe.vary.search_work import SearchWork
 from strobe.workflows import generator_record
 from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
 
@@ -127,6 +130,43 @@ def contrary(options):
     return made(options, 0.0, scale=-60.0)
 
 
+class Fraying(Net):
+    """Its scores are no numbers where the two strongest colours are close; `lost`, wherever gradients are asked for."""
+
+    def __init__(self, close=0.0, lost=False):
+        super().__init__(1.0)
+        self.close, self.lost = close, lost
+
+    def forward(self, pixels):
+        most = pixels.mean((2, 3)).topk(2).values
+        bad = (most[:, 0] - most[:, 1] < self.close) | (self.lost and pixels.requires_grad)
+        return torch.where(bad[:, None], torch.nan, super().forward(pixels))
+
+
+def fraying(options):
+    plain = make(options)
+    return TorchClassifier(Fraying(close=0.01), spec=plain.spec, plan=plain.plan, setup=torch_setup(options))
+
+
+def lost(options):
+    plain = make(options)
+    return TorchClassifier(Fraying(lost=True), spec=plain.spec, plan=plain.plan, setup=torch_setup(options))
+
+
+class Shifty(TorchClassifier):
+    """Answers blue where it sees green, but not where its gradients are asked for."""
+
+    def forward(self, prepared):
+        scores = super().forward(prepared)
+        scores[scores.argmax(1) == 1] = [0, 0, 9]
+        return scores
+
+
+def shifty(options):
+    plain = make(options)
+    return Shifty(plain._module, spec=plain.spec, plan=plain.plan, setup=torch_setup(options))
+
+
 class Sly(TorchClassifier):
     """Looks at coarse pixels when it answers, and at fine ones where its gradients are asked for."""
 
@@ -139,6 +179,27 @@ def sly(options):
     return Sly(plain._module, spec=plain.spec, plan=plain.plan, setup=torch_setup(options))
 '''
 WANTED = GeneratorWanted(images=6, steps=40, strips=2, scale_images=60, most=4.0)
+DYING = """
+import os, signal, torch
+from pathlib import Path
+from strobe.models.options import LoadOptions
+from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+
+torch.set_num_threads(1)
+many, rename = 0, os.replace
+
+
+def dying(*said):
+    global many
+    many += 1
+    if many == 150:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(*said)
+
+
+os.replace = dying
+vary_generator(Path({out!r}), {generator!r}, {nets!r}, {wanted!r}, load={load!r})
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -255,26 +316,18 @@ def test_a_random_direction_needs_more_than_the_search(searched: Path) -> None:
         np.testing.assert_allclose(np.sort(levels), np.sort([row["magnitude"] for row in rows]))
 
 
-def test_the_same_command_finds_it_there_and_a_killed_one_ends_in_the_same_folder(
-    searched: Path, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before, many, keep = tree(searched), 0, SearchWork.keep
+def test_the_same_command_finds_it_there_and_a_killed_one_ends_in_the_same_folder(searched: Path, file: Path) -> None:
+    before = tree(searched)
     assert vary_generator(searched, paint(file), nets(file), WANTED, load=CPU).was_there
     assert tree(searched) == before
     out = file.parent / "killed" / "out"
-
-    def dying(self, *said):
-        nonlocal many
-        many += 1
-        if many == 4:
-            raise KeyboardInterrupt
-        return keep(self, *said)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(SearchWork, "keep", dying)
-        with pytest.raises(KeyboardInterrupt):
-            vary_generator(out, paint(file), nets(file), WANTED, load=CPU)
+    script = DYING.format(out=str(out), generator=paint(file), nets=nets(file), wanted=WANTED, load=CPU)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert not folder.is_dataset(out)
+    records = len(list((out / ".generator-search").glob("*.json")))
+    assert 1 < records < 9, "some batches are done, not all eight"
+    assert list(out.rglob("media/*/*.png")), "and the next was being written"
     with pytest.raises(StrobeError, match="unfinished generator-search with other settings"):
         vary_generator(out, paint(file), nets(file), replace(WANTED, margin=0.02), load=CPU)
     for name in ("latents.npy", "scale.npz", "sources.json"):
@@ -366,6 +419,40 @@ def test_a_finding_that_does_not_survive_being_read_back_is_none(file: Path, tmp
     assert tally["failed"] + tally["anchor_wrong"] > 0
     stored = {str(path.relative_to(tmp_path / "sly")) for path in (tmp_path / "sly/media").rglob("*.png")}
     assert stored == set(done.dataset.frames.media.tolist()), "no picture without a row"
+
+
+def test_a_class_aimed_at_has_to_be_the_answer_when_read_back(file: Path, tmp_path: Path) -> None:
+    wanted = replace(WANTED, granularity=("pixel",), classes=("red",))
+    plain = vary_generator(tmp_path / "any", paint(file), nets(file, "shifty"), wanted, load=CPU)
+    assert plain.tally()["pixel/shifty"]["found"] == 6, "any wrong answer"
+    for aim in ("green", "runner-up"):
+        aimed = vary_generator(
+            tmp_path / aim, paint(file), nets(file, "shifty"), replace(wanted, aim=aim), load=CPU
+        ).tally()["pixel/shifty"]
+        assert aimed["failed"] > 0
+        assert aim != "green" or aimed["failed"] == 6, "blue is wrong, and is not green"
+
+
+def test_scores_that_are_no_numbers_end_a_search_and_drop_nothing(file: Path, tmp_path: Path) -> None:
+    class Notes(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    notes: list[str] = []
+    wanted = replace(WANTED, granularity=("pixel", "fine"), restarts=1)
+    done = vary_generator(
+        tmp_path / "nan", paint(file), nets(file, "make", "fraying", "lost"), wanted, load=CPU, progress=Notes()
+    )
+    tally = done.tally()
+    assert tally["pixel/fraying"] == {"found": 0, "censored": 6, "anchor_wrong": 0, "failed": 0}
+    assert tally["pixel/lost"] == {"found": 0, "censored": 0, "anchor_wrong": 0, "failed": 6}, "from the very start"
+    sets = done.dataset.sets
+    assert done.dataset.variants is not None
+    rows = {name: sets.variant == row for row, name in enumerate(done.dataset.variants.variant.tolist())}
+    held, found = sets.reach[rows["pixel/fraying"]], reach(done.dataset, "pixel/make")
+    assert (held > 0).all()
+    assert (held < found).all(), "it never came as far as where the same net errs"
+    assert sum("no numbers" in one for one in notes) == 1
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def _say_searched(dst: Path, done: "Attempted", key: str, axis: str, *, as_json:
 
 _STATUSES = {
     "found": "found", "censored": "held to the last {}", "anchor_wrong": "wrong before anything was changed",
-    "failed": "failed (not reproduced when read back)",
+    "failed": "failed (scores that are no numbers, or not reproduced when read back)",
 }  # fmt: skip
 
 

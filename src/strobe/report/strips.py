@@ -92,10 +92,13 @@ def _picture(
     first = source.read(anchor)
     strips = []
     for row in rows:
-        if variants is None or sets.status[row] not in ("found", "censored"):
+        if variants is None or sets.status[row] not in ("found", "censored", "failed"):
             continue
         key = place[str(variants.variant[sets.variant[row]])]
         one: dict[str, Any] = {"g": found.granularities.index(key[0]), "t": found.targets.index(key[1])}
+        if sets.status[row] == "failed":
+            strips.append(one)
+            continue
         reach = float(sets.reach[row])
         one |= {"m": size_text(reach), **({"r": size_text(reach / found.scale(key))} if found.scale(key) != 1 else {})}
         if sets.status[row] == "found":

@@ -85,6 +85,7 @@ class _Items:
     image: Any = field(init=False)
     attempt: Any = field(init=False)
     broken: Any = field(init=False)
+    held: Any = field(init=False)
 
     def __post_init__(self) -> None:
         torch = require("torch", what="a search", extra="models")
@@ -96,6 +97,7 @@ class _Items:
         self.lead = torch.full((n,), -math.inf, device=device)
         self.best = torch.full((n,), -math.inf, device=device)
         self.broken = torch.zeros(n, dtype=torch.bool, device=device)
+        self.held = torch.zeros(n, device=device)  # the last radius that was left behind, every score a number
 
     def look(self, rows: Any, point: Any, *, uphill: bool) -> tuple[Any, Any, Any, Any]:
         """By how much each is wrong at this change, the slope of that, and change and image as they are stored."""
@@ -133,6 +135,7 @@ class _Items:
         torch = require("torch", what="a search", extra="models")
         point, found = start.clone(), torch.zeros(len(rows), dtype=torch.bool, device=start.device)
         live = torch.arange(len(rows), device=start.device)
+        reached = start.norm(dim=1)
         for step in range(steps + 1):
             last = step == steps
             lead, slope, stored, image = self.look(rows[live], point[live], uphill=not last)
@@ -143,9 +146,12 @@ class _Items:
             found[live[hit]] = True
             on = ~(hit | bad)
             live = live[on]
+            bound = reached[live] * 2 if last else radius(step + 1, live)
+            behind = (bound > reached[live]) * reached[live]
+            self.held[rows[live]] = torch.maximum(self.held[rows[live]], behind)
             if last or not len(live):
                 break
-            bound = radius(step + 1, live)
+            reached[live] = bound
             point[live] = _within(point[live] + move(step, live, slope[on], bound), bound)
         return found
 
@@ -274,11 +280,12 @@ def search_changes(
     chance = _along_random(items, names, levels, options)
     out, images, changes = [], eight_bits(items.image), items.change.cpu().numpy()
     leads, best, found = items.lead.tolist(), items.best.tolist(), items.size.isfinite().tolist()
+    held = items.held.tolist()
     for place, change in enumerate(changes):
         size = float(np.linalg.norm(change.astype(np.float64))) if found[place] else math.inf
         facts: dict[str, Any] = {"random_reach": chance.reach[place]}
         if bool(items.broken[place]) and not found[place]:
-            out.append(Finding(status="failed"))
+            out.append(_broken(min(cap, held[place]), best[place], facts))
         elif not math.isfinite(size):
             out.append(Finding(status="censored", reach=cap, margin=best[place], facts=facts))
         elif not size:
@@ -296,6 +303,13 @@ def search_changes(
             )  # fmt: skip
             out.append(finding)
     return out
+
+
+def _broken(held: float, best: float, facts: dict[str, Any]) -> Finding:
+    """A search that met no numbers: it held as far as it had come, and where it had not come anywhere it failed."""
+    if not held:
+        return Finding(status="failed")
+    return Finding(status="censored", reach=held, margin=best, facts={**facts, "broken": True})
 
 
 @dataclass(slots=True, eq=False)

@@ -29,9 +29,10 @@ class Finding:
     """What became of one picture.
 
     `found` at `reach` (the size of the change itself, at most the level it was found at) with a lead of `margin`; or
-    `censored` at the last level, with the best lead there was; or `anchor_wrong`, where nothing had to be changed; or
-    `failed`: the scores were no numbers. `facts` are plain numbers about the search, `change` is what was changed where
-    pictures do not say it, `beside` holds pictures to compare with, by the variant they belong to, each at a distance.
+    `censored` at the last level, with the best lead there was, or before it where scores were no numbers from there; or
+    `anchor_wrong`, where nothing had to be changed; or `failed`: the scores were no numbers from the start. `facts` are
+    plain numbers about the search, `change` is what was changed where pictures do not say it, `beside` holds pictures
+    to compare with, by the variant they belong to, each at a distance.
     """
 
     status: str

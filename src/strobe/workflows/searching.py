@@ -96,7 +96,10 @@ class Batch:
 
 
 def victims_of(models: Sequence[str], load: LoadOptions, classes: LabelSpace, say: Progress) -> Iterator[Victim]:
-    """The models, loaded; one that cannot be searched against ends it, before any work is done."""
+    """The models, loaded; one that cannot be searched against ends it, before any work is done.
+
+    `classes` are those of the dataset, or of the generator.
+    """
     for one in asked(models, trust=load.trust):
         if one.file is not None:
             raise ModelFailed(f"{printable(one.spec)}: a model without gradients: predictions in a file")
@@ -163,15 +166,21 @@ def _batch(
 def read_back(
     dataset: Dataset, victims: Sequence[Victim], per: int, found: Found, work: SearchWork, say: Progress
 ) -> Found:
-    """What was found, less what its target gets right once it is read from its file: those searches failed."""
+    """What was found, less what its target gets right once it is read from its file: those searches failed.
+
+    So did one that aimed at a class (`aim` of its facts) where the target answers another.
+    """
     sets, out, count = dataset.sets, dict(found), per * len(victims)
     of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # without the pictures beside findings
     key_of = dict(zip(of_set, found, strict=True))
     for number, victim in enumerate(victims):
         rows = np.flatnonzero((sets.variant[sets.set] // per == number) & ~sets.is_anchor)
-        right = dataset.right_rows(_answers(dataset, victim, np.unique(sets.frame[rows]), say))
-        for row in rows[right[rows]].tolist():
+        answers = _answers(dataset, victim, np.unique(sets.frame[rows]), say)
+        right = dataset.right_rows(answers)
+        for row in rows.tolist():
             key = key_of[int(sets.set[row])]
+            if not right[row] and out[key].facts.get("aim") in (None, answers[sets.frame[row]]):
+                continue
             work.forget(out[key])
             out[key] = Searched(picture=out[key].picture, status="failed", facts=out[key].facts)
     return out

@@ -164,6 +164,9 @@ def vary_generator(
     if not found:
         raise StrobeError(f"--aim {wanted.aim}: every picture is of that class; draw others with --classes")
     found = search_all(dataset_of(found), victims, searches, found, work, how, say, word="search", size=size)
+    broken = sum(one.facts.get("broken", False) for one in found.values())
+    if broken:
+        say.note(f"searches that met scores which are no numbers: {broken}; each counts as held up to there")
     found = read_back(dataset_of(found), victims, len(words), found, work, say)
     write_record(destination / PLACE, sampled.names, searches, found)
     done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
@@ -348,24 +351,23 @@ def _searched(
     """One batch of latents, searched: rows of the source are rows of the latents."""
     changing = Changing(generator, scale, one.places)
     base = changing.begin(sampled.latents[batch.anchors], [sampled.classes[row] for row in batch.anchors])
-    right = victim.truth(batch.labels)
-    if aim is not None:
-        right = ~victim.truth([[aim]] * len(batch.labels))
-    elif one.aim == "runner-up":
-        right = _all_but_second(victim, batch, right)
-    return search_changes(
+    aims = [aim] * len(batch.labels) if one.aim != "runner-up" else _second(victim, batch)
+    right = victim.truth(batch.labels) if aims[0] is None else ~victim.truth([[cast(int, label)] for label in aims])
+    found = search_changes(
         victim.scores, changing, base, right, batch.names, levels=one.levels, options=one.how,
         strips=[row < one.strips for row in batch.anchors], keep=one.keep,
     )  # fmt: skip
+    if aims[0] is None:
+        return found
+    return [replace(made, facts={**made.facts, "aim": label}) for made, label in zip(found, aims, strict=True)]
 
 
-def _all_but_second(victim: Victim, batch: Batch, right: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """All classes but the one each image is nearest to after its own."""
+def _second(victim: Victim, batch: Batch) -> list[int | None]:
+    """The class each image is nearest to after its own."""
     torch = require("torch", what="a generator", extra="models")
     pixels = torch.from_numpy(batch.images).to(victim.model.device).permute(0, 3, 1, 2).float() / 255
     with torch.no_grad():
         scores = victim.scores(pixels).cpu().numpy()
-    second = np.where(right, -np.inf, scores).argmax(axis=1)
-    out = np.ones_like(right)
-    out[np.arange(len(out)), second] = False
-    return out
+    second = np.where(victim.truth(batch.labels), -np.inf, scores).argmax(axis=1)
+    label_of = {child: label for label, group in enumerate(victim.runner.projection.children) for child in group}
+    return [label_of[victim.mapped[column]] for column in second.tolist()]

@@ -63,7 +63,8 @@
       const card = make("figure", "film");
       card.append(make("h3", "", granularity));
       if (!strip || !strip.film) {
-        card.append(make("p", "none", strip ? `nothing found up to ${strip.r || strip.m}` : "not searched"));
+        const none = strip?.m ? `nothing found up to ${strip.r || strip.m}` : "nothing found: the search failed";
+        card.append(make("p", "none", strip ? none : "not searched"));
         cards.append(card);
         return;
       }
