@@ -484,8 +484,8 @@ def test_a_search_nobody_can_mean_is_one_line(file: Path, tmp_path: Path, wanted
     ("generator", "net", "said"),
     [
         ("paint", "large", "its input is 12x12, the generator's images are 8x8"),
-        ("paint", "some", "does not know 1 of the generator's 3 classes, e.g. blue"),
-        ("stranger", "make", "no class of the model"),
+        ("paint", "some", r"it knows 2 of the generator's 3 classes \(colours\), e.g. not blue; take a model"),
+        ("stranger", "make", r"it knows none of the generator's 3 classes \(sounds\), e.g. not dog; take a model"),
         ("fragile", "make", "form gave numbers that are not finite"),
         ("paint", "contrary", "none of .* pictures is right for every model"),
         ("paint", "hungry", "out of memory with a batch of 6; try --batch-size 3"),

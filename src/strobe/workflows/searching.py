@@ -95,16 +95,18 @@ class Batch:
     names: list[str]
 
 
-def victims_of(models: Sequence[str], load: LoadOptions, classes: LabelSpace, say: Progress) -> Iterator[Victim]:
+def victims_of(
+    models: Sequence[str], load: LoadOptions, classes: LabelSpace, say: Progress, *, any_classes: bool = False
+) -> Iterator[Victim]:
     """The models, loaded; one that cannot be searched against ends it, before any work is done.
 
-    `classes` are those of the dataset, or of the generator.
+    With `any_classes` it may have none of these, and who asked says what to do.
     """
     for one in asked(models, trust=load.trust):
         if one.file is not None:
             raise ModelFailed(f"{printable(one.spec)}: a model without gradients: predictions in a file")
         loading = replace(load, progress=load.progress or say)
-        runner = load_runner(one.name, one.spec, loading, classes, merge="max")
+        runner = load_runner(one.name, one.spec, loading, classes, merge="max", any_classes=any_classes)
         yield Victim(runner=runner, model=with_gradients(runner.model))
 
 

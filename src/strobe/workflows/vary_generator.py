@@ -120,7 +120,7 @@ def vary_generator(
     spec, words = made.spec, wanted.named(made.spec)
     classes = [spec.label_space.index(one) for one in wanted.classes] or list(range(len(spec.label_space)))
     aim = _aimed(spec, wanted.aim)
-    victims = list(victims_of(models, load, spec.label_space, say))
+    victims = list(victims_of(models, load, spec.label_space, say, any_classes=True))
     _refuse_others(victims, spec)
     provenance: dict[str, Any] = {
         "made_by": "strobe vary generator",
@@ -192,9 +192,11 @@ def _refuse_others(victims: Sequence[Victim], spec: GeneratorSpec) -> None:
             )
         lost = victim.runner.projection.childless
         if lost:
+            some = "none" if len(lost) == len(spec.label_space) else f"{len(spec.label_space) - len(lost)}"
             raise ModelFailed(
-                f"{name}: it does not know {len(lost)} of the generator's {len(spec.label_space)} classes, e.g. "
-                f"{printable(spec.label_space.names[lost[0]])}; take a model of that label space"
+                f"{name}: it knows {some} of the generator's {len(spec.label_space)} classes "
+                f"({printable(spec.label_space.name)}), e.g. not {printable(spec.label_space.names[lost[0]])}; take a "
+                "model trained on them, or a generator of what it knows"
             )
 
 
