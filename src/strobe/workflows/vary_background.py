@@ -1,8 +1,9 @@
 """`strobe vary background`: the anchors of a dataset, and the ladder of each from the whole picture to its object."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strobe.analyses.drawn import drawn_pictures, with_drawn_boxes
@@ -126,28 +127,40 @@ def vary_background(
     }
     old = made_before(destination, lambda old: old.info.provenance == provenance)
     known = read_ladder(destination) if old is not None else None
-    if old is not None and known is not None and is_whole(old) and _has_masks(destination, known):
-        return LadderMade(dataset=old, pictures=known, was_there=True)
-    pictures, problems = stored_anchors(opened, destination, version=VERSION, say=say)
-    if not pictures:
-        raise StrobeError(f"{printable(source)}: none of its {len(problems)} anchors can be read; {problems[0]}")
-    things = things_of(pictures, destination, boxes, masks, say)
-    ladder = ladder_of(opened, pictures, things, how)
-    _refuse_nothing(source, ladder, masks)
-    if how.store:
-        pictures = stored_members(
-            destination, {row: picture for row, picture in pictures.items() if ladder.recipes[row]},
-            ladder.files(), what="rungs", workers=wanted.workers, say=say,
-        )  # fmt: skip
-    name = wanted.name or destination.resolve().name
-    dataset = ladder_dataset(opened, pictures, ladder, how, name=name, provenance=provenance)
-    rows = tuple(ladder.pictures.values())
-    write_ladder(destination, rows)
-    made = finish(dataset, destination, old=old, own_classes=False, say=say)
+    with _tidied(boxes):
+        if old is not None and known is not None and is_whole(old) and _has_masks(destination, known):
+            return LadderMade(dataset=old, pictures=known, was_there=True)
+        pictures, problems = stored_anchors(opened, destination, version=VERSION, say=say)
+        if not pictures:
+            raise StrobeError(f"{printable(source)}: none of its {len(problems)} anchors can be read; {problems[0]}")
+        ladder = ladder_of(opened, pictures, things_of(pictures, destination, boxes, masks, say), how)
+        _refuse_nothing(source, ladder, masks)
+        if how.store:
+            pictures = stored_members(
+                destination, {row: picture for row, picture in pictures.items() if ladder.recipes[row]},
+                ladder.files(), what="rungs", workers=wanted.workers, say=say,
+            )  # fmt: skip
+        name = wanted.name or destination.resolve().name
+        dataset = ladder_dataset(opened, pictures, ladder, how, name=name, provenance=provenance)
+        rows = tuple(ladder.pictures.values())
+        write_ladder(destination, rows)
+        shown = replace(dataset, root=destination)
+        draw_ladders(shown, frame_source(shown), rows, destination / SHEET)
+        made = finish(dataset, destination, old=old, own_classes=False, say=say)  # last: then everything is there
+    return LadderMade(dataset=made, pictures=rows, problems=tuple(problems))
+
+
+@contextmanager
+def _tidied(boxes: BoxSource | None) -> Iterator[None]:
+    """A detector's run goes with the end, or the error, of the command; a kill leaves it, to go on from."""
+    try:
+        yield
+    except Exception:
+        if isinstance(boxes, DetectorBoxes):
+            boxes.done()
+        raise
     if isinstance(boxes, DetectorBoxes):
         boxes.done()
-    draw_ladders(made, frame_source(made), rows, destination / SHEET)
-    return LadderMade(dataset=made, pictures=rows, problems=tuple(problems))
 
 
 def _boxes(opened: Dataset, wanted: BackgroundWanted, load: LoadOptions, destination: Path) -> BoxSource | None:
