@@ -13,7 +13,7 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
 from strobe.report import figures_background
 from strobe.report.story import lead
-from strobe.report.story_background import ladder, verdict
+from strobe.report.story_background import intro, ladder, verdict
 from strobe.report.strips_background import KINDS, ladder_strips
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
@@ -73,7 +73,8 @@ def test_without_masks_cropping_is_called_what_it_is() -> None:
     view = View(results=made.results(data, answers, sized=False))
     found = ladder(view)
     assert found.main() is None
-    assert "cropping to the object, which magnifies it too," in verdict(found, "object-net")
+    assert verdict(found, "object-net").startswith("For object-net, cropping to the object, which magnifies it too,")
+    assert intro(found).endswith("cannot be told apart: that takes masks.")
     assert isinstance(figures_background.background_area.answer(view), Missing)
     assert isinstance(figures_background.background_models.answer(view), Missing)
     assert not found.has_estimates

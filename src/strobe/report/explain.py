@@ -40,8 +40,8 @@ def _variants(view: View) -> list[str]:
     plain = [one for one in facts if one.variant not in searched and one.target is None]
     if (rungs := ladder(view)) is not None:
         out.append(
-            f"Every picture stands on a ladder of up to {len(rungs.steps)} rungs: whole, cropped, and at its own scale "
-            "with the background changed or the object gone. Accuracy on a rung counts the pictures that are right "
+            f"Every picture stands on a ladder of up to {len(rungs.steps)} rungs: whole, and with its frame, its "
+            "background or its object changed. Accuracy on a rung counts the pictures that are right "
             "there. Two rungs that differ in one thing, compared on the same pictures, say what that thing does."
         )
     elif plain:

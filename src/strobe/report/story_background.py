@@ -15,8 +15,9 @@ from strobe.report.view import View
 from strobe.report.wording import is_known, measured, percent, value_of, with_interval
 
 __all__ = [
-    "ESTIMATED", "ISOLATED", "ByClass", "Ladder", "Numbers", "Step", "background_lead", "by_class", "covered_text",
-    "isolated_rows", "ladder", "numbers", "rung_rows", "some_models", "turned", "verdict", "zoom_text",
+    "AT_SCALE", "ESTIMATED", "ISOLATED", "ByClass", "Ladder", "Numbers", "Step", "background_lead", "by_class",
+    "covered_text", "intro", "isolated_rows", "ladder", "numbers", "rung_rows", "some_models", "turned", "verdict",
+    "zoom_text",
 ]  # fmt: skip
 
 ESTIMATED = "≈"
@@ -44,6 +45,9 @@ NAMES = {
     "usual": "as the model usually takes it",
 }
 """The rungs as people say them; one that is not here goes by its variant's name."""
+
+AT_SCALE = ("grey", "blur", "plain", "same", "other", "next", "object")
+"""Rungs at the original scale on which nothing but the background differs."""
 
 ISOLATED: dict[Isolates, tuple[str, str]] = {
     "bg-gap": ("Whose ground (BG-Gap)", "own class − another"),
@@ -183,7 +187,8 @@ def _parts(found: Ladder, model: str) -> list[str]:
     if (model, bigger) not in found.contrasts:
         bigger, what = "magnification-with-ground", "cropping to the object, which magnifies it too,"
     if (model, bigger) in found.contrasts:
-        parts.append(_bigger(found.contrasts[model, bigger], what, who if not parts else ""))
+        said = _bigger(found.contrasts[model, bigger], what)
+        parts.append(said if parts else f"For {who}, {said}")
     return parts or [f"Nothing on this ladder tells background from magnification for {who}"]
 
 
@@ -197,13 +202,25 @@ def _ground(who: str, row: Contrast, when: str) -> str:
     return f"{who} does better by {measured(turned(row.value), 'points')} {when}"
 
 
-def _bigger(row: Contrast, what: str, who: str) -> str:
-    to = f" {who}" if who else " it"
+def _bigger(row: Contrast, what: str) -> str:
     if not is_real(row):
         return f"{what} changes nothing beyond chance ({measured(row.value, 'points')})"
     if value_of(row.value) > 0:
-        return f"{what} gains{to} {measured(row.value, 'points')}"
-    return f"{what} costs{to} {measured(turned(row.value), 'points')}"
+        return f"{what} gains it {measured(row.value, 'points')}"
+    return f"{what} costs it {measured(turned(row.value), 'points')}"
+
+
+def intro(found: Ladder) -> str:
+    """What this ladder does, and what it cannot tell."""
+    rungs = {str(step.facts.fields.get("rung", step.variant)) for step in found.steps if step.facts}
+    text = "Cropping a picture to its object takes the background away, and magnifies the object."
+    if not rungs & {*AT_SCALE}:
+        return f"{text} Here pictures were cropped and nothing else, so the two cannot be told apart: that takes masks."
+    cropped = ", cropped to its object," if rungs & {"crop", "tight"} else ""
+    return (
+        f"{text} The ladder does the one without the other: every picture is shown whole{cropped} and at its own scale "
+        "with its background changed or gone."
+    )
 
 
 def turned(found: Estimate) -> Estimate:

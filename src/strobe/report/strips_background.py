@@ -13,7 +13,16 @@ from strobe.core.arrays import Bools
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image
-from strobe.report.story_background import Ladder, Step, by_class, covered_text, numbers, zoom_text
+from strobe.report.story_background import (
+    AT_SCALE,
+    Ladder,
+    Step,
+    by_class,
+    covered_text,
+    intro,
+    numbers,
+    zoom_text,
+)
 from strobe.report.wording import join
 
 __all__ = ["MOST_OF_A_KIND", "Card", "Said", "Strip", "background_chapter", "ladder_strips"]
@@ -27,9 +36,8 @@ MOST_MODELS = 4
 LONGEST_PX = 168
 """Of a picture on the page."""
 
-GROUND = ("grey", "blur", "plain", "same", "other", "next", "object")
-"""Rungs at the original scale on which nothing but the background differs."""
 BIGGER = ("crop", "tight")
+"""Rungs on which the object is larger."""
 
 KINDS = {
     "ground": "The background decides",
@@ -85,6 +93,7 @@ def background_chapter(
         "strips": ladder_strips(dataset, found, source, answers),
         "numbers": numbers(found),
         "by_class": by_class(found),
+        "intro": intro(found),
         "estimated": found.has_estimates,
         "covered": covered_text(found, *found.models),
         "zoom": zoom_text(found),
@@ -140,7 +149,7 @@ def _chosen(
     rungs = [str(step.facts.fields.get("rung", step.variant)) if step.facts else "" for step in found.steps]
     same = np.array([not step.is_control for step in found.steps])
     whole = right[:, :, :1]
-    ground = _mean(whole - right[:, :, np.isin(rungs, GROUND)])
+    ground = _mean(whole - right[:, :, np.isin(rungs, AT_SCALE)])
     bigger = _mean(right[:, :, np.isin(rungs, BIGGER)] - whole)
     every = _mean(right[:, :, same])
     ranked = {"ground": ground, "size": bigger, "calm": every, "lost": every}
