@@ -50,7 +50,7 @@ def sheet(scales: Mapping[str, tuple[float, float]], path: Path, *, seed: int) -
             clip = balanced_clip(SyntheticOptions(world=world, seed=seed), place)
             picture = Image.fromarray(clip.frames[0]).resize((side, side), Image.Resampling.BICUBIC)
             whole.paste(picture, (column * (side + gap) + column // 2 * 2 * gap, row * (side + gap)))
-    whole.save(path)
+    whole.save(path, quality=88)
 
 
 def _ladder(plt: Any, told: Told, path: Path) -> None:
@@ -89,7 +89,7 @@ def _published(plt: Any, told: Told, path: Path) -> None:
     words = [word for word in told["published"]["small"] if " − " in word]
     if not words:
         return
-    figure, axis = plt.subplots(figsize=(8, 0.62 * len(words) + 1.1))
+    figure, axis = plt.subplots(figsize=(8.4, 0.5 * len(words) + 1.1))
     shades = dict(zip(SIZES, ("#8d2f23", "#cc7a4d", "#e8c07d"), strict=True))
     for place, size in enumerate(SIZES):
         found = [
@@ -104,7 +104,7 @@ def _published(plt: Any, told: Told, path: Path) -> None:
     axis.set_yticks(range(len(words)), [word.removeprefix("detector − ") for word in words])
     axis.set_ylim(len(words) - 0.5, -0.5)
     axis.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axis.set_xlabel("points by which the detector as classifier is ahead, over another ground than home")
+    axis.set_xlabel("points by which the detector is ahead, over another ground")
     axis.legend(frameon=False, loc="best")
     figure.tight_layout()
     figure.savefig(path, dpi=110)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from strobe.core.estimate import Estimate
 from strobe.core.files import make_folder, write_text
@@ -49,8 +48,10 @@ RUNGS = (
 NAMES = ("ground", "object", "ground boxes", "object boxes")
 """Classifiers trained with and without a telling ground, and detectors with the same backbone on the same pictures."""
 
-Right = dict[str, dict[str, NDArray[np.bool_]]]
-"""Whether a model is right, picture by picture: by rung and model."""
+Marks = dict[str, bool]
+"""Whether a model is right on a rung, by picture; a picture may lack a rung."""
+Right = dict[str, dict[str, Marks]]
+"""The same by rung and model."""
 
 
 class Talk(Silent):
@@ -93,18 +94,16 @@ def answered(args: argparse.Namespace, ground: str, size: str, say: Progress) ->
     say.note(f"{name}: asked")
     found: Right = {}
     for model, by_rung in right_of(ladder, run).items():
-        pictures = sorted(by_rung["whole"])
         for rung, right in by_rung.items():
-            if len(right) == len(pictures):  # a rung that some picture lacks is left out
-                found.setdefault(rung, {})[model] = np.array([right[picture] for picture in pictures])
+            found.setdefault(rung, {})[model] = right
     return found
 
 
-def right_of(ladder: Path, run: Path) -> dict[str, dict[str, dict[str, bool]]]:
+def right_of(ladder: Path, run: Path) -> dict[str, dict[str, Marks]]:
     """Whether every model was right on every picture: by model, rung (crops with their context) and picture."""
     dataset = folder.read(ladder)
     sets, keys = dataset.sets, dataset.frames.key
-    found: dict[str, dict[str, dict[str, bool]]] = {}
+    found: dict[str, dict[str, Marks]] = {}
     for held in Run(run).models_as_asked(dataset):
         right = dataset.right_rows(held.load().label)
         for row in range(len(sets.frame)):
@@ -118,14 +117,15 @@ def right_of(ladder: Path, run: Path) -> dict[str, dict[str, dict[str, bool]]]:
 # -- figures with intervals ------------------------------------------------------------------------------------------
 
 
-def share(right: NDArray[np.bool_]) -> Estimate:
+def share(right: Marks) -> Estimate:
     """How many are right, with its interval; a picture is a source of its own."""
-    return clopper_pearson(int(right.sum()), len(right))
+    return clopper_pearson(sum(right.values()), len(right))
 
 
-def gap(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> Estimate:
-    """How much more is right in `a` than in `b`, the same pictures, with the interval of the exact test."""
-    less, each = a.astype(np.int64) - b.astype(np.int64), np.arange(len(a))
+def gap(a: Marks, b: Marks) -> Estimate:
+    """How much more is right in `a` than in `b` on the pictures that have both, with the interval of the exact test."""
+    less = np.array([int(a[picture]) - int(b[picture]) for picture in a if picture in b])
+    each = np.arange(len(less))
     p = paired_test(less, each).p
     return paired_difference(less, each, p=p, p_holm=p, pairs=1)
 
@@ -225,7 +225,7 @@ def main() -> None:
     write_text(args.out / "study.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     write_text(args.out / "tables.md", tables(found))
     draw(found, args.out)
-    sheet(SIZES, args.out / "background-world.png", seed=SEED)
+    sheet(SIZES, args.out / "background-world.jpg", seed=SEED)
     say.note(f"written: {args.out}")
 
 
