@@ -310,7 +310,7 @@ class Running:
         self._server = uvicorn.Server(config_of(self.guard))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listener]}, daemon=True)
         self._thread.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self._server.started and time.monotonic() < deadline:
             time.sleep(0.01)
         self._clients = []
