@@ -55,7 +55,7 @@ def test_classes_equal_the_plain_reference(frames: list[Any], merge: str, every:
 
 def test_a_frame_nobody_looked_at_is_not_one_without_a_box() -> None:
     found = classes_of(answers([[], [], [(1, 0.5)]], scored=[True, False, True]), np.arange(3))
-    assert [State(one).name for one in found.state] == ["OUTSIDE", "SKIPPED", "ANSWERED"]
+    assert [State(one).name for one in found.state] == ["OUTSIDE", "MISSING", "ANSWERED"]
     with pytest.raises(InvalidValue, match=r"d: a box has the score 3; classes are derived from scores in \[0, 1\]"):
         classes_of(answers([[(0, 3.0)]]), np.arange(1))
 

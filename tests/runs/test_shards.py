@@ -65,7 +65,7 @@ def test_an_answer_outside_the_classes_is_kept_as_one(tmp_path: Path) -> None:
     )  # fmt: skip
     store.write(np.array([3, 4, 6]), answers)
     found = store.read()
-    assert [State(found.state[row]).name for row in (3, 4, 6, 0)] == ["OUTSIDE", "ANSWERED", "UNREADABLE", "SKIPPED"]
+    assert [State(found.state[row]).name for row in (3, 4, 6, 0)] == ["OUTSIDE", "ANSWERED", "UNREADABLE", "MISSING"]
     assert found.label[[3, 4, 6]].tolist() == [-1, 1, -1]
     assert found.probability is not None
     assert found.probability[3].tolist() == [0.0, 0.0, 0.0], "none of the classes has a share"
