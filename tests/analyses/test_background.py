@@ -222,7 +222,7 @@ def test_what_cannot_be_said_says_why() -> None:
     found = scored(data, [random_answers(data, 3)])
     one = found.models["m"].background
     assert one.reasons == {"by_area": "nothing says how large the objects are"}
-    assert one.sensitivity.background.reason == "no rung has its background greyed"
+    assert one.sensitivity.background.reason == "no rung is without its background"
     assert one.sensitivity.relative.value is None
     planned = [row.isolates for row in found.contrasts if row.isolates]
     assert planned == ["magnification-with-ground", "place", "fit"]

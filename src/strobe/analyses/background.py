@@ -248,9 +248,9 @@ class Ladder:
     # -- how much each part counts -------------------------------------------------------------------------------
 
     def _sensitivity(self, right: Bools, known: Bools) -> Sensitivity:
-        grey, gone = self._column(("grey",)), self._column(("removed", "ground"))
+        grey, gone = self._column(_SIDES["background"][1]), self._column(("removed", "ground"))
         return Sensitivity(
-            background=self._lost(right, known, grey, "no rung has its background greyed"),
+            background=self._lost(right, known, grey, "no rung is without its background"),
             foreground=self._lost(right, known, gone, "no rung has its object removed"),
             relative=self._relative(right, known, grey, gone),
         )

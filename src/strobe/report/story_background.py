@@ -134,7 +134,7 @@ class Ladder:
 
 def ladder(view: View) -> Ladder | None:
     """The ladder of backgrounds these results are about; None where they are about something else."""
-    rungs = [one for one in view.variants.values() if one.fields.get("kind") == KIND]
+    rungs = [one for one in view.variants.values() if one.fields.get("kind") == KIND and one.n_sets]
     if not rungs:
         return None
     rungs.sort(key=lambda one: one.role == "control")
