@@ -91,12 +91,14 @@ def background_rungs(view: View) -> Answer:
 
     parts = []
     for model in some_models(found):
+        whole = found.models[model].acc_orig
         known = [(step, one) for step in steps[1:] if not step.is_control
-                 and (one := found.accuracy(model, step)) is not None and is_known(one)]  # fmt: skip
-        if known and is_known(found.models[model].acc_orig):
+                 and (one := found.accuracy(model, step)) is not None and is_known(one)
+                 and 2 * one.n >= whole.n]  # fmt: skip
+        if known and is_known(whole):
             low = min(known, key=lambda row: value_of(row[1]))
             parts.append(
-                f"{printable(model)} is right on {percent(found.models[model].acc_orig)} of the whole pictures and "
+                f"{printable(model)} is right on {percent(whole)} of the whole pictures and "
                 f"least often on “{low[0].name}” ({percent(low[1])})"
             )
     height = 1.0 + len(steps) * max(0.3, 0.13 * len(found.models) + 0.1)
