@@ -129,6 +129,17 @@ KILLS: dict[str, Killed] = {
         place=("releases/imagenet-c",),
         dest="out",
     ),
+    "import-imagenet-a-plus": Killed(
+        words=("import", "imagenet-a-plus", "releases/crops", "out", "--originals", "releases/imagenet-a", "-q"),
+        place=("releases/crops", "releases/imagenet-a"),
+        dest="out",
+    ),
+    "import-imagenet-9": Killed(
+        words=("import", "imagenet-9", "releases/imagenet-9", "out", "-q"), place=("releases/imagenet-9",), dest="out"
+    ),
+    "import-objectnet": Killed(
+        words=("import", "objectnet", "releases/objectnet", "out", "-q"), place=("releases/objectnet",), dest="out"
+    ),
     "import-trials": Killed(
         words=("import", "trials", "releases/trials/csv", "out", "--images", "releases/trials/images", "-q"),
         place=("releases/trials",),
