@@ -99,13 +99,13 @@ def one_anchor(path: Path, anchor: int, decoded: list[int]) -> None:
 
 def bare_loop(path: Path, folder: Path) -> None:
     """Decode, convert, encode and write every frame as the build stores it, and nothing else."""
-    encoder = FrameEncoder("png")
+    encoder = FrameEncoder()
     folder.mkdir()
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         stream.thread_type, stream.codec_context.thread_count = "SLICE", 1
         for number, frame in enumerate(container.decode(stream)):
-            (folder / f"{number:06d}.png").write_bytes(encoder.encode(rgb_of(frame)))
+            (folder / f"{number:06d}{encoder.suffix}").write_bytes(encoder.encode(rgb_of(frame)))
 
 
 def whole_build(path: Path, folder: Path, workers: int) -> None:

@@ -100,7 +100,7 @@ def build() -> None:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(stream.encode(None))
     strobe("build", "clip.mp4", "clips", "--label", "dog", "--k", "3", "-q")
-    expect(len(list(Path("clips").rglob("*.png"))) == 7, "build stored other than 7 frames")
+    expect(len(list(Path("clips").rglob("*.zst"))) == 7, "build stored other than 7 frames")
 
 
 def simulate() -> None:

@@ -1,5 +1,6 @@
 """`strobe build` from videos to a dataset folder."""
 
+import gc
 import hashlib
 import io
 import json
@@ -7,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +20,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
+from strobe.build.decode import Reader
 from strobe.build.hints import DropRules
 from strobe.build.sample import Sampling
 from strobe.build.source import VideoSource
@@ -246,9 +250,10 @@ def test_reference_gives_the_same_frames_from_the_videos(clips: list[Path], tmp_
     jumping = np.random.default_rng(0).permutation(forward).tolist()
     for row in forward + jumping:
         assert np.array_equal(source.read(row), media.read(row))
-    small = VideoSource(kept, cache_bytes=1)  # keeps one frame only
+    small = VideoSource(kept, cache_bytes=1)  # keeps as few as it may
     for row in jumping:
         assert np.array_equal(small.read(row), media.read(row))
+    assert len(small._cache) <= 16
     assert source.read_encoded(0) is None
     source.close()
 
@@ -261,6 +266,43 @@ def test_reference_reads_each_stretch_once(clips: list[Path], tmp_path: Path) ->
         source.read(row)
     (opened,) = source._open.values()
     assert opened.reader.decoded <= 48
+
+
+def test_many_threads_read_a_reference_in_order_and_once(clips: list[Path], tmp_path: Path) -> None:
+    """Whoever of eight comes first, the decoder goes on and never back, and little is kept."""
+    options = BuildOptions(label=("dog",), sampling=Sampling(k=3, every=7), reference=True)
+    dataset = build(clips, tmp_path / "kept", options).dataset
+    alone, source = VideoSource(dataset), VideoSource(dataset, cache_bytes=1)
+    rows = range(len(dataset.frames) // 8 * 8)
+    expected, together = [alone.read(row) for row in rows], threading.Barrier(8)
+
+    def every_eighth(first: int) -> list[np.ndarray]:
+        out = []
+        for row in rows[first::8]:
+            together.wait()
+            out.append(source.read(row))
+        return out
+
+    with ThreadPoolExecutor(8) as pool:
+        shares = list(pool.map(every_eighth, range(8)))
+    found = [shares[row % 8][row // 8] for row in rows]
+    assert all(np.array_equal(one, other) for one, other in zip(expected, found, strict=True))
+    counts = [{video: opened.reader.decoded for video, opened in one._open.items()} for one in (alone, source)]
+    assert counts[0] == counts[1]
+    assert not source._waiting
+    with pytest.raises(IndexError):
+        source.read(10**6)
+    assert not source._decoding
+    source.close()
+
+
+def test_decoded_frames_are_let_go(clips: list[Path]) -> None:
+    """PyAV ties a frame to its side data; left to the garbage collector, a video's frames pile up in memory."""
+    gc.collect()
+    with Reader.open(clips[0]) as reader:
+        for frame in reader.frames(range(48)):
+            alive = sum(type(one).__name__ == "VideoFrame" for one in gc.get_objects())
+            assert alive <= 20, f"{alive} at frame {frame.index}"
 
 
 def test_reference_notices_a_changed_video(make_clip: MakeClip, tmp_path: Path) -> None:

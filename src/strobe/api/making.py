@@ -42,7 +42,7 @@ def build(
     anchors_per_video: int = 1,
     every: int | None = None,
     seed: int = 0,
-    store: Literal["png", "webp", "jpeg"] = "png",
+    store: Literal["zstd", "png", "webp", "jpeg"] | None = None,
     reference: bool = False,
     hints: bool = True,
     drop: "DropRules | None" = None,

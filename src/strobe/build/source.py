@@ -1,6 +1,6 @@
 """Frames that stay in their videos: decoded when a model asks for them, checked against the hash of the build."""
 
-import hashlib
+import bisect
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -10,48 +10,51 @@ import numpy as np
 
 from strobe.build.decode import DecodedFrame, Reader
 from strobe.build.index import Limits
+from strobe.build.store import pixel_digest
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.ports import Image
 
 __all__ = ["VideoSource"]
 
-_CACHE_BYTES = 512 * 2**20
+_CACHE_BYTES = 64 * 2**20
+"""What kept frames may take: two dozen of 1280×720."""
+
+_KEPT = 16
+"""So many are kept however large they are, for threads that are a little behind: going back is dear."""
+
+_BEFORE = 8
+"""A decoder that jumps begins so many wanted frames early: who wants those is on the way, and would send it back."""
+
 _OPEN_VIDEOS = 4
 
 
 class VideoSource:
     """The frames of a dataset built with --reference, by row. Safe to use from several threads.
 
-    Reading rows in order decodes every stretch once; frames passed on the way to the one asked for are kept for a
-    while, for threads that run a little ahead or behind. A frame whose pixels are not those of the build is an error.
+    Rows read in order decode every stretch once. Where several threads wait, the lowest row has its turn first; frames
+    passed on the way to it are kept for a while. A frame whose pixels are not those of the build is an error.
     """
 
     def __init__(self, dataset: Dataset, *, limits: Limits | None = None, cache_bytes: int = _CACHE_BYTES) -> None:
         self._dataset = dataset
         self._limits = limits or Limits()
         self._cache_bytes = cache_bytes
-        self._lock = threading.Lock()
+        self._turn = threading.Condition()
+        self._waiting: list[int] = []  # rows, ascending
+        self._decoding = False
         self._cache: OrderedDict[int, Image] = OrderedDict()
         self._held = 0
         self._open: OrderedDict[int, _OpenVideo] = OrderedDict()
-        self._row_of = {
-            (int(video), int(index)): row
-            for row, (video, index) in enumerate(zip(dataset.frames.video, dataset.frames.index, strict=True))
-        }
-        order = np.lexsort((dataset.frames.index, dataset.frames.video))
-        self._wanted: dict[int, list[int]] = {}
-        for row in order:
-            self._wanted.setdefault(int(dataset.frames.video[row]), []).append(int(dataset.frames.index[row]))
+        # Rows by video and place in it, and where each video begins among them.
+        self._order = np.lexsort((dataset.frames.index, dataset.frames.video))
+        self._begins = np.searchsorted(dataset.frames.video[self._order], np.arange(len(dataset.videos) + 1))
 
     def read(self, row: int) -> Image:
         """The decoded frame; raises StrobeError where the video is gone, damaged or not the one it was."""
-        with self._lock:
-            image = self._cache.get(row)
-            if image is None:
-                image = self._decode(row)
+        image = self._image(row)
         digest = str(self._dataset.frames.sha256[row])
-        if digest and hashlib.sha256(image.tobytes()).hexdigest() != digest:
+        if digest and pixel_digest(image) != digest:
             raise StrobeError(
                 f"frame {printable(self._dataset.frames.key[row])}: its pixels are not those of the build; "
                 "the video or the decoder (PyAV, FFmpeg) has changed: build the dataset again"
@@ -64,18 +67,38 @@ class VideoSource:
 
     def close(self) -> None:
         """Close the videos and let the kept frames go."""
-        with self._lock:
+        with self._turn:
+            self._turn.wait_for(lambda: not self._decoding)
             for video in self._open.values():
                 video.reader.close()
             self._open.clear()
             self._cache.clear()
             self._held = 0
 
+    def _image(self, row: int) -> Image:
+        """The frame: a kept one, or decoded when no lower row is waiting."""
+        with self._turn:
+            bisect.insort(self._waiting, row)
+            try:
+                self._turn.wait_for(lambda: row in self._cache or (not self._decoding and self._waiting[0] == row))
+            finally:
+                self._waiting.remove(row)
+                self._turn.notify_all()
+            if row in self._cache:
+                return self._cache[row]
+            self._decoding = True
+        try:
+            return self._decode(row)
+        finally:
+            with self._turn:
+                self._decoding = False
+                self._turn.notify_all()
+
     def _decode(self, row: int) -> Image:
         video, index = int(self._dataset.frames.video[row]), int(self._dataset.frames.index[row])
         opened = self._opened(video)
         for frame in opened.until(index):
-            self._keep(self._row_of[video, frame.index], frame.image)
+            self._keep(opened.rows[frame.index], frame.image)
             if frame.index == index:
                 return frame.image
         raise InvalidFile(opened.reader.index.path, "the frame is damaged", where=f"frame {index}")
@@ -98,40 +121,46 @@ class VideoSource:
             # The build found that packets and frames do not match; so must we.
             reader.close()
             reader = Reader.open(path, self._limits, by_decoding=True)
-        if len(reader.index) <= self._wanted[video][-1]:
+        rows = self._order[self._begins[video] : self._begins[video + 1]]
+        wanted = {int(self._dataset.frames.index[row]): int(row) for row in rows}
+        if len(reader.index) <= max(wanted):
             reader.close()
             raise InvalidFile(
                 path, f"has {len(reader.index)} frames, the build saw {n_frames}", hint="build the dataset again"
             )
         while len(self._open) >= _OPEN_VIDEOS:
             self._open.popitem(last=False)[1].reader.close()
-        self._open[video] = _OpenVideo(reader, self._wanted[video])
+        self._open[video] = _OpenVideo(reader, wanted)
         return self._open[video]
 
     def _keep(self, row: int, image: Image) -> None:
-        if row in self._cache:
-            return
-        self._cache[row] = image
-        self._held += image.nbytes
-        while self._held > self._cache_bytes and len(self._cache) > 1:
-            self._held -= self._cache.popitem(last=False)[1].nbytes
+        with self._turn:
+            if row in self._cache:
+                return
+            self._cache[row] = image
+            self._held += image.nbytes
+            while self._held > self._cache_bytes and len(self._cache) > _KEPT:
+                self._held -= self._cache.popitem(last=False)[1].nbytes
 
 
 class _OpenVideo:
     """An open video and where its decoder stands among the frames the dataset wants."""
 
-    def __init__(self, reader: Reader, wanted: list[int]) -> None:
+    def __init__(self, reader: Reader, rows: dict[int, int]) -> None:
         self.reader = reader
-        self._wanted = wanted
+        self.rows = rows
+        """The dataset's row of each place it wants, in order."""
+        self._wanted = list(rows)
         self._frames: Iterator[DecodedFrame] | None = None
         self._at = -1
 
     def until(self, index: int) -> Iterator[DecodedFrame]:
-        """Wanted frames up to this one: on from where the decoder stands, or from this frame after a jump."""
+        """Wanted frames up to this one: on from where the decoder stands, or from a little before it after a jump."""
         # A jump over more than a few dozen wanted frames is cheaper from a key frame near the target.
-        ahead = sum(self._at < place <= index for place in self._wanted)
+        first = bisect.bisect_left(self._wanted, index)
+        ahead = first - bisect.bisect_right(self._wanted, self._at)
         if self._frames is None or index <= self._at or ahead > 64:
-            self._frames = self.reader.frames([place for place in self._wanted if place >= index])
+            self._frames = self.reader.frames(self._wanted[max(0, first - _BEFORE) :])
         for frame in self._frames:
             self._at = frame.index
             yield frame

@@ -274,7 +274,10 @@ class _Work:
             rows = np.setdiff1d(rows, outside)
             for name, store in stores.items():
                 write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
-        engine = _engine_options(options, loaded, processes=_processes(options, loaded, self.source))
+        engine = _engine_options(
+            options, loaded, processes=_processes(options, loaded, self.source),
+            in_order=not isinstance(self.source, SendableSource),
+        )  # fmt: skip
         run_over = partial(
             run_models, runners, stores, source_for(self.source, engine, crops),
             frame_names=dataset.frames.key.tolist(), as_input=inputs_of(dataset, crops),
@@ -396,11 +399,13 @@ def _processes(options: PredictOptions, models: dict[str, Classifier | Detector]
 
 
 def _engine_options(
-    options: PredictOptions, models: dict[str, Classifier | Detector], *, processes: int
+    options: PredictOptions, models: dict[str, Classifier | Detector], *, processes: int, in_order: bool = False
 ) -> EngineOptions:
+    """How the engine is to work; `in_order` where frames come out of videos one after the other."""
     largest = max(model.spec.batch_size for model in models.values())
     on_gpu = any(model.device != "cpu" for model in models.values())
-    chunk = 16 if on_gpu else 4
+    # Threads that each took several frames of a video would be far apart in it, and what lies between has to be kept.
+    chunk = 1 if in_order else 16 if on_gpu else 4
     decode = DecodeOptions(
         threads=options.workers or max(2, cores()),
         processes=processes,
