@@ -1,6 +1,7 @@
 """What the engine costs over the bare model: frames on disk to scored predictions, over the forward alone.
 
     python benchmarks/predict_overhead.py [--frames 384] [--rounds 7]
+    python benchmarks/predict_overhead.py --own-video [VIDEO] [--frames 240] [--rounds 5]
 
 In one run, alternating round by round so that a busy machine hits all alike, with efficientnet-lite0:
 
@@ -12,6 +13,10 @@ In one run, alternating round by round so that a busy machine hits all alike, wi
 
 Every ratio is the median over the rounds of the two times of one round. Prints one JSON object; top-1 of the engine is
 compared with the plain loop, one image at a time, for every frame.
+
+With `--own-video`: frames of a video of one's own (1280×720, made here unless given), built as packed files, as PNG and
+with --reference; the engine over each, against the bare forward of the same round, on the clock and in processor time;
+the answers must be the same to the bit. Packed frames may take 1.5 times the bare forward: more is exit code 1.
 """
 
 import argparse
@@ -25,6 +30,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,13 +157,126 @@ def plain(root: Path, n: int, batch: int) -> None:
         print(time.perf_counter() - begin, flush=True)
 
 
+LIMIT = 1.5
+"""What the engine over packed frames of one's own video may take, in bare forwards, on the clock."""
+
+
+def make_video(path: Path, n: int) -> None:
+    """A clip of 1280×720, H.264, a key frame every two seconds: a camera that moves over a textured ground."""
+    import av
+
+    rng, how = np.random.default_rng(0), Pillow.Resampling.BICUBIC
+    parts = [(40, 24, 0.6), (400, 240, 0.3), (1600, 960, 0.1)]
+    ground = sum(
+        share * np.asarray(Pillow.fromarray(rng.integers(0, 256, (h, w, 3), dtype=np.uint8)).resize((1600, 960), how))
+        for w, h, share in parts
+    )
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("libx264", rate=30, options={"g": "60", "crf": "20", "preset": "veryfast"})
+        stream.width, stream.height, stream.pix_fmt = 1280, 720, "yuv420p"
+        for number in range(n):
+            x, y = round(160 + 150 * np.sin(number / 40)), round(120 + 110 * np.cos(number / 31))
+            image = np.ascontiguousarray(np.asarray(ground, dtype=np.uint8)[y : y + 720, x : x + 1280])
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+
+
+def own_video(video: Path | None, n: int, rounds: int) -> int:
+    """Build the video in three ways, run the engine over each, print what it cost; the exit code."""
+    from strobe.build.sample import Sampling
+    from strobe.core.ports import FrameSource
+    from strobe.workflows.build import BuildOptions, build
+    from strobe.workflows.sources import frame_source
+
+    root = Path(tempfile.mkdtemp(prefix="strobe-own-video-"))
+    model = load(ModelName("bundled", "efficientnet-lite0"), LoadOptions(device="cpu"))
+    runner = Runner(name="m", model=model, projection=projection("ilsvrc-2012", "imagenet-vid"))
+    try:
+        if video is None:
+            video = root / "clip.mp4"
+            make_video(video, n)
+        every = BuildOptions(label=("dog",), label_space="imagenet-vid", sampling=Sampling(k=10, every=21))
+        ways = {
+            "packed": replace(every, store="zstd"),
+            "png": replace(every, store="png"),
+            "reference": replace(every, reference=True),
+        }
+        datasets = {name: build([video], root / name, how).dataset for name, how in ways.items()}
+        rows = np.arange(min(n, len(datasets["packed"].frames)))
+        source = MediaSource(datasets["packed"])
+        prepared = [model.prepare(source.read(row)) for row in rows.tolist()]
+        size = model.spec.batch_size
+        batches = [prepared[start : start + size] for start in range(0, len(prepared), size)]
+        found: dict[str, Any] = {}
+
+        def bare() -> None:
+            with sharing_cores([model]), ThreadPoolExecutor(model.lanes) as pool:
+                list(pool.map(model.forward, batches))
+
+        def engine(name: str) -> None:
+            dataset = datasets[name]
+            frames: FrameSource = quick_source(frame_source(dataset))
+            with tempfile.TemporaryDirectory() as folder, sharing_cores([model]):
+                store = ModelShards(
+                    Path(folder), "m", facts=dict.fromkeys(KEY_FACTS, ""), frames=FrameNames(dataset),
+                    task=Task.CLASSIFICATION, n_classes=30,
+                )  # fmt: skip
+                chunk = 1 if name == "reference" else 4
+                run_models(
+                    [runner], {"m": store}, frames, frame_names=dataset.frames.key.tolist(), rows=rows,
+                    options=EngineOptions(decode=DecodeOptions(threads=cores(), chunk=chunk)), progress=Silent(),
+                )  # fmt: skip
+                answers: Any = store.read()
+                found[name] = answers.scores[rows]
+
+        took: dict[str, list[tuple[float, float]]] = {name: [] for name in ("bare", *ways)}
+        for round_ in range(rounds + 1):
+            for name, times in took.items():
+                begin = time.perf_counter(), time.process_time()
+                bare() if name == "bare" else engine(name)
+                if round_:  # the first warms up
+                    times.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
+                    print(f"{name}: {times[-1][0] / len(rows) * 1e3:.2f} ms a frame", file=sys.stderr)
+        same = all(np.array_equal(found["png"], one, equal_nan=True) for one in found.values())
+
+        def of_bare(name: str, which: int) -> float:
+            pairs = zip(took[name], took["bare"], strict=True)
+            return round(statistics.median(one[which] / other[which] for one, other in pairs), 3)
+
+        def a_frame(which: int) -> dict[str, float]:
+            return {name: round(statistics.median(t[which] for t in took[name]) / len(rows) * 1e3, 2) for name in took}
+
+        held = of_bare("packed", 0) <= LIMIT and same
+        result = {
+            "cores": cores(), "torch": torch.__version__, "frames": len(rows), "load_average": os.getloadavg()[0],
+            "ms_per_frame": a_frame(0), "cpu_ms_per_frame": a_frame(1),
+            "of_bare_clock": {name: of_bare(name, 0) for name in ways},
+            "of_bare_cpu": {name: of_bare(name, 1) for name in ways},
+            "kb_a_frame": {
+                name: round(sum(path.stat().st_size for path in (root / name / "media").rglob("*.*")) / 1e3
+                            / len(datasets[name].frames))
+                for name in ("packed", "png")
+            },
+            "same_scores_to_the_bit": same, "limit": LIMIT, "within_limit": held,
+        }  # fmt: skip
+        print(json.dumps(result, indent=1))
+        return 0 if held else 1
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=384)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--batch", type=int, default=None)
     parser.add_argument("--plain", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--own-video", type=Path, nargs="?", const=Path(), default=None, metavar="VIDEO")
     options = parser.parse_args()
+    if options.own_video is not None:
+        raise SystemExit(
+            own_video(options.own_video if options.own_video.name else None, options.frames, options.rounds)
+        )
     if options.plain:
         return plain(options.plain, options.frames, options.batch)
     root = Path(tempfile.mkdtemp(prefix="strobe-overhead-"))

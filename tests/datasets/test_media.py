@@ -20,6 +20,7 @@ from strobe.core.packed import packed
 from strobe.core.tables import texts
 from strobe.datasets.bring_media import Bring, image_size_and_hash
 from strobe.datasets.media import MediaSource, decode_image
+from strobe.datasets.quick_png import quick_png
 
 
 def encoded(picture: Image.Image, kind: str = "PNG", **options) -> bytes:
@@ -209,6 +210,39 @@ def test_a_packed_frame_that_is_another_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.zst").write_bytes(packed(images[0], digests[0])[:-3])
     with pytest.raises(InvalidFile, match=r"a\.zst: not a readable image"):
         source.read(0)
+
+
+def test_a_large_png_has_the_same_pixels_whoever_decodes_it(tmp_path: Path) -> None:
+    """By FFmpeg where the dataset's digest vouches for the pixels, else, and for odd PNG, by Pillow."""
+    pytest.importorskip("av")
+    pixels = np.random.default_rng(0).integers(0, 256, (160, 201, 3), dtype=np.uint8)
+    plain, exif = encoded(Image.fromarray(pixels)), Image.Exif()
+    exif[0x0112] = 3
+    turned = encoded(Image.fromarray(pixels), exif=exif)
+    clear = encoded(Image.fromarray(pixels), transparency=tuple(pixels[0, 0].tolist()))
+    for data in (plain, turned, clear):
+        quick = quick_png(data, max_pixels=10**6)
+        assert quick is not None
+        np.testing.assert_array_equal(quick, pixels)
+    assert quick_png(plain, max_pixels=1000) is None
+    assert quick_png(plain[:70_000], max_pixels=10**6) is None
+    assert quick_png(encoded(Image.fromarray(pixels).convert("L")), max_pixels=10**6) is None
+    names = ["plain.png", "turned.png", "clear.png"]
+    for name, data in zip(names, (plain, turned, clear), strict=True):
+        (tmp_path / name).write_bytes(data)
+    made = dataset(tmp_path, names)
+    right = [decode_image(data, name="x") for data in (plain, turned, clear)]
+    for digests in ([hashlib.sha256(one.tobytes()).hexdigest() for one in right], [""] * 3):
+        source = MediaSource(replace(made, frames=replace(made.frames, sha256=texts(digests))))
+        for row, image in enumerate(right):
+            np.testing.assert_array_equal(source.read(row), image)
+    (tmp_path / "plain.png").write_bytes(encoded(Image.fromarray(255 - pixels)))
+    with pytest.raises(InvalidFile, match=r"plain\.png: not the image"):
+        MediaSource(
+            replace(
+                made, frames=replace(made.frames, sha256=texts([hashlib.sha256(right[0].tobytes()).hexdigest()] * 3))
+            )
+        ).read(0)
 
 
 @pytest.mark.parametrize("of", ["pixels", "file"])

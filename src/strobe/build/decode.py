@@ -26,7 +26,7 @@ __all__ = ["DecodedFrame", "Reader", "rgb_of", "square_size", "upright"]
 _WORTH_A_SEEK = 8
 """A gap of fewer frames than this before the next key is decoded through: a seek costs about as much."""
 
-_COLLECTED = 16
+_COLLECTED = 8
 """So many frames whose side data was looked at are left to lie: PyAV ties each into a circle with it, so that it stays,
 with all its pixels, until the garbage collector comes by, which thinks a few hundred objects no matter."""
 

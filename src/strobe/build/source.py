@@ -17,8 +17,8 @@ from strobe.core.ports import Image
 
 __all__ = ["VideoSource"]
 
-_CACHE_BYTES = 64 * 2**20
-"""What kept frames may take: two dozen of 1280×720."""
+_CACHE_BYTES = 48 * 2**20
+"""What kept frames may take: eighteen of 1280×720."""
 
 _KEPT = 16
 """So many are kept however large they are, for threads that are a little behind: going back is dear."""
