@@ -87,7 +87,7 @@ class Thing:
     """What is known of an anchor's object. `xyxy` is its box, `around` the box around all objects of its classes.
 
     `mask` is the file of the mask and its digest, `mask_share` the object's share of the picture. `why_no_box` and
-    `why_no_mask` say why there is none; `left_out` why the picture is in no ladder at all.
+    `why_no_mask` say why there is none.
     """
 
     xyxy: tuple[float, float, float, float] | None = None
@@ -96,7 +96,6 @@ class Thing:
     mask_share: float | None = None
     why_no_box: str = ""
     why_no_mask: str = ""
-    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +124,9 @@ def ladder_of(source: Dataset, pictures: Mapping[int, Picture], things: Mapping[
         thing, key = things[row], str(frames.key[row])
         cut = None if thing.xyxy is None else cut_of(thing.xyxy, picture.size_wh)
         around = None if thing.around is None else cut_of(thing.around, picture.size_wh)
-        why = _left_out(thing, cut, picture, labels.get(row, []), twin=seen.setdefault(picture.sha256, key), key=key)
+        why = _left_out(thing, cut, picture, labels.get(row, []))
+        if not why and seen.setdefault(picture.sha256, key) != key:
+            why = f"the same picture as {seen[picture.sha256]}"
         about[row] = LadderPicture(
             picture=key, frame_id=ids[row], size_wh=picture.size_wh, xyxy=thing.xyxy if cut else None,
             area_share=None if cut is None else share_of(cut, picture.size_wh), mask_share=thing.mask_share,
@@ -158,16 +159,10 @@ def ladder_of(source: Dataset, pictures: Mapping[int, Picture], things: Mapping[
     return Ladder(pictures=about, recipes=recipes)
 
 
-def _left_out(
-    thing: Thing, cut: Cut | None, picture: Picture, labels: Sequence[int], *, twin: str, key: str
-) -> str:  # fmt: skip
+def _left_out(thing: Thing, cut: Cut | None, picture: Picture, labels: Sequence[int]) -> str:
     """Why a picture gets no ladder; empty where it gets one."""
-    if thing.left_out:
-        return thing.left_out
     if not labels:
         return "it has no label"
-    if twin != key:
-        return f"the same picture as {twin}"
     if thing.xyxy is None:
         return thing.why_no_box
     if cut is None:
