@@ -23,7 +23,7 @@ _GROUPS = (
     ("magnified, the background with it", ("zoom", "random", "crop")),
     ("both", ("tight",)),
     ("the background changed, nothing magnified", ("grey", "blur", "plain", "same", "other", "object")),
-    ("controls: the object gone", ("removed", "ground")),
+    ("controls", ("removed", "ground")),
 )
 """The columns, by what they have in common; a rung that shows the picture as it is has none."""
 
