@@ -89,7 +89,11 @@ def candidates(
             options.intra_op_num_threads = max(1, cores() // lanes)
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-            yield "onnxruntime", lanes, lambda x, s=session: outputs(s.run(None, {"x": x.contiguous().numpy()}))
+
+            def run(x: torch.Tensor, runs: Any = session) -> np.ndarray[Any, Any]:
+                return outputs(runs.run(None, {"x": x.contiguous().numpy()}))
+
+            yield "onnxruntime", lanes, run
     except ImportError:
         pass
     try:

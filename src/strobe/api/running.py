@@ -44,6 +44,7 @@ class Running:
     offline: bool = False
     retry_errors: bool = False
     stop_early: bool = False
+    backend: Literal["torch", "onnxruntime"] = "torch"
 
     def options(self) -> "PredictOptions":
         """As the workflows take it."""
@@ -52,7 +53,7 @@ class Running:
 
         load = LoadOptions(
             device=self.device, batch_size=self.batch_size, precision=self.precision, image_size=self.image_size,
-            deterministic=self.deterministic, trust=self.trust, offline=self.offline,
+            deterministic=self.deterministic, trust=self.trust, offline=self.offline, backend=self.backend,
         )  # fmt: skip
         return PredictOptions(
             load=load, merge=self.merge, workers=self.workers, decode=self.decode, retry_errors=self.retry_errors,

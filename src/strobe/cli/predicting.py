@@ -71,6 +71,8 @@ predicting_options = options(
                  help="device: JPEGs on the GPU beside the CPU; pixels may differ by a level, kept apart."),
     click.option("--models-at-once", type=click.IntRange(1), default=8, show_default=True,
                  help="Models in memory together; a frame is read once for all of them."),
+    click.option("--backend", type=click.Choice(["torch", "onnxruntime"]), default="torch", show_default=True,
+                 help="What runs torch classifiers on a CPU; onnxruntime is faster, its answers are kept apart."),
     click.option("--stop-early", is_flag=True,
                  help="Leave a set at its first wrong frame: the same acc_orig, acc_pmk and drop from fewer frames; "
                  "what needs every frame is left out. For classifiers."),

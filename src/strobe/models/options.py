@@ -8,6 +8,7 @@ from strobe.core.errors import ModelFailed, StrobeError, UnknownName, expect, pr
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Progress
+from strobe.models.runtimes import BACKENDS
 
 __all__ = ["LoadOptions", "ModelName", "default_batch", "file_of", "no_settings", "require_file", "torch_setup"]
 
@@ -45,6 +46,7 @@ class LoadOptions:
     model cannot say itself (ONNX; the classes of fine-tuned weights). `trust` allows weights that may run code.
     `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained` False asks for random
     weights, to train. `weights` is the file after @, for a factory of one's own. `progress` watches long loading.
+    `backend` is what runs a torch network: torch, or onnxruntime on a CPU.
     """
 
     label_space: LabelSpace | None = None
@@ -58,11 +60,13 @@ class LoadOptions:
     settings: Path | None = None
     pretrained: bool = True
     weights: Path | None = None
+    backend: str = "torch"
     progress: Progress | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         known = ("auto", "float32", "bfloat16", "float16")
         expect(self.precision in known, "precision", f"one of {', '.join(known)}", self.precision)
+        expect(self.backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", self.backend)
         expect(self.batch_size is None or self.batch_size >= 1, "batch size", ">= 1", self.batch_size)
         expect(self.image_size is None or 8 <= self.image_size <= 8192, "image size", "8–8192", self.image_size)
 

@@ -19,6 +19,7 @@ from strobe.models.device_decode import DeviceDecoder
 from strobe.models.exact_resize import ExactResize, SentPlan
 from strobe.models.options import LoadOptions, ModelName, TorchSetup, default_batch, torch_setup
 from strobe.models.plan import ImagePlan
+from strobe.models.runtimes import in_onnxruntime
 from strobe.models.weights import digest_of_state
 
 __all__ = ["OwnPreparation", "TorchClassifier", "classifier_of"]
@@ -225,11 +226,14 @@ def classifier_of(
     `facts` join the stored preprocessing; they describe it where the plan is the model's own library.
     `digest` is that of the module's weights, where it is known already.
     """
-    setup = torch_setup(options)
+    setup, facts = torch_setup(options), dict(facts or {})
     n_parameters = sum(parameter.numel() for parameter in module.parameters())
     described: dict[str, Any] = {}
     if isinstance(plan, ImagePlan):
         described = plan.to_json()
+    if options.backend != "torch" and call is None and isinstance(plan, ImagePlan) and not setup.autocast:
+        call = in_onnxruntime(module.eval(), name=model.text, size_hw=plan.size_hw, device=setup.device)
+        facts["backend"] = options.backend
     spec = ModelSpec(
         name=model.text,
         provider=model.provider,
@@ -237,7 +241,7 @@ def classifier_of(
         label_space=label_space,
         weights=digest or digest_of_state(module.state_dict()),
         kind=kind,
-        preprocessing={**described, "precision": setup.dtype, **(facts or {})},
+        preprocessing={**described, "precision": setup.dtype, **facts},
         batch_size=options.batch_size or default_batch(n_parameters, device=setup.device),
     )
     return TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)

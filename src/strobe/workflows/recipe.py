@@ -63,6 +63,11 @@ def load_runner(
     """
     options = replace(load, label_space=label_space)
     model = load_model(spec, options) if live is None else live(options)
+    if load.backend != "torch" and model.spec.preprocessing.get("backend") != load.backend:
+        raise StrobeError(
+            f"{printable(name)}: --backend {load.backend} is for torch's classifiers in float32 whose preprocessing is "
+            "resize, crop and normalise; leave it out"
+        )
     own = model.spec.label_space
     try:
         way = projection_between(own, label_space)

@@ -1,0 +1,53 @@
+"""Another runtime for a torch network on a CPU (`--backend`): the network exported when it is loaded, and run there.
+
+Only where it was measured to be faster with the same answers (docs/performance.md, benchmarks/cpu_backends.py).
+"""
+
+import io
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from strobe.core.errors import ModelFailed, StrobeError, printable
+from strobe.core.late import require
+
+__all__ = ["BACKENDS", "in_onnxruntime"]
+
+BACKENDS = ("torch", "onnxruntime")
+"""What a network can be run by; torch is the default and runs everything."""
+
+
+def in_onnxruntime(module: Any, *, name: str, size_hw: tuple[int, int], device: str) -> Callable[[Any], Any]:
+    """The network as a function of normalised pixels (N, 3, H, W), run by ONNX Runtime in float32 on one thread a call.
+
+    Lanes of one thread each beat one call on all cores, as for torch.
+    """
+    runtime = require("onnxruntime", what="--backend onnxruntime", extra="onnx")
+    require("onnx", what="--backend onnxruntime", extra="onnx")
+    import torch
+
+    if device != "cpu":
+        raise StrobeError("--backend onnxruntime is for the CPU; add --device cpu")
+    file = io.BytesIO()
+    sample = torch.zeros((1, 3, *size_hw))
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # that the exporter is an old one, and what it took for a constant
+            torch.onnx.export(
+                module, (sample,), file, input_names=["pixels"], output_names=["scores"],
+                dynamic_axes={"pixels": {0: "n"}, "scores": {0: "n"}}, dynamo=False,
+            )  # fmt: skip
+        settings = runtime.SessionOptions()
+        settings.log_severity_level = 3
+        settings.intra_op_num_threads = 1
+        session = runtime.InferenceSession(file.getvalue(), settings, providers=["CPUExecutionProvider"])
+    except Exception as error:  # exporters and runtimes raise whatever they like
+        raise ModelFailed(
+            f"{printable(name)}: cannot be run by ONNX Runtime ({printable(error, limit=160)}); leave out --backend"
+        ) from error
+
+    def call(pixels: Any) -> Any:
+        (scores,) = session.run(["scores"], {"pixels": pixels.contiguous().numpy()})
+        return torch.from_numpy(scores)
+
+    return call
