@@ -244,7 +244,13 @@ def test_unscored_frames_are_not_wrong(lean, painted, tmp_path):
     dataset, predictions, _, _ = painted
     name, one = next(iter(predictions.items()))
     scored = np.arange(len(one.label)) % 7 != 0
-    gappy = {name: replace(one, state=np.where(scored, 0, 3), label=np.where(scored, one.label, -1))}
+    gappy = {
+        name: replace(
+            one,
+            state=np.where(scored, State.ANSWERED, State.MISSING).astype(np.uint8),
+            label=np.where(scored, one.label, -1),
+        )
+    }
     text = write_report(tmp_path, lean, dataset, gappy, None, ReportOptions(gallery_sets=500)).read_text("utf-8")
     data = json.loads(Page(text).scripts["application/json"])
     for entry in data["sets"]:
