@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_results import detected, scored
 
-from strobe.core.answers import ClassAnswers
+from strobe.core.answers import ClassAnswers, State
 from strobe.core.errors import CannotWrite, InvalidValue, StrobeError
 from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
