@@ -18,6 +18,7 @@ from PIL import Image as Pillow
 
 from strobe.build.decode import Reader
 from strobe.build.store import FrameEncoder
+from strobe.core.packed import is_packed, unpacked
 from strobe.core.ports import Image
 
 
@@ -30,10 +31,11 @@ def pillow(kind: str, settings: dict[str, Any]) -> Callable[[Image], bytes]:
     return encode
 
 
-DEFAULT = "png (FFmpeg, default)"
+DEFAULT = "zstd (packed, default)"
 
 STORES: dict[str, Callable[[Image], bytes]] = {
-    DEFAULT: FrameEncoder("png").encode,
+    DEFAULT: FrameEncoder("zstd").encode,
+    "png (FFmpeg)": FrameEncoder("png").encode,
     "png (Pillow, level 1)": pillow("PNG", {"compress_level": 1}),
     "png (Pillow, level 6)": pillow("PNG", {"compress_level": 6}),
     "webp lossless": FrameEncoder("webp").encode,
@@ -44,6 +46,8 @@ STORES: dict[str, Callable[[Image], bytes]] = {
 
 
 def decode(data: bytes) -> Image:
+    if is_packed(data):
+        return unpacked(data)
     with Pillow.open(io.BytesIO(data)) as picture:
         return np.asarray(picture.convert("RGB"))
 
