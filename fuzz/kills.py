@@ -76,7 +76,7 @@ KILLS: dict[str, Killed] = {
         dest="out",
     ),
     "ladder": Killed(
-        words=("vary", "background", "datasets/masked", "out", "--rungs", "crop,grey,other", "--store", *_FEW[2:]),
+        words=("vary", "background", "datasets/masked", "out", "--rungs", "zoom,other", "--store", *_FEW[2:]),
         place=("datasets/masked",),
         dest="out",
     ),
