@@ -42,7 +42,7 @@ RATES: Mapping[str, Mapping[str, float]] = {
 }  # fmt: skip
 
 
-def variants(*, masks: bool = True, estimated: bool = False) -> list[Variant]:
+def variants(*, masks: bool = True, estimated: bool = False, contexts: tuple[float, ...] = CONTEXTS) -> list[Variant]:
     said = {"kind": "background", "fit": "squash", "boxes": "true"}
     guess = {"masks": "estimated:u2netp" if estimated else "true"}
 
@@ -54,7 +54,7 @@ def variants(*, masks: bool = True, estimated: bool = False) -> list[Variant]:
         )  # fmt: skip
 
     crop = Variant(
-        variant="crop", axis="context", unit="x", levels=CONTEXTS, ordered=False, fields={**said, "rung": "crop"}
+        variant="crop", axis="context", unit="x", levels=contexts, ordered=False, fields={**said, "rung": "crop"}
     )
     out = [one("zoom"), one("random"), crop]
     out += [one(rung) for rung in MASKED[:7]] if masks else []
@@ -85,7 +85,8 @@ def ladder(n: int = 80, *, absent: Mapping[str, int] | None = None, **how: Any) 
                 set_id=f"{key}@{variant.variant}", anchor=anchor, members=members, variant=variant.variant, group=key
             )
     info = DatasetInfo(
-        name="shapes-ladder", label_space=LabelSpace.of_names("shapes", CLASSES), k=len(CONTEXTS), axis="mixed",
+        name="shapes-ladder", label_space=LabelSpace.of_names("shapes", CLASSES), axis="mixed",
+        k=max(len(one.levels) for one in every),
         label_source="anchor", combine="each",
     )  # fmt: skip
     return made.build(info)

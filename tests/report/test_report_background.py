@@ -29,6 +29,14 @@ def whole():
     return data, answers, View(results=made.results(data, answers))
 
 
+def test_a_crop_of_one_context_is_called_by_it() -> None:
+    data = made.ladder(12, contexts=(1.5,))
+    found = ladder(View(results=made.results(data, made.answers(data))))
+    names = [step.name for step in found.steps]
+    assert "the box, 1.5 × as wide" in names
+    assert "the box" not in names
+
+
 def text(value: str) -> str:
     return value.replace("\N{NO-BREAK SPACE}", " ")
 
@@ -182,6 +190,14 @@ def test_the_page_its_tables_and_the_terminal(tmp_path: Path) -> None:
     assert len(tables["background_area"]) == 3 * 2 * 17
     assert len(tables["background_classes"]) == 3 * 4
     assert sum(bool(row["isolates"]) for row in tables["contrasts"]) == 3 * 7
+    guessed = {row["variant"]: row["estimated"] for row in tables["variants"]}
+    assert guessed == {one.variant: str(one.estimated) for one in made.variants(estimated=True)}
+    sides = {(row["isolates"], row["estimated"]) for row in tables["contrasts"]}
+    assert {("background", "True"), ("magnification-with-ground", "False"), ("place", "False")} < sides
+    assert {row["estimated"] for row in tables["background"] + tables["background_classes"]} == {"True"}
+    for head in ("Lost without background ≈", "Lost without object ≈", "Object against ground ≈", "Best crop",
+                 "Whose ground (BG-Gap) ≈", "Magnification alone ≈"):  # fmt: skip
+        assert f">{head}</th>" in page
     answers = made.answers(data)
     said = {title: (rows, notes) for title, _, rows, notes in headline_lines(made.results(data, answers))}
     rows, _ = said["shapes-ladder: accuracy by rung"]

@@ -304,11 +304,12 @@ def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Pa
     assert masks[0] == masks[1]
     keys = plain.frames.key.tolist()
     lines = ["file,x0,y0,x1,y1", *(f"{key},10,12,{30 + place},40" for place, key in enumerate(keys[:20]))]
+    lines.append(f"{keys[20]},10,12,10,40")
     (tmp_path / "boxes.csv").write_text("\n".join(lines))
     boxed = vary_background(bare, tmp_path / "b", BackgroundWanted(boxes=str(tmp_path / "boxes.csv")))
     assert not set(boxed.counts()) & set(MASKED)
     assert boxed.counts()["crop"] == 20
-    assert boxed.absent() == {"ladder": {"it has no box in the file": 4}}
+    assert boxed.absent() == {"ladder": {"it has no box in the file": 3, "its box has no area": 1}}
     assert boxed.pictures[3].xyxy == (10, 12, 33, 40)
     with pytest.raises(InvalidValue, match="--rungs grey: it needs masks"):
         vary_background(bare, tmp_path / "c", BackgroundWanted(boxes=str(tmp_path / "boxes.csv"), rungs=("grey",)))

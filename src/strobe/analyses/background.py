@@ -37,7 +37,7 @@ KIND = "background"
 """The kind of variants that are rungs of a ladder."""
 
 CONTEXT = 1.0
-"""The context of the masked crop: only a crop of the same is held against it."""
+"""The context of `tight` and of `zoom`: only a crop of the same is held against them."""
 
 _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "background": ((ANCHOR,), ("grey", "plain", "object")),
@@ -49,6 +49,9 @@ _SIDES: Mapping[Isolates, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fit": (("usual",), (ANCHOR,)),
 }
 """The rungs whose difference isolates something, a − b; of several the first that the ladder has."""
+
+_AS_LARGE: tuple[Isolates, ...] = ("background-cropped", "place")
+"""What is isolated only where the crop is as large as what it is held against."""
 
 CROPS = ("zoom", "random", "crop")
 """The rungs that are a part of the picture, enlarged, and nothing else: the tries of the zoom study."""
@@ -124,7 +127,7 @@ class Ladder:
     def _sides(self) -> Iterator[tuple[Isolates, int, int]]:
         for isolates in get_args(Isolates):
             a, b = map(self._column, _SIDES[isolates])
-            if a is None or b is None or (isolates == "background-cropped" and self.rungs[a].level != CONTEXT):
+            if a is None or b is None or (isolates in _AS_LARGE and self.rungs[a].level != CONTEXT):
                 continue
             yield isolates, a, b
 

@@ -174,8 +174,7 @@ def background_contrasts(view: View) -> Answer:
                     named.add(model)
                     axes.plot([], [], linestyle="none", marker=marker_of(place), color=colour, markersize=6,
                               label=short(printable(model), 34))  # fmt: skip
-        marks = {one: f" {ESTIMATED}" if found.is_estimate(one) else "" for one in shown}
-        names = [f"{ISOLATED[one][0]}{marks[one]}\n{ISOLATED[one][1]}, n {found.n(one)}" for one in shown]
+        names = [f"{found.called(one)}\n{ISOLATED[one][1]}, n {found.n(one)}" for one in shown]
         _rows(axes, names, limit=60)
         axes.set_ylim(len(shown) - 0.45, -0.55)
         if is_narrow:
@@ -290,7 +289,7 @@ def background_area(view: View) -> Answer:
     ground = lines(value) if main is not None else []
     panels = [("right on the whole picture", whole, False)]
     if ground and main is not None:
-        panels.append((f"{ISOLATED[main][0]}, points", ground, True))
+        panels.append((f"{found.called(main)}, points", ground, True))
 
     def paint(figure: Any, is_narrow: bool) -> None:
         grid = figure.subplots(len(panels) if is_narrow else 1, 1 if is_narrow else len(panels), squeeze=False)
@@ -322,7 +321,7 @@ def background_area(view: View) -> Answer:
         text = f"{printable(line.name)}: {measured(small, 'points')} where objects are smallest, "
         text += f"{measured(large, 'points')} where they are largest"
         parts.append(text + ("" if _apart(small, large) else ", and the intervals overlap"))
-    what = f"{ISOLATED[main][0]}: " if main is not None and parts else ""
+    what = f"{found.called(main)}: " if main is not None and parts else ""
     sizes = f"{len(first)} bins of {min(row.n for row in first)} pictures or more"
     return Finding(
         sentence=what + ("; ".join(parts) + "." if parts else f"{sizes}, from small objects to large."),

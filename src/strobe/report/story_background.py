@@ -54,7 +54,7 @@ ISOLATED: dict[Isolates, tuple[str, str]] = {
     "background": ("Background", "whole − without it"),
     "background-cropped": ("Background, in the crop", "box − box with grey"),
     "magnification": ("Magnification alone", "box − whole, both on grey"),
-    "magnification-with-ground": ("Cropping: both at once", "box − whole"),
+    "magnification-with-ground": ("Cropping: both at once", "crop − whole"),
     "place": ("Looking in the right place", "box − centre, same size"),
     "fit": ("The model’s own resizing", "usual − resized whole"),
 }
@@ -117,10 +117,24 @@ class Ladder:
         """How many pictures have both sides of a contrast, at most."""
         return max((row.n for (_, one), row in self.contrasts.items() if one == isolates), default=0)
 
+    def sides(self, isolates: Isolates) -> list[Step]:
+        """The rungs that a contrast holds against each other."""
+        names = {name for (_, one), row in self.contrasts.items() if one == isolates for name in (row.a, row.b)}
+        return [step for step in self.steps if step.variant in names]
+
     def is_estimate(self, isolates: Isolates) -> bool:
         """Whether a side of a contrast rests on boxes or masks nobody drew."""
-        sides = {name for (_, one), row in self.contrasts.items() if one == isolates for name in (row.a, row.b)}
-        return any(step.is_estimated for step in self.steps if step.variant in sides)
+        return any(step.is_estimated for step in self.sides(isolates))
+
+    def called(self, isolates: Isolates) -> str:
+        """The name of a contrast, marked where it is an estimate."""
+        name = ISOLATED[isolates][0]
+        return f"{name} {ESTIMATED}" if self.is_estimate(isolates) else name
+
+    def mark(self, *rungs: str) -> str:
+        """The mark of a figure of these rungs where one of them is an estimate; else nothing."""
+        guessed = {str(step.facts.fields.get("rung")) for step in self.steps if step.facts and step.is_estimated}
+        return f" {ESTIMATED}" if guessed & {*rungs} else ""
 
     def main(self) -> Isolates | None:
         """The contrast that says most of the background alone: whose it is, else whether there is any.
@@ -142,7 +156,7 @@ def ladder(view: View) -> Ladder | None:
     for one in rungs:
         name = NAMES.get(str(one.fields.get("rung", one.variant)), printable(one.variant))
         for level in one.levels:
-            wider = f", {level:g} × as wide" if len(one.levels) > 1 and level != 1 else ""
+            wider = f", {level:g} × as wide" if level != 1 else ""
             steps.append(Step(variant=one.variant, level=level, name=f"{name}{wider}", facts=one))
     contrasts = {
         (one.held or "", one.isolates): one
@@ -180,8 +194,7 @@ def _parts(found: Ladder, model: str) -> list[str]:
     parts = []
     who = printable(model)
     if main is not None and (model, main) in found.contrasts:
-        when = _WHEN[main] + (", by estimated masks" if found.is_estimate(main) else "")
-        parts.append(_ground(who, found.contrasts[model, main], when))
+        parts.append(_ground(who, found.contrasts[model, main], _WHEN[main] + _guessed(found, main)))
     bigger: Isolates = "magnification"
     what = "magnifying the object alone"
     if (model, bigger) not in found.contrasts:
@@ -192,11 +205,25 @@ def _parts(found: Ladder, model: str) -> list[str]:
     return parts or [f"Nothing on this ladder tells background from magnification for {who}"]
 
 
+def _guessed(found: Ladder, isolates: Isolates) -> str:
+    """By what a contrast is an estimate, as the end of its clause; nothing where it is none."""
+    what = [
+        kind
+        for kind in ("boxes", "masks")
+        if any(
+            str(step.facts.fields.get(kind)).startswith("estimated:") for step in found.sides(isolates) if step.facts
+        )
+    ]
+    return f", by estimated {' and '.join(what)}" if what else ""
+
+
 def _ground(who: str, row: Contrast, when: str) -> str:
     value = value_of(row.value)
     if not is_real(row):
-        loss = measured(row.value, "points")
-        return f"{who} is not shown to look at the ground: its loss of {loss} {when} could be chance"
+        change = f"loss of {measured(row.value, 'points')}"
+        if value < 0:
+            change = f"gain of {measured(turned(row.value), 'points')}"
+        return f"{who} is not shown to look at the ground: its {change} {when} could be chance"
     if value > 0:
         return f"{who} looks at the ground: it loses {measured(row.value, 'points')} {when}"
     return f"{who} does better by {measured(turned(row.value), 'points')} {when}"
@@ -344,7 +371,7 @@ def by_class(found: Ladder) -> list[ByClass]:
         rows.sort(key=lambda row: -value_of(row[1][by]) if is_known(row[1][by]) else 9.0)
         out.append(
             ByClass(
-                model=printable(name), columns=tuple(ISOLATED[isolates][0] for isolates in shown),
+                model=printable(name), columns=tuple(found.called(isolates) for isolates in shown),
                 rows=tuple(rows[:MOST_CLASSES]), left_out=max(len(rows) - MOST_CLASSES, 0),
                 sentence=_class_sentence(printable(name), rows, by, ISOLATED[shown[by]][0]),
             )

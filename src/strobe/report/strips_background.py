@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.background import CROPS
 from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.arrays import Bools
 from strobe.core.dataset import Dataset
@@ -95,6 +96,11 @@ def background_chapter(
         "by_class": by_class(found),
         "intro": intro(found),
         "estimated": found.has_estimates,
+        "marks": {
+            "ground": found.mark("grey", "plain", "object"),
+            "object": found.mark("removed", "ground"),
+            "zoom": found.mark(*CROPS),
+        },
         "covered": covered_text(found, *found.models),
         "zoom": zoom_text(found),
     }

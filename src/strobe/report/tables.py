@@ -295,11 +295,26 @@ def _with_unscored(results: Results, rows: Table) -> Table:
     ]
 
 
+def _with_estimated(view: View, name: str, rows: Table) -> Table:
+    """The rows of rungs with whether they rest on boxes or masks nobody drew, as soon as any of them do.
+
+    A row of several rungs at once says whether any of the ladder's does.
+    """
+    guessed = {variant for variant, one in view.variants.items() if one.estimated}
+    if not guessed or not name.startswith(("variants", "contrasts", "background")):
+        return rows
+    out = []
+    for row in rows:
+        sides = [row[key] for key in ("variant", "rung", "a", "b", "held") if key in row]
+        out.append(row | {"estimated": not sides or any(side in guessed for side in sides)})
+    return out
+
+
 def write_tables(run: Path, results: Results) -> list[Path]:
     """Write every table that has rows to `run/tables/NAME.csv`; the paths written. One that has none any more goes."""
     written, view = [], View(results=results)
     for name, make in TABLES.items():
-        rows = _with_unscored(results, make(view))
+        rows = _with_estimated(view, name, _with_unscored(results, make(view)))
         path = run / "tables" / f"{name}.csv"
         if rows:
             write_text(path, as_csv(rows))

@@ -165,6 +165,9 @@ def _left_out(thing: Thing, cut: Cut | None, picture: Picture, labels: Sequence[
         return "it has no label"
     if thing.xyxy is None:
         return thing.why_no_box
+    x0, y0, x1, y1 = thing.xyxy
+    if x0 >= x1 or y0 >= y1:
+        return "its box has no area"
     if cut is None:
         return f"its box lies outside the picture of {picture.size_wh[0]}×{picture.size_wh[1]}"
     wide, high = cut[2] - cut[0], cut[3] - cut[1]
