@@ -48,7 +48,7 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     number = r"(−?[\d.]+) points \[(−?[\d.]+), (−?[\d.]+)\]"
     looks = re.fullmatch(
         rf"ground-net looks at the ground: it loses {number} when only the ground is exchanged for that of another "
-        rf"class, by estimated masks; magnifying the object alone changes nothing beyond chance \({number}\)\.",
+        rf"class \(by estimated masks\); magnifying the object alone changes nothing beyond chance \({number}\)\.",
         said["ground-net"],
     )  # fmt: skip
     assert looks, said["ground-net"]
@@ -60,6 +60,8 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     assert grown == round(100 * found.contrasts["ground-net", "magnification"].value.value, 1)
     assert said["object-net"].startswith("object-net is not shown to look at the ground: its loss of ")
     assert re.search(rf"could be chance; magnifying the object alone gains it {number}\.$", said["object-net"])
+    few = {step.variant: found.fewer(step) for step in found.steps}
+    assert few == {variant: f"n {N - N // 8}" if variant == "same" else "" for variant in few}
     head, lede = lead(view)
     assert text(head).startswith("ground-net looks at the ground: it loses")
     assert "object-net is not shown" in lede
@@ -96,7 +98,7 @@ def test_few_donors_do_not_lead(whole) -> None:
     few = {key: replace(row, n=3) if key[1] == "bg-gap" else row for key, row in found.contrasts.items()}
     assert found.main() == "bg-gap"
     assert replace(found, contrasts=few).main() == "background"
-    assert "when only the background is taken away, by estimated masks" in verdict(
+    assert "when only the background is taken away (by estimated masks)" in verdict(
         replace(found, contrasts=few), "ground-net"
     )
 

@@ -81,7 +81,8 @@ def background_rungs(view: View) -> Answer:
                 if one is not None and is_known(one):
                     at = y + (place - (len(found.models) - 1) / 2) * gap
                     _point(axes, at, one, place, hollow=step.is_estimated, label=model if y == 0 else None)
-        _rows(axes, [step.label for step in steps], limit=34 if is_narrow else 44)
+        names = [f"{step.label}, {few}" if (few := found.fewer(step)) else step.label for step in steps]
+        _rows(axes, names, limit=34 if is_narrow else 44)
         for line in (0.5, *((n_same - 0.5,) if n_same < len(steps) else ())):
             axes.axhline(line, color=GREY, linewidth=0.8)
         axes.set_xlim(-0.02, 1.02)
@@ -105,8 +106,9 @@ def background_rungs(view: View) -> Answer:
     return Finding(
         sentence="; ".join(parts) + "." + view.drawn_text(view.classifiers),
         how="Points with 95 % intervals; dotted: the same model on the whole pictures. Below the second line are "
-        "controls, on which a person would not give the same answer, or nothing of the scene was changed. A rung may "
-        "be missing for some pictures: differences are taken below, on the same pictures." + _estimated(found),
+        "controls, on which a person would not give the same answer, or nothing of the scene was changed. A rung "
+        "with an n of its own is missing for some pictures: differences are taken on those that have both."
+        + _estimated(found),
         paint=paint,
         inches=(height, height + 0.22 * len(found.models)),
     )

@@ -102,6 +102,14 @@ class Ladder:
         levels = [row for score in one.variants or () if score.variant == step.variant for row in score.levels]
         return next((row.at for row in levels if row.level == step.level), None)
 
+    def fewer(self, step: Step) -> str:
+        """How many pictures have a rung, where that is not all of them; else nothing."""
+        n, most = (
+            max((one.n for model in self.models if (one := self.accuracy(model, of)) is not None), default=0)
+            for of in (step, self.steps[0])
+        )
+        return f"n {n}" if n < most else ""
+
     @property
     def isolated(self) -> list[Isolates]:
         """What is isolated on this ladder, in the order of the page."""
@@ -214,7 +222,7 @@ def _guessed(found: Ladder, isolates: Isolates) -> str:
             str(step.facts.fields.get(kind)).startswith("estimated:") for step in found.sides(isolates) if step.facts
         )
     ]
-    return f", by estimated {' and '.join(what)}" if what else ""
+    return f" (by estimated {' and '.join(what)})" if what else ""
 
 
 def _ground(who: str, row: Contrast, when: str) -> str:
@@ -296,6 +304,7 @@ def rung_rows(found: Ladder) -> Iterator[list[str]]:
     """The rungs by name with every model's accuracy, for a terminal."""
     for step in found.steps:
         marks = [mark for mark, has in (("control", step.is_control), ("estimated", step.is_estimated)) if has]
+        marks += [few] if (few := found.fewer(step)) else []
         cells = [found.accuracy(model, step) for model in found.models]
         if any(one is not None and is_known(one) for one in cells):
             name = f"{step.name} ({', '.join(marks)})" if marks else step.name
