@@ -11,7 +11,9 @@ import pytest
 
 from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
+from strobe.core.tasks import Task
 from strobe.report import figures_background
+from strobe.report.headline import headline
 from strobe.report.story import lead
 from strobe.report.story_background import intro, ladder, verdict
 from strobe.report.strips_background import KINDS, ladder_strips
@@ -31,7 +33,9 @@ def whole():
 
 def test_a_crop_of_one_context_is_called_by_it() -> None:
     data = made.ladder(12, contexts=(1.5,))
-    found = ladder(View(results=made.results(data, made.answers(data))))
+    view = View(results=made.results(data, made.answers(data, ("ground-net",))))
+    assert [one.name for one in headline(view, Task.CLASSIFICATION).columns] == ["accuracy"], "it always names a class"
+    found = ladder(view)
     names = [step.name for step in found.steps]
     assert "the box, 1.5 × as wide" in names
     assert "the box" not in names

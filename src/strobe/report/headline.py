@@ -92,7 +92,8 @@ def headline(view: View, task: Task) -> HeadlineTable:
     else:
         varied = "Round blue: the pictures as they are; orange diamond: the worst of their variants"
         picture = f"{varied if view.variants else _PICTURES[task]}{', with its interval' if bars else ''}."
-    used = [one for i, one in enumerate(columns) if i < 3 or any(is_known(one.of(model)) for model in models.values())]
+    told = {one.name for one in columns if any(is_known(one.of(model)) for model in models.values())}
+    used = [one for i, one in enumerate(columns) if (i < 3 and not one.seldom) or one.name in told]
     bounded = any(one.of(model).low is not None for one in used for model in models.values())
     return HeadlineTable(
         title=str(task).capitalize(),
