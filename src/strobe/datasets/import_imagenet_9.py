@@ -66,6 +66,7 @@ def import_imagenet_9(source: Path, target: Path, *, how: Bring) -> Imported:
         by_name[name] = key
     rungs: dict[str, dict[str, list[str]]] = {key: {} for key in originals}
     strays: dict[str, list[str]] = {}
+    again: dict[str, list[str]] = {}
     origins = {f"{ORIGINAL}/{key}": path for key, path in originals.items()}
     for variation, files in found.items():
         for key, path in files.items():
@@ -74,11 +75,19 @@ def import_imagenet_9(source: Path, target: Path, *, how: Bring) -> Imported:
             if whole is None:
                 strays.setdefault(variation, []).append(key)
                 continue
-            rungs[whole].setdefault(RUNGS[variation], []).append(f"{variation}/{key}")
+            if RUNGS[variation] in rungs[whole]:  # rungs are compared picture by picture: one of each
+                again.setdefault(variation, []).append(key)
+                continue
+            rungs[whole][RUNGS[variation]] = [f"{variation}/{key}"]
             origins[f"{variation}/{key}"] = path
     notes = [
         f"{variation}: {len(keys)} file(s) name no picture of {ORIGINAL} and were left out, first {printable(keys[0])}"
         for variation, keys in strays.items()
+    ]
+    notes += [
+        f"{variation}: {len(keys)} file(s) show an object that another file of it shows and were left out, "
+        f"first {printable(keys[0])}"
+        for variation, keys in again.items()
     ]
     pictures = [
         Whole(
