@@ -143,6 +143,17 @@ def test_a_detectors_surest_box_is_taken_whatever_its_name(photos: Path, nets: P
     assert "boxes estimated:finder, masks estimated:red" in both.sources()
 
 
+def test_a_file_of_boxes_need_not_name_every_picture(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "boxes.json").write_text(json.dumps({
+        "images": [{"id": 1, "file_name": "dog/d.png", "width": 64, "height": 64}],
+        "categories": [{"id": 1, "name": "dog"}],
+        "annotations": [{"image_id": 1, "category_id": 1, "bbox": [4, 4, 20, 20], "score": 0.9}],
+    }))  # fmt: skip
+    made = vary_background(photos, tmp_path / "l", BackgroundWanted(detector=f"mine=preds:{tmp_path / 'boxes.json'}"))
+    assert {one.picture: one.xyxy for one in made.pictures if not one.is_left_out} == {"dog/d.png": (4, 4, 24, 24)}
+    assert made.absent()["ladder"] == {"mine finds nothing in it": 3}
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

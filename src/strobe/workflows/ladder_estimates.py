@@ -66,7 +66,9 @@ class DetectorBoxes:
 
     def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:
         """The box of every picture, by row; answers are kept until `done`."""
-        fared = predict(self._dataset, [self._one], self._work, PredictOptions(load=self._load), say)[0]
+        # A picture that a file of boxes does not name has none: it is counted without a ladder either way.
+        options = PredictOptions(load=self._load, absent="empty")
+        fared = predict(self._dataset, [self._one], self._work, options, say)[0]
         if not fared.ok:
             raise ModelFailed(f"--detector: {fared.error}")
         held = Run(self._work).models(self._dataset, only=[self._one.name], allow_missing=True)[0]

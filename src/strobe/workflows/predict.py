@@ -17,6 +17,7 @@ from strobe.core.labels import MERGES
 from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Progress, SendableSource
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
+from strobe.datasets.read_detections import Absent
 from strobe.models.asked import Asked, asked
 from strobe.models.cores import cores, sharing_cores
 from strobe.models.options import LoadOptions
@@ -46,7 +47,8 @@ class PredictOptions:
     """How to predict. `decode` is `cpu` (exact) or `device` (JPEG on the GPU beside the CPU; kept apart).
 
     `workers` threads decode, or as many processes where the models run on a GPU. `stop_early` leaves a set at its first
-    wrong frame: accuracy, pm-k and drop as ever, with fewer forwards.
+    wrong frame: accuracy, pm-k and drop as ever, with fewer forwards. `absent` is what frames are that a file of boxes
+    does not name.
     """
 
     load: LoadOptions = field(default_factory=LoadOptions)
@@ -57,6 +59,7 @@ class PredictOptions:
     retry_errors: bool = False
     models_at_once: int = 8
     stop_early: bool = False
+    absent: Absent = "error"
 
     def __post_init__(self) -> None:
         expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
@@ -125,7 +128,7 @@ def predict(
     files = [one for one in wanted if one.is_brought]
     if files:
         with run.stage() as stage:
-            bring(dataset, run, files, FileOptions(merge=options.merge), progress, stage=stage)
+            bring(dataset, run, files, FileOptions(merge=options.merge, absent=options.absent), progress, stage=stage)
             names = [one.name for one in wanted]
             run.record(dataset, path=dataset.root or Path(), changes={}, stage=stage, asked=names)
     others = [one for one in wanted if not one.is_brought]
