@@ -15,7 +15,7 @@ from strobe.core.tasks import Task
 from strobe.report import figures_background
 from strobe.report.headline import headline
 from strobe.report.story import lead
-from strobe.report.story_background import intro, ladder, verdict
+from strobe.report.story_background import by_class, intro, ladder, verdict
 from strobe.report.strips_background import KINDS, ladder_strips
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
@@ -77,6 +77,9 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     other = replace(found, contrasts=turned)
     assert verdict(other, "ground-net").startswith("ground-net does better by ")
     assert "magnifying the object alone costs it" in verdict(other, "object-net")
+    assert re.search(rf": its gain of {number} when only [^;]*, by estimated masks, could be chance;", text(
+        verdict(other if found.contrasts["object-net", "bg-gap"].value.value > 0 else found, "object-net")
+    ))  # fmt: skip
     none = replace(found, contrasts={})
     assert verdict(none, "object-net") == "Nothing on this ladder tells background from magnification for object-net."
 
@@ -93,6 +96,13 @@ def test_without_masks_cropping_is_called_what_it_is() -> None:
     assert isinstance(figures_background.background_models.answer(view), Missing)
     assert not found.has_estimates
     assert lead(view)[1]
+
+
+def test_small_classes_are_not_counted_and_no_column_is_empty() -> None:
+    data = made.ladder(24)
+    view = View(results=made.results(data, made.answers(data, ("object-net",)), sized=False))
+    assert "every class has fewer than ten pictures" in by_class(ladder(view))[0].sentence
+    assert [one.name for one in headline(view, Task.CLASSIFICATION).columns] == ["accuracy"]
 
 
 def test_few_donors_do_not_lead(whole) -> None:

@@ -270,6 +270,7 @@ def test_what_is_no_imagenet_9_is_one_line(imagenet_9: Path, tmp_path: Path) -> 
     words = ("import", "imagenet-9", imagenet_9, tmp_path / "out")
     (tmp_path / "empty").mkdir()
     assert "no original/val in it" in refused(words[0], words[1], tmp_path / "empty", words[3])
+    assert "no such folder" in refused(words[0], words[1], tmp_path / "nowhere", words[3])
     bad = imagenet_9 / "no_fg/val/01_bird/n02085621_8.JPEG"
     bad.write_bytes(b"")
     assert "no_fg/val/01_bird/n02085621_8.JPEG: not a readable image" in refused(*words)

@@ -80,7 +80,8 @@ def test_figures_are_the_full_runs_and_a_full_run_completes_them(world: Path, ca
         assert int(found.scored.sum()) == counts["ran"]
         assert (answers(data, world / "full", name).label[found.scored] == found.label[found.scored]).all()
         line = (
-            f"{name}: stopped early, ran {counts['ran']:,} of {counts['frames']:,} frames; {counts['least']:,} at least"
+            f"{name}: stopped early, ran {counts['ran']:,} of {counts['frames']:,} frames "
+            f"({counts['least']:,} would be the least)"
         )
         assert line in printed.out
         assert line in printed.err

@@ -45,9 +45,9 @@ class StoppedEarly:
         """The counts in words.
 
         >>> StoppedEarly(frames=21000, ran=13950, least=13100).text()
-        'ran 13,950 of 21,000 frames; 13,100 at least'
+        'ran 13,950 of 21,000 frames (13,100 would be the least)'
         """
-        return f"ran {self.ran:,} of {self.frames:,} frames; {self.least:,} at least"
+        return f"ran {self.ran:,} of {self.frames:,} frames ({self.least:,} would be the least)"
 
 
 def is_stopped(plan: Plan, answers: ClassAnswers) -> bool:

@@ -54,7 +54,8 @@ _dataset = options(
     click.option("--unlabelled", is_flag=True, help="Allow videos without labels, to be labelled in review."),
     click.option("--anchors", type=_FILE, help="CSV video,frame or video,time_s of given anchors."),
     click.option("--store", type=click.Choice(["zstd", "png", "webp", "jpeg"]),
-                 help="zstd (the default, quickest to read), png, webp: lossless; jpeg: smaller, changes pixels."),
+                 help="zstd (the default, quickest to read; inspect --sheet shows it), png, webp: lossless; jpeg: "
+                 "smaller, changes pixels."),
     click.option("--reference", is_flag=True, help="Store no frames; decode them from the videos when predicting."),
     click.option("--no-hints", "hints", is_flag=True, callback=lambda _context, _option, value: not value,
                  help="Compute no hints for reviewers."),

@@ -41,6 +41,10 @@ _PICTURE = re.compile(r"n\d{8}_\d+")
 def import_imagenet_9(source: Path, target: Path, *, how: Bring) -> Imported:
     """The pictures of `original` with every variation that is there; a variation's file belongs to the original whose
     foreground its name names."""
+    if not source.is_dir():
+        raise StrobeError(
+            f"no such folder: {printable(source)}; give the folder of ImageNet-9, with {ORIGINAL}/val in it"
+        )
     found = {name: _variation(source, name) for name in (ORIGINAL, *RUNGS)}
     originals = found.pop(ORIGINAL)
     if not originals:

@@ -147,7 +147,8 @@ _RUNGS = [
     ("ground, background", "What is in the picture beside the object."),
     ("BG-Gap", "Right on the ground of another picture of its class, less right on that of another class (Xiao et al. "
                "2020: mixed-same − mixed-rand)."),
-    ("names a class", "The answer is a class of the data. A detector that finds no box names none, and is wrong."),
+    ("names a class, coverage", "The answer is a class of the data. A detector that finds no box names none, and is "
+                               "wrong."),
 ]  # fmt: skip
 
 _DETECTION = [

@@ -56,7 +56,7 @@ def curve(view: View) -> Answer:
     )
 
 
-@question("time_curve", "The same, in milliseconds")
+@question("time_curve", "How fast, in milliseconds?")
 def time_curve(view: View) -> Answer:
     """Accuracy against milliseconds."""
     models = view.drawn(view.classifiers)

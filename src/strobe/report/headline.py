@@ -177,7 +177,9 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
 def stopped(model: ClassificationResult) -> str:
     """What is to be said of a model that was stopped early; nothing of another."""
     early = model.stopped_early
-    return "" if early is None else f"stopped early, {early.text()}; what needs every frame is left out"
+    if early is None:
+        return ""
+    return f"stopped early, {early.text()}; what needs every frame is left out: run it without --stop-early for that"
 
 
 def _ceiling(top: Ceiling, view: View) -> str:

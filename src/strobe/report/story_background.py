@@ -231,7 +231,8 @@ def _ground(who: str, row: Contrast, when: str) -> str:
         change = f"loss of {measured(row.value, 'points')}"
         if value < 0:
             change = f"gain of {measured(turned(row.value), 'points')}"
-        return f"{who} is not shown to look at the ground: its {change} {when} could be chance"
+        comma = "," if "," in when else ""
+        return f"{who} is not shown to look at the ground: its {change} {when}{comma} could be chance"
     if value > 0:
         return f"{who} looks at the ground: it loses {measured(row.value, 'points')} {when}"
     return f"{who} does better by {measured(turned(row.value), 'points')} {when}"
@@ -392,6 +393,8 @@ def _class_sentence(who: str, rows: list[tuple[ClassRungs, tuple[Estimate, ...]]
     """How many classes lean on the ground beyond their own interval; single ones are not ranked by chance."""
     sure = [row for row, cells in rows if (cells[by].low or 0) > 0 and not row.small]
     small = sum(row.small for row, _ in rows)
+    if small == len(rows):
+        return f"{who}: every class has fewer than ten pictures, too few to say which lean on the ground."
     text = f"{who}: in {len(sure)} of {len(rows)} classes the interval of “{what}” lies above nought"
     if sure:
         text += f" ({', '.join(printable(row.name) for row in sure[:4])}{' …' if len(sure) > 4 else ''})"

@@ -41,8 +41,8 @@ BIGGER = ("crop", "tight")
 """Rungs on which the object is larger."""
 
 KINDS = {
-    "ground": "The background decides",
-    "size": "Cropping or magnifying decides",
+    "ground": "Lost when the background changes",
+    "size": "Won by cropping",
     "calm": "Nothing on the ladder matters",
     "lost": "Never right",
 }

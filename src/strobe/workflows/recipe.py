@@ -66,7 +66,7 @@ def load_runner(
     if load.backend != "torch" and model.spec.preprocessing.get("backend") != load.backend:
         raise StrobeError(
             f"{printable(name)}: --backend {load.backend} is for torch's classifiers in float32 whose preprocessing is "
-            "resize, crop and normalise; leave it out"
+            "resize, crop and normalise; run this model without it"
         )
     own = model.spec.label_space
     try:

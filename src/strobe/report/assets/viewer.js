@@ -131,7 +131,7 @@ const trace = () => {
   const nodes = [];
   const known = view.p.some((value) => value !== null);
   const what = view.x ? "The line is each frame’s AP: ● no worse, × worse than the anchor" : "The line is how sure it is of the right answer: ● right, × wrong";
-  $("v-says").textContent = known ? `${what}${data.models.length > 1 ? "; thin lines are the other models" : ""}.` : "Only labels were given: there is no confidence to draw.";
+  $("v-says").textContent = known ? `${what}${view.r.includes(null) ? ", ? no answer" : ""}${data.models.length > 1 ? "; thin lines are the other models" : ""}.` : "Only labels were given: there is no confidence to draw.";
   box.toggleAttribute("hidden", !known);
   if (!known) return;
   const column = width / set.f.length;
