@@ -13,6 +13,7 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
 from strobe.core.tasks import Task
 from strobe.report import figures_background
+from strobe.report.explain import glossary
 from strobe.report.headline import headline
 from strobe.report.story import lead
 from strobe.report.story_background import by_class, intro, ladder, verdict
@@ -103,6 +104,14 @@ def test_small_classes_are_not_counted_and_no_column_is_empty() -> None:
     view = View(results=made.results(data, made.answers(data, ("object-net",)), sized=False))
     assert "every class has fewer than ten pictures" in by_class(ladder(view))[0].sentence
     assert [one.name for one in headline(view, Task.CLASSIFICATION).columns] == ["accuracy"]
+
+
+def test_the_words_have_every_short_name(whole) -> None:
+    _, _, view = whole
+    short = dict(glossary(view))["short names"].split("; ")
+    assert {one.split(": ")[0] for one in short} == set(view.variants)
+    assert "zoom: centre, as large as the box" in short
+    assert "crop: the box" in short
 
 
 def test_few_donors_do_not_lead(whole) -> None:

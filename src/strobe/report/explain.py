@@ -1,5 +1,6 @@
 """What is measured, in a few sentences, and the words for it: of pictures alone and of what was done to them."""
 
+from strobe.core.errors import printable
 from strobe.core.tasks import Task
 from strobe.report.headline import measures
 from strobe.report.story_background import ladder
@@ -108,8 +109,12 @@ def glossary(view: View) -> list[tuple[str, str]]:
         ("set", "One picture under one variant: the picture itself and what was made of it."),
     ]
     searched = searched_names(view)
-    if ladder(view) is not None:
-        out += _RUNGS
+    if (found := ladder(view)) is not None:
+        short = {step.variant: step.name for step in reversed(found.steps[1:])}  # of several widths, the first's
+        out += [
+            *_RUNGS,
+            ("short names", "; ".join(f"{printable(one)}: {name}" for one, name in reversed(short.items()))),
+        ]
     elif any(name not in searched and one.target is None for name, one in view.variants.items()):
         out += [
             (
