@@ -78,7 +78,7 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     other = replace(found, contrasts=turned)
     assert verdict(other, "ground-net").startswith("ground-net does better by ")
     assert "magnifying the object alone costs it" in verdict(other, "object-net")
-    assert re.search(rf": its gain of {number} when only [^;]*, by estimated masks, could be chance;", text(
+    assert re.search(rf": its gain of {number} when only [^;]* \(by estimated masks\) could be chance;", text(
         verdict(other if found.contrasts["object-net", "bg-gap"].value.value > 0 else found, "object-net")
     ))  # fmt: skip
     none = replace(found, contrasts={})
