@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strobe.cli.common import folder, progress, quiet_option
+from strobe.cli.said import not_said
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ def command(
     kinds = [name for name, on in asked.items() if on]
     if len(kinds) > 1:
         raise click.UsageError(f"{' and '.join(f'--{name}' for name in kinds)} are several demos: choose one")
+    if not training:
+        for option in ("size", "seeds"):
+            not_said(option, f"--{option} is for strobe demo --training; leave it out")
     bar = progress(quiet=quiet)
     out = out or default_folder("".join(kinds))
     if background:
