@@ -18,6 +18,7 @@ from strobe.cli.common import (
     quiet_option,
 )
 from strobe.cli.scoring import scoring_options
+from strobe.core.errors import printable
 
 if TYPE_CHECKING:
     from strobe.workflows.score import ScoreRequest
@@ -59,7 +60,10 @@ def command(
     if is_run_folder(target):
         if out is not None:
             raise click.UsageError(f"a run is scored in place; leave out -o, or give the dataset instead of {target}")
-        results = score_run(target, replace(request, models=models), bar, dataset_path=dataset).results
+        found = score_run(target, replace(request, models=models), bar, dataset_path=dataset)
+        results = found.results
+        for line in found.left_out:
+            click.echo(f"left out: {printable(line, limit=500)}", err=True)
         out = target
     else:
         if dataset is not None:

@@ -99,7 +99,7 @@ def evaluate(
             raise StrobeError(f"no model could be run; {which}{printable(failed[0].name)}: {first}")
         scored = score_staged(
             place, stage, opened, request, progress, leave_out=[one.name for one in failed], skip_incomplete=True,
-            asked_for=names,
+            skip_detectors=True, asked_for=names,
         )  # fmt: skip
     report, reason = None, None
     if with_report:

@@ -11,7 +11,7 @@ from strobe.analyses.background import is_ladder
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
 from strobe.analyses.comparison_detection import compare_detectors
-from strobe.analyses.detection import DetectionOptions
+from strobe.analyses.detection import DetectionOptions, has_boxes
 from strobe.analyses.detection import score as score_boxes
 from strobe.analyses.drawn_results import drawn_results
 from strobe.analyses.early import STOPPED
@@ -202,7 +202,7 @@ def score_run(run: Path, request: ScoreRequest, progress: Progress, *, dataset_p
     opened = Opened.of_run(place, moved_to=dataset_path, subset=request.subset)
     check_request(request, opened)
     with place.stage() as stage:
-        return score_staged(place, stage, opened, request, progress)
+        return score_staged(place, stage, opened, request, progress, skip_detectors=True)
 
 
 def score_staged(
@@ -214,12 +214,14 @@ def score_staged(
     *,
     leave_out: Sequence[str] = (),
     skip_incomplete: bool = False,
+    skip_detectors: bool = False,
     asked_for: Sequence[str] = (),
 ) -> Scored:
     """Score the models of the run and those the stage holds, where what is written waits too until all went well.
 
-    `leave_out` names models not to score; `skip_incomplete` leaves out those that lack frames instead of refusing.
-    `asked_for` are the models of the command, in order.
+    `leave_out` names models not to score; `skip_incomplete` leaves out those that lack frames instead of refusing,
+    `skip_detectors` detectors beside classifiers where the dataset has no boxes to hold them against. `asked_for` are
+    the models of the command, in order.
     """
     models = run.models(
         opened.dataset, only=request.models, allow_missing=request.allow_missing, k=request.options.k, stage=stage
@@ -231,7 +233,9 @@ def score_staged(
     if not models and not opened.dataset.names:
         raise StrobeError(f"{printable(run.path)} holds no predictions yet; run strobe predict or eval first")
     types, remembered = known_types(run, request.types)
-    scored = score_models(models, opened, request, progress, types=types, skip_incomplete=skip_incomplete)
+    scored = score_models(
+        models, opened, request, progress, types=types, skip_incomplete=skip_incomplete, skip_detectors=skip_detectors
+    )
     write_json(stage / "results.json", encode(scored.results))
     write_tables(stage, scored.results)
     if scored.sets:
@@ -253,11 +257,18 @@ def score_models(
     *,
     types: Types,
     skip_incomplete: bool = False,
+    skip_detectors: bool = False,
 ) -> Scored:
     """Score models wherever their answers lie: every figure, their comparison, the trend. Nothing is written."""
     people = BesidePeople(opened.dataset, request.options)
     job = _Job(
-        opened=opened, types=types, request=request, progress=progress, skip_incomplete=skip_incomplete, people=people
+        opened=opened,
+        types=types,
+        request=request,
+        progress=progress,
+        skip_incomplete=skip_incomplete,
+        people=people,
+        skip_detectors=skip_detectors,
     )
     results = Results(
         strobe=installed_version(),
@@ -294,6 +305,7 @@ class _Job:
     request: ScoreRequest
     progress: Progress
     skip_incomplete: bool
+    skip_detectors: bool
     people: BesidePeople
     left_out: list[str] = field(default_factory=list)
     sets: list[ModelSets] = field(default_factory=list)
@@ -376,6 +388,12 @@ def _areas(opened: Opened) -> dict[str, float]:
 def _score_detectors(job: _Job, models: Sequence[Answered], results: Results) -> Results:
     """The results with every detector's score; k, interval, seed and draws are those of the whole request."""
     whole, dataset = job.request.options, overall(job.opened.dataset)
+    if (
+        job.skip_detectors and results.models and not has_boxes(dataset)
+    ):  # its boxes may be there for boxes: and crop: alone
+        why = f"detection cannot be scored: {printable(dataset.name)} has no boxes; boxes:NAME scores it by its classes"
+        job.left_out.extend(f"{printable(model.name)}: {why}" for model in models)
+        return results
     options = replace(
         job.request.detection, k=whole.k, interval=whole.interval, seed=whole.seed, bootstrap=whole.bootstrap,
         replicates=whole.replicates,
