@@ -77,10 +77,11 @@ def command(
     bar = progress(quiet=quiet)
     out = out or default_folder("".join(kinds))
     if background:
-        from strobe.workflows.demo_background import demo_background
+        from strobe.workflows.demo_background import WHO, demo_background
 
         both = demo_background(out, bar, offline=offline)
         _show(both.world)
+        click.echo(f"{WHO}.")
         if both.photos is None:
             click.echo(f"\nwithout the photos: {both.why}", err=True)
             return

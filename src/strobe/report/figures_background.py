@@ -190,7 +190,8 @@ def background_contrasts(view: View) -> Answer:
         sentence=" ".join(verdict(found, model) for model in some_models(found)),
         how="Each row is the difference between two rungs that differ in one thing, on the pictures that have both, "
         "in points with its 95 % interval; the test, and the interval with it, is corrected over all of these (Holm). "
-        "Hollow: could be chance. “Cropping” is what is usually compared: it mixes background and magnification."
+        "Hollow: could be chance. “Cropping” is what is usually compared: it mixes background and magnification. "
+        "Magnifying enlarges the pixels there are: it shows no more of the object, and is no closer look."
         + (f" {ESTIMATED} A side rests on boxes or masks that were estimated." if found.has_estimates else ""),
         paint=paint,
         inches=(height, height + 0.25 * len(found.models)),

@@ -21,13 +21,19 @@ from strobe.workflows.score import ScoreRequest
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.vary_background import BackgroundWanted, vary_background
 
-__all__ = ["MODELS", "WORLD", "BackgroundDemo", "demo_background"]
+__all__ = ["MODELS", "WHO", "WORLD", "BackgroundDemo", "demo_background"]
 
 WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale=(0.2, 0.8), background_correlation=1.0)
 """Every class at its home: the world the shipped classifiers know, before anything is done to it."""
 
 MODELS = ("strobe-ground", "strobe-object", "strobe-ground-boxes=boxes:strobe-ground-boxes")
 """The same network trained where the ground gives the class away and where it says nothing; and as a detector."""
+
+WHO = (
+    "strobe-ground was trained where the ground gives the class away, strobe-object is the same network trained where "
+    "it says nothing; strobe-ground-boxes is the first one's backbone as a detector, by the class of its surest box"
+)
+"""Who is asked, for those who have not read docs/background.md."""
 
 PHOTO_MODELS = ("efficientnet-lite0", "efficientnet-lite2")
 SEGMENTER = "u2netp"
