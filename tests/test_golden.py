@@ -107,7 +107,8 @@ def _take_checked(path: Path) -> dict[str, str]:
 def test_dataset_written_again_is_the_same(name, tmp_path):
     before = GOLDEN / "datasets" / name
     after = strobe.save_dataset(strobe.load_dataset(before, reviewed=False), tmp_path / "again")
-    assert _take_checked(after / "dataset.json") == MADE["datasets"][name]
+    voted = {"digest": ""} if (before / "verdicts.parquet").is_file() else {}  # the whole grows with votes
+    assert _take_checked(after / "dataset.json") == MADE["datasets"][name] | voted
     assert _differences(before, after) == []
     assert json.loads((after / "dataset.json").read_text(encoding="utf-8"))["schema"] == 1
     tables = sorted(path.name for path in before.glob("*.parquet"))

@@ -120,7 +120,7 @@ def test_what_is_missing_from_youtube_bb_is_said(tmp_path: Path) -> None:
 def test_hints_on_request_are_those_of_a_build(tmp_path: Path) -> None:
     """The stored frames of a build, imported as a folder, have the build's own hints."""
     video = clip(tmp_path / "walk.mp4", n=30)
-    options = BuildOptions(label=("dog",), sampling=Sampling(k=4))
+    options = BuildOptions(label=("dog",), sampling=Sampling(k=4), store="png")
     built = build([video], tmp_path / "built", options).dataset
     middle = int(built.frames.index[built.sets.frame[built.sets.is_anchor]][0])
     (tmp_path / "anchors.csv").write_text(f"video,frame\nwalk,{middle}\n")

@@ -57,7 +57,7 @@ def read(folder: Path) -> Dataset:
         with in_file(folder):
             dataset = read_vouched(folder, info, schema)
         # Votes are part of the digest, and come in without a word in dataset.json.
-        dataset.vouch(digest=None if dataset.verdicts else digests[0], frames_digest=digests[1])
+        dataset.vouch(digest=None if dataset.verdicts else digests[0] or None, frames_digest=digests[1])
         return dataset
     tables: dict[str, dict[str, Column]] = {}
     for name in (*_REQUIRED, *_OPTIONAL):
@@ -187,7 +187,7 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
                 path = staged.root / f"{name}.parquet"
                 files[path.name] = _write_table(path, table, schemas(number)[name].arrow)
             path = staged.root / "dataset.json"
-            digests = dataset.digest(), dataset.frames_digest()
+            digests = "" if dataset.verdicts else dataset.digest(), dataset.frames_digest()
             _write_info(path, dataset.info, files, number, digests=digests)
         except OSError as error:
             raise cannot_write(folder / path.name, error) from error
@@ -203,9 +203,9 @@ def append_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> Dataset:
     if not dataset.verdicts or dataset.info.reviewed == "votes":
         return dataset
     _, files, schema = _read_info(folder)
-    info, digests = replace(dataset.info, reviewed="votes"), _vouched(folder, files, schema)
+    info, known = replace(dataset.info, reviewed="votes"), _vouched(folder, files, schema)
     with replacing(folder / "dataset.json") as temporary:
-        _write_info(temporary, info, files, schema, digests=digests)  # that of the whole is not used beside votes
+        _write_info(temporary, info, files, schema, digests=known and ("", known[1]))  # the whole grows with votes
     return replace(dataset, info=info)
 
 

@@ -51,7 +51,7 @@ class DetectorBoxes:
             return
         # Loaded before anything is made: what it is names the outcome, and what it cannot be is said at once.
         model = load_model(self._one.spec, replace(load, label_space=dataset.info.label_space))
-        if model.spec.task != Task.DETECTION.value:
+        if Task(model.spec.task) is not Task.DETECTION:
             raise ModelFailed(f"--detector {printable(text)}: a classifier; it finds no boxes")
         # Its boxes are asked for by its own classes: a thing need not be one of the dataset's to be cropped to.
         none = np.zeros(0, dtype=np.int64)
