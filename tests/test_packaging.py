@@ -19,7 +19,7 @@ from matrix import bounds, lowest, requirements  # noqa: E402 (a script, not a p
 EVERYTHING = ("dev", "ultralytics")
 OURS = {"strobe", "fuzz", "setup", "no_such_thing", "odd_plan", "_typeshed"}
 """Ourselves, names that tests make up, and what only type checkers see."""
-ORACLES = {"foolbox", "fiftyone", "mlcroissant"}
+ORACLES = {"foolbox", "fiftyone", "mlcroissant", "openvino"}
 """What a benchmark or an export is held against, where somebody has it beside; never installed with strobe."""
 
 
