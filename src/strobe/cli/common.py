@@ -25,6 +25,7 @@ __all__ = [
     "json_option",
     "k_option",
     "log_option",
+    "name_option",
     "options",
     "out_option",
     "print_json",
@@ -49,6 +50,7 @@ def out_option(*, what: str, required: bool = True) -> Callable[[Any], Any]:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
+name_option = click.option("--name", default="", help="The dataset's name; default: the folder's.")
 seed_option = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
 )

@@ -10,6 +10,7 @@ from strobe.cli.common import (
     Grouped,
     folder,
     json_option,
+    name_option,
     options,
     progress,
     quiet_option,
@@ -62,7 +63,7 @@ _wanted = options(
     severity_option,
     click.option("--store", is_flag=True,
                  help="Store every member as a PNG file. Default: rendered when it is read, to the same pixels."),
-    click.option("--name", default="", help="The dataset's name; default: the folder's."),
+    name_option,
     workers_option,
 )  # fmt: skip
 
@@ -137,7 +138,7 @@ _attacks = options(
                  help="What is climbed: the lead of the best wrong class, or the cross-entropy."),
     click.option("--margin", type=float, default=0.01, show_default=True,
                  help="The lead a finding must have, in nats, so that it survives being read back."),
-    click.option("--name", default="", help="The dataset's name; default: the folder's."),
+    name_option,
     seed_option,
 )  # fmt: skip
 
@@ -225,7 +226,7 @@ _changes = options(
                  help="Images over which the standard deviation of every neuron is taken."),
     click.option("--changes/--no-changes", default=True, show_default=True,
                  help="Keep what was changed, two bytes a neuron, so that each picture can be made again."),
-    click.option("--name", default="", help="The dataset's name; default: the folder's."),
+    name_option,
     seed_option,
 )  # fmt: skip
 
@@ -295,7 +296,7 @@ _ladders = options(
                  help="Which rungs, with commas; see --list. Default: all that can be made."),
     click.option("--store", is_flag=True,
                  help="Store every rung as a PNG file. Default: rendered when it is read, to the same pixels."),
-    click.option("--name", default="", help="The dataset's name; default: the folder's."),
+    name_option,
     workers_option,
     seed_option,
 )  # fmt: skip

@@ -51,9 +51,8 @@ def is_dataset(folder: Path) -> bool:
 def read(folder: Path) -> Dataset:
     """The dataset in a folder; an InvalidFile line names file, row and rule where one is broken."""
     settle(folder)
-    info, files, schema = _read_info(folder)
-    digests = _vouched(folder, files, schema)
-    if digests is not None:
+    info, files, schema, digests = _read_info(folder)
+    if digests is not None and _is_whole(folder, files, schema):
         with in_file(folder):
             dataset = read_vouched(folder, info, schema)
         # Votes are part of the digest, and come in without a word in dataset.json.
@@ -73,27 +72,24 @@ def read(folder: Path) -> Dataset:
         return assemble(folder, info, tables)
 
 
-def _vouched(folder: Path, files: Mapping[str, str], schema: int) -> tuple[str, str] | None:
-    """The digests dataset.json vouches for, of the dataset and of its frames; None where anything was touched since."""
-    content = read_json(folder / "dataset.json")
-    checked = content.pop("checked", None)
-    if not isinstance(checked, dict) or checked.get("of") != _digest_of(content):
-        return None
-    found = checked.get("digest"), checked.get("frames_digest")
+def _is_whole(folder: Path, files: Mapping[str, str], schema: int) -> bool:
+    """Whether the tables are those whose hashes dataset.json has; a line where one was changed since."""
     names = {f"{name}.parquet" for name in schemas(schema) if name not in PEOPLE}
     here = {path.name for path in folder.glob("*.parquet")} & names
-    if not all(isinstance(one, str) for one in found) or here != set(files):
-        return None
+    if here != set(files):
+        return False
     for name in sorted(here):
         _check_whole(folder / name, files)
-    return cast(tuple[str, str], found)
+    return True
 
 
 def _digest_of(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int]:
+def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[str, str] | None]:
+    """What dataset.json says: the whole, the tables' hashes, the format, and the digests of dataset and frames that it
+    vouches for, None where it was touched since."""
     path = folder / "dataset.json"
     if folder.is_file():
         raise StrobeError(
@@ -139,7 +135,10 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int]:
         raise InvalidFile(path, f"the field {error} is missing") from error
     except (InvalidValue, TypeError, ValueError) as error:
         raise InvalidFile(path, str(error)) from error
-    return info, dict(data.get("files", {})), schema
+    checked = data.pop("checked", None)
+    found = (checked.get("digest"), checked.get("frames_digest")) if isinstance(checked, dict) else (None, None)
+    vouched = all(isinstance(one, str) for one in found) and checked.get("of") == _digest_of(data)
+    return info, dict(data.get("files", {})), schema, cast(tuple[str, str], found) if vouched else None
 
 
 def _check_whole(path: Path, files: Mapping[str, str]) -> None:
@@ -202,8 +201,8 @@ def append_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> Dataset:
     dataset = _appended(folder, read(folder), "verdicts", "verdict_id", verdicts)
     if not dataset.verdicts or dataset.info.reviewed == "votes":
         return dataset
-    _, files, schema = _read_info(folder)
-    info, known = replace(dataset.info, reviewed="votes"), _vouched(folder, files, schema)
+    _, files, schema, known = _read_info(folder)
+    info = replace(dataset.info, reviewed="votes")
     with replacing(folder / "dataset.json") as temporary:
         _write_info(temporary, info, files, schema, digests=known and ("", known[1]))  # the whole grows with votes
     return replace(dataset, info=info)
