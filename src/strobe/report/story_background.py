@@ -202,7 +202,14 @@ def _parts(found: Ladder, model: str) -> list[str]:
     parts = []
     who = printable(model)
     if main is not None and (model, main) in found.contrasts:
-        parts.append(_ground(who, found.contrasts[model, main], _WHEN[main] + _guessed(found, main)))
+        row, when = found.contrasts[model, main], _WHEN[main] + _guessed(found, main)
+        shown = [one for one in _WHEN if (model, one) in found.contrasts and is_real(found.contrasts[model, one])]
+        if is_real(row) or not shown:
+            parts.append(_ground(who, row, when))
+        else:  # it is seen another way: the table has its star, and the sentence must not say less
+            other = shown[0]
+            parts.append(_ground(who, found.contrasts[model, other], _WHEN[other] + _guessed(found, other)))
+            parts.append(_chance(row, when))
     bigger: Isolates = "magnification"
     what = "magnifying the object alone"
     if (model, bigger) not in found.contrasts:
@@ -228,14 +235,17 @@ def _guessed(found: Ladder, isolates: Isolates) -> str:
 def _ground(who: str, row: Contrast, when: str) -> str:
     value = value_of(row.value)
     if not is_real(row):
-        change = f"loss of {measured(row.value, 'points')}"
-        if value < 0:
-            change = f"gain of {measured(turned(row.value), 'points')}"
-        comma = "," if "," in when else ""
-        return f"{who} is not shown to look at the ground: its {change} {when}{comma} could be chance"
+        return f"{who} is not shown to look at the ground: {_chance(row, when)}"
     if value > 0:
         return f"{who} looks at the ground: it loses {measured(row.value, 'points')} {when}"
     return f"{who} does better by {measured(turned(row.value), 'points')} {when}"
+
+
+def _chance(row: Contrast, when: str) -> str:
+    change = f"loss of {measured(row.value, 'points')}"
+    if value_of(row.value) < 0:
+        change = f"gain of {measured(turned(row.value), 'points')}"
+    return f"its {change} {when}{',' if ',' in when else ''} could be chance"
 
 
 def _bigger(row: Contrast, what: str) -> str:
