@@ -173,6 +173,8 @@ def test_one_target_and_no_judge_are_said(whole) -> None:
     view = View(results=one)
     found = granular(view)
     assert generator_lead(found)[0].startswith("standard holds at no granularity")
+    held = granular(View(results=replace(one, searches=tuple(replace(s, found=1, censored=9) for s in one.searches))))
+    assert "may have failed: restarts find more" in generator_lead(held)[0]
     assert "one target" in figures_generator.granularity_ratio.figures(view)[0].sentence
     assert "--judge" in figures_generator.granularity_kept.figures(view)[0].sentence
     assert granular_rows(found)[0] == ["granularity", "half by, standard"]

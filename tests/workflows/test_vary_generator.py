@@ -411,6 +411,18 @@ def test_searches_aims_and_layers(searched: Path, file: Path, tmp_path: Path) ->
     assert few.tally()["fine/make"] == {"found": 0, "censored": 6, "anchor_wrong": 0, "failed": 0}
 
 
+def test_a_search_that_found_nothing_is_told_how_to_search_harder(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["vary", "generator", "", "--generator", paint(file), "-m", nets(file)[0], "-q",
+             "--granularity", "fine", "--images", "6", "--steps", "20", "--device", "cpu"]  # fmt: skip
+    for most, hinted in (("0.001", True), ("2", False)):
+        with pytest.raises(SystemExit) as ended:
+            main([*words[:2], str(tmp_path / most), *words[3:], "--most", most])
+        assert not ended.value.code
+        assert ("--restarts 3 --steps 240" in capsys.readouterr().out) is hinted
+
+
 def test_a_finding_that_does_not_survive_being_read_back_is_none(file: Path, tmp_path: Path) -> None:
     done = vary_generator(
         tmp_path / "sly", paint(file), nets(file, "sly"), replace(WANTED, granularity=("pixel",)), load=CPU

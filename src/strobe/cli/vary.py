@@ -185,6 +185,10 @@ def _say_searched(dst: Path, done: "Attempted", key: str, axis: str, *, as_json:
     for name, many in tally.items():
         said = ", ".join(f"{many[status]} {words.format(axis)}" for status, words in _STATUSES.items() if many[status])
         click.echo(f"{printable(name)}: {said}")
+    if key == "searches" and any(many["censored"] for many in tally.values()):
+        click.echo(
+            "A search that found nothing is no proof that nothing is there: --restarts 3 --steps 240 finds more."
+        )
 
 
 _STATUSES = {

@@ -183,6 +183,7 @@ def generator_lead(found: Granular) -> tuple[str, str]:
         head = f"For most pictures searches found nothing against {join(parts)}{more}"
         rest = [share for key, share in shares.items() if key not in held]
         head += f"; elsewhere they found what fools a model for {_least(min(rest))} of them." if rest else "."
+        head += " A search that found nothing may have failed: restarts find more."
     elif len(found.targets) > 1:
         head = f"None of the {len(found.targets)} models holds at any granularity: searches found what fools each for "
         head += f"{_least(low)} of the pictures."
