@@ -65,8 +65,8 @@ def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float 
     down, up = float(np.median(least)), float(np.median(most))
     n = len(least)
     if not np.isfinite(up) or down * (1 + slack) < up:
-        top = f"and {up:g}" if np.isfinite(up) else "and no end"
-        return nothing(f"searches that found nothing leave the median between {down:g} {top}", method=METHOD)
+        top = f"and {up:.3g}" if np.isfinite(up) else "and no end"
+        return nothing(f"searches that found nothing leave the median between {down:.3g} {top}", method=METHOD)
     value = down if down == up else float(np.sqrt(down * up))
     if draws.n_clusters == 1:
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)

@@ -56,6 +56,9 @@ def granularity_ratio(view: View) -> Answer:
                         if (name, target) in ratios and is_known(ratios[name, target].value)]  # fmt: skip
                 label = short(printable(target), 22) + (f", still what it was ({_by(kept)})" if kept else "")
                 ends += _points(axes, line, place + 1, label, joined=scale, hollow=kept is not None)
+        for x, name in enumerate(names):
+            if not any(is_known(row.value) for (at_name, _), row in found.ratios.items() if at_name == name):
+                axes.annotate("undecided", (x, 1), (0, 6), textcoords="offset points", ha="center", color=MUTED)
         axes.set_xticks(range(len(names)), [printable(name) for name in names])
         if is_narrow:
             axes.tick_params(axis="x", labelrotation=30)
