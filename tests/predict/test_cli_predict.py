@@ -1,6 +1,8 @@
 """The commands predict, models and doctor, as a user meets them."""
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,24 @@ def test_predictions_brought_as_a_file(data: Path, tmp_path: Path, capsys: Any) 
     )
     assert code == 0
     assert "kept in the run folder" in said
+
+
+def test_a_folder_that_cannot_be_locked_is_refused(
+    data: Path, plugin: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="no such locks on this system")
+
+    def cannot(*_: Any) -> None:  # as a network file system without a lock manager answers
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", cannot)
+    command = ["predict", str(data), "-m", f"py:{plugin}:make", "-o", str(tmp_path / "run")]
+    code, said, noted = _strobe(capsys, *command)
+    assert (code, said) == (2, "")
+    assert f"cannot write {tmp_path / 'run/predictions'}: its file system cannot lock" in noted
+    assert not (tmp_path / "run").exists()
+    monkeypatch.undo()
+    assert _strobe(capsys, *command)[0] == 0
 
 
 def test_bad_options_are_one_line(data: Path, tmp_path: Path, capsys: Any) -> None:

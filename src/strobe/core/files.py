@@ -17,7 +17,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,8 @@ __all__ = [
     "Staged",
     "cache_folder",
     "cannot_write",
+    "hold",
     "json_text",
-    "locked",
     "make_folder",
     "read_json",
     "regular",
@@ -154,33 +153,20 @@ def _make_lasting(path: Path) -> None:
     path.chmod(0o666 & ~umask)
 
 
+def hold(handle: int, *, wait: bool) -> None:
+    """Lock an open file or folder until it is closed; ImportError where the system has no such locks."""
+    import fcntl
+
+    fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
 def _lock(handle: int, *, wait: bool = False) -> bool:
-    """Whether this process now holds the lock of an open file or folder; never where the system has no such locks."""
+    """Whether this process now holds the lock of an open file or folder; never where there are no locks."""
     try:
-        import fcntl
-    except ImportError:  # not Linux or macOS
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:  # another holds it, or the file system has no locks
+        hold(handle, wait=wait)
+    except (ImportError, OSError):  # another holds it; or not Linux or macOS, or a file system without locks
         return False
     return True
-
-
-@contextmanager
-def locked(path: Path, *, busy: str | None) -> Iterator[None]:
-    """Hold a file as a lock; where another process does, StrobeError `busy`, or without one we wait for its end.
-
-    The system frees it when we die. Where the system has no such locks everybody goes on.
-    """
-    try:
-        file = path.open("w")
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    with file:
-        if not _lock(file.fileno(), wait=busy is None) and busy is not None and find_spec("fcntl"):
-            raise StrobeError(busy)
-        yield
 
 
 # -- several files at once ---------------------------------------------------------------------------------------

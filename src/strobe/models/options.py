@@ -1,5 +1,6 @@
 """What every adapter is told: which model, and how it is to be loaded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.models.runtimes import BACKENDS
+from strobe.models.travel import Parcel
 
 __all__ = ["LoadOptions", "ModelName", "default_batch", "file_of", "no_settings", "require_file", "torch_setup"]
 
@@ -46,7 +48,8 @@ class LoadOptions:
     model cannot say itself (ONNX; the classes of fine-tuned weights). `trust` allows weights that may run code.
     `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained` False asks for random
     weights, to train. `weights` is the file after @, for a factory of one's own. `progress` watches long loading.
-    `backend` is what runs a torch network: torch, or onnxruntime on a CPU.
+    `backend` is what runs a torch network: torch, or onnxruntime on a CPU. `code` are Python files that came from
+    another machine, by the path they are named by.
     """
 
     label_space: LabelSpace | None = None
@@ -61,6 +64,7 @@ class LoadOptions:
     pretrained: bool = True
     weights: Path | None = None
     backend: str = "torch"
+    code: Mapping[str, Parcel] = field(default_factory=dict, compare=False, repr=False)
     progress: Progress | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
 from strobe.models.options import LoadOptions, ModelName, require_file
+from strobe.models.travel import unpack
 
 __all__ = ["MODULE", "Made", "made_by_file", "raising"]
 
@@ -48,7 +49,8 @@ def made_by_file(model: ModelName, options: LoadOptions) -> Made:
     name, weights = printable(model.plain), model.weights
     if not colon or not file:
         raise ModelFailed(f"{name}: expected py:FILE.py:FACTORY, e.g. py:mine.py:make")
-    path = require_file(Path(file), what=model.plain).resolve()
+    came = options.code.get(file)
+    path = require_file(Path(file), what=model.plain).resolve() if came is None else unpack(came)
     if weights is not None:
         require_file(weights, what=model.plain)
     module = _run(path, name)

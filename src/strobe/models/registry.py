@@ -5,16 +5,18 @@ are written without a provider.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from strobe.core import late
 from strobe.core.errors import MissingExtra, ModelFailed, StrobeError, UnknownName, expect, out_of_memory, printable
 from strobe.core.ports import Classifier, Detector
-from strobe.models.options import LoadOptions, ModelName, no_settings
+from strobe.models.options import LoadOptions, ModelName, no_settings, require_file
 from strobe.models.providers import BUNDLED, PROVIDERS
+from strobe.models.travel import pack
 
-__all__ = ["available", "expand", "load_model", "parse"]
+__all__ = ["available", "expand", "load_model", "parse", "sendable"]
 
 _BY_SCHEME = {entry.scheme: entry for entry in PROVIDERS if not entry.bundled}
 _MODELS = {scheme: entry for scheme, entry in _BY_SCHEME.items() if entry.module}
@@ -50,6 +52,21 @@ def parse(text: str) -> ModelName:
             f"model {printable(text)!r}: expected a name after {provider}:, e.g. {_MODELS[provider].example}"
         )
     return ModelName(provider, name, weights)
+
+
+def sendable(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:
+    """The same model for a process elsewhere: its files by absolute paths, Python files packed into the options."""
+    model = parse(text)
+    entry = BUNDLED.get(model.name) if model.provider == "bundled" else _MODELS[model.provider]
+    file, colon, factory = model.name.rpartition(":") if model.provider == "py" else (model.name, "", "")
+    if entry is not None and (entry.is_file or model.provider == "ultralytics") and Path(file).exists():
+        file = str(Path(file).absolute())
+    if model.provider == "py":
+        packed = pack(require_file(Path(file), what=model.plain))
+        options = replace(options, code={**options.code, file: packed})
+    weights, settings = (path and path.absolute() for path in (model.weights, options.settings))
+    there = ModelName(model.provider, f"{file}{colon}{factory}", weights)
+    return there.text, replace(options, settings=settings)
 
 
 def load_model(text: str, options: LoadOptions) -> Classifier | Detector:

@@ -17,8 +17,9 @@ from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
-from strobe.core.files import locked, make_folder, read_json, settle, swapping, write_json
+from strobe.core.files import make_folder, read_json, settle, swapping, write_json
 from strobe.core.late import installed_version
+from strobe.core.locks import locked
 from strobe.core.tasks import Task
 from strobe.runs.brought import brought_files, read_brought
 from strobe.runs.frames import FRAMES, FrameNames, keep_frames
@@ -267,7 +268,7 @@ class Run:
         A new run that no prediction came into leaves nothing behind.
         """
         is_new, no_folder = not self.exists, not self.path.exists()
-        folder = make_folder(self.path / "predictions")
+        folder = self.path / "predictions"
         busy = f"another strobe is predicting into {printable(self.path)}; wait for it to end"
         with locked(folder / ".lock", busy=busy):
             try:

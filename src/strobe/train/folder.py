@@ -17,7 +17,6 @@ from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import (
     Staged,
-    locked,
     make_folder,
     read_json,
     settle,
@@ -26,6 +25,7 @@ from strobe.core.files import (
     write_json,
     write_text,
 )
+from strobe.core.locks import locked
 
 __all__ = ["Point", "TrainFolder", "curves_csv"]
 
@@ -77,7 +77,7 @@ class TrainFolder:
             with locked(self.path / _LOCK, busy=f"another process is training in {printable(self.path)}"):
                 yield
         finally:
-            if [entry.name for entry in self.path.iterdir()] == [_LOCK]:
+            if {entry.name for entry in self.path.iterdir()} <= {_LOCK}:
                 (self.path / _LOCK).unlink(missing_ok=True)
                 self.path.rmdir()
 

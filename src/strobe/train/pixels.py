@@ -16,7 +16,8 @@ from torch import Tensor
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, expect
-from strobe.core.files import locked, make_folder, replacing
+from strobe.core.files import replacing
+from strobe.core.locks import locked
 from strobe.core.ports import Image, Progress
 
 __all__ = ["Pixels", "kept_table", "prepared"]
@@ -78,7 +79,6 @@ def kept_table(
     digest = hashlib.sha256(json.dumps(names, sort_keys=True).encode()).hexdigest()
     path = folder / f"{digest[:32]}.npy"
     if not path.is_file():
-        make_folder(folder)
         with locked(path.with_suffix(".lock"), busy=None):
             if not path.is_file():  # another training of the same frames may have made it while we waited
                 _make(path, shape, dtype, fill, most_bytes=most_bytes - needed)

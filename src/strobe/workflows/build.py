@@ -20,8 +20,8 @@ from strobe.build.sample import Sampling
 from strobe.build.store import STORES, FrameEncoder, Store
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
-from strobe.core.files import locked, make_folder
 from strobe.core.labels import LabelSpace, space
+from strobe.core.locks import locked
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
@@ -101,7 +101,7 @@ def build(
     jobs = [_job(name, path, destination, options, spans, anchors, len(named), store) for name, path in named.items()]
     # Two builds into one folder at the same time would take each other's files away.
     busy = f"another build is writing to {printable(destination)}; wait for it to end"
-    with locked(make_folder(destination / WORK_FOLDER) / "lock", busy=busy):
+    with locked(destination / WORK_FOLDER / "lock", busy=busy):
         outcomes = _run_all(jobs, options.workers, say)
         outcomes = _each_once(sorted(outcomes, key=lambda outcome: outcome.name), say)
         problems = tuple(outcome.problem for outcome in outcomes if outcome.problem)

@@ -14,7 +14,7 @@ from strobe.core.projections import projection_between
 from strobe.datasets import folder
 from strobe.models.cores import quick_source, sharing_cores
 from strobe.models.options import LoadOptions
-from strobe.models.registry import load_model
+from strobe.models.registry import load_model, sendable
 from strobe.predict.crops import Crops
 from strobe.predict.engine import EngineOptions, Recipe
 from strobe.predict.forward import Runner
@@ -37,12 +37,18 @@ def worker_recipe(
     engine: EngineOptions,
     crops: Crops | None = None,
 ) -> Recipe:
-    """The recipe of a worker for these models on a dataset that lies in a folder; `crops` is what they see of it."""
+    """The recipe of a worker for these models on a dataset that lies in a folder; `crops` is what they see of it.
+
+    Python files of one's own go along, with what they name beside them; other files are named by absolute paths.
+    """
     if dataset.root is None:
         raise StrobeError(f"{printable(dataset.name)} lies in no folder, so no other process can be sent to it")
+    specs: dict[str, str] = {}
+    for name, spec in models.items():
+        specs[name], load = sendable(spec, load)
     plain = {field.name: getattr(load, field.name) for field in fields(load) if field.name not in _NOT_SENT}
     return Recipe(
-        dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), models=dict(models), load=plain,
+        dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), models=specs, load=plain,
         merge=merge, engine=engine, crops=crops,
     )  # fmt: skip
 

@@ -1,0 +1,155 @@
+"""A Python file of somebody's own on its way to another machine, with what it names beside it, checked by hash there.
+
+What travels is the file, the modules and packages beside it that it imports (and those import in turn), and the files
+beside it that it names in a string. What is too large to travel has to lie at the same place there.
+"""
+
+import ast
+import hashlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from strobe.core.errors import ModelFailed, expect, printable
+from strobe.core.files import cache_folder, make_folder, swapping
+
+__all__ = ["Parcel", "pack", "unpack"]
+
+_LARGE = 32 << 20
+"""Bytes above which a file that is no code stays at home."""
+_MOST = 64 << 20
+"""Bytes of all that travels with one file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    """A file and what goes with it, as plain data that pickles.
+
+    `files` are their contents by name, relative to the folder `home` they lie in; `left` the sizes of what is too
+    large. `on_path` says that modules of that folder could be imported at home.
+    """
+
+    home: Path
+    name: str
+    files: Mapping[str, bytes]
+    left: Mapping[str, int]
+    on_path: bool
+
+    def __post_init__(self) -> None:
+        expect(self.name in self.files, "parcel", "the file itself in it", self.name)
+
+    @property
+    def digest(self) -> str:
+        """What it holds, whoever packed it and wherever it lay."""
+        lines = [f"{hashlib.sha256(content).hexdigest()} {name}" for name, content in sorted(self.files.items())]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def pack(path: Path) -> Parcel:
+    """The file with everything beside it that its code names."""
+    path = path.resolve()
+    home, todo = path.parent, [path]
+    files: dict[str, bytes] = {}
+    left: dict[str, int] = {}
+    while todo:
+        one = Path(os.path.normpath(todo.pop()))
+        if not one.is_relative_to(home) or (name := one.relative_to(home).as_posix()) in files:
+            continue
+        if one.suffix != ".py" and one.stat().st_size > _LARGE:
+            left[name] = one.stat().st_size
+            continue
+        files[name] = one.read_bytes()
+        size = sum(map(len, files.values()))
+        if size > _MOST:
+            raise ModelFailed(
+                f"{printable(path)}: it and what it names beside it are over {_MOST >> 20} MiB, too much to send to "
+                "other machines; give weights as @FILE, on a file system that all of them see"
+            )
+        if one.suffix == ".py":
+            todo += _named(files[name], one.parent, home)
+    on_path = any(Path(entry).resolve() == home for entry in sys.path)
+    return Parcel(home=home, name=path.name, files=files, left=left, on_path=on_path)
+
+
+def _named(content: bytes, folder: Path, home: Path) -> Iterator[Path]:
+    """The files under `home` that the code of a file in `folder` may mean: what it imports, what strings of it name."""
+    try:
+        tree = ast.parse(content)
+    except (SyntaxError, ValueError):  # it says so itself, with the line, when it is run
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _module(home, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            base = folder.joinpath(*[".."] * (node.level - 1)) if node.level else home
+            for alias in node.names:
+                yield from _module(base, ".".join(filter(None, (node.module, alias.name))))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _file(home, node.value)
+            if node.value.replace(".", "").isidentifier():  # importlib.import_module("helper")
+                yield from _module(home, node.value)
+
+
+def _module(base: Path, dotted: str) -> Iterator[Path]:
+    """The files that importing a dotted name runs, where they lie under `base`: packages on the way, and its end."""
+    place = base
+    for part in dotted.split(".") if dotted else ():
+        place = place / part
+        for one in (place.with_name(f"{part}.py"), place / "__init__.py"):
+            if one.is_file():
+                yield one
+
+
+def _file(home: Path, text: str) -> Iterator[Path]:
+    """The file that a string names, where it lies under `home`."""
+    if not 0 < len(text) <= 255 or "\0" in text or "\n" in text:
+        return
+    try:
+        if (home / text).is_file():
+            yield home / text
+    except OSError:  # no name of a file
+        return
+
+
+def unpack(parcel: Parcel) -> Path:
+    """The file on this machine, with the same bytes beside it: where it lay at home if they are there, else in a cache.
+
+    The cache is a folder by the parcel's digest; whoever comes first fills it, and everybody checks what is there.
+    """
+    folder = parcel.home
+    if not _is_whole(folder, parcel):
+        if parcel.left:
+            name, size = next(iter(parcel.left.items()))
+            raise ModelFailed(
+                f"{printable(folder / parcel.name)}: {printable(name)} beside it ({size >> 20} MiB) is too large to "
+                "travel, and this machine does not have both as they are at home; keep them on a file system that all "
+                "machines see"
+            )
+        folder = cache_folder() / "code" / parcel.digest
+        if not _is_whole(folder, parcel):
+            with swapping(folder) as staged:
+                for name, content in parcel.files.items():
+                    make_folder((staged.root / name).parent)
+                    (staged.root / name).write_bytes(content)
+    if parcel.on_path and str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    return folder / parcel.name
+
+
+def _is_whole(folder: Path, parcel: Parcel) -> bool:
+    """Whether the parcel's files lie there, byte for byte, and those that did not travel too."""
+    try:
+        same = all((folder / name).read_bytes() == content for name, content in parcel.files.items())
+    except OSError:
+        return False
+    return same and all(_size(folder / name) == size for name, size in parcel.left.items())
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
