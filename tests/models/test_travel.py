@@ -79,14 +79,15 @@ def there(text: str, options: LoadOptions, cwd: Path) -> Any:
 
 def test_a_machine_without_the_file_gets_the_same_model_under_the_same_key(home: Path, tmp_path: Path) -> None:
     text, options = sendable("py:mine.py:make@../w.npy", LoadOptions(label_space=PETS, device="cpu"))
-    assert set(options.code[str(home / "mine.py")].files) == FILES.keys() - {"unrelated.py", "large.bin"}
+    assert text == f"py:mine.py:make@{home / '../w.npy'}"  # as it was written, as models are named by it
+    assert set(options.code["mine.py"].files) == FILES.keys() - {"unrelated.py", "large.bin"}
     near = there(text, options, tmp_path)
     assert near[3] == str(home)  # the very bytes lie there: the file is run where it is
     here = there("py:mine.py:make@../w.npy", LoadOptions(label_space=PETS, device="cpu"), home)
     shutil.rmtree(home)
     home.mkdir()
     far = there(text, options, tmp_path)
-    cached = tmp_path / "cache/code" / options.code[str(home / "mine.py")].digest
+    cached = tmp_path / "cache/code" / options.code["mine.py"].digest
     assert far[3] == str(cached)
     assert near[:2] == far[:2] == here[:2]
     assert near[2].tobytes() == far[2].tobytes() == here[2].tobytes()

@@ -55,18 +55,17 @@ def parse(text: str) -> ModelName:
 
 
 def sendable(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:
-    """The same model for a process elsewhere: its files by absolute paths, Python files packed into the options."""
+    """The same model for a process elsewhere: a Python file packed into the options, others by their whole paths."""
     model = parse(text)
-    entry = BUNDLED.get(model.name) if model.provider == "bundled" else _MODELS[model.provider]
-    file, colon, factory = model.name.rpartition(":") if model.provider == "py" else (model.name, "", "")
-    if entry is not None and (entry.is_file or model.provider == "ultralytics") and Path(file).exists():
-        file = str(Path(file).absolute())
+    name, weights, settings = model.name, model.weights, options.settings
     if model.provider == "py":
+        file = name.rpartition(":")[0]
         packed = pack(require_file(Path(file), what=model.plain))
         options = replace(options, code={**options.code, file: packed})
-    weights, settings = (path and path.absolute() for path in (model.weights, options.settings))
-    there = ModelName(model.provider, f"{file}{colon}{factory}", weights)
-    return there.text, replace(options, settings=settings)
+    elif model.provider == "ultralytics" or (model.provider in _MODELS and _MODELS[model.provider].is_file):
+        name = str(Path(name).absolute()) if Path(name).exists() else name  # else one of a hub
+    there = ModelName(model.provider, name, weights and weights.absolute())
+    return there.text, replace(options, settings=settings and settings.absolute())
 
 
 def load_model(text: str, options: LoadOptions) -> Classifier | Detector:
