@@ -1,42 +1,52 @@
 """Images per second on a GPU, frames on disk to stored predictions: ResNet-50, bf16, 224 px, 110 KB JPEG frames.
 
-    PYTHONPATH=src python benchmarks/predict_gpu.py            # one command, under five minutes
-    PYTHONPATH=src python benchmarks/predict_gpu.py --device cpu --frames 64 --batch 8 --quick   # a dry run
+    PYTHONPATH=src python benchmarks/predict_gpu.py                       # one command, about four minutes
+    PYTHONPATH=src python benchmarks/predict_gpu.py --parts device,exact  # some of it
+    PYTHONPATH=src python benchmarks/predict_gpu.py --device cpu --frames 64 --packed 16 --batch 8   # a dry run
 
-Prints one JSON object: the bare forward rate, the engine end to end for each way of decoding, a plain DataLoader + PIL
-loop beside it, decoding alone, and the ratios. Needs torch, torchvision, timm, pyarrow, Pillow; nothing is downloaded.
+Prints one JSON object: the bare forward, every stage alone, the engine end to end with its knobs one by one and how
+busy each stage was, 1280×720 frames of our own store, and a plain DataLoader + PIL loop. Needs torch, torchvision,
+timm, pyarrow, Pillow; nothing is downloaded.
 """
 
 import argparse
 import faulthandler
-import io
 import json
 import os
 import platform
+import resource
 import shutil
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import PIL
 import torch
+import torch.fx.experimental.optimization
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
+from gpu_frames import make_frames, make_packed
 from strobe.core.answers import ClassAnswers
-from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.labels import projection, space
+from strobe.core.dataset import Dataset
+from strobe.core.labels import projection
 from strobe.core.ports import Silent
-from strobe.core.tables import NO_PTS, Frames, Labels, Sets, Videos, texts
 from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.cores import quick_source
+from strobe.models.device_decode import resize_on_device
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
@@ -45,143 +55,302 @@ from strobe.predict.decode_pool import DecodePool
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
 from strobe.predict.forward import Runner
+from strobe.predict.work import Work
+from strobe.predict.worker import ShardWorker
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 
-
-def picture(rng: np.random.Generator, width: int = 500, height: int = 375) -> Pillow.Image:
-    """A picture that compresses like a photograph: smooth shapes, texture, a little noise."""
-    coarse = Pillow.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize(
-        (width, height), Pillow.Resampling.BICUBIC
-    )
-    fine = Pillow.fromarray(rng.integers(0, 256, (94, 125, 3), dtype=np.uint8)).resize(
-        (width, height), Pillow.Resampling.BICUBIC
-    )
-    noise = rng.normal(0, 9, (height, width, 3))
-    mixed = 0.75 * np.asarray(coarse, dtype=np.float64) + 0.25 * np.asarray(fine, dtype=np.float64) + noise
-    return Pillow.fromarray(np.clip(mixed, 0, 255).astype(np.uint8))
+PARTS = ("bare", "alone", "device", "exact", "packed", "loader")
 
 
-def encoded(seed: int) -> bytes:
-    """A JPEG of about 110 KB."""
-    image, best = picture(np.random.default_rng(seed)), b""
-    for quality in (97, 96, 95, 94, 93, 92, 90, 88, 85):
-        buffer = io.BytesIO()
-        image.save(buffer, "JPEG", quality=quality)
-        best = buffer.getvalue()
-        if len(best) <= 115_000:
-            break
-    return best
+class Aloud(Silent):
+    """Keeps what a model says while it is loaded."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+        say(text)
 
 
-def make_frames(root: Path, n: int, *, distinct: int) -> Dataset:
-    """A dataset of n stored JPEG frames, `distinct` different pictures among them."""
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        files = list(pool.map(encoded, range(distinct)))
-        (root / "media").mkdir(parents=True)
-        list(pool.map(lambda row: (root / f"media/{row:06d}.jpg").write_bytes(files[row % distinct]), range(n)))
-    rows, unknown, n_sets = np.arange(n), np.zeros(n, dtype=np.int64), n // 21 + 1
-    return Dataset(
-        info=DatasetInfo(name="benchmark", label_space=space("imagenet-vid"), k=10),
-        videos=Videos(
-            video_id=texts([f"{place:016x}" for place in range(n_sets)]),
-            name=texts([str(place) for place in range(n_sets)]),
-            fps_num=np.full(n_sets, 30), fps_den=np.ones(n_sets, dtype=np.int64), n_frames=np.full(n_sets, 21),
-            path=texts([""] * n_sets), codec=texts([""] * n_sets),
-        ),
-        frames=Frames(
-            video=rows // 21, index=rows % 21, key=texts([f"{row:06d}" for row in rows]), pts=np.full(n, NO_PTS),
-            time_num=unknown, time_den=unknown, pict_type=texts([""] * n), width=np.full(n, 500),
-            height=np.full(n, 375), sha256=texts([""] * n), media=texts([f"media/{row:06d}.jpg" for row in rows]),
-        ),
-        sets=Sets(
-            set_id=texts(["all"]), set=np.zeros(n, dtype=np.int64), frame=rows, distance=rows.astype(float),
-            is_anchor=rows == 0,
-        ),
-        labels=Labels(frame=rows, label=np.zeros(n, dtype=np.int64)),
-        root=root,
-    )  # fmt: skip
+def say(text: str) -> None:
+    """A line to follow the run by, with the seconds since it began."""
+    print(f"[{time.perf_counter() - BEGIN:6.1f}] {text}", file=sys.stderr, flush=True)
 
 
-def rate(work: Callable[[], int], *, device: str) -> float:
+BEGIN = time.perf_counter()
+
+
+def rate(work: Callable[[], int]) -> float:
     """Images a second of `work`, which says how many it did."""
     begin = time.perf_counter()
     n = work()
-    if device == "cuda":
+    if torch.cuda.is_available():
         torch.cuda.synchronize()
-    seconds = time.perf_counter() - begin
-    print(f"{work.__qualname__.split('.')[0]}: {n} images in {seconds:.2f} s", file=sys.stderr)
-    return n / seconds
+    return round(n / (time.perf_counter() - begin), 1)
 
 
-def bare_forward(model: TorchClassifier, batch: int, *, device: str, rounds: int, compiled: bool) -> float:
+# -- what each stage does alone ----------------------------------------------------------------------------------
+
+
+def bare_forward(model: TorchClassifier, *, rounds: int) -> float:
     """The model alone on one resident batch, in the engine's own number type and memory order."""
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    pixels = torch.randn(batch, 3, 224, 224, device=device).to(memory_format=torch.channels_last)
-    module: Any = torch.compile(model._module) if compiled else model._module
+    n = model.spec.batch_size
+    pixels = torch.randn(n, 3, 224, 224, device=model.device).to(memory_format=torch.channels_last)
 
     def work() -> int:
-        with torch.inference_mode(), torch.autocast(device, dtype=dtype, enabled=device == "cuda"):
+        with torch.inference_mode():
             for _ in range(rounds):
-                module(pixels)
-        return rounds * batch
+                model._scores(pixels)
+        return rounds * n
 
     work()
-    return rate(work, device=device)
+    return rate(work)
 
 
-def end_to_end(
-    model: TorchClassifier,
-    dataset: Dataset,
-    *,
-    device: str,
-    share: tuple[int, int],
-    threads: int,
-    shard: int,
-    lanes: int = 4,
-    sent: SentPlan | None = None,
-) -> tuple[float, NDArray[np.float32]]:
-    """The engine: frames on disk to predictions on disk, and those. With a plan to send, processes decode."""
-    if sent:
+def graphed(model: TorchClassifier) -> TorchClassifier:
+    """The same model, its launches recorded once and played again: the same kernels, without Python between them."""
+    out, call, n = copy(model), model._call, model.spec.batch_size
+    fixed = torch.zeros(n, 3, 224, 224, device=model.device).to(memory_format=torch.channels_last)
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.inference_mode(), model._autocast():
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                call(fixed)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            scores = call(fixed)
+
+    def play(pixels: Any) -> Any:
+        if len(pixels) < n:
+            return call(pixels)
+        fixed.copy_(pixels)
+        graph.replay()
+        return scores.clone()
+
+    out._call = play
+    return out
+
+
+def folded(model: TorchClassifier) -> TorchClassifier:
+    """The same model with its batch norms folded into the convolutions before them."""
+    out = copy(model)
+    out._call = torch.fx.experimental.optimization.fuse(model.module)
+    return out
+
+
+def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int) -> dict[str, float]:
+    """Reading, decoding and resizing without the model: on threads and, for the device, in one to four threads."""
+    source = MediaSource(dataset)
+    n, out = min(n, len(dataset.frames)), {}
+    starts = range(0, n, batch)
+
+    def read() -> int:
+        for row in range(n):
+            source.read_encoded(row)
+        return n
+
+    read()
+    out["read files, one thread"] = rate(read)
+    if not model.device.startswith("cuda"):
+        return out
+    files = [source.read_encoded(row) or b"" for row in range(n)]
+    model.prepare_encoded(files[:batch])
+    operation, place = torch.ops.image.decode_jpegs_cuda, torch.device("cuda")
+    encoded = [torch.from_numpy(np.frombuffer(content, dtype=np.uint8)) for content in files]
+
+    def nvjpeg(start: int) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            operation(encoded[start : start + batch], 3, place)
+            torch.cuda.current_stream().synchronize()
+
+    decoded = torch.stack(operation(encoded[:batch], 3, place))
+
+    def resize(_: int) -> None:
+        resize_on_device(decoded, cast(Any, model.plan))
+
+    def both(start: int) -> None:
+        model.prepare_encoded(files[start : start + batch])
+
+    def all_of(work: Callable[[int], None], threads: int) -> int:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, starts))
+        return n
+
+    for threads in (1, 2, 3, 4):
+        out[f"nvJPEG, {threads} threads"] = rate(partial(all_of, nvjpeg, threads))
+        out[f"nvJPEG and resize, {threads} threads"] = rate(partial(all_of, both, threads))
+    out["resize alone"] = rate(partial(all_of, resize, 1))
+    return out
+
+
+def pool_alone(
+    model: TorchClassifier, dataset: Dataset, sent: SentPlan, *, n: int, processes: int, chunk: int, bring: bool = False
+) -> tuple[float, float]:
+    """Images a second out of decoding processes, and the seconds until the first; with `bring` on to the device."""
+    pool = DecodePool(MediaSource(dataset), {"m": sent}, processes=processes, chunk=chunk)
+    n = min(n, len(dataset.frames))
+    chunks = [range(start, min(start + chunk, n)) for start in range(0, n, chunk)]
+
+    def one(rows: range) -> None:
+        found = pool.read(rows, [["m"]] * len(rows))
+        if bring:
+            with torch.inference_mode(), model._stream():
+                model._brought([values[0] for values in found])  # type: ignore[index]
+
+    def work() -> int:
+        with ThreadPoolExecutor(processes) as waiting:
+            list(waiting.map(one, chunks))
+        return n
+
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(processes) as waiting:
+        list(waiting.map(one, [range(1)] * processes))
+    started = time.perf_counter() - begin
+    try:
+        return rate(work), round(started, 2)
+    finally:
+        pool.close()
+
+
+# -- the engine ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """How the engine is asked to work."""
+
+    share: tuple[int, int] = (0, 1)
+    processes: int = 0
+    threads: int = 2
+    chunk: int = 16
+    lanes: int = 3
+    shard: int = 2048
+    in_flight: int = 2
+    switch_s: float = 0.005
+    sent: SentPlan | None = None
+
+
+_TIMED: list[tuple[type, str, str]] = [
+    (ShardWorker, "_read_files", "read files"),
+    (TorchClassifier, "prepare_encoded", "decode on the device"),
+    (DecodePool, "_read_chunk", "wait for processes"),
+    (TorchClassifier, "_brought", "bring to the device"),
+    (TorchClassifier, "_answer", "launch the forward"),
+    (TorchClassifier, "forward", "forward, with bringing and waiting"),
+    (Work, "forward", "forward, and project its scores"),
+    (ModelShards, "write", "store"),
+]
+
+
+@contextmanager
+def timed(found: dict[str, Any]) -> Iterator[None]:
+    """While open, how busy each stage of the engine is: threads in it at a time, and cores it takes."""
+    busy: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    guard, kept = threading.Lock(), [(owner, name, getattr(owner, name)) for owner, name, _ in _TIMED]
+
+    def around(inner: Any, label: str) -> Any:
+        @wraps(inner)
+        def outer(*given: Any, **named: Any) -> Any:
+            begin, cpu = time.perf_counter(), time.thread_time()
+            try:
+                return inner(*given, **named)
+            finally:
+                with guard:
+                    busy[label][0] += time.perf_counter() - begin
+                    busy[label][1] += time.thread_time() - cpu
+
+        return outer
+
+    for owner, name, label in _TIMED:
+        setattr(owner, name, around(getattr(owner, name), label))
+    begin, cpu = time.perf_counter(), time.process_time()
+    try:
+        yield
+    finally:
+        took = time.perf_counter() - begin
+        for owner, name, inner in kept:
+            setattr(owner, name, inner)
+        found["busy"] = {label: [round(wall / took, 2), round(cpu / took, 2)] for label, (wall, cpu) in busy.items()}
+        found["cores of this process"] = round((time.process_time() - cpu) / took, 2)
+
+
+def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[float, NDArray[np.float32], dict[str, Any]]:
+    """The engine: frames on disk to predictions on disk. Images a second, the scores, and how busy its stages were."""
+    if way.sent is not None:
         model = copy(model)
-        model.preparation = sent
+        model.preparation = way.sent
     runner = Runner(name="resnet50", model=model, projection=projection("ilsvrc-2012", "imagenet-vid"))
     media = MediaSource(dataset)
-    source = media if sent else quick_source(media)
+    source = media if way.processes else quick_source(media)
     keys = [str(key) for key in dataset.frames.key]
-
+    about: dict[str, Any] = {}
+    decode = DecodeOptions(
+        threads=way.threads, processes=way.processes, chunk=way.chunk, device_share=way.share, device_lanes=way.lanes,
+        ahead=max(8, 2 * way.processes, (2 if way.processes else 3) * model.spec.batch_size // way.chunk),
+    )  # fmt: skip
+    options = EngineOptions(shard_size=way.shard, decode=decode, in_flight=way.in_flight)
+    before = sys.getswitchinterval()
     with tempfile.TemporaryDirectory() as folder:
         store = ModelShards(
-            Path(folder),
-            "resnet50",
-            facts=dict.fromkeys(KEY_FACTS, ""),
-            frames=FrameNames(dataset),
-            task=Task.CLASSIFICATION,
-            n_classes=30,
-        )
-        decode = DecodeOptions(
-            threads=threads,
-            processes=threads if sent else 0,
-            chunk=16,
-            ahead=max(8, 3 * model.spec.batch_size // 16),
-            device_share=share,
-            device_lanes=lanes,
-        )
+            Path(folder), "resnet50", facts=dict.fromkeys(KEY_FACTS, ""), frames=FrameNames(dataset),
+            task=Task.CLASSIFICATION, n_classes=30,
+        )  # fmt: skip
 
         def work() -> int:
             outcomes = run_models(
-                [runner], {"resnet50": store}, source, frame_names=keys, rows=np.arange(len(keys)),
-                options=EngineOptions(shard_size=shard, decode=decode, in_flight=2 if device == "cuda" else 1),
+                [runner], {"resnet50": store}, source, frame_names=keys, rows=np.arange(len(keys)), options=options,
                 progress=Silent(),
             )  # fmt: skip
             if outcomes["resnet50"].error or outcomes["resnet50"].n_unreadable:
                 raise SystemExit(f"the engine failed: {outcomes['resnet50']}")
             return outcomes["resnet50"].n_new
 
-        found, stored = rate(work, device=device), store.read()
+        sys.setswitchinterval(way.switch_s)
+        try:
+            with timed(about):
+                found = rate(work)
+        finally:
+            sys.setswitchinterval(before)
+        stored = store.read()
         if not stored.scored.all():
             raise SystemExit("frames are missing from the store")
-    return found, np.asarray(cast(ClassAnswers, stored).scores)
+    return found, np.asarray(cast(ClassAnswers, stored).scores), about
+
+
+def tried(
+    model: TorchClassifier, dataset: Dataset, ways: Mapping[str, Way], *, times: int = 1, exact: bool = False
+) -> dict[str, Any]:
+    """Each way's best rate of so many times, how busy it was then, and whether all stored the same scores.
+
+    With `exact` also whether these are a plain loop's.
+    """
+    out: dict[str, Any] = {}
+    scores = []
+    for name, way in ways.items():
+        found = [end_to_end(model, dataset, way) for _ in range(times)]
+        best = max(found, key=lambda one: one[0])
+        scores.append(best[1])
+        out[name] = {"images/s": best[0], **best[2]}
+        say(f"{name}: {[one[0] for one in found]} {json.dumps(best[2])}")
+    out["all the same scores"] = all(np.array_equal(one, scores[0]) for one in scores)
+    if exact:
+        out["as a plain loop"] = as_plain_loop(model, dataset, scores[0])
+    return out
+
+
+def as_plain_loop(model: TorchClassifier, dataset: Dataset, stored: NDArray[np.float32]) -> bool:
+    """Whether the engine's scores of the first two batches are, to the bit, those of Pillow's pixels one by one."""
+    rows = range(min(2 * model.spec.batch_size, len(dataset.frames)))
+    source, map_, scores = MediaSource(dataset), projection("ilsvrc-2012", "imagenet-vid"), []
+    for start in range(0, len(rows), model.spec.batch_size):
+        some = rows[start : start + model.spec.batch_size]
+        scores.append(map_.apply(model.forward([model.prepare(source.read(row)) for row in some])))
+    return np.array_equal(np.concatenate(scores), stored[: len(rows)])
+
+
+# -- beside it ----------------------------------------------------------------------------------------------------
 
 
 class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]  # torch is untyped here
@@ -208,136 +377,166 @@ class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]  # torch is untyp
             return self.transform(image.convert("RGB"))
 
 
-def ways(model: TorchClassifier) -> dict[str, SentPlan]:
-    """What is sent to processes that decode: a plan that resizes there, and the default on this device."""
-    default = model.preparation
-    if default is None:
-        raise SystemExit("resnet50 is prepared by a function, not a plan")
-    plain = replace(default, on_device=False)
-    return {"processes": plain} | ({} if default == plain else {"processes, exact resize on the device": default})
-
-
-def data_loader(model: TorchClassifier, dataset: Dataset, *, device: str, workers: int, batch: int) -> float:
-    """A plain DataLoader + PIL loop, predictions collected in memory."""
+def data_loader(model: TorchClassifier, dataset: Dataset, *, n: int, workers: int) -> float:
+    """A plain DataLoader + PIL loop over the first n frames, predictions collected in memory."""
     source = MediaSource(dataset)
-    paths = [source.path(row) for row in range(len(dataset.frames))]
+    paths = [source.path(row) for row in range(min(n, len(dataset.frames)))]
     loader = torch.utils.data.DataLoader(
-        _Folder(paths), batch_size=batch, num_workers=workers, pin_memory=device == "cuda"
+        _Folder(paths), batch_size=model.spec.batch_size, num_workers=workers, pin_memory=model.device == "cuda"
     )
 
     def work() -> int:
-        with torch.inference_mode(), torch.autocast(device, dtype=torch.bfloat16, enabled=device == "cuda"):
+        with torch.inference_mode():
             for pixels in loader:
-                on_device = pixels.to(device, non_blocking=True).to(memory_format=torch.channels_last)
-                model._module(on_device).float().cpu()
+                on_device = pixels.to(model.device, non_blocking=True).to(memory_format=torch.channels_last)
+                model._scores(on_device).cpu()
         return len(paths)
 
-    return rate(work, device=device)
-
-
-def decode_alone(
-    model: TorchClassifier, dataset: Dataset, *, device: str, threads: int, batch: int
-) -> dict[str, float]:
-    """Decoding, resizing and cropping without the model: on threads, on processes, and on the device.
-
-    `processes` resize too; `processes, exact resize on the device` leave that to the device, here without it.
-    """
-    source = quick_source(MediaSource(dataset))
-    n = min(len(dataset.frames), 4096)
-    out = {}
-
-    def on_threads() -> int:
-        with ThreadPoolExecutor(threads) as pool:
-            chunks = [range(start, min(start + 16, n)) for start in range(0, n, 16)]
-            list(pool.map(lambda rows: [model.prepare(source.read(row)) for row in rows] and None, chunks))
-        return n
-
-    out["threads"] = rate(on_threads, device=device)
-    for name, sent in ways(model).items():
-        pool = DecodePool(MediaSource(dataset), {"resnet50": sent}, processes=threads, chunk=16)
-
-        def on_processes(pool: DecodePool = pool) -> int:
-            with ThreadPoolExecutor(threads) as waiting:
-                chunks = [range(start, min(start + 16, n)) for start in range(0, n, 16)]
-                list(waiting.map(lambda rows: pool.read(rows, [["resnet50"]] * len(rows)) and None, chunks))
-            return n
-
-        on_processes()
-        out[name] = rate(on_processes, device=device)
-        pool.close()
-    if device == "cuda":
-        files = [source.read_encoded(row) or b"" for row in range(n)]
-
-        def on_device() -> int:
-            for start in range(0, n, batch):
-                model.prepare_encoded(files[start : start + batch])
-            return n
-
-        on_device()
-        out["device"] = rate(on_device, device=device)
-    return out
+    return rate(work)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--frames", type=int, default=24576)
+    parser.add_argument("--packed", type=int, default=4096, help="frames of 1280×720 in our own store")
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--shard", type=int, default=4096)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--quick", action="store_true", help="no compiled forward, one share only")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated: " + ", ".join(PARTS))
+    parser.add_argument("--out", type=Path, help="a file for the JSON object, in place of the standard output")
+    parser.add_argument("--sweep", action="store_true", help="every knob on its own, each once")
     parser.add_argument("--dump-after", type=int, default=0, help="print where every thread is after so many seconds")
     options = parser.parse_args()
+    parts = options.parts.split(",")
     if options.dump_after:
         faulthandler.dump_traceback_later(options.dump_after, exit=True)
-    device, batch, threads = options.device, options.batch, options.threads
-    precision: Any = "bfloat16" if device == "cuda" else "float32"
-    options_ = LoadOptions(device=device, batch_size=batch, pretrained=False, precision=precision)
-    model = load(ModelName("timm", "resnet50"), options_)
+    cuda = options.device == "cuda"
+    result: dict[str, Any] = {
+        "machine": torch.cuda.get_device_name() if cuda else platform.machine(), "cpu_cores": os.cpu_count(),
+        "torch": torch.__version__, "pillow": PIL.__version__, "frames": options.frames,
+        "packed_frames": options.packed, "batch": options.batch, "processes": options.processes,
+    }  # fmt: skip
     root = Path(tempfile.mkdtemp(prefix="strobe-gpu-"))
+    torch.set_num_threads(1)  # as the predict workflow does
     try:
-        begin = time.perf_counter()
-        dataset = make_frames(root, options.frames, distinct=min(options.frames, 512))
-        size = np.mean([path.stat().st_size for path in sorted((root / "media").glob("*"))[:512]])
-        result: dict[str, Any] = {
-            "machine": torch.cuda.get_device_name() if device == "cuda" else platform.machine(),
-            "cpu_cores": os.cpu_count(), "torch": torch.__version__, "frames": options.frames,
-            "mean_jpeg_bytes": int(size), "batch": batch, "threads": threads, "shard": options.shard,
-            "make_frames_s": round(time.perf_counter() - begin, 1),
-        }  # fmt: skip
-        rounds = 60 if device == "cuda" else 1
-        result["bare_forward"] = bare_forward(model, batch, device=device, rounds=rounds, compiled=False)
-        torch.set_num_threads(1)  # as the predict workflow does
-        result["decode_alone"] = decode_alone(model, dataset, device=device, threads=threads, batch=batch)
-        first = (1, 1) if device == "cuda" else (0, 1)
-        end_to_end(model, dataset, device=device, share=first, threads=threads, shard=options.shard)  # warm the cache
-        shares: dict[str, tuple[tuple[int, int], SentPlan | None]] = {"cpu, threads": ((0, 1), None)}
-        shares |= {f"cpu, {name}": ((0, 1), sent) for name, sent in ways(model).items()}
-        if device == "cuda":
-            shares |= {"device": ((1, 1), None)}
-            shares |= {} if options.quick else {"device and cpu, 7:1": ((7, 8), None)}
-        result["end_to_end"], scores = {}, {}
-        for name, (share, sent) in shares.items():
-            found = []
-            for _ in range(2 if device == "cuda" else 1):
-                one, scores[name] = end_to_end(
-                    model, dataset, device=device, share=share, threads=threads, shard=options.shard, sent=sent
-                )
-                found.append(one)
-            result["end_to_end"][name] = max(found)
-        exact = [name for name in scores if name.startswith("cpu")]
-        result["exact_ways_agree"] = all(np.array_equal(scores[name], scores[exact[0]]) for name in exact)
-        result["data_loader"] = data_loader(
-            model, dataset, device=device, workers=min(16, os.cpu_count() or 1), batch=batch
-        )
-        best = max(result["end_to_end"].values())
-        result["ratio_end_to_end_to_bare"] = best / result["bare_forward"]
-        result["ratio_end_to_end_to_data_loader"] = best / result["data_loader"]
-        if device == "cuda" and not options.quick:
-            result["bare_forward_compiled"] = bare_forward(model, batch, device=device, rounds=rounds, compiled=True)
-        print(json.dumps(result, indent=1, default=float))
+        measure(result, parts, options, root)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+        result["peak_memory_gb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2)
+        text = json.dumps(result, default=float)
+        print(text) if options.out is None else options.out.write_text(text)
+
+
+def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespace, root: Path) -> None:
+    """All parts, one after the other, into `result` as they come."""
+    cuda, batch = options.device == "cuda", options.batch
+    dataset = make_frames(root / "jpeg", options.frames)
+    say("frames made")
+
+    def resnet(n: int, *, compile_: bool = False) -> TorchClassifier:
+        aloud = Aloud()
+        torch.manual_seed(0)
+        precision: Any = "bfloat16" if cuda else "float32"
+        made = load(ModelName("timm", "resnet50"), LoadOptions(
+            device=options.device, batch_size=n, pretrained=False, precision=precision, compile=compile_,
+            progress=aloud,
+        ))  # fmt: skip
+        if compile_:
+            result.setdefault("compiling", []).append(aloud.said[-1])
+        return made
+
+    sizes = [batch, batch // 2] if options.sweep else [batch]
+    eager = {n: resnet(n) for n in sizes}
+    model = eager[batch]
+    quick = {}
+    if cuda:
+        for n in sizes:
+            quick[n] = resnet(n, compile_=True)
+        resnet(batch, compile_=True)  # what it takes where the disk has it from before
+    default = model.preparation or SentPlan(cast(Any, model.plan))
+
+    def packed() -> dict[str, Any]:
+        store = make_packed(root / "packed", options.packed)
+        size = np.mean([path.stat().st_size for path in sorted((root / "packed/media").iterdir())[:64]])
+        say(f"packed frames made, {size / 1000:.0f} KB each")
+        return {"bytes": int(size)} | exact(model, store, default, options)
+
+    work: dict[str, Callable[[], Any]] = {
+        "bare": lambda: bare(eager, quick, batch, sweep=options.sweep and cuda),
+        "alone": lambda: {n: stages_alone(model, dataset, n=4096, batch=n) for n in sizes},
+        "device": lambda: on_device(eager, quick, dataset, options),
+        "exact": lambda: exact(model, dataset, default, options),
+        "packed": packed,
+        "loader": lambda: data_loader(model, dataset, n=8192, workers=min(16, os.cpu_count() or 1)),
+    }
+    for part in parts:
+        try:
+            result[part] = work[part]()
+            say(f"{part}: {json.dumps(result[part])}"[:1500])
+        except Exception:  # a lent machine is not asked twice: the other parts go on
+            result[part] = traceback.format_exc()
+            say(result[part])
+
+
+def bare(
+    eager: dict[int, TorchClassifier], quick: dict[int, TorchClassifier], batch: int, *, sweep: bool
+) -> dict[str, float]:
+    """The model alone: as it is and compiled, and what else could be done to it."""
+    rounds = 40 if eager[batch].device == "cuda" else 1
+    models = {f"eager, {n}": one for n, one in eager.items()} | {f"compiled, {n}": one for n, one in quick.items()}
+    if sweep:
+        models["eager, batch norms folded in"] = folded(eager[batch])
+        models["eager, graph"], models["compiled, graph"] = graphed(eager[batch]), graphed(quick[batch])
+    return {name: bare_forward(one, rounds=rounds) for name, one in models.items()}
+
+
+def on_device(
+    eager: dict[int, TorchClassifier], quick: dict[int, TorchClassifier], dataset: Dataset, options: argparse.Namespace
+) -> dict[str, Any]:
+    """The engine with JPEG files decoded on the device, and its knobs."""
+    cuda, batch, found = options.device == "cuda", options.batch, {}
+    base = Way(share=(1, 1) if cuda else (0, 1), processes=options.processes if cuda else 0)
+    end_to_end(eager[batch], dataset, base)  # the cache is warm from here on
+    for name, models in (("eager", eager), ("compiled", quick)):
+        for n, one in models.items():
+            found[f"{name}, {n}"] = tried(one, dataset, {"now": base}, times=2)
+    if options.sweep and cuda:
+        knobs = {f"{lanes} lanes": replace(base, lanes=lanes) for lanes in (1, 2, 4)} | {
+            "switch 0.5 ms": replace(base, switch_s=0.0005), "three shards": replace(base, in_flight=3),
+        }  # fmt: skip
+        found[f"eager, {batch}, knobs"] = tried(eager[batch], dataset, knobs)
+        for n, one in quick.items():
+            found[f"compiled, {n}, knobs"] = tried(one, dataset, knobs)
+        for name, models in (("eager", eager), ("compiled", quick)):
+            found[f"{name}, graph"] = tried(graphed(models[batch]), dataset, {"now": base}, times=2)
+    return found
+
+
+def exact(model: TorchClassifier, dataset: Dataset, sent: SentPlan, options: argparse.Namespace) -> dict[str, Any]:
+    """The exact way: processes alone, on to the device, and the engine with its knobs."""
+    n = options.processes
+    out: dict[str, Any] = {"alone": {}}
+    for name, processes, chunk, bring in (
+        [("now", n, 16, False), ("and on the device", n, 16, True)]
+        + ([("chunks of 8", n, 8, False), ("a quarter more processes", n + n // 4, 16, False)] if options.sweep else [])
+    ):  # fmt: skip
+        out["alone"][name] = pool_alone(model, dataset, sent, n=8192, processes=processes, chunk=chunk, bring=bring)
+    out["alone"]["resized there"] = pool_alone(
+        model, dataset, replace(sent, on_device=False), n=4096, processes=n, chunk=16
+    )
+    say(json.dumps(out["alone"]))
+    base = Way(processes=n)
+    out |= tried(model, dataset, {
+        "now": base, "resized by the processes": replace(base, sent=replace(sent, on_device=False)),
+    }, times=1 if options.sweep else 2, exact=True)  # fmt: skip
+    if options.sweep:
+        out |= tried(model, dataset, {
+            f"{n + n // 4} processes": replace(base, processes=n + n // 4),
+            f"{n - n // 8} processes": replace(base, processes=n - n // 8),
+            "chunks of 8": replace(base, chunk=8), "chunks of 32": replace(base, chunk=32),
+            "switch 0.5 ms": replace(base, switch_s=0.0005),
+        })  # fmt: skip
+    return out
 
 
 if __name__ == "__main__":

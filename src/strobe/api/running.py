@@ -45,6 +45,7 @@ class Running:
     retry_errors: bool = False
     stop_early: bool = False
     backend: Literal["torch", "onnxruntime"] = "torch"
+    compile: bool = False
 
     def options(self) -> "PredictOptions":
         """As the workflows take it."""
@@ -54,6 +55,7 @@ class Running:
         load = LoadOptions(
             device=self.device, batch_size=self.batch_size, precision=self.precision, image_size=self.image_size,
             deterministic=self.deterministic, trust=self.trust, offline=self.offline, backend=self.backend,
+            compile=self.compile,
         )  # fmt: skip
         return PredictOptions(
             load=load, merge=self.merge, workers=self.workers, decode=self.decode, retry_errors=self.retry_errors,

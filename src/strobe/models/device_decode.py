@@ -4,6 +4,7 @@ The pixels differ a little from the exact way's (another inverse transform, anot
 way are kept apart: the way of decoding is part of their key.
 """
 
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -31,13 +32,16 @@ class DeviceDecoder:
         if self._operation is None:
             raise MissingExtra("decoding on the device", "torchvision with nvJPEG", "models")
         self._plan, self._device = plan, device
+        with warnings.catch_warnings():  # torch warns once that it could write to bytes that are not to be written to
+            warnings.simplefilter("ignore")
+            self._torch.from_numpy(np.frombuffer(b"read", dtype=np.uint8))
 
     def __call__(self, files: Sequence[bytes]) -> Any:
         """The files decoded and prepared, (N, 3, H, W) 8 bits on the device, in order."""
         for place, content in enumerate(files):
             if content[:3] != b"\xff\xd8\xff":
                 raise InvalidValue(f"file {place} of the batch: expected a JPEG file to decode on the device")
-        encoded = [self._torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy()) for content in files]
+        encoded = [self._torch.from_numpy(np.frombuffer(content, dtype=np.uint8)) for content in files]
         return self._prepared(self._operation(encoded, _RGB, self._torch.device(self._device)))
 
     def _prepared(self, images: list[Any]) -> Any:

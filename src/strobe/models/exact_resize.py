@@ -21,8 +21,8 @@ __all__ = ["ExactResize", "SentPlan", "weights"]
 _BITS = 22
 """Pillow's weights are whole numbers of 1 / 2**22."""
 
-_LARGEST = 1 << 20
-"""A frame of more bytes is resized where it was decoded: sending it costs more than it saves."""
+_LARGEST = 3 << 20
+"""A frame of more bytes (1280×720 has fewer) is resized where it was decoded: many of them wait in memory at a time."""
 
 _SIZES = 8
 """So many sizes of frames does one process leave to the device, which has to get ready for each: videos have few."""
@@ -52,12 +52,13 @@ class SentPlan:
 
     plan: ImagePlan
     on_device: bool = False
+    largest: int = _LARGEST
     _sizes: set[tuple[int, int]] = field(default_factory=set, compare=False, repr=False)
 
     @property
     def n_bytes(self) -> int:
         """The most bytes that `prepare` gives."""
-        return max(_LARGEST if self.on_device else 0, 3 * self.plan.size_hw[0] * self.plan.size_hw[1])
+        return max(self.largest if self.on_device else 0, 3 * self.plan.size_hw[0] * self.plan.size_hw[1])
 
     def prepare(self, image: Image) -> Image:
         """The image as the plan makes it, or as it is."""
@@ -74,7 +75,7 @@ class SentPlan:
         able = (
             self.plan.fit == "short-side"
             and self.plan.interpolation in _FILTERS
-            and image.nbytes <= _LARGEST
+            and image.nbytes <= self.largest
             and new_w >= width
             and new_h >= height
             and (have_h, have_w) not in ((height, width), (new_h, new_w))
@@ -90,7 +91,7 @@ class ExactResize:
     def __init__(self, plan: ImagePlan, *, device: str) -> None:
         self._torch = require("torch", what="running a model", extra="models")
         self._plan, self._device = plan, device
-        self._weights: dict[tuple[int, ...], Any] = {}
+        self._weights: dict[tuple[int, ...], tuple[tuple[Any, slice], tuple[Any, slice]]] = {}
         self._agrees: dict[tuple[int, ...], bool] = {}
 
     def __call__(self, frames: Sequence[Image]) -> Any:
@@ -113,11 +114,11 @@ class ExactResize:
             return self._copied(frames)
         if shape not in self._agrees:
             noise = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-            found = self._resized(self._copied([noise]), shape)[0].permute(1, 2, 0).cpu().numpy()
+            found = self._resized([noise], shape)[0].permute(1, 2, 0).cpu().numpy()
             self._agrees[shape] = bool(np.array_equal(found, self._plan.prepare(noise)))
         if not self._agrees[shape]:
             return self._copied([self._plan.prepare(frame) for frame in frames])
-        return self._resized(self._copied(frames), shape)
+        return self._resized(frames, shape)
 
     def _copied(self, frames: list[Image]) -> Any:
         """The frames on the device, (N, 3, H, W)."""
@@ -126,24 +127,30 @@ class ExactResize:
         np.stack(frames, out=batch.numpy())
         return batch.to(self._device, non_blocking=True).permute(0, 3, 1, 2)
 
-    def _resized(self, batch: Any, shape: tuple[int, ...]) -> Any:
+    def _resized(self, frames: list[Image], shape: tuple[int, ...]) -> Any:
         torch = self._torch
         if shape not in self._weights:
             self._weights[shape] = self._weights_for(shape)
-        across, down = self._weights[shape]
+        (across, columns), (down, rows) = self._weights[shape]
+        batch = self._copied([frame[rows, columns] for frame in frames])
         pixels = batch.to(torch.float64, memory_format=torch.contiguous_format)
         pixels = _rounded(torch.matmul(pixels, across.T))
         pixels = _rounded(torch.matmul(down, pixels)).to(torch.uint8)
         return pixels.flip(1) if self._plan.channels == "bgr" else pixels
 
-    def _weights_for(self, shape: tuple[int, ...]) -> tuple[Any, Any]:
-        """Matrices that make the crop's columns and rows, on the device."""
+    def _weights_for(self, shape: tuple[int, ...]) -> tuple[tuple[Any, slice], tuple[Any, slice]]:
+        """Matrices that make the crop's columns and rows, on the device, and which of the frame's they are made of."""
         height, width = self._plan.size_hw
         new_w, new_h = self._plan.resized(shape[1], shape[0])
         left, top = round((new_w - width) / 2.0), round((new_h - height) / 2.0)
         across = weights(shape[1], new_w, self._plan.interpolation)[left : left + width]
         down = weights(shape[0], new_h, self._plan.interpolation)[top : top + height]
-        return self._torch.from_numpy(across).to(self._device), self._torch.from_numpy(down).to(self._device)
+        return self._needed(across), self._needed(down)
+
+    def _needed(self, matrix: Floats) -> tuple[Any, slice]:
+        used = np.flatnonzero(matrix.any(axis=0))
+        part = slice(int(used[0]), int(used[-1]) + 1)
+        return self._torch.from_numpy(np.ascontiguousarray(matrix[:, part])).to(self._device), part
 
 
 def _rounded(sums: Any) -> Any:

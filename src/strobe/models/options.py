@@ -48,8 +48,8 @@ class LoadOptions:
     model cannot say itself (ONNX; the classes of fine-tuned weights). `trust` allows weights that may run code.
     `image_size` overrides the model's own input size. `offline` forbids downloads. `pretrained` False asks for random
     weights, to train. `weights` is the file after @, for a factory of one's own. `progress` watches long loading.
-    `backend` is what runs a torch network: torch, or onnxruntime on a CPU. `code` are Python files that came from
-    another machine, by the path they are named by.
+    `backend` is what runs a torch network: torch, or onnxruntime on a CPU. `compile` has torch compile a classifier.
+    `code` are Python files that came from another machine, by the path they are named by.
     """
 
     label_space: LabelSpace | None = None
@@ -64,6 +64,7 @@ class LoadOptions:
     pretrained: bool = True
     weights: Path | None = None
     backend: str = "torch"
+    compile: bool = False
     code: Mapping[str, Parcel] = field(default_factory=dict, compare=False, repr=False)
     progress: Progress | None = field(default=None, compare=False, repr=False)
 
@@ -71,6 +72,7 @@ class LoadOptions:
         known = ("auto", "float32", "bfloat16", "float16")
         expect(self.precision in known, "precision", f"one of {', '.join(known)}", self.precision)
         expect(self.backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", self.backend)
+        expect(not self.compile or self.backend == "torch", "--compile", "no --backend beside it", self.backend)
         expect(self.batch_size is None or self.batch_size >= 1, "batch size", ">= 1", self.batch_size)
         expect(self.image_size is None or 8 <= self.image_size <= 8192, "image size", "8–8192", self.image_size)
 

@@ -3,18 +3,20 @@
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.errors import ModelFailed
+from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import ModelSpec
-from strobe.models.cores import cpu_lanes, keep_freed_memory
+from strobe.models.compiling import compiled
+from strobe.models.cores import cpu_lanes, keep_freed_memory, sharing_cores
 from strobe.models.device_decode import DeviceDecoder
 from strobe.models.exact_resize import ExactResize, SentPlan
 from strobe.models.options import LoadOptions, ModelName, TorchSetup, default_batch, torch_setup
@@ -43,7 +45,8 @@ class TorchClassifier:
     """A module, its preprocessing and its label space.
 
     8-bit pixels travel to the device, normalisation happens there; activations are channels-last, which is the faster
-    order for convolutions on CPUs and tensor cores alike.
+    order for convolutions on CPUs and tensor cores alike. On a CUDA device two threads take turns: while the device
+    runs the batch of one, the other brings the next one there and begins it.
     """
 
     def __init__(
@@ -61,9 +64,11 @@ class TorchClassifier:
         self._torch, self._setup = torch, setup
         self._module = module.eval().requires_grad_(False).to(setup.device, memory_format=torch.channels_last)
         self._call = call or self._module
-        self._lanes = threading.local()
+        self._own = threading.local()
         self._cuda = setup.device.startswith("cuda")
-        self.lanes = cpu_lanes() if setup.device == "cpu" else 1
+        self._turn = threading.Lock()
+        self._full = 0  # batches of fewer images are filled up: what is compiled knows one size
+        self.lanes = cpu_lanes() if setup.device == "cpu" else 2 if self._cuda else 1
         keep_freed_memory(one_arena=setup.device == "cpu")
 
     @property
@@ -97,7 +102,7 @@ class TorchClassifier:
             raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
         with self._torch.inference_mode(), self._stream():
             batch = self._decoder(files)
-            self._torch.cuda.current_stream(self._setup.device).synchronize()
+            self._mark(self._torch.cuda.current_stream()).synchronize()
         return batch
 
     @property
@@ -119,9 +124,59 @@ class TorchClassifier:
     def forward(self, prepared: Sequence[Any]) -> NDArray[np.float32]:
         """Scores (N, C)."""
         torch = self._torch
-        with torch.inference_mode(), self._stream():
-            scores = self._scores(self._normalised(prepared))
-            return np.asarray(scores.cpu().numpy(), dtype=np.float32)
+        with torch.inference_mode():
+            if not self._cuda:
+                return np.asarray(self._answer(self._normalised(self._brought(prepared))).cpu().numpy(), np.float32)
+            with self._stream():
+                pixels = self._brought(prepared)
+                there = torch.cuda.current_stream().record_event()
+            with self._turn, torch.cuda.stream(self._forwards):
+                self._forwards.wait_event(there)
+                pixels.record_stream(self._forwards)  # it was made in another stream, and is gone before it is read
+                scores = self._answer(self._normalised(pixels))
+                found = torch.empty(scores.shape, dtype=scores.dtype, pin_memory=True)
+                found.copy_(scores, non_blocking=True)
+                done = self._mark(self._forwards)
+            done.synchronize()
+            return np.asarray(found.numpy(), np.float32)
+
+    def compile(self) -> str:
+        """Have torch compile the network for full batches; what that took and gains, in words, or why it cannot be."""
+        torch, n = self._torch, self.spec.batch_size
+        if self.input_hw is None:
+            return "not compiled: its library's own preprocessing does not say what its input is"
+
+        def run(call: Callable[[Any], Any]) -> None:
+            self._call = call
+            self._scores(sample).cpu()
+
+        as_it_is = self._call
+        with torch.inference_mode(), sharing_cores([self]):  # torch compiles anew where these differ in a forward
+            shape = (n, 3, *self.input_hw)
+            sample = torch.empty(shape, device=self._setup.device, memory_format=torch.channels_last).zero_()
+            try:
+                found = compiled(as_it_is, run)
+            except ModelFailed as error:
+                self._call = as_it_is
+                return f"not compiled, it runs as it is: {error}"
+        self._full = n
+        self.spec = replace(self.spec, preprocessing={**self.spec.preprocessing, "compiled": True})
+        return found.text(n)
+
+    def _answer(self, pixels: Any) -> Any:
+        """The network's answer to a batch of the engine's: scores (N, C)."""
+        n = len(pixels)
+        if n >= self._full:
+            return self._scores(pixels)
+        shape = (self._full, *pixels.shape[1:])
+        filled = self._torch.empty(shape, device=pixels.device, memory_format=self._torch.channels_last).zero_()
+        filled[:n] = pixels
+        return self._scores(filled)[:n]
+
+    @cached_property
+    def _forwards(self) -> Any:
+        """The one stream in which the network runs: begun batches wait there for each other."""
+        return self._torch.cuda.Stream(device=self._setup.device)
 
     @cached_property
     def _input_plan(self) -> ImagePlan | None:
@@ -173,22 +228,28 @@ class TorchClassifier:
             raise ModelFailed(f"{self.spec.name}: returned {type(scores).__name__}, expected a tensor of scores")
         return scores.float()
 
-    def _normalised(self, prepared: Sequence[Any]) -> Any:
+    def _brought(self, prepared: Sequence[Any]) -> Any:
+        """The batch on the device, (N, 3, H, W): 8 bits of the input's size, or what the model's own library made."""
         torch, plan = self._torch, self.plan
-        if not isinstance(plan, ImagePlan):
-            batch = torch.from_numpy(np.stack(prepared)).to(self._setup.device)
-            return batch.to(memory_format=torch.channels_last)
-        if self._resizer is not None and not isinstance(prepared, torch.Tensor):
-            finished = all(image.shape[:2] == plan.size_hw for image in prepared)
-            prepared = prepared if finished else self._resizer(prepared)
         if isinstance(prepared, torch.Tensor):
-            pixels = prepared.to(torch.float32, memory_format=torch.channels_last)
-        else:
-            shape = (len(prepared), *np.shape(prepared[0]))
-            batch = torch.empty(shape, dtype=torch.uint8, pin_memory=self._cuda)
-            np.stack(prepared, out=batch.numpy())
-            # (N, H, W, 3) seen as (N, 3, H, W) is channels-last already: nothing moves.
-            pixels = batch.to(self._setup.device, non_blocking=True).permute(0, 3, 1, 2).to(torch.float32)
+            return prepared
+        if isinstance(plan, ImagePlan) and self._resizer is not None:
+            finished = all(image.shape[:2] == plan.size_hw for image in prepared)
+            if not finished:
+                return self._resizer(prepared)
+        shape = (len(prepared), *np.shape(prepared[0]))
+        dtype = torch.uint8 if isinstance(plan, ImagePlan) else torch.float32
+        batch = torch.empty(shape, dtype=dtype, pin_memory=self._cuda)
+        np.stack(prepared, out=batch.numpy())
+        batch = batch.to(self._setup.device, non_blocking=True)
+        # (N, H, W, 3) seen as (N, 3, H, W) is channels-last already: nothing moves.
+        return batch.permute(0, 3, 1, 2) if isinstance(plan, ImagePlan) else batch
+
+    def _normalised(self, batch: Any) -> Any:
+        torch, plan = self._torch, self.plan
+        pixels = batch.to(torch.float32, memory_format=torch.channels_last)
+        if not isinstance(plan, ImagePlan):
+            return pixels
         if plan.divide != 1:
             pixels = pixels.div_(plan.divide)
         mean, std = self._mean_std
@@ -200,13 +261,19 @@ class TorchClassifier:
         dtype = getattr(self._torch, self._setup.dtype)
         return self._torch.autocast(self._setup.device.split(":")[0], dtype=dtype)
 
+    def _mark(self, stream: Any) -> Any:
+        """Where the stream is now, to wait for asleep: by default a thread that waits keeps a core busy."""
+        event = self._torch.cuda.Event(blocking=True)
+        event.record(stream)
+        return event
+
     def _stream(self) -> Any:
         """A CUDA stream per calling thread, so that copies, decoding and arithmetic of different batches overlap."""
         if not self._cuda:
             return nullcontext()
-        if not hasattr(self._lanes, "stream"):
-            self._lanes.stream = self._torch.cuda.Stream(device=self._setup.device)
-        return self._torch.cuda.stream(self._lanes.stream)
+        if not hasattr(self._own, "stream"):
+            self._own.stream = self._torch.cuda.Stream(device=self._setup.device)
+        return self._torch.cuda.stream(self._own.stream)
 
 
 def classifier_of(
@@ -244,4 +311,9 @@ def classifier_of(
         preprocessing={**described, "precision": setup.dtype, **facts},
         batch_size=options.batch_size or default_batch(n_parameters, device=setup.device),
     )
-    return TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)
+    made = TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)
+    if options.compile:
+        said = made.compile()
+        if options.progress is not None:
+            options.progress.note(f"{printable(model.text)}: {said}")
+    return made

@@ -2,7 +2,8 @@
 
 Threads that decode take turns with the interpreter's lock, and on sixteen cores that leaves most of them waiting. A
 worker process has an interpreter of its own: a bare Python that knows neither torch nor the caller's script. It is told
-rows and the files behind them, writes the pixels into memory it shares with us, and says what could not be read.
+rows and the files behind them, writes the pixels into memory it shares with us, and says what could not be read. Models
+see them where they lie: the memory of a few tasks is lent, and comes back when nobody holds a frame of them.
 
 Nothing of it has a name or outlives us. The memory is an unnamed file that goes with its last user, and a worker ends
 when the other end of its socket is closed, however we ended. Ctrl-C in a terminal does not reach the workers.
@@ -16,12 +17,14 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,9 @@ __all__ = ["DecodePool", "can_start_workers", "work"]
 
 _START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.predict.decode_pool import work; work(*sys.argv[1:4])"
 """What a worker runs. It finds our own modules first of all, whatever lies in the folder it is started in."""
+
+_LENT = 4
+"""So many tasks of a worker may lie in its memory, waiting for a model, while it works at the next."""
 
 _WAY_OUT = "try fewer --workers (1: a thread instead)"
 
@@ -92,7 +98,7 @@ class DecodePool:
             for worker in self._started:
                 with suppress(subprocess.TimeoutExpired):
                     worker.process.wait(timeout=max(0.0, until - time.monotonic()))
-                worker.slots = []  # here and not in some destructor, where a Ctrl-C would be lost
+                worker.let_go()
             self._started.clear()
 
     def _read_chunk(self, asked: list[_Asked]) -> list[_Answer]:
@@ -139,12 +145,18 @@ class _Worker:
     """A worker process as we see it: its socket and the memory it writes to."""
 
     def __init__(self, plans: Sequence[Preparation], chunk: int) -> None:
-        n_bytes = sum(plan.n_bytes for plan in plans) * chunk
+        self._plans, self._chunk = plans, chunk
+        self._area_bytes = sum(plan.n_bytes for plan in plans) * chunk
+        n_bytes = self._area_bytes * (1 + _LENT)
+        self._free: SimpleQueue[int] = SimpleQueue()
+        for area in range(1, 1 + _LENT):
+            self._free.put(area)
+        self._lent: dict[int, Any] = {}
         memory = os.memfd_create("strobe-decode")
         self._connection, theirs = Pipe()
         try:
             os.ftruncate(memory, n_bytes)
-            self.slots = _slots(memory, n_bytes, plans, chunk)
+            self._memory: mmap.mmap | None = mmap.mmap(memory, n_bytes)
             self.process = subprocess.Popen(  # noqa: S603 (our own interpreter, our own module)
                 [sys.executable, "-c", _START, *map(str, (theirs.fileno(), memory, n_bytes, *sys.path))],
                 pass_fds=(theirs.fileno(), memory),
@@ -165,15 +177,33 @@ class _Worker:
         if self._setup is not None:
             self._connection.send(self._setup)
             self._setup = None
-        self._connection.send((source, asked))
-        answers, slots = self._connection.recv(), self.slots
+        try:
+            area = self._free.get_nowait()
+        except Empty:
+            area = 0  # whoever holds frames of all the others may wait for these
+        self._connection.send((source, asked, area))
+        answers = self._connection.recv()
+        slots = self._slots(area)
         return [
-            StrobeError(answer) if isinstance(answer, str) else self._copied(slots, n, answer)
+            StrobeError(answer) if isinstance(answer, str) else self._found(slots, n, answer, lent=area > 0)
             for n, answer in enumerate(answers)
         ]
 
-    def _copied(self, slots: list[NDArray[np.uint8]], n: int, answer: list[_Found]) -> list[Any]:
-        """What the worker found of its n-th frame, copied, so that it may go on while a model has yet to see it."""
+    def let_go(self) -> None:
+        """Of the memory; here and not in some destructor, where a Ctrl-C would be lost."""
+        self._memory, self._lent = None, {}
+
+    def _slots(self, area: int) -> list[NDArray[np.uint8]]:
+        """An area's slots. One that is lent comes back when the last array over it is gone."""
+        if self._memory is None:
+            raise EOFError
+        whole = np.frombuffer(self._memory, np.uint8, self._area_bytes, area * self._area_bytes)
+        if area:  # all of it C: a Ctrl-C cannot come in between
+            self._lent[area] = weakref.ref(whole, partial(self._free.put, area))
+        return _slots(whole, self._plans, self._chunk)
+
+    def _found(self, slots: list[NDArray[np.uint8]], n: int, answer: list[_Found], *, lent: bool) -> list[Any]:
+        """What the worker found of its n-th frame; a copy where the memory is not lent and will be written again."""
         made: dict[int, Image] = {}
         out: list[Any] = []
         for found in answer:
@@ -183,7 +213,8 @@ class _Worker:
             slot, pixels, beside = found
             if slot is not None:
                 if slot not in made:
-                    made[slot] = slots[slot][n, : math.prod(pixels)].reshape(pixels).copy()
+                    seen = slots[slot][n, : math.prod(pixels)].reshape(pixels)
+                    made[slot] = seen if lent else seen.copy()
                 pixels = made[slot]
             out.append((pixels, *beside) if beside else pixels)
         return out
@@ -209,9 +240,10 @@ def work(connection: str, memory: str, n_bytes: str) -> None:
     with suppress(EOFError, OSError):
         ours = Connection(int(connection))
         plans, chunk = ours.recv()
-        slots = _slots(int(memory), int(n_bytes), plans, chunk)
+        areas = np.frombuffer(mmap.mmap(int(memory), int(n_bytes)), np.uint8).reshape(1 + _LENT, -1)
         while True:
-            source, asked = ours.recv()
+            source, asked, area = ours.recv()
+            slots = _slots(areas[area], plans, chunk)
             ours.send([_one(source, one, plans, slots, n) for n, one in enumerate(asked)])
     os._exit(0)
 
@@ -252,11 +284,11 @@ def _one(
 # -- on both sides -----------------------------------------------------------------------------------------------
 
 
-def _slots(memory: int, n_bytes: int, plans: Sequence[Preparation], chunk: int) -> list[NDArray[np.uint8]]:
-    """The shared memory as arrays (chunk, bytes), one for each preparation."""
-    whole, start, out = np.frombuffer(mmap.mmap(memory, n_bytes), dtype=np.uint8), 0, []
+def _slots(area: NDArray[np.uint8], plans: Sequence[Preparation], chunk: int) -> list[NDArray[np.uint8]]:
+    """An area of the shared memory as arrays (chunk, bytes), one for each preparation."""
+    start, out = 0, []
     for plan in plans:
-        out.append(whole[start : start + chunk * plan.n_bytes].reshape(chunk, plan.n_bytes))
+        out.append(area[start : start + chunk * plan.n_bytes].reshape(chunk, plan.n_bytes))
         start += chunk * plan.n_bytes
     return out
 

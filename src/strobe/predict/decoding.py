@@ -22,6 +22,8 @@ Prepared = list[tuple[int, list[Any]]]
 class DecodeOptions:
     """How frames are decoded: threads, frames a task, tasks ahead; and the device's share of batches (m of n).
 
+    `device_lanes` threads have the device decode a batch each, for the threads that run the model.
+
     `processes` above 0 decodes on that many processes instead of threads, where source and models allow it. The pixels
     are the same.
     """
@@ -31,7 +33,7 @@ class DecodeOptions:
     chunk: int = 4
     ahead: int = 12
     device_share: tuple[int, int] = (0, 1)
-    device_lanes: int = 4
+    device_lanes: int = 3
 
     def on_device(self, batch: int) -> bool:
         """Whether this batch of a shard is decoded by the device; spread evenly and the same every time.

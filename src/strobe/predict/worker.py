@@ -1,8 +1,9 @@
 """The stateless function the engine maps over shards: read frames, run models, hand back predictions.
 
 Frames are decoded ahead while a model runs, once for all models of the run. Where a model would rather decode on its
-own device, a fixed share of its batches takes that way and the rest stays with the threads, so that both work at once
-and the same frames always go the same way.
+own device, a fixed share of its batches takes that way and the rest stays with the decoder, so that both work at once
+and the same frames always go the same way. One thread reads the files, a few decode batches of them, and what they
+make goes to the threads that run the model: as many as it has lanes, for all shards together.
 """
 
 from collections import deque
@@ -47,16 +48,16 @@ class ShardWorker:
         self._as_input = frozenset(as_input)
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (nobody watches)
         self._decoder = Decoder(runners, source, decode, frame_names, self._as_input)
-        self._lanes = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
+        self._device = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
         self._readers = ThreadPoolExecutor(max(1, len(runners)), thread_name_prefix="read")
         self._closed = False
-        self._n_forwards = max([runner.model.lanes for runner in runners], default=1)
-        self._forwards = ThreadPoolExecutor(self._n_forwards, thread_name_prefix="forward")
+        lanes = {runner.model.lanes for runner in runners}
+        self._forwards = {n: ThreadPoolExecutor(n, thread_name_prefix="forward") for n in lanes}
 
     def close(self) -> None:
         """Let go of threads and processes; what waits is dropped."""
         self._closed = True
-        for pool in (self._readers, self._lanes, self._forwards):
+        for pool in (self._readers, self._device, *self._forwards.values()):
             pool.shutdown(wait=False, cancel_futures=True)
         self._decoder.close()
 
@@ -64,11 +65,11 @@ class ShardWorker:
         """The shard's predictions. Ctrl-C raises Interrupted with whole batches kept."""
         work = work_of(shard, self._runners)
         try:
-            feeds = [feed for one in work for feed in self._start_device_batches(one)]
+            feeds = [feed for one in work if (feed := self._start_device_batches(one)) is not None]
             self._cpu_batches(work)
             for feed in feeds:
-                for future in feed.result():
-                    future.result()
+                for decoded in feed.result():
+                    _finish(decoded)
         except KeyboardInterrupt as error:
             self.close()
             raise Interrupted(result_of(work, shard, complete=False)) from error
@@ -95,12 +96,13 @@ class ShardWorker:
             future.result()
 
     def _start_batch(self, one: Work, values: list[tuple[int, Any]], running: deque[Future[None]]) -> None:
-        """Run the batch here, or in a lane where the model has several; never more waiting than there are lanes."""
-        if one.runner.model.lanes == 1:
+        """Run the batch here, or in a lane; never more waiting than there are lanes."""
+        model = one.runner.model
+        if model.lanes == 1 and model.device == "cpu":  # it takes every core: nothing could go on beside it
             self._run_batch(one, values)
             return
-        running.append(self._forwards.submit(self._run_batch, one, values))
-        if len(running) > self._n_forwards:
+        running.append(self._forwards[model.lanes].submit(self._run_batch, one, values))
+        if len(running) > model.lanes:
             running.popleft().result()
 
     def _run_batch(self, one: Work, values: list[tuple[int, Any]]) -> None:
@@ -119,45 +121,51 @@ class ShardWorker:
 
     # -- decoding on the device ----------------------------------------------------------------------------------
 
-    def _start_device_batches(self, one: Work) -> list[Future[list[Future[None]]]]:
+    def _start_device_batches(self, one: Work) -> "Future[list[_Decoding]] | None":
         model = one.runner.model
         if not self._decode.device_share[0] or not isinstance(model, EncodedClassifier):
-            return []
+            return None
         on_device = [batch.tolist() for place, batch in enumerate(one.batches) if self._decode.on_device(place)]
         one.batches = [batch for place, batch in enumerate(one.batches) if not self._decode.on_device(place)]
-        return [self._readers.submit(self._feed_device, one, on_device)]
+        return self._readers.submit(self._feed_device, one, on_device)
 
-    def _feed_device(self, one: Work, batches: list[list[int]]) -> list[Future[None]]:
-        """Read files ahead in this one thread and hand whole batches to the device's lanes; those still running.
+    def _feed_device(self, one: Work, batches: list[list[int]]) -> "list[_Decoding]":
+        """Read files ahead in this one thread and hand whole batches to those that decode; those still under way.
 
         One reader is faster than many: reading is little work but much taking turns with the interpreter. It does not
         wait for its last batches, so that the next shard's files are read meanwhile.
         """
-        running: deque[Future[None]] = deque()
+        under_way: deque[_Decoding] = deque()
         for rows in batches:
             if one.failure is not None or self._closed:
                 break
-            running.append(self._lanes.submit(self._device_batch, one, rows, self._read_files(rows)))
-            if len(running) > self._decode.device_lanes + 1:
-                running.popleft().result()
-        return list(running)
+            under_way.append(self._device.submit(self._decode_batch, one, rows, self._read_files(rows)))
+            if len(under_way) > self._decode.device_lanes + one.runner.model.lanes:
+                _finish(under_way.popleft())
+        return list(under_way)
 
-    def _device_batch(self, one: Work, rows: list[int], read: list[tuple[int, bytes | StrobeError | None]]) -> None:
+    def _decode_batch(
+        self, one: Work, rows: list[int], read: list[tuple[int, bytes | StrobeError | None]]
+    ) -> list[Future[None]]:
+        """Have the model's device decode what are JPEG files and the decoder what are not; the forwards of both."""
         if one.failure is not None:
-            return
+            return []
         for row, content in read:
             if isinstance(content, StrobeError):
                 one.errors[row] = printable(content)
                 self._tick(1)
         jpegs = [(row, content) for row, content in read if isinstance(content, bytes) and content[:3] == _JPEG]
         prepared = self._prepare_encoded(one, [content for _, content in jpegs]) if jpegs else None
-        if prepared is not None:
-            self._forward(one, [row for row, _ in jpegs], prepared)
-        finished = {row for row, _ in jpegs} if prepared is not None else set()
-        odd = [row for row in rows if row not in one.errors and row not in finished]
-        if odd and one.failure is None:  # no JPEG, or a broken one among them: the threads' way tells which
-            found = self._decoder.read(odd, {key: [one] for key in odd})
-            self._run_batch(one, [(row, values[0][1]) for row, values in found])
+        decoded = [row for row, _ in jpegs] if prepared is not None else []
+        forwards, lanes = [], self._forwards[one.runner.model.lanes]
+        if decoded:
+            forwards.append(lanes.submit(self._forward, one, decoded, prepared))
+        odd = [row for row in rows if row not in one.errors and row not in set(decoded)]
+        if odd and one.failure is None:  # no JPEG, or a broken one among them: the decoder tells which
+            found = self._decoder.ahead(odd, {row: [one] for row in odd})
+            values = [(row, value) for row, prepared in found for _, value in prepared]
+            forwards.append(lanes.submit(self._run_batch, one, values))
+        return forwards
 
     def _read_files(self, rows: list[int]) -> list[tuple[int, bytes | StrobeError | None]]:
         out: list[tuple[int, bytes | StrobeError | None]] = []
@@ -180,3 +188,13 @@ class ShardWorker:
     def _forward(self, one: Work, rows: list[int], prepared: Any) -> None:
         if one.forward(rows, prepared, self._names):
             self._tick(len(rows))
+
+
+_Decoding = Future[list[Future[None]]]
+"""A batch that is being decoded, and then the forwards that were begun with it."""
+
+
+def _finish(decoding: _Decoding) -> None:
+    """Wait until the batch is decoded and the model has seen it."""
+    for forward in decoding.result():
+        forward.result()

@@ -398,7 +398,7 @@ def _processes(options: PredictOptions, models: dict[str, Classifier | Detector]
     wanted = options.workers or cores()
     free = all(model.device != "cpu" and model.preparation is not None for model in models.values())
     able = free and isinstance(source, SendableSource) and can_start_workers()
-    return wanted if able and options.decode == "cpu" and cores() >= 4 and wanted > 1 else 0
+    return wanted if able and cores() >= 4 and wanted > 1 else 0
 
 
 def _engine_options(
