@@ -35,6 +35,15 @@ def test_every_bit_is_pillows(interpolation: str, channels: Any, resize: int, si
     assert len(device._agrees) == len(SIZES)
 
 
+def test_only_what_the_crop_is_made_of_is_sent_to_the_device() -> None:
+    plan, (frame,) = ImagePlan(size_hw=(224, 224), resize=235), _frames([(720, 1280)])
+    device = ExactResize(plan, device="cpu")
+    (found,) = device([frame]).permute(0, 2, 3, 1).numpy()
+    np.testing.assert_array_equal(found, plan.prepare(frame))
+    (_, columns), (_, rows) = device._weights[720, 1280, 3]
+    assert (columns.stop - columns.start, rows.stop - rows.start) == (697, 695)
+
+
 def test_random_sizes() -> None:
     rng = np.random.default_rng(3)
     for _ in range(25):

@@ -262,6 +262,28 @@ def test_a_closed_pool_answers_nobody_and_starts_nothing(colours: Make, nothing_
             pool.read([0], [["m"]])
 
 
+def test_frames_that_somebody_holds_are_not_written_over(colours: Make, nothing_left: None) -> None:
+    source = MediaSource(colours(n_sets=8, k=2))
+    pool = DecodePool(source, {"m": SMALL}, processes=1, chunk=2)
+
+    def read(rows: range) -> list[Any]:
+        return [found[0] for found in pool.read(rows, [["m"]] * len(rows)) if isinstance(found, list)]
+
+    held = read(range(40))  # five times what is lent: the rest are copies
+    for row, pixels in enumerate(held):
+        np.testing.assert_array_equal(pixels, SMALL.prepare(source.read(row)))
+    lent = [pixels.base is not None for pixels in held]
+    assert lent == [True] * 8 + [False] * 32
+    held[0] = held[1] = pixels = None
+    again = read(range(4))
+    assert [pixels.base is not None for pixels in again] == [True] * 2 + [False] * 2, "what was let go is lent"
+    np.testing.assert_array_equal(held[2], SMALL.prepare(source.read(2)))
+    held.clear()
+    again.clear()
+    assert all(pixels.base is not None for pixels in read(range(8)))
+    pool.close()
+
+
 def test_a_frame_as_it_is_is_sent_once_for_all(colours: Make, nothing_left: None) -> None:
     source = MediaSource(colours())
     plans = {f"m{size}": SentPlan(ImagePlan(size_hw=(size, size), resize=26), on_device=True) for size in (20, 22, 60)}

@@ -211,6 +211,42 @@ def test_device_batches_with_odd_files_fall_back_frame_by_frame(colours: Make, t
     assert stored.scores[2, 0] == 25  # by the threads
 
 
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_decoding_on_the_device_feeds_as_many_forwards_as_there_are_lanes(
+    lanes: int, colours: Make, tmp_path: Path
+) -> None:
+    dataset = colours(n_sets=16, k=2)
+    at_once, seen, guard = [0, 0], set(), threading.Lock()
+
+    class Watched(Brightness):
+        device = "cuda"
+
+        def prepare_encoded(self, files: Any) -> Any:
+            seen.add(threading.current_thread().name.partition("_")[0])
+            return super().prepare_encoded(files)
+
+        def forward(self, prepared: Any) -> Any:
+            with guard:
+                seen.add(threading.current_thread().name)
+                at_once[0] += 1
+                at_once[1] = max(at_once)
+            try:
+                return super().forward(prepared)
+            finally:
+                with guard:
+                    at_once[0] -= 1
+
+    model = Watched(dataset)
+    model.lanes = lanes
+    decode = DecodeOptions(device_share=(1, 2), device_lanes=3)  # the others go through the decoder, to the same lanes
+    options = EngineOptions(shard_size=8, decode=decode, in_flight=3)
+    _, stored = _run(dataset, tmp_path / "run", {"m": model}, options=options)["m"]
+    assert stored.scored.all()
+    assert at_once[1] <= lanes
+    assert "device" in seen
+    assert seen - {"device"} <= {f"forward_{place}" for place in range(lanes)}
+
+
 def test_bad_frames_are_recorded_and_not_tried_for_ever(colours: Make, plugin: Path, tmp_path: Path) -> None:
     dataset = colours()
     root = dataset.root or Path()
