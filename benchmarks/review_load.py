@@ -1,13 +1,18 @@
-"""How the review server bears a team: N annotators deciding at once for a while, every acknowledged decision counted.
+"""How the review server bears a team: N people deciding at once for a while, every acknowledged decision counted.
 
-    python benchmarks/review_load.py                      # 50 annotators, 60 s, SQLite
-    python benchmarks/review_load.py --db postgresql://…  # the same on PostgreSQL
+    python benchmarks/review_load.py                      # 50 people, 60 s, SQLite, 20,000 pairs
+    python benchmarks/review_load.py --store postgres     # the same on a PostgreSQL of its own
+    python benchmarks/review_load.py --pairs 1000000 --votes 100000 --verbs  # a large review that is under way
     python benchmarks/review_load.py --think 0            # no thinking time: the most it can take
     python benchmarks/review_load.py --ask name           # another question: the frames of the pairs, one at a time
 
-Each annotator does what the page does: claims tasks six ahead, fetches their pictures, thinks, posts one decision and
+Each person does what the page does: claims tasks six ahead, fetches their pictures, thinks, posts one decision and
 waits for the acknowledgement. One decision in fifty is sent twice, as after a lost answer. The server is a process of
 its own, `strobe review serve`, as people run it. Afterwards the votes are read back from the database and compared.
+
+Before that it is started `--starts` times on the store as it stands then (tasks laid out, `--votes` taken in), from the
+command to the first page, the first claim and the first picture. What people see of a claim holds the cost of playing
+fifty of them on the same machine; `server` is what the server says of itself (review_timed_server.py).
 """
 
 import argparse
@@ -18,10 +23,14 @@ import os
 import random
 import resource
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,8 +40,14 @@ import numpy as np
 
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
+from strobe.core.records import Verdict
 from strobe.core.tables import Frames, Labels, Sets, Videos, texts
 from strobe.datasets import folder as folders
+
+SERVER = Path(__file__).with_name("review_timed_server.py")
+
+N_FILES = 500
+"""Names of pictures; all are one file."""
 
 
 def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:
@@ -45,7 +60,9 @@ def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:
     pixels = np.random.default_rng(0).integers(0, 255, (45, 80, 3), dtype=np.uint8)
     buffer = io.BytesIO()
     Image.fromarray(pixels).resize((640, 360)).save(buffer, "JPEG", quality=80)
-    (root / "media" / "frame.jpg").write_bytes(buffer.getvalue())
+    (root / "media" / "frame0.jpg").write_bytes(buffer.getvalue())
+    for number in range(1, N_FILES):
+        os.link(root / "media" / "frame0.jpg", root / "media" / f"frame{number}.jpg")
     zeros = np.zeros(n, dtype=np.int64)
     videos = texts([f"video{v}" for v in range(n_sets)])
     folders.write(
@@ -58,8 +75,9 @@ def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:
             frames=Frames(
                 video=np.repeat(np.arange(n_sets), width), index=np.tile(np.arange(width), n_sets),
                 key=texts([f"f{i}" for i in range(n)]), pts=zeros, time_num=zeros, time_den=zeros,
-                pict_type=texts([""] * n), width=zeros + 640, height=zeros + 360, sha256=texts([""] * n),
-                media=texts(["media/frame.jpg"] * n),
+                pict_type=texts([""] * n), width=zeros + 640, height=zeros + 360,
+                sha256=texts([random.Random(i).randbytes(32).hex() for i in range(n)]),
+                media=texts([f"media/frame{i % N_FILES}.jpg" for i in range(n)]),
             ),
             sets=Sets(
                 set_id=texts([f"set{v}" for v in range(n_sets)]), set=np.repeat(np.arange(n_sets), width),
@@ -127,12 +145,15 @@ ANSWERS: dict[str, dict[str, Any]] = {
 }
 """What everyone answers, by question."""
 
+SINCE = time.strftime("%Y-%m-%dT00:00:00.000Z", time.gmtime())
+"""When the day began, which the page says with every claim."""
+
 IDS = {"pairs": "verdict_id"}
 """What an answer's id is called, where it is not answer_id."""
 
 
 async def annotate(url: str, name: str, until: float, options: argparse.Namespace, tally: Tally, seed: int) -> None:
-    """One annotator until the time is up."""
+    """One person until the time is up."""
     rng, think_s, key = random.Random(seed), options.think, IDS.get(options.ask, "answer_id")
     page, media = Connection(url), Connection(url)
     await page.request("POST", "/api/login", {"name": name})
@@ -144,7 +165,7 @@ async def annotate(url: str, name: str, until: float, options: argparse.Namespac
     while time.monotonic() < until:
         if len(queue) < 4:
             begin = time.monotonic()
-            status, data = await page.request("POST", "/api/claim", {"tab": tab, "want": 6})
+            status, data = await page.request("POST", "/api/claim", {"tab": tab, "want": 6, "since": SINCE})
             tally.claims.append(time.monotonic() - begin)
             if status != 200:
                 tally.errors.append(f"claim {status} {data[:80]!r}")
@@ -194,71 +215,236 @@ def milliseconds(values: list[float]) -> dict[str, float]:
 
 
 async def drive(url: str, options: argparse.Namespace) -> tuple[Tally, float]:
-    """All annotators at once."""
+    """Everyone at once."""
     tally = Tally()
     begin = time.monotonic()
     until = begin + options.seconds
-    await asyncio.gather(*(annotate(url, f"p{i}", until, options, tally, i) for i in range(options.annotators)))
+    await asyncio.gather(*(annotate(url, f"p{i}", until, options, tally, i) for i in range(options.people)))
     return tally, time.monotonic() - begin
+
+
+@dataclass
+class Server:
+    """A running server, and how long after the command it answered first."""
+
+    process: subprocess.Popen[str]
+    url: str
+    out: Path
+    seconds: dict[str, float]
+
+    def stop(self) -> dict[str, list[float]]:
+        """End it; what it says of itself."""
+        self.process.terminate()
+        self.process.wait(60)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return dict(json.loads(self.out.read_text()))
+
+    def memory_mb(self) -> dict[str, int]:
+        """What it holds now and held at most."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        found = dict(line.split(":", 1) for line in lines)
+        return {name: int(found[key].split()[0]) // 1000 for name, key in (("now", "VmRSS"), ("most", "VmHWM"))}
+
+
+def start(command: list[str], out: Path) -> Server:
+    """Start a server; who asks for the first page also logs in, claims and looks at a picture."""
+    begin = time.monotonic()
+    process = subprocess.Popen([sys.executable, str(SERVER), str(out), *command], stdout=subprocess.PIPE, text=True)
+    if process.stdout is None:
+        raise SystemExit(2)
+    url = process.stdout.readline().split()[-1]
+    seconds: dict[str, float] = {}
+
+    async def first() -> None:
+        page = Connection(url)
+        for what, method, path, body in (
+            ("page", "GET", "/", None),
+            ("", "POST", "/api/login", {"name": "first"}),
+            ("claim", "POST", "/api/claim", {"tab": "first000", "want": 1}),
+        ):
+            status, data = await page.request(method, path, body)
+            if status != 200:
+                raise SystemExit(f"{path}: {status} {data[:200]!r}")
+            if what:
+                seconds[what] = round(time.monotonic() - begin, 2)
+        (card,) = json.loads(data)["tasks"]
+        await page.request("GET", f"/media/{card['task']}")
+        seconds["picture"] = round(time.monotonic() - begin, 2)
+        await page.request("POST", "/api/release", {"tab": "first000"})
+        page.close()
+
+    asyncio.run(first())
+    return Server(process, url, out, seconds)
+
+
+def imports_s() -> float:
+    """What Python and the packages the server stands on take by themselves, the least of three."""
+    what = (
+        "import strobe.cli.review, strobe.workflows.review, strobe.review.app, strobe.review.serve, strobe.review.pairs"
+    )
+    what += ", strobe.datasets.folder, strobe.workflows.sources"
+
+    def once() -> float:
+        begin = time.monotonic()
+        subprocess.run([sys.executable, "-c", what], check=True)
+        return time.monotonic() - begin
+
+    return round(min(once() for _ in range(3)), 2)
+
+
+def fill(url: str, n: int, people: int) -> None:
+    """Votes on the first `n` pairs of the queue, as people would have left them: every fifth calls for round two."""
+    from strobe.review.database import execute
+    from strobe.review.store import Store
+
+    store = Store(url)
+    conduct = store.conduct()
+    if conduct is not None:
+        store.settings = conduct.settings
+    with store.database.read() as connection:
+        rows = (
+            execute(
+                connection,
+                "SELECT set_id, frame_id FROM tasks WHERE question = 'pairs' AND kind = 'pair' ORDER BY position LIMIT :n",
+                {"n": n},
+            )
+            .mappings()
+            .all()
+        )
+    store.extend(
+        Verdict(
+            verdict_id=f"before{place}", annotator=f"p{place % people}", stage="pair", set_id=row["set_id"],
+            at=f"2026-01-{place // 4000 % 28 + 1:02d}T10:{place // 60 % 60:02d}:{place % 60:02d}.{place % 1000:03d}Z",
+            frame_id=row["frame_id"], decision="similar" if place % 5 else "dissimilar",
+            reason="" if place % 5 else "blur", seconds=2.0 + place % 7, page_version="bench",
+        )
+        for place, row in enumerate(rows)
+    )  # fmt: skip
+    store.close()
+
+
+def timed_verb(*arguments: str) -> dict[str, float]:
+    """A verb of `strobe review`: seconds and the most memory."""
+    begin = time.monotonic()
+    verb = [sys.executable, "-c", "from strobe.cli.review import command; command()", *arguments]
+    process = subprocess.Popen(verb, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{arguments[0]} failed")
+    return {"s": round(time.monotonic() - begin, 1), "mb": used.ru_maxrss // 1000}
+
+
+@contextmanager
+def database(options: argparse.Namespace, root: Path) -> Iterator[str]:
+    """The address of the store."""
+    if options.store == "sqlite":
+        yield options.db or f"sqlite:///{root / 'review.sqlite'}"
+        return
+    from own_postgres import postgres_programs, started_postgres
+
+    programs = postgres_programs()
+    if programs is None:
+        raise SystemExit("no PostgreSQL here: neither initdb nor pg_ctl was found")
+    with started_postgres(programs, fsync=True) as url:
+        yield url
+
+
+def measured(root: Path, url: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All figures of one store."""
+    from strobe.review.store import Store
+
+    where = ["--db", url, "--ask", options.ask]
+    command = ["serve", str(root), "--no-open", "--port", "0", "--controls", str(options.controls), *where]
+    command += ["--votes", str(options.wanted), *(["--practice", "0"] if options.ask == "name" else [])]
+    out = root.parent / "server.json"
+    figures: dict[str, Any] = {"imports_s": imports_s()}
+    server = start(command, out)
+    figures["first_start_s"] = server.seconds
+    server.stop()
+    if options.votes:
+        begin = time.monotonic()
+        fill(url, options.votes, options.people)
+        figures["votes_taken_in_s"] = round(time.monotonic() - begin, 1)
+    for number in range(options.starts):
+        server = start(command, out)
+        figures.setdefault("start_s", []).append(server.seconds)
+        if number + 1 < options.starts:
+            server.stop()
+    figures["memory_mb"] = {"started": server.memory_mb()}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    tally, took = asyncio.run(drive(server.url, options))
+    figures["memory_mb"]["loaded"] = server.memory_mb()
+    own = server.stop()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+    if options.verbs:
+        figures["status"] = timed_verb("status", str(root), *where)
+        figures["export"] = timed_verb("export", str(root), *where)
+        server = start(command, out)
+        figures["start_after_export_s"] = server.seconds
+        server.stop()
+    store = Store(url, ask=options.ask)
+    log = store.question.log
+    answers = [one for one in store.all() if not log.id_of(one).startswith("before")]
+    tasks = [(task.task_id, task.kind) for task in map(store.task_of, answers) if task is not None]
+    real = [task for task, kind in tasks if kind not in store.question.controls]
+    store.close()
+    stored = [log.id_of(answer) for answer in answers]
+    return figures | {
+        "seconds": round(took, 1),
+        "decisions_per_s": round(len(tally.acknowledged) / took, 1),
+        "server_cpu_ms_per_decision": round(1000 * cpu_s / max(len(tally.acknowledged), 1), 2),
+        "decision_ms": milliseconds(tally.decisions), "claim_ms": milliseconds(tally.claims),
+        "picture_ms": milliseconds(tally.pictures),
+        "server": {name: milliseconds(values) for name, values in own.items()},
+        "replays_sent": tally.replays, "acknowledged": len(tally.acknowledged), "stored": len(stored),
+        "lost": len(set(tally.acknowledged) - set(stored)), "doubled": len(stored) - len(set(stored)),
+        "unasked": len(set(stored) - set(tally.acknowledged)),
+        "given_to_too_many": sum(count > options.wanted for count in Counter(real).values()),
+        "errors": len(tally.errors), "first_errors": tally.errors[:3],
+    }  # fmt: skip
 
 
 def main() -> int:
     """Run, print the figures as JSON, and exit 1 if a decision was lost, doubled or too slow."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--annotators", type=int, default=50)
+    parser.add_argument("--people", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--think", type=float, default=1.0, help="mean seconds between two decisions of one person")
     parser.add_argument("--pairs", type=int, default=20_000)
+    parser.add_argument("--votes", type=int, default=0, help="votes on pairs that are there before")
+    parser.add_argument("--wanted", type=int, default=1, help="people asked about each pair (serve --votes)")
+    parser.add_argument("--controls", type=float, default=0.04, help="share of hidden controls (serve --controls)")
     parser.add_argument("--ask", choices=sorted(ANSWERS), default="pairs")
-    parser.add_argument("--db")
+    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--db", help="a database that is there and empty, instead of one of its own")
+    parser.add_argument("--dataset", type=Path, help="a folder to keep the made dataset in, for the next run")
+    parser.add_argument("--starts", type=int, default=3)
+    parser.add_argument("--verbs", action="store_true", help="also time status, export and a start after it")
     parser.add_argument("--limit-ms", type=float, default=100, help="the p99 of a decision that is still fine")
     options = parser.parse_args()
+    # Boxes are asked of anchors alone: as many of those as there would be pairs.
+    k = 0 if options.ask == "box" else 10
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "load"
-        # Boxes are asked of anchors alone: as many of those as there would be pairs.
-        k = 0 if options.ask == "box" else 10
-        make_dataset(root, n_sets=options.pairs // max(1, 2 * k), k=k)
-        serve = "from strobe.cli.review import command; command()"
-        command = [sys.executable, "-c", serve, "serve", str(root), "--no-open", "--port", "0", "--controls", "0"]
-        command += ["--ask", options.ask, *(["--practice", "0"] if options.ask == "name" else [])]
-        command += ["--db", options.db] if options.db else []
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        if server.stdout is None:
-            return 2
-        url = server.stdout.readline().split()[-1]
-        try:
-            tally, took = asyncio.run(drive(url, options))
-        finally:
-            server.terminate()
-            server.wait(20)
-            server.stdout.close()
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu_s = used.ru_utime + used.ru_stime
-        from strobe.review.store import Store
-
-        store = Store(options.db or f"sqlite:///{root / 'review.sqlite'}", ask=options.ask)
-        answers = list(store.all())
-        stored = [store.question.log.id_of(answer) for answer in answers]
-        store.close()
-    tasks = [(getattr(answer, "set_id", ""), answer.frame_id) for answer in answers]
+        kept = options.dataset or root
+        if not (kept / "dataset.json").exists():
+            make_dataset(kept, n_sets=options.pairs // max(1, 2 * k), k=k)
+        if kept != root:
+            shutil.copytree(kept, root, copy_function=os.link)
+        with database(options, root) as url:
+            found = measured(root, url, options)
     figures = {
         "machine": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end",
-        "database": "PostgreSQL" if options.db else "SQLite, WAL, synchronous=FULL",
-        "ask": options.ask, "annotators": options.annotators, "seconds": round(took, 1), "think_s": options.think,
-        "pairs": options.pairs,
-        "decisions_per_s": round(len(tally.acknowledged) / took, 1),
-        "server_cpu_ms_per_decision": round(1000 * cpu_s / max(len(tally.acknowledged), 1), 2),
-        "decision_ms": milliseconds(tally.decisions), "claim_ms": milliseconds(tally.claims),
-        "picture_ms": milliseconds(tally.pictures), "replays_sent": tally.replays,
-        "acknowledged": len(tally.acknowledged), "stored": len(stored),
-        "lost": len(set(tally.acknowledged) - set(stored)), "doubled": len(stored) - len(set(stored)),
-        "unasked": len(set(stored) - set(tally.acknowledged)), "given_to_two": len(tasks) - len(set(tasks)),
-        "errors": len(tally.errors), "first_errors": tally.errors[:3],
+        "store": options.store, "ask": options.ask, "people": options.people, "think_s": options.think,
+        "pairs": options.pairs, "votes": options.votes, "wanted": options.wanted, **found,
     }  # fmt: skip
     print(json.dumps(figures, indent=1))
-    wrong = figures["lost"] or figures["doubled"] or figures["unasked"] or figures["given_to_two"] or tally.errors
+    wrong = any(found[name] for name in ("lost", "doubled", "unasked", "given_to_too_many", "errors"))
     # Without thinking time the question is how much it can take, not how soon it answers.
-    slow = bool(options.think) and np.percentile(tally.decisions, 99) * 1000 > options.limit_ms
+    slow = bool(options.think) and found["decision_ms"].get("p99", 0) > options.limit_ms
     print("exactly once: " + ("NO" if wrong else "yes"))
     if options.think:
         print(f"p99 under {options.limit_ms:.0f} ms: " + ("NO" if slow else "yes"))

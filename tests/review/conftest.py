@@ -21,6 +21,10 @@ from strobe.core.labels import LabelSpace, space
 from strobe.core.tables import Frames, Labels, Sets, Videos, texts
 from strobe.datasets import folder as folders
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from own_postgres import postgres_programs, started_postgres
+
 pytest.importorskip("sqlalchemy")
 
 SPACE = LabelSpace(name="pets", ids=("n01", "n02", "n03", "n04"), names=("cat", "dog", "bird", "person"))
@@ -123,50 +127,17 @@ def small(tmp_path: Path) -> Dataset:
     return make_dataset(tmp_path / "small")
 
 
-def _postgres_bin() -> Path | None:
-    found = shutil.which("initdb")
-    places = [Path(found).resolve().parent] if found else []
-    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((place for place in places if (place / "initdb").exists() and (place / "pg_ctl").exists()), None)
-
-
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of a real PostgreSQL started for this test process; its data is thrown away afterwards."""
     pytest.importorskip("psycopg")
     # STROBE_TEST_PG=package tries the fallback where a PostgreSQL is installed too.
-    binaries = None if os.environ.get("STROBE_TEST_PG") == "package" else _postgres_bin()
-    if binaries is None:
+    programs = None if os.environ.get("STROBE_TEST_PG") == "package" else postgres_programs()
+    if programs is None:
         yield from _packaged_postgres()
         return
-    base = Path(tempfile.mkdtemp(prefix="strobe-pg-"))
-    base.chmod(0o755)
-    # PostgreSQL refuses to run as root; there it runs as the first unprivileged user that exists.
-    as_user: list[str] = []
-    if os.geteuid() == 0:
-        user = next(name for name in ("postgres", "nobody") if _user_exists(name))
-        shutil.chown(base, user)
-        as_user = ["runuser", "-u", user, "--"]
-
-    def call(*command: str) -> None:
-        subprocess.run(
-            [*as_user, *command],
-            check=True,
-            cwd=base,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=120,
-        )
-
-    data = str(base / "data")
-    call(str(binaries / "initdb"), "-D", data, "-U", "strobe", "-A", "trust", "-E", "UTF8", "--no-sync")
-    options = f"-c listen_addresses='' -c unix_socket_directories='{base}' -c fsync=off"
-    call(str(binaries / "pg_ctl"), "-D", data, "-w", "-o", options, "-l", str(base / "log"), "start")
-    try:
-        yield f"postgresql://strobe@/postgres?host={base}"
-    finally:
-        call(str(binaries / "pg_ctl"), "-D", data, "-m", "immediate", "-w", "stop")
-        shutil.rmtree(base, ignore_errors=True)
+    with started_postgres(programs, fsync=False) as url:
+        yield url
 
 
 def _packaged_postgres() -> Iterator[str]:
@@ -182,16 +153,6 @@ def _packaged_postgres() -> Iterator[str]:
     finally:
         server.cleanup()
         shutil.rmtree(base, ignore_errors=True)
-
-
-def _user_exists(name: str) -> bool:
-    import pwd
-
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -29,6 +29,7 @@ __all__ = [
     "append_answers",
     "append_verdicts",
     "columns_of",
+    "content",
     "is_dataset",
     "read",
     "variant_columns",
@@ -48,20 +49,36 @@ def is_dataset(folder: Path) -> bool:
     return (folder / "dataset.json").is_file()
 
 
-def read(folder: Path) -> Dataset:
-    """The dataset in a folder; an InvalidFile line names file, row and rule where one is broken."""
+def content(folder: Path) -> tuple[str, str]:
+    """Two digests, of the tables and of what people said, that change where the files do; nothing of them is read."""
+    settle(folder)
+    info, _, schema, _ = _read_info(folder)
+    out = []
+    for names in (sorted(schemas(schema).keys() - PEOPLE.keys()), sorted(PEOPLE)):
+        paths = [folder / f"{name}.parquet" for name in names]
+        found = {path.name: sha256_of_file(path) for path in paths if path.is_file()}
+        out.append(_digest_of({**found, "classes": info.label_space.digest}))
+    return out[0], out[1]
+
+
+def read(folder: Path, *, people: bool = True) -> Dataset:
+    """The dataset in a folder; an InvalidFile line names file, row and rule where one is broken.
+
+    Without `people` what they said is left where it is: for who has it from elsewhere, or does not ask.
+    """
     settle(folder)
     info, files, schema, digests = _read_info(folder)
     if digests is not None and _is_whole(folder, files, schema):
         with in_file(folder):
-            dataset = read_vouched(folder, info, schema)
+            dataset = read_vouched(folder, info, schema, people=people)
         # Votes are part of the digest, and come in without a word in dataset.json.
-        dataset.vouch(digest=None if dataset.verdicts else digests[0] or None, frames_digest=digests[1])
+        voted = bool(dataset.verdicts) or not people
+        dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
         return dataset
     tables: dict[str, dict[str, Column]] = {}
     for name in (*_REQUIRED, *_OPTIONAL):
         path = folder / f"{name}.parquet"
-        if name not in schemas(schema):
+        if name not in schemas(schema) or (name in PEOPLE and not people):
             continue
         if path.is_file():
             _check_whole(path, files)

@@ -27,8 +27,8 @@ _ROWS = 1_000_000
 """Rows of a table in memory at once where their texts become numbers."""
 
 
-def read_vouched(folder: Path, info: DatasetInfo, schema: int) -> Dataset:
-    """The dataset of a folder whose content is vouched for."""
+def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool = True) -> Dataset:
+    """The dataset of a folder whose content is vouched for, without what `people` said where that is not wanted."""
     known = schemas(schema)
 
     def table(name: str) -> dict[str, Column]:
@@ -54,7 +54,7 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int) -> Dataset:
     variants = variants_of(folder / "variants.parquet", table("variants")) if have("variants") else None
     if have("set_info"):
         sets = with_info(folder, sets, table("set_info"), variants)
-    people: dict[str, Any] = {name: said(folder, name, table(name)) for name in PEOPLE if have(name)}
+    spoken: dict[str, Any] = {name: said(folder, name, table(name)) for name in PEOPLE if people and have(name)}
     return Dataset(
         info=info, videos=videos, frames=frames, sets=sets, variants=variants, root=folder,
         labels=Labels(
@@ -62,7 +62,7 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int) -> Dataset:
         ),
         boxes=_boxes(folder / "boxes.parquet", known["boxes"], places, classes) if have("boxes") else None,
         hints=_hints(folder / "hints.parquet", known["hints"], places, sets) if have("hints") else None,
-        **people,
+        **spoken,
     )  # fmt: skip
 
 

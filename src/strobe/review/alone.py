@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping
 
+from strobe.review import tally
 from strobe.review.conduct import ReviewSettings
 from strobe.review.database import execute
 from strobe.review.log import Log, say_latest
@@ -78,16 +79,14 @@ class Alone:
     def open_for(self, connection: Connection, _settings: ReviewSettings, who: str) -> int:
         """How many pictures, one of a kin, could still be given to them."""
         own = {"question": self.name, "real": self.real}
-        every = execute(connection, f"SELECT count(DISTINCT t.kin) FROM tasks t WHERE {_OPEN}", own).scalar_one()  # noqa: S608
+        every = tally.whole_counts(connection, self.name)[tally.KIN if self.mixed else self.real]["open1"]
         mine = execute(connection, _OPEN_AND_SEEN, {**own, "who": who}).scalar_one()
-        return int(every) - int(mine)
+        return every - int(mine)
 
     def _given(self, connection: Connection, asked: dict[str, Any]) -> Counter[str]:
         """How many pictures of each condition that is still open this person has had, answered or not."""
         own = {name: asked[name] for name in ("question", "real", "who")}
-        still = "SELECT DISTINCT condition FROM tasks WHERE question = :question AND kind = :real AND open1 = 1"
-        conditions = execute(connection, still, {name: own[name] for name in ("question", "real")})
-        given = Counter(dict.fromkeys(conditions.scalars(), 0))
+        given = Counter(dict.fromkeys(tally.open_conditions(connection, self.name, self.real), 0))
         rows = execute(
             connection,
             "SELECT (SELECT t.condition FROM tasks t WHERE t.task_id = g.task_id AND t.question = :question "
@@ -109,10 +108,13 @@ class Alone:
         task = execute(connection, f"SELECT * FROM tasks WHERE {self.log.own_task}", own).mappings().first()  # noqa: S608
         if task is None:
             return
-        say_latest(connection, [self._latest(task, answer)])
-        whose = {"task": task["task_id"], "who": answer.annotator}
-        execute(connection, "DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose)
-        self._recount(connection, settings, [task["task_id"]])
+        name = {"task": task["task_id"], "question": self.name}
+        where = "question = :question AND task_id = :task"
+        with tally.touching(connection, settings, where, name, kins=self.mixed):
+            say_latest(connection, [self._latest(task, answer)])
+            whose = {"task": task["task_id"], "who": answer.annotator}
+            execute(connection, "DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose)
+            self._recount(connection, settings, [task["task_id"]])
 
     def rebuild(self, connection: Connection, settings: ReviewSettings) -> None:
         """Every counter anew from the answers."""
@@ -129,6 +131,7 @@ class Alone:
                 latest[row["task_id"], row["annotator"], row["round"]] = row
         say_latest(connection, list(latest.values()))
         self._recount(connection, settings, None)
+        tally.renew(connection, settings, self.name, kins=self.mixed)
 
     def _latest(self, task: RowMapping, answer: Any) -> dict[str, Any]:
         return {
@@ -149,7 +152,8 @@ class Alone:
         execute(
             connection,
             "UPDATE tasks SET flags = 0, votes = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id "  # noqa: S608
-            f"AND l.round = 1 AND l.clean = 1) WHERE {where}",
+            f"AND l.round = 1 AND l.clean = 1) WHERE {where} AND (votes > 0 OR flags > 0 "
+            "OR EXISTS (SELECT 1 FROM latest l WHERE l.task_id = tasks.task_id))",
             own,
         )
         doubtful = self._doubtful(connection, settings, only) if self.twice else []
@@ -157,11 +161,8 @@ class Alone:
             execute(connection, "UPDATE tasks SET flags = 1 WHERE task_id = :task", [{"task": one} for one in doubtful])
         execute(
             connection,
-            f"""UPDATE tasks SET
-            open1 = CASE WHEN position < 0 OR (kind = :real AND votes >= :wanted) THEN 0 ELSE 1 END,
-            open2 = CASE WHEN position >= 0 AND kind = :real AND :verify = 1 AND votes >= :wanted AND flags > 0
-                THEN 1 ELSE 0 END
-            WHERE {where}""",  # noqa: S608
+            f"UPDATE tasks SET open1 = {_OPEN1}, open2 = {_OPEN2} WHERE {where} "  # noqa: S608
+            f"AND (open1 <> {_OPEN1} OR open2 <> {_OPEN2})",
             {**own, "real": self.real, "wanted": settings.votes, "verify": int(settings.verify)},
         )
 
@@ -178,6 +179,12 @@ class Alone:
         for row in rows:
             of_task.setdefault(row["task_id"], []).append(record_of(self.log.record, row))
         return [task for task, answers in of_task.items() if self.is_doubtful(answers, settings)]
+
+
+_OPEN1 = "CASE WHEN position < 0 OR (kind = :real AND votes >= :wanted) THEN 0 ELSE 1 END"
+
+_OPEN2 = """CASE WHEN position >= 0 AND kind = :real AND :verify = 1 AND votes >= :wanted AND flags > 0
+    THEN 1 ELSE 0 END"""
 
 
 def _round(answer: Any) -> int:

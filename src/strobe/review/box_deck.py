@@ -9,6 +9,7 @@ from strobe.core.errors import InvalidValue
 from strobe.core.people import DISCARDS, BoxAnswer, latest_answers
 from strobe.review.names import checked_note
 from strobe.review.pictures import Pictures
+from strobe.review.places import Places
 from strobe.review.plan import Claimed, Task
 from strobe.review.question import Deck
 from strobe.review.requests import BoxDecision
@@ -24,12 +25,12 @@ class BoxDeck(Deck):
         self,
         dataset: Dataset,
         store: Store,
+        places: Places,
         pictures: Pictures,
         suggestions: Mapping[str, tuple[int, int, int, int]],
     ) -> None:
-        self._dataset, self._store, self._pictures, self._suggestions = dataset, store, pictures, suggestions
-        self._row = {frame: row for row, frame in enumerate(dataset.frame_ids())}
-        self._labels = dataset.labels.by_frame()
+        self._dataset, self._store, self._places, self._pictures = dataset, store, places, pictures
+        self._suggestions = suggestions
         self._sizes: dict[int, tuple[int, int]] = {}
 
     def told(self) -> dict[str, Any]:
@@ -39,19 +40,19 @@ class BoxDeck(Deck):
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
         """A picture for one annotator: its classes, what a detector suggests, in round two what they said before."""
         task, space = claimed.task, self._dataset.info.label_space
-        row = self._row[task.frame_id]
+        labels = self._places.labels(self._places.frame(task.frame_id))
         suggestion = self._suggestions.get(task.frame_id)
         card: dict[str, Any] = {
             "task": task.task_id,
             "stage": claimed.stage,
             "picture": task.task_id,
-            "labels": [{"id": space.ids[label], "name": space.names[label]} for label in sorted(self._labels[row])],
+            "labels": [{"id": space.ids[label], "name": space.names[label]} for label in sorted(labels)],
             "suggestion": None if suggestion is None else list(suggestion),
             "mine": None,
             "votes": [],
         }
         if claimed.stage == "verify":
-            words = latest_answers(self._store.answers_on("frame_id = :frame", {"frame": task.frame_id}))
+            words = latest_answers(self._store.answers_on("task_id = :task", {"task": task.task_id}))
             said = {name: _said(word) for name, word in sorted(words.get(task.frame_id, {}).items())}
             card["mine"] = said.pop(annotator or "", None)
             if self._store.settings.show_votes:
@@ -69,10 +70,10 @@ class BoxDeck(Deck):
 
     def answer(self, body: BoxDecision, task: Task, annotator: str) -> BoxAnswer:
         """A checked body as an answer: a box with an area inside the picture, of one of its classes."""
-        row, space = self._row[task.frame_id], self._dataset.info.label_space
-        label = space.index(body.label)
-        if label not in self._labels[row]:
-            known = ", ".join(space.names[one] for one in sorted(self._labels[row]))
+        row, space = self._places.frame(task.frame_id), self._dataset.info.label_space
+        label, labels = space.index(body.label), self._places.labels(row)
+        if label not in labels:
+            known = ", ".join(space.names[one] for one in sorted(labels))
             raise InvalidValue(f"label: expected a class of this picture ({known})")
         if body.decision == "discard" and body.xyxy is not None:
             raise InvalidValue("xyxy: a picture that is discarded has no box")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from strobe.analyses.drawn import AGREE, disagree, drawn_pictures
-from strobe.analyses.drawn_results import drawn_results
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.people import BoxAnswer, latest_answers
@@ -26,6 +25,8 @@ def summarise_boxes(
     dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: Conduct | None = None, seed: int = 0
 ) -> dict[str, Any]:
     """The figures of `strobe review status --ask box`; every estimate with its n and interval."""
+    from strobe.analyses.drawn_results import drawn_results  # late, with SciPy: a server starts without it
+
     dataset = replace(dataset, drawn=tuple(answers))
     agree = AGREE if conduct is None or conduct.settings.agree is None else conduct.settings.agree
     results = drawn_results(dataset, agree=agree, seed=seed)

@@ -17,6 +17,7 @@ from strobe.review.box_votes import read_boxes
 from strobe.review.conduct import Conduct, ReviewSettings
 from strobe.review.log import Log
 from strobe.review.pictures import Pictures
+from strobe.review.places import Places
 from strobe.review.plan import Task, task_name
 from strobe.review.store import Store
 from strobe.review.votes import Imported
@@ -63,9 +64,9 @@ class Boxing(Alone):
         """Whether two of them disagree: keep or discard, the class, or too little overlap."""
         return disagree(answers, agree=AGREE if settings.agree is None else settings.agree)
 
-    def deck(self, dataset: Dataset, store: Store, pictures: Pictures) -> BoxDeck:
+    def deck(self, dataset: Dataset, store: Store, places: Places, pictures: Pictures) -> BoxDeck:
         """The cards of a dataset."""
-        return BoxDeck(dataset, store, pictures, self.suggestions)
+        return BoxDeck(dataset, store, places, pictures, self.suggestions)
 
     def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
         """Boxes drawn elsewhere, from CSV."""

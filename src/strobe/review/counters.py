@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from strobe.core.derivation import is_clean
 from strobe.core.records import Verdict
+from strobe.review import tally
 from strobe.review.conduct import ReviewSettings
 from strobe.review.database import execute
 from strobe.review.log import Log, say_latest
@@ -36,35 +37,35 @@ def follow(connection: Connection, verdict: Verdict, settings: ReviewSettings) -
     if task is None:
         return
     name = {"task": task["task_id"]}
-    say_latest(connection, [_latest_row(task["task_id"], verdict)])
-    whose = {**name, "who": verdict.annotator}
-    execute(connection, "DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose)
-    _recount(connection, name, "task_id = :task")
-    after = execute(connection, "SELECT bads FROM tasks WHERE task_id = :task", name).scalar_one()
-    if task["kind"] == "anchor" or after or task["bads"]:
-        _reopen(connection, settings, {"set": verdict.set_id}, "set_id = :set AND question = 'pairs'")
-    else:
-        _reopen(connection, settings, name, "task_id = :task", hold=False)
+    # What is said of an anchor opens or closes its whole set.
+    of_set = bool(task["kind"] == "anchor" or verdict.bad_anchor or task["bads"])
+    where = "question = 'pairs' AND set_id = :set" if of_set else "task_id = :task"
+    values = {"set": verdict.set_id} if of_set else name
+    with tally.touching(connection, settings, where, values):
+        say_latest(connection, [_latest_row(task["task_id"], verdict)])
+        whose = {**name, "who": verdict.annotator}
+        execute(connection, "DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose)
+        _recount(connection, name, "task_id = :task")
+        _reopen(connection, settings, values, where, hold=where if of_set else "")
 
 
 def rebuild(connection: Connection, settings: ReviewSettings) -> None:
-    """Make every counter anew from the votes."""
+    """Make every counter anew from the votes; only what differs is written, as most tasks have none."""
     own = "SELECT task_id FROM tasks WHERE question = 'pairs'"
     execute(connection, f"DELETE FROM latest WHERE task_id IN ({own})")  # noqa: S608
-    tasks = {
-        (row["set_id"], row["frame_id"], row["kind"] == "anchor"): row["task_id"]
-        for row in execute(connection, "SELECT * FROM tasks WHERE question = 'pairs'").mappings()
-    }
-    latest: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for verdict in VERDICTS.select(connection, "1 = 1", {}):
-        task = tasks.get((verdict.set_id, verdict.frame_id, verdict.stage == "anchor"))
-        if task is not None:
-            row = _latest_row(task, verdict)
-            latest[task, verdict.annotator, row["round"]] = row
-    say_latest(connection, list(latest.values()))
     VERDICTS.find_tasks(connection)
-    _recount(connection, {}, "question = 'pairs'")
-    _reopen(connection, settings, {}, "question = 'pairs'")
+    found = execute(connection, "SELECT verdict_id, task_id FROM verdicts WHERE task_id <> ''")
+    task_of = {str(row["verdict_id"]): str(row["task_id"]) for row in found.mappings()}
+    latest: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for verdict in VERDICTS.select(connection, "task_id <> ''", {}):
+        row = _latest_row(task_of[verdict.verdict_id], verdict)
+        latest[row["task_id"], verdict.annotator, row["round"]] = row
+    say_latest(connection, list(latest.values()))
+    _recount(connection, {}, "question = 'pairs' AND (voters > 0 OR task_id IN (SELECT task_id FROM latest))")
+    # Without the label stage only what was said of an anchor holds a set back, and of most nothing was.
+    hold = "question = 'pairs'" + ("" if settings.labels else f" AND (held <> 0 OR set_id IN ({_ACCUSED}))")
+    _reopen(connection, settings, {}, "question = 'pairs'", hold=hold)
+    tally.renew(connection, settings, "pairs")
 
 
 def _latest_row(task_id: str, verdict: Verdict) -> dict[str, Any]:
@@ -96,26 +97,28 @@ def _recount(connection: Connection, values: dict[str, Any], where: str) -> None
     )
 
 
-def _reopen(
-    connection: Connection, settings: ReviewSettings, values: dict[str, Any], where: str, *, hold: bool = True
-) -> None:
-    """Say anew which tasks are open in round one and in round two; `hold` also which sets are held back."""
+def _reopen(connection: Connection, settings: ReviewSettings, values: dict[str, Any], where: str, *, hold: str) -> None:
+    """Say anew which tasks are open in round one and in round two, and before that which of `hold` are held back."""
     values = {**values, "labels": int(settings.labels)}
     if hold:
-        execute(connection, f"UPDATE tasks SET held = {_HELD} WHERE {where}", values)  # noqa: S608
+        execute(connection, f"UPDATE tasks SET held = {_HELD} WHERE {hold}", values)  # noqa: S608
     execute(
         connection,
-        f"""UPDATE tasks SET
-        open1 = CASE WHEN position < 0 THEN 0
-            WHEN kind = 'pair' AND votes < :wanted AND held = 0 THEN 1
-            WHEN kind = 'anchor' AND :labels = 1 AND votes < 1 AND held IN (0, 2) THEN 1
-            WHEN kind IN ('same', 'different') THEN 1 ELSE 0 END,
-        open2 = CASE WHEN kind = 'pair' AND position >= 0 AND :verify = 1 AND votes >= :wanted AND flags > 0
-            AND (held = 0 OR bads > 0) THEN 1 ELSE 0 END
-        WHERE {where}""",  # noqa: S608
+        f"UPDATE tasks SET open1 = {_OPEN1}, open2 = {_OPEN2} WHERE {where} "  # noqa: S608
+        f"AND (open1 <> {_OPEN1} OR open2 <> {_OPEN2})",
         {**values, "wanted": settings.votes, "verify": int(settings.verify)},
     )
 
+
+_OPEN1 = """CASE WHEN position < 0 THEN 0
+    WHEN kind = 'pair' AND votes < :wanted AND held = 0 THEN 1
+    WHEN kind = 'anchor' AND :labels = 1 AND votes < 1 AND held IN (0, 2) THEN 1
+    WHEN kind IN ('same', 'different') THEN 1 ELSE 0 END"""
+
+_OPEN2 = """CASE WHEN kind = 'pair' AND position >= 0 AND :verify = 1 AND votes >= :wanted AND flags > 0
+    AND (held = 0 OR bads > 0) THEN 1 ELSE 0 END"""
+
+_ACCUSED = "SELECT set_id FROM tasks WHERE question = 'pairs' AND (bads > 0 OR (kind = 'anchor' AND votes > 0))"
 
 _HELD = """
     (CASE WHEN EXISTS (SELECT 1 FROM tasks o WHERE o.question = 'pairs' AND o.set_id = tasks.set_id AND (

@@ -1,6 +1,6 @@
 """Pairs as the page shows them, and what it says of them: nothing tells a control pair apart."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from strobe.core.dataset import Dataset
@@ -10,6 +10,7 @@ from strobe.core.records import Verdict
 from strobe.review.hints import hints_of
 from strobe.review.names import checked_note
 from strobe.review.pictures import Pictures
+from strobe.review.places import Places
 from strobe.review.plan import Claimed, Task, task_name
 from strobe.review.question import Deck
 from strobe.review.requests import Decision, JointVote
@@ -21,19 +22,8 @@ __all__ = ["PairDeck"]
 class PairDeck(Deck):
     """Makes the cards of a dataset's pairs or of whole sets, and votes of what comes back."""
 
-    def __init__(self, dataset: Dataset, store: Store, pictures: Pictures) -> None:
-        self._dataset, self._store, self._pictures = dataset, store, pictures
-        ids = dataset.frame_ids()
-        self._row = {frame: row for row, frame in enumerate(ids)}
-        self._anchor = {
-            str(name): ids[int(frame)]
-            for name, frame in zip(dataset.sets.set_id, dataset.sets.anchor_frame, strict=True)
-        }
-        self._labels = {row: frozenset(labels) for row, labels in dataset.labels.by_frame().items()}
-        self._sets: dict[int, list[str]] = {}
-        for number, row in zip(dataset.sets.set.tolist(), dataset.sets.frame.tolist(), strict=True):
-            self._sets.setdefault(row, []).append(str(dataset.sets.set_id[number]))
-        self._place = dataset.candidates()
+    def __init__(self, dataset: Dataset, store: Store, places: Places, pictures: Pictures) -> None:
+        self._dataset, self._store, self._places, self._pictures = dataset, store, places, pictures
         self._secret = store.secret()
 
     def told(self) -> dict[str, Any]:
@@ -51,13 +41,13 @@ class PairDeck(Deck):
     def _example(self, place: int) -> dict[str, Any]:
         """A pair to practise on, with what is right. Nothing of it is stored."""
         one = self._store.settings.examples[place]
-        anchor = self._anchor[one.set_id]
-        labels = self._named(self._labels_now(self._row[anchor]))
+        anchor = self._places.anchor(one.set_id)
+        labels = self._named(self._labels_now([anchor])[anchor])
         return {
             "task": f"example-{place}",
             "stage": "practice",
             "anchor": self._pictures.name(anchor),
-            "neighbour": self._pictures.name(one.frame_id),
+            "neighbour": self._pictures.name(self._places.frame(one.frame_id)),
             "labels": labels,
             "neighbour_labels": labels,
             "votes": [],
@@ -67,9 +57,22 @@ class PairDeck(Deck):
 
     def card(self, claimed: Claimed, annotator: str | None) -> dict[str, Any]:
         """A task for one annotator, or for a group (None)."""
+        return self._card(claimed, annotator, self._labels_on([claimed]))
+
+    def _labels_on(self, claimed: Iterable[Claimed]) -> dict[int, list[int]]:
+        """The labels as they are now of every frame whose labels stand on these cards, asked of the store at one go."""
+        tasks = [one.task for one in claimed]
+        anchors = {self._places.anchor(task.set_id) for task in tasks}
+        return self._labels_now(anchors | {self._places.frame(task.frame_id) for task in tasks if self._by_own(task)})
+
+    def _by_own(self, task: Task) -> bool:
+        # Own labels are verified where members are scored by their own; a control shows its anchor's, as ever.
+        return self._dataset.info.label_source == "frame" and task.kind == "pair"
+
+    def _card(self, claimed: Claimed, annotator: str | None, labels_of: Mapping[int, list[int]]) -> dict[str, Any]:
         task = claimed.task
-        anchor = self._anchor[task.set_id]
-        labels = self._labels_now(self._row[anchor])
+        anchor = self._places.anchor(task.set_id)
+        labels = labels_of[anchor]
         card: dict[str, Any] = {
             "task": task.task_id,
             "stage": claimed.stage,
@@ -81,9 +84,8 @@ class PairDeck(Deck):
             "votes": [],
             "hints": self._hints(task),
         }
-        if self._dataset.info.label_source == "frame" and task.kind == "pair":
-            # Own labels are verified where members are scored by their own; a control shows its anchor's, as ever.
-            card["neighbour_labels"] = self._named(self._labels_now(self._row[task.frame_id]))
+        if self._by_own(task):
+            card["neighbour_labels"] = self._named(labels_of[self._places.frame(task.frame_id)])
         if claimed.stage == "verify" and self._store.settings.show_votes:
             cast = self._store.answers_on("task_id = :task", {"task": task.task_id})
             votes = latest_votes(cast).get((task.set_id, task.frame_id), {})
@@ -92,27 +94,31 @@ class PairDeck(Deck):
 
     def cards(self, claimed: Sequence[Claimed], annotator: str | None) -> list[dict[str, Any]]:
         """A card for each task, or for each set, its pairs in the order of their distance."""
+        labels_of = self._labels_on(claimed)
         if self._store.settings.at_once == "pair":
-            return super().cards(claimed, annotator)
+            return [self._card(one, annotator, labels_of) for one in claimed]
         out: list[dict[str, Any]] = []
         seen: set[str] = set()
         for one in claimed:
             if one.stage != "pair":
-                out.append(self.card(one, annotator))
+                out.append(self._card(one, annotator, labels_of))
             elif one.task.set_id not in seen:
                 seen.add(one.task.set_id)
                 of_set = [other for other in claimed if other.stage == "pair" and other.task.set_id == one.task.set_id]
-                out.append(self._set_card(of_set, annotator))
+                out.append(self._set_card(of_set, annotator, labels_of))
         return out
 
-    def _set_card(self, of_set: Sequence[Claimed], annotator: str | None) -> dict[str, Any]:
+    def _set_card(
+        self, of_set: Sequence[Claimed], annotator: str | None, labels_of: Mapping[int, list[int]]
+    ) -> dict[str, Any]:
         """The pairs of one set on one page. A control has no distance: its own opaque name decides its place."""
         set_id = of_set[0].task.set_id
-        real = [one for one in of_set if (set_id, one.task.frame_id) in self._place]
-        real.sort(key=lambda one: self._dataset.sets.distance[self._place[set_id, one.task.frame_id]])
-        for control in (one for one in of_set if (set_id, one.task.frame_id) not in self._place):
+        found = [(one, self._places.member(set_id, one.task.frame_id)) for one in of_set]
+        at = [(float(self._dataset.sets.distance[row]), one) for one, row in found if row is not None]
+        real = [one for _, one in sorted(at, key=lambda placed: placed[0])]
+        for control in (one for one, row in found if row is None):
             real.insert(int(control.task.task_id[:8], 16) % (len(real) + 1), control)
-        members = [self.card(one, annotator) for one in real]
+        members = [self._card(one, annotator, labels_of) for one in real]
         return {**members[0], "task": task_name(self._secret, "set", set_id), "neighbour": None, "members": members}
 
     def pasts(self, answers: Sequence[tuple[Verdict, Task]]) -> list[dict[str, Any]]:
@@ -134,7 +140,8 @@ class PairDeck(Deck):
         found = [(vote, self._store.task_of(vote)) for vote in last.values() if vote.stage == "pair"]
         of_set = [Claimed(task=task, stage="pair") for _, task in found if task is not None]
         votes = {task.task_id: _said(vote) for vote, task in found if task is not None}
-        return {"card": self._set_card(of_set, annotator), "decision": {"votes": votes}}
+        card = self._set_card(of_set, annotator, self._labels_on(of_set))
+        return {"card": card, "decision": {"votes": votes}}
 
     def past(self, answer: Verdict, task: Task) -> dict[str, Any]:
         """A decision already made, for undo: its card and what was said."""
@@ -168,24 +175,31 @@ class PairDeck(Deck):
 
     def _hints(self, task: Task) -> list[str]:
         """What the pixels of a pair suggest; of a control nothing, as of most pairs."""
-        row, hints = self._place.get((task.set_id, task.frame_id)), self._dataset.hints
-        return [] if row is None or hints is None or self._store.settings.hints == "never" else hints_of(hints, row)
+        hints = self._dataset.hints
+        if hints is None or self._store.settings.hints == "never":
+            return []
+        row = self._places.member(task.set_id, task.frame_id)
+        return [] if row is None else hints_of(hints, row)
 
-    def _labels_now(self, row: int) -> list[int]:
-        """A frame's labels as an export would leave them now: with what the votes on its sets' anchors add or remove.
+    def _labels_now(self, rows: Iterable[int]) -> dict[int, list[int]]:
+        """Frames' labels as an export would leave them now: with what the votes on their sets' anchors add or remove.
 
         The vote on a label is about the label that is kept, so both follow the same rule (`core.derivation`).
         """
-        labels = self._labels.get(row, frozenset())
-        sets = self._sets.get(row, [])
-        of_anchor = latest_votes(self._store.answers_on(_ON_ANCHORS, {"sets": sets}), anchors=True)
-        for set_id in sets:
-            anchor = self._anchor[set_id]
-            chosen = majority_labels(self._dataset, of_anchor.get((set_id, anchor), {}))
-            if chosen:
-                before = self._labels.get(self._row[anchor], frozenset())
-                labels = relabelled(labels, before=before, after=chosen)
-        return sorted(labels)
+        places = self._places
+        sets = {row: places.sets_of(row) for row in rows}
+        named = sorted({name for names in sets.values() for name in names})
+        of_anchor = latest_votes(self._store.answers_on(_ON_ANCHORS, {"sets": named}), anchors=True)
+        out = {}
+        for row, names in sets.items():
+            labels = places.labels(row)
+            for set_id in names:
+                anchor = places.anchor(set_id)
+                chosen = majority_labels(self._dataset, of_anchor.get((set_id, places.frame_id(anchor)), {}))
+                if chosen:
+                    labels = relabelled(labels, before=places.labels(anchor), after=chosen)
+            out[row] = sorted(labels)
+        return out
 
     def _named(self, labels: list[int]) -> list[dict[str, str]]:
         space = self._dataset.info.label_space
@@ -195,7 +209,8 @@ class PairDeck(Deck):
 _ON_ANCHORS = "task_id IN (SELECT task_id FROM tasks WHERE question = 'pairs' AND kind = 'anchor' AND set_id IN :sets)"
 """The votes of the label stage on these sets' anchors."""
 
-_OF_SET = "annotator = :who AND set_id = :set AND stage <> 'anchor'"
+_OF_SET = """annotator = :who AND task_id IN
+    (SELECT task_id FROM tasks WHERE question = 'pairs' AND kind <> 'anchor' AND set_id = :set)"""
 """What one annotator ever said of the pairs of a set."""
 
 

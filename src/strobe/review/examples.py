@@ -33,6 +33,8 @@ def read_examples(path: Path, dataset: Dataset) -> tuple[Example, ...]:
 
 def plain_examples(dataset: Dataset, n: int, *, seed: int) -> tuple[Example, ...]:
     """Up to `n` pairs to learn the keys on: an anchor with itself and with a picture of another video, in turn."""
+    if not n:
+        return ()
     ids, rng = dataset.frame_ids(), np.random.Generator(np.random.PCG64([seed, 2]))
     anchors = sorted((str(dataset.sets.set_id[s]), ids[f]) for s, f in enumerate(dataset.sets.anchor_frame.tolist()))
     same = [

@@ -19,10 +19,10 @@ from strobe.core.variants import ANCHOR, NO_VARIANT
 from strobe.review.alone import Alone
 from strobe.review.conduct import Conduct, ReviewSettings
 from strobe.review.log import Log
-from strobe.review.name_summary import summarise
 from strobe.review.name_votes import read_names
 from strobe.review.names import checked_note
 from strobe.review.pictures import Pictures
+from strobe.review.places import Places
 from strobe.review.plan import Claimed, Task, task_name
 from strobe.review.question import Deck
 from strobe.review.requests import NameDecision
@@ -138,9 +138,9 @@ class Naming(Alone):
         """A late answer is kept but is none: the picture goes to somebody else."""
         return answer.said != "late"
 
-    def deck(self, dataset: Dataset, store: Store, pictures: Pictures) -> "NameDeck":
+    def deck(self, dataset: Dataset, store: Store, places: Places, _pictures: Pictures) -> "NameDeck":
         """The cards of a dataset."""
-        return NameDeck(dataset, store, pictures)
+        return NameDeck(dataset, store, places)
 
     def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
         """Answers made elsewhere."""
@@ -148,6 +148,8 @@ class Naming(Alone):
 
     def summarise(self, dataset: Dataset, answers: Sequence[NameAnswer], conduct: Conduct | None) -> dict[str, Any]:
         """Progress, controls, people, pace."""
+        from strobe.review.name_summary import summarise  # late, with SciPy: a server starts without it
+
         pictures = shown(dataset)
         aside = {} if conduct is None else set_aside(pictures, conduct.settings)
         study = {one.frame_id: one.condition for one in pictures if one.kin not in aside}
@@ -157,9 +159,8 @@ class Naming(Alone):
 class NameDeck(Deck):
     """Makes the cards of a dataset's pictures, and answers of what comes back."""
 
-    def __init__(self, dataset: Dataset, store: Store, _pictures: Pictures) -> None:
-        self._dataset, self._store = dataset, store
-        self._row = {frame: row for row, frame in enumerate(dataset.frame_ids())}
+    def __init__(self, dataset: Dataset, store: Store, places: Places) -> None:
+        self._dataset, self._store, self._places = dataset, store, places
 
     def told(self) -> dict[str, Any]:
         """The classes with their other names, and the time limit."""
@@ -170,7 +171,7 @@ class NameDeck(Deck):
         card: dict[str, Any] = {"task": claimed.task.task_id, "stage": claimed.stage, "picture": claimed.task.task_id}
         if claimed.stage == "practice":
             space = self._dataset.info.label_space
-            right = self._dataset.labels_of(self._row[claimed.task.frame_id])
+            right = sorted(self._places.labels(self._places.frame(claimed.task.frame_id)))
             card["right"] = [{"id": space.ids[label], "name": space.names[label]} for label in right]
         return card
 

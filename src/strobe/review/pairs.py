@@ -8,15 +8,15 @@ from sqlalchemy import Connection
 
 from strobe.core.dataset import Dataset
 from strobe.core.records import Verdict
-from strobe.review import counters
+from strobe.review import counters, tally
 from strobe.review.conduct import Conduct, ReviewSettings
 from strobe.review.database import execute
 from strobe.review.deck import PairDeck
 from strobe.review.pictures import Pictures
+from strobe.review.places import Places
 from strobe.review.plan import Task, plan
 from strobe.review.rows import record_of
 from strobe.review.store import Store
-from strobe.review.summary import summarise
 from strobe.review.votes import Imported, read_votes
 
 __all__ = ["Pairs"]
@@ -70,8 +70,9 @@ class Pairs:
 
     def open_for(self, connection: Connection, settings: ReviewSettings, who: str) -> int:
         """What is open in round one, less what they voted on."""
-        values = {"who": who, "labels": int(settings.labels), "wanted": settings.votes}
-        return int(execute(connection, _OPEN_FOR, values).scalar_one())
+        every, own = tally.whole_counts(connection, self.name), tally.own_counts(connection, self.name, who)["pair"]
+        mine = own["open1"] + (own["waiting"] if settings.labels else 0)
+        return every["anchor"]["open1"] + every["pair"]["open1"] - mine
 
     def follow(self, connection: Connection, answer: Verdict, settings: ReviewSettings) -> None:
         """The counters of the pair and, where its anchor is in doubt, of its set."""
@@ -81,9 +82,9 @@ class Pairs:
         """Every counter anew."""
         counters.rebuild(connection, settings)
 
-    def deck(self, dataset: Dataset, store: Store, pictures: Pictures) -> PairDeck:
+    def deck(self, dataset: Dataset, store: Store, places: Places, pictures: Pictures) -> PairDeck:
         """The cards of a dataset."""
-        return PairDeck(dataset, store, pictures)
+        return PairDeck(dataset, store, places, pictures)
 
     def read(self, path: Path, dataset: Dataset, *, annotator: str, known: Iterable[str]) -> Imported:
         """The papers' own annotation JSON, or CSV."""
@@ -91,6 +92,8 @@ class Pairs:
 
     def summarise(self, dataset: Dataset, answers: Sequence[Verdict], conduct: Conduct | None) -> dict[str, Any]:
         """The papers' table, agreement, control pairs, reasons, pace."""
+        from strobe.review.summary import summarise  # late, with SciPy: a server starts without it
+
         return summarise(dataset, answers, conduct=conduct)
 
 
@@ -99,10 +102,3 @@ _FRESH = """SELECT t.* FROM tasks t WHERE t.question = 'pairs' AND t.kind = :kin
     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
     AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted {where}
     ORDER BY t.position LIMIT :want"""
-
-_OPEN_FOR = """SELECT (SELECT count(*) FROM tasks WHERE question = 'pairs' AND kind = 'anchor' AND open1 = 1)
-    + (SELECT count(*) FROM tasks WHERE question = 'pairs' AND kind = 'pair' AND open1 = 1)
-    - (SELECT count(*) FROM latest l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who AND l.round = 1
-        AND (t.kind = 'pair' AND t.open1 = 1
-            OR :labels = 1 AND t.kind = 'pair' AND t.held = 2 AND t.position >= 0 AND t.votes < :wanted))"""
-"""What is theirs is subtracted, so that the counts use indexes."""

@@ -1,7 +1,7 @@
 """Frames for the page, by opaque name only: no path of this machine ever reaches a browser, or comes from one."""
 
-import hashlib
 import hmac
+import re
 import threading
 from dataclasses import dataclass
 
@@ -10,6 +10,12 @@ from strobe.core.png import png_bytes
 from strobe.core.ports import FrameSource
 
 __all__ = ["Picture", "Pictures"]
+
+_NAME = re.compile(r"[0-9a-f]{32}")
+
+_TURNS = 4
+"""Of a Feistel cipher over two halves of 64 bits: from four on nobody tells its names from chance. The right half of
+what is enciphered is zero, so that of 2⁶⁴ made-up names one is taken for a frame's."""
 
 _MAGIC = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"))
 
@@ -26,19 +32,29 @@ class Pictures:
     """The frames of a dataset as pictures."""
 
     def __init__(self, dataset: Dataset, source: FrameSource, *, secret: bytes) -> None:
-        self._source = source
-        self._secret = secret
+        self._source, self._n = source, len(dataset.frames)
+        # Names are of rows, and a browser keeps what it was shown by a name: other frames, other names.
+        self._key = hmac.digest(secret, b"media\n" + dataset.frames_digest().encode(), "sha256")
         self._decoding = threading.Lock()
-        ids = dataset.frame_ids()
-        self._row = {self.name(frame): row for row, frame in enumerate(ids)}
 
-    def name(self, frame_id: str) -> str:
-        """The opaque name of a frame."""
-        return hmac.new(self._secret, b"media\n" + frame_id.encode(), hashlib.sha256).hexdigest()[:32]
+    def name(self, row: int) -> str:
+        """The opaque name of a frame: its row, enciphered, so that no table of names need be kept."""
+        left, right = row, 0
+        for turn in range(_TURNS):
+            left, right = right, left ^ self._mixed(turn, right)
+        return f"{left:016x}{right:016x}"
 
-    def knows(self, name: str) -> bool:
-        """Whether a frame has that name."""
-        return name in self._row
+    def row(self, name: str) -> int | None:
+        """The frame of that name; None for a name that was never given."""
+        if not _NAME.fullmatch(name):
+            return None
+        left, right = int(name[:16], 16), int(name[16:], 16)
+        for turn in reversed(range(_TURNS)):
+            left, right = right ^ self._mixed(turn, left), left
+        return left if right == 0 and left < self._n else None
+
+    def _mixed(self, turn: int, half: int) -> int:
+        return int.from_bytes(hmac.digest(self._key, bytes([turn]) + half.to_bytes(8, "big"), "sha256")[:8], "big")
 
     def size_wh(self, row: int) -> tuple[int, int]:
         """Width and height of a frame, upright."""
@@ -46,15 +62,12 @@ class Pictures:
             height, width = self._source.read(row).shape[:2]
         return width, height
 
-    def get(self, name: str) -> Picture | None:
-        """The picture of that name, None for an unknown name. Raises StrobeError where the frame cannot be read.
+    def get(self, row: int) -> Picture:
+        """The picture of a frame. Raises StrobeError where it cannot be read.
 
         Only JPEG and PNG leave as they are stored; anything else is decoded and encoded anew, so that a file that is
         no image can never be sent.
         """
-        row = self._row.get(name)
-        if row is None:
-            return None
         encoded = self._source.read_encoded(row)
         if encoded is not None:
             for magic, media_type in _MAGIC:

@@ -17,10 +17,11 @@ from strobe.core.errors import UnknownName
 from strobe.review.conduct import Conduct, ReviewSettings
 from strobe.review.log import Log
 from strobe.review.pictures import Pictures
+from strobe.review.places import Places
 from strobe.review.plan import Claimed, Task
 from strobe.review.votes import Imported
 
-__all__ = ["QUESTIONS", "Deck", "Question", "question_named"]
+__all__ = ["QUESTIONS", "TABLES", "Deck", "Question", "question_named"]
 
 QUESTIONS = {
     "pairs": "strobe.review.pairs:Pairs",
@@ -28,6 +29,9 @@ QUESTIONS = {
     "box": "strobe.review.boxing:Boxing",
 }
 """The questions by the name `--ask` takes (`conduct.ASK`)."""
+
+TABLES = {"pairs": "verdicts", "name": "names", "box": "drawn"}
+"""Where the answers to each lie: for who asks no more of a question than that, as each brings much along."""
 
 
 class Deck(Protocol):
@@ -105,7 +109,7 @@ class Question(Protocol):
         """Make every counter anew from the answers."""
         ...
 
-    def deck(self, dataset: Dataset, store: Any, pictures: Pictures) -> Deck:
+    def deck(self, dataset: Dataset, store: Any, places: Places, pictures: Pictures) -> Deck:
         """The cards of a dataset, whose answers lie in the store."""
         ...
 

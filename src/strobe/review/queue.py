@@ -3,20 +3,26 @@
 A second tab gets other tasks; when there are no others left it takes over the first tab's.
 """
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
 
-from strobe.review import leases
+from strobe.review import leases, tally
 from strobe.review.database import execute
 from strobe.review.plan import Claimed, Task
 from strobe.review.rows import record_of
 from strobe.review.store import Store
 
-__all__ = ["Progress", "claim", "claim_joint", "own_progress", "progress", "whole_progress"]
+__all__ = ["Progress", "claim", "claim_joint", "progress"]
+
+_TODAY = """SELECT count(*) FROM latest l WHERE l.annotator = :who AND l.at >= :since
+    AND EXISTS (SELECT 1 FROM tasks t WHERE t.task_id = l.task_id AND t.question = :question)"""
+
+_CONTROL = """SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind = :kind AND t.open1 = 1
+    AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who) {where}
+    ORDER BY t.position LIMIT 1"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +73,7 @@ def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]
                 tasks += _control_of_set(connection, store, values, tasks, page)
         leases.hold(connection, values, tasks)
         out = [Claimed(task=task, stage=question.stage(task)) for task in tasks]
-        if len(pages(tasks)) < want:
+        if len(pages(tasks)) < want and _verify_left(connection, store, annotator):
             out += _verify(connection, store, [annotator], want - len(pages(tasks)))
     return out
 
@@ -78,57 +84,44 @@ def claim_joint(store: Store, members: Sequence[str], *, want: int) -> list[Clai
         return _verify(connection, store, members, want)
 
 
-def progress(store: Store, annotator: str) -> Progress:
-    """The counts shown on the page."""
-    return own_progress(store, annotator, whole_progress(store))
+def progress(store: Store, annotator: str, *, since: str = "") -> Progress:
+    """The counts shown on the page, one annotator's part among them; `since` is when their day began.
 
-
-def whole_progress(store: Store) -> Progress:
-    """The counts of the whole; each is answered from an index."""
-    values = {**_own(store), "wanted": store.settings.votes}
+    All but that day's answers are kept (`tally`), so that it costs the same whatever has been done.
+    """
+    question, labels = store.question, store.settings.labels
+    values = {"who": annotator, "question": question.name, "since": since}
     with store.database.read() as connection:
-
-        def count(where: str) -> int:
-            asked = {name: value for name, value in values.items() if f":{name}" in where or name == "question"}
-            found = execute(connection, f"SELECT count(*) FROM tasks WHERE question = :question AND {where}", asked)  # noqa: S608
-            return int(found.scalar_one())
-
-        labels = store.settings.labels
-        waiting = count("kind = :real AND held = 2 AND position >= 0 AND votes < :wanted") if labels else 0
-        return Progress(
-            tasks=count("kind = :real AND position >= 0"),
-            tasks_open=count("kind = :real AND open1 = 1") + waiting,
-            tasks_waiting=waiting,
-            anchors=count("kind = 'anchor' AND position >= 0") if labels else 0,
-            anchors_open=count("kind = 'anchor' AND open1 = 1"),
-            verify=count("open2 = 1"),
-        )
-
-
-def own_progress(store: Store, annotator: str, whole: Progress, *, since: str = "") -> Progress:
-    """The counts of the whole with one annotator's part; `since` is when their day began."""
-    values = {"who": annotator, "question": store.question.name}
-    own = "l.task_id = t.task_id AND t.question = :question"
-    mine = "SELECT count(*) FROM latest l WHERE l.annotator = :who"
-    with store.database.read() as connection:
-        # By each of their few answers, and not by the many tasks: databases would start at either end of a join.
-        done = execute(connection, f"{mine} AND EXISTS (SELECT 1 FROM tasks t WHERE {own})", values).scalar_one()  # noqa: S608
-        today = 0
-        if since:
-            recent = f"{mine} AND l.at >= :since AND EXISTS (SELECT 1 FROM tasks t WHERE {own})"  # noqa: S608
-            today = int(execute(connection, recent, {**values, "since": since}).scalar_one())
-        again = f"{mine} AND l.round = 2 AND EXISTS (SELECT 1 FROM tasks t WHERE {own} AND t.open2 = 1)"  # noqa: S608
-        verify_mine = int(execute(connection, again, values).scalar_one())
-        # Counted fresh, unlike the whole: among the last tasks a second is long.
-        verify = "SELECT count(*) FROM tasks WHERE question = :question AND open2 = 1"
-        at_hand = int(execute(connection, verify, {"question": values["question"]}).scalar_one()) - verify_mine
-        at_hand += store.question.open_for(connection, store.settings, annotator)
-    open_for_me = max(0, at_hand + whole.tasks_waiting)
-    return replace(whole, mine=int(done), today=today, verify_mine=verify_mine, open_for_me=open_for_me)
+        whole = tally.whole_counts(connection, question.name)
+        own = tally.own_counts(connection, question.name, annotator).values()
+        today = int(execute(connection, _TODAY, values).scalar_one()) if since else 0
+        at_hand = question.open_for(connection, store.settings, annotator)
+    real, anchors = whole[question.real], whole["anchor"]
+    waiting = real["waiting"] if labels else 0
+    verify, verify_mine = (sum(count["open2"] for count in counts) for counts in (whole.values(), own))
+    return Progress(
+        tasks=real["tasks"],
+        tasks_open=real["open1"] + waiting,
+        tasks_waiting=waiting,
+        anchors=anchors["tasks"] if labels else 0,
+        anchors_open=anchors["open1"],
+        verify=verify,
+        verify_mine=verify_mine,
+        mine=sum(count["said"] for count in own),
+        today=today,
+        open_for_me=max(0, at_hand + verify - verify_mine + waiting),
+    )
 
 
 def _own(store: Store) -> dict[str, str]:
     return {"question": store.question.name, "real": store.question.real}
+
+
+def _verify_left(connection: Connection, store: Store, annotator: str) -> int:
+    """How many tasks of round two an annotator has not decided yet: who has decided all need not look through them."""
+    question = store.question.name
+    whole, own = tally.whole_counts(connection, question), tally.own_counts(connection, question, annotator)
+    return sum(one["open2"] for one in whole.values()) - sum(one["open2"] for one in own.values())
 
 
 def _verify(connection: Connection, store: Store, members: Sequence[str], want: int) -> list[Claimed]:
@@ -150,25 +143,16 @@ def _control(
     if not hidden or not share:
         return None
     own = {"who": values["who"], "question": store.question.name}
-    kinds = execute(
-        connection,
-        "SELECT (SELECT t.kind FROM tasks t WHERE t.task_id = l.task_id AND t.question = :question) AS kind "
-        "FROM latest l WHERE l.annotator = :who AND l.round = 1",
-        own,
-    )
-    done = Counter(kinds.scalars())
-    given = sum(done[kind] for kind in hidden) + sum(task.kind in hidden for task in tasks)
-    if given >= share * (done[real] + n_real):
+    done = tally.own_counts(connection, store.question.name, values["who"])
+    given = sum(done[kind]["first"] for kind in hidden) + sum(task.kind in hidden for task in tasks)
+    if given >= share * (done[real]["first"] + n_real):
         return None
-    found = execute(
-        connection,
-        "SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind IN :kinds AND t.open1 = 1 AND NOT EXISTS "  # noqa: S608
-        "(SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who) "
-        f"{'AND t.set_id = :set ' if set_id else ''}ORDER BY t.position, t.kind LIMIT 1",
-        {**own, "kinds": list(hidden), **({"set": set_id} if set_id else {})},
-    )
-    row = found.mappings().first()
-    return None if row is None else record_of(Task, row)
+    of_set, named = ("AND t.set_id = :set", {"set": set_id}) if set_id else ("", {})
+    first = []
+    for kind in hidden:  # each by itself: of several kinds no index has the order, and all would be sorted
+        rows = execute(connection, _CONTROL.replace("{where}", of_set), {**own, "kind": kind, **named}).mappings()
+        first += [record_of(Task, row) for row in rows]
+    return min(first, key=lambda task: (task.position, task.kind), default=None)
 
 
 def _with_control(connection: Connection, store: Store, values: dict[str, Any], tasks: list[Task]) -> list[Task]:

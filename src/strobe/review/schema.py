@@ -92,6 +92,19 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "INSERT INTO given SELECT annotator, kin, min(task_id) FROM leases l WHERE kin <> '' AND NOT EXISTS "
         "(SELECT 1 FROM given g WHERE g.annotator = l.annotator AND g.kin = l.kin) GROUP BY annotator, kin",
     ),
+    # Counts kept beside the tasks (`tally`), filled when the tasks are next laid out; what a claim looks for by index.
+    5: (
+        """CREATE TABLE counts (
+            question TEXT NOT NULL, kind TEXT NOT NULL, condition TEXT NOT NULL, tasks INTEGER NOT NULL,
+            open1 INTEGER NOT NULL, open2 INTEGER NOT NULL, waiting INTEGER NOT NULL,
+            PRIMARY KEY (question, kind, condition))""",
+        """CREATE TABLE own_counts (
+            annotator TEXT NOT NULL, question TEXT NOT NULL, kind TEXT NOT NULL, said INTEGER NOT NULL,
+            first INTEGER NOT NULL, open1 INTEGER NOT NULL, open2 INTEGER NOT NULL, waiting INTEGER NOT NULL,
+            PRIMARY KEY (annotator, question, kind))""",
+        "CREATE INDEX latest_by_time ON latest (annotator, at)",
+        "CREATE INDEX leases_by_end ON leases (expires)",
+    ),
 }
 """Each version's statements, run in order and never edited afterwards: a change of the schema is a new number."""
 

@@ -22,6 +22,7 @@ from strobe.review.guard import ServerAddress
 from strobe.review.log import Conflict
 from strobe.review.people import People, Person
 from strobe.review.pictures import Picture, Pictures
+from strobe.review.places import Places
 from strobe.review.plan import Task
 from strobe.review.rows import Answer
 from strobe.review.sessions import Mode, Sessions
@@ -72,8 +73,8 @@ class Service:
         secret = store.secret()
         # What waits in a browser for one question is never sent to another.
         self.store_name = hashlib.sha256(b"name" + secret).hexdigest()[:12] + store.suffix
-        self.pictures = Pictures(dataset, source, secret=secret)
-        self.deck = store.question.deck(dataset, store, self.pictures)
+        self.places, self.pictures = Places(dataset), Pictures(dataset, source, secret=secret)
+        self.deck = store.question.deck(dataset, store, self.places, self.pictures)
         self.files = page_files(store.question.name)
         self.page_version = hashlib.sha256(b"".join(sorted(self.files.values()))).hexdigest()[:12]
         port = access.address.url.rsplit(":", 1)[-1].strip("/")
@@ -84,7 +85,6 @@ class Service:
         self._saving = False
         self._tasks: dict[str, Task] = {}
         self._summary: tuple[float, dict[str, Any]] = (-1e9, {})
-        self._whole: tuple[float, queue.Progress] = (-1e9, queue.Progress())
 
     async def call(self, function: Callable[..., Result], *args: object) -> Result:
         """Run a store call on the store's thread."""
@@ -154,12 +154,8 @@ class Service:
         return person
 
     async def progress(self, name: str, *, since: str = "") -> dict[str, int]:
-        """The counts for the page: a person's own fresh, the whole at most a second old; `since` begins their day."""
-        then, whole = self._whole
-        if time.monotonic() - then > 1:
-            whole = await self.aside(queue.whole_progress, self.store)
-            self._whole = (time.monotonic(), whole)
-        return asdict(await self.aside(partial(queue.own_progress, self.store, name, whole, since=since)))
+        """The counts for the page; `since` begins the person's day."""
+        return asdict(await self.aside(partial(queue.progress, self.store, name, since=since)))
 
     async def summary(self) -> dict[str, Any]:
         """The figures for the admin page: ten seconds old at most, older where they take long to make."""
@@ -184,12 +180,11 @@ class Service:
         # All of it at one go: pictures are what is asked for most, and a thread is what takes longest to get.
         if self.sessions.find(secret)[0] is None:
             raise HTTPException(401, "log in first")
-        if not self.pictures.knows(name):
+        row = self.pictures.row(name)
+        if row is None:
             task = self._tasks.get(name) or (self.store.task(name) if _TASK_NAME.fullmatch(name) else None)
-            if task is None:
-                return None
-            name = self.pictures.name(task.frame_id)
-        return self.pictures.get(name)
+            row = None if task is None else self.places.find(task.frame_id)
+        return None if row is None else self.pictures.get(row)
 
     async def task(self, name: str) -> Task:
         """A task by its opaque name; what a task is never changes, so it is asked of the store once."""

@@ -3,6 +3,7 @@
 Every answer is one transaction: the row itself, the latest word of that annotator, and the counters of the task.
 """
 
+import hashlib
 import json
 import secrets
 import time
@@ -20,10 +21,13 @@ from strobe.review.database import Database, execute, meta, set_meta
 from strobe.review.log import Conflict
 from strobe.review.moments import just_after, timestamp
 from strobe.review.plan import Task, candidates_digest
-from strobe.review.question import QUESTIONS, Question, question_named
+from strobe.review.question import TABLES, Question, question_named
 from strobe.review.rows import Answer, columns, record_of, row_of
 
-__all__ = ["Saved", "Store"]
+__all__ = ["Content", "Saved", "Store"]
+
+Content = tuple[str, str]
+"""What lies in the folder of a dataset, a digest each: its tables, and what people said (`datasets.folder.content`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,7 @@ class Store:
     @property
     def suffix(self) -> str:
         """What tells this question's settings from others'; pairs were there before there were others."""
-        return "" if self.question.name == "pairs" else f":{self.question.name}"
+        return _suffix(self.question.name)
 
     def close(self) -> None:
         """Give the connections back."""
@@ -54,29 +58,71 @@ class Store:
 
     # -- the dataset -----------------------------------------------------------------------------------------------
 
-    def prepare(self, dataset: Dataset, settings: ReviewSettings, *, remember: bool = True) -> None:
+    def prepare(
+        self, dataset: Dataset, settings: ReviewSettings, *, remember: bool = True, content: Content | None = None
+    ) -> None:
         """Bind the store to a dataset's candidates, lay out the question's tasks, take in what the folder already has.
 
-        The settings are remembered, except where nobody chose them (an import before the first `serve`).
+        The settings are remembered, except where nobody chose them (an import before the first `serve`). What was done
+        for the same `content` before, by settings that lay out the same, is not done again.
         """
         self.settings = settings
-        own = {"question": self.question.name}
         with self.database.write() as connection:
-            set_meta(connection, "candidates", self._check(connection, dataset))
             if remember:
                 self._remember(connection, settings)
-            execute(connection, "UPDATE tasks SET position = -1 WHERE question = :question", own)
-            tasks = self.question.plan(dataset, settings, secret=_secret(connection))
-            names = columns(Task)
-            execute(
-                connection,
-                f"INSERT INTO tasks ({', '.join(names)}) VALUES (:{', :'.join(names)}) ON CONFLICT (task_id) DO UPDATE "  # noqa: S608
-                f"SET {', '.join(f'{name} = excluded.{name}' for name in names if name != 'task_id')}",
-                [row_of(task) | {"kin": task.kin or task.task_id} for task in tasks],
-            )
-            for log in (question_named(name).log for name in QUESTIONS):
-                log.insert_all(connection, getattr(dataset, log.table))
-            self.question.rebuild(connection, settings)
+            known, laid_out = self._laid_out(connection), _laid_out(content, settings)
+            if content is None or known[0] != laid_out[0]:
+                self._lay_out(connection, dataset, content)
+                self._take_in(connection, dataset)
+                self.question.rebuild(connection, settings)
+            elif known != laid_out and self._take_in(connection, dataset):
+                self.question.rebuild(connection, settings)
+            set_meta(connection, self._kept("laid_out"), json.dumps(laid_out))
+
+    def is_laid_out(self, settings: ReviewSettings, content: Content) -> bool:
+        """Whether `prepare` has nothing to do: then it asks nothing of the dataset."""
+        with self.database.read() as connection:
+            return self._laid_out(connection) == _laid_out(content, settings)
+
+    def _laid_out(self, connection: Connection) -> list[str]:
+        """What the tasks were laid out from, and what people said in the folder then; empty where that is not known."""
+        return list(json.loads(meta(connection, self._kept("laid_out")) or "[]")) or ["", ""]
+
+    def _lay_out(self, connection: Connection, dataset: Dataset, content: Content | None) -> None:
+        set_meta(connection, "candidates", self._check(connection, dataset))
+        set_meta(connection, "candidates_of", "" if content is None else content[0])
+        tasks = self.question.plan(dataset, self.settings, secret=_secret(connection))
+        there = execute(
+            connection,
+            "SELECT task_id FROM tasks WHERE question = :question AND position >= 0",
+            {"question": self.question.name},
+        )
+        gone = set(there.scalars()) - {task.task_id for task in tasks}
+        if gone:
+            asked_no_more = "UPDATE tasks SET position = -1 WHERE task_id = :task"
+            execute(connection, asked_no_more, [{"task": name} for name in sorted(gone)])
+        names = columns(Task)
+        new = ", ".join(f"{name} = excluded.{name}" for name in names if name != "task_id")
+        other = " OR ".join(f"tasks.{name} <> excluded.{name}" for name in names if name != "task_id")
+        # A new task is taken for open; `rebuild` closes those that are not, which are few.
+        execute(
+            connection,
+            f"INSERT INTO tasks ({', '.join(names)}, open1) VALUES (:{', :'.join(names)}, 1) "  # noqa: S608
+            f"ON CONFLICT (task_id) DO UPDATE SET {new} WHERE {other}",
+            [row_of(task) | {"kin": task.kin or task.task_id} for task in sorted(tasks, key=_task_id)],
+        )
+
+    def _take_in(self, connection: Connection, dataset: Dataset) -> int:
+        """Keep what the folder has of all questions; how many answers to this one were new comes back."""
+        fresh = 0
+        for name, table in TABLES.items():
+            answers = getattr(dataset, table)
+            found = question_named(name).log.insert_all(connection, answers) if answers else 0
+            if name == self.question.name:
+                fresh = found
+            elif found:  # its counters do not know of them yet
+                set_meta(connection, f"laid_out{_suffix(name)}", "[]")
+        return fresh
 
     def _remember(self, connection: Connection, settings: ReviewSettings) -> None:
         """Keep the settings, and since when earlier votes are shown or hidden: agreement asks that of each vote."""
@@ -115,10 +161,11 @@ class Store:
                 ),
             )
 
-    def check(self, dataset: Dataset) -> None:
+    def check(self, dataset: Dataset, content: Content) -> None:
         """Raise unless the store holds votes on this dataset's candidates, or none at all."""
         with self.database.read() as connection:
-            self._check(connection, dataset)
+            if meta(connection, "candidates_of") != content[0]:
+                self._check(connection, dataset)
 
     def _check(self, connection: Connection, dataset: Dataset) -> str:
         digest = candidates_digest(dataset)
@@ -232,8 +279,8 @@ class Store:
         with self.database.read() as connection:
             people = execute(connection, "SELECT name FROM annotators").scalars().all()
             said: set[str] = set()
-            for log in (question_named(name).log for name in QUESTIONS):
-                said.update(execute(connection, f"SELECT DISTINCT annotator FROM {log.table}").scalars())  # noqa: S608
+            for table in TABLES.values():
+                said.update(execute(connection, f"SELECT DISTINCT annotator FROM {table}").scalars())  # noqa: S608
         return list(dict.fromkeys([*sorted(people), *sorted(said)]))
 
     def answers_on(self, where: str, values: Mapping[str, Any]) -> list[Any]:
@@ -253,6 +300,29 @@ class Store:
         with self.database.read() as connection:
             row = execute(connection, "SELECT * FROM tasks WHERE task_id = :id", {"id": task_id}).mappings().first()
         return None if row is None else record_of(Task, row)
+
+
+def _task_id(task: Task) -> str:
+    return task.task_id
+
+
+_LAYOUT = 1
+"""Which way tasks are laid out and counted: another number where that changes, so that all is done anew once."""
+
+_NO_MATTER = ("lease_s", "show_votes", "limit_s", "at_once", "hints", "examples", "goal", "guidelines")
+"""Settings by which neither the tasks nor what is open differ."""
+
+
+def _laid_out(content: Content | None, settings: ReviewSettings) -> list[str]:
+    if content is None:
+        return ["", ""]
+    asked = {name: value for name, value in encode(settings).items() if name not in _NO_MATTER}
+    of = json.dumps([_LAYOUT, content[0], asked], sort_keys=True)
+    return [hashlib.sha256(of.encode()).hexdigest(), content[1]]
+
+
+def _suffix(question: str) -> str:
+    return "" if question == "pairs" else f":{question}"
 
 
 def _secret(connection: Connection) -> bytes:

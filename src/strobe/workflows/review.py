@@ -23,7 +23,7 @@ from strobe.review.conduct import Conduct, Example, ReviewSettings
 
 if TYPE_CHECKING:
     from strobe.review.question import Question
-    from strobe.review.store import Store
+    from strobe.review.store import Content, Store
 
 __all__ = ["Links", "ServeOptions", "export", "exported_conduct", "import_votes", "serve", "status", "written"]
 
@@ -109,14 +109,16 @@ def serve(
         )
     if options.token is not None and len(options.token) < MIN_TOKEN:
         raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
-    dataset = _read(folder)
+    content, dataset = _content(folder), _read(folder, people=False)
     settings = replace(settings, guidelines=None if guidelines is None else _guidelines(guidelines))
     if ask == "pairs":
         settings = replace(settings, examples=_examples(dataset, settings, examples))
     with closing(bind(options.host, options.port)) as listener, _open(folder, options.db, ask) as store:
         if suggest is not None:
             _suggest(store, dataset, suggest)
-        store.prepare(dataset, settings)
+        if not store.is_laid_out(settings, content):
+            dataset = _read(folder)
+        store.prepare(dataset, settings, content=content)
         port = int(listener.getsockname()[1])
         address = ServerAddress.of(options.host, port, options.public_url)
         people = People(store)
@@ -292,7 +294,7 @@ def import_votes(
         # As it is run already: an import leaves the queue of others as it is.
         conduct = store.conduct()
         settings = ReviewSettings() if conduct is None else conduct.settings
-        store.prepare(dataset, settings, remember=conduct is not None)
+        store.prepare(dataset, settings, remember=conduct is not None, content=_content(folder))
         added = store.extend(found.answers)
     return {"read": len(found.answers), "added": added, "elsewhere": found.elsewhere}
 
@@ -326,10 +328,16 @@ def _link_media(files: Mapping[str, Path], out: Path) -> None:
             shutil.copyfile(source, target, follow_symlinks=False)
 
 
-def _read(folder: Path) -> Dataset:
+def _read(folder: Path, *, people: bool = True) -> Dataset:
     from strobe.datasets.folder import read
 
-    return read(folder)
+    return read(folder, people=people)
+
+
+def _content(folder: Path) -> "Content":
+    from strobe.datasets.folder import content
+
+    return content(folder)
 
 
 def _question(ask: str) -> "Question":
@@ -364,7 +372,7 @@ def _all_answers(folder: Path, dataset: Dataset, ask: str, db: str | None) -> tu
     found = {log.id_of(answer): answer for answer in getattr(dataset, log.table)}
     if _has_store(folder, db):
         with _open(folder, db, ask) as store:
-            store.check(dataset)
+            store.check(dataset, _content(folder))
             found |= {log.id_of(answer): answer for answer in store.all()}
             conduct = store.conduct()
     conduct = conduct or exported_conduct(folder / written(ask)[1])

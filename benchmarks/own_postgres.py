@@ -1,0 +1,46 @@
+"""A real PostgreSQL of one's own: made in a folder, reached by a socket there, gone afterwards."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def postgres_programs() -> Path | None:
+    """The folder of initdb and pg_ctl, the newest that is installed."""
+    found = shutil.which("initdb")
+    places = [Path(found).resolve().parent] if found else []
+    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((place for place in places if (place / "initdb").exists() and (place / "pg_ctl").exists()), None)
+
+
+@contextmanager
+def started_postgres(programs: Path, *, fsync: bool) -> Iterator[str]:
+    """Its address while it runs. PostgreSQL refuses to run as root; there it runs as a user without rights."""
+    base = Path(tempfile.mkdtemp(prefix="strobe-pg-"))
+    base.chmod(0o755)
+    as_user: list[str] = []
+    if os.geteuid() == 0:
+        known = {user.pw_name for user in pwd.getpwall()}
+        user = next(name for name in ("postgres", "nobody") if name in known)
+        shutil.chown(base, user)
+        as_user = ["runuser", "-u", user, "--"]
+
+    def call(program: str, *arguments: str) -> None:
+        subprocess.run(
+            [*as_user, str(programs / program), "-D", str(base / "data"), *arguments],
+            check=True, cwd=base, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120,
+        )  # fmt: skip
+
+    call("initdb", "-U", "strobe", "-A", "trust", "-E", "UTF8", "--no-sync")
+    options = f"-c listen_addresses='' -c unix_socket_directories='{base}' -c fsync={'on' if fsync else 'off'}"
+    call("pg_ctl", "-w", "-o", options, "-l", str(base / "log"), "start")
+    try:
+        yield f"postgresql://strobe@/postgres?host={base}"
+    finally:
+        call("pg_ctl", "-m", "immediate", "-w", "stop")
+        shutil.rmtree(base, ignore_errors=True)

@@ -1,0 +1,51 @@
+"""`strobe review serve` with a watch inside: review_load.py runs it, and nobody else.
+
+    python benchmarks/review_timed_server.py OUT.json serve DATASET …
+
+What annotators see is the server and the machine that plays fifty of them. This says what the server's own part is, in
+seconds: of each claim and decision from its arrival to its answer, and of the store's part of a claim the time on the
+clock and of the processor. Written when the server ends.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from strobe.cli.review import command
+from strobe.review import queue, serve
+
+WATCHED = {"/api/claim": "claim", "/api/decisions": "decision"}
+
+
+def main() -> None:
+    """Watch, serve, write."""
+    out = Path(sys.argv[1])
+    found: dict[str, list[float]] = {name: [] for name in (*WATCHED.values(), "store_claim", "store_claim_cpu")}
+    claim, run = queue.claim, serve.run
+
+    def watched_claim(*args: Any, **options: Any) -> Any:
+        begin, used = time.perf_counter(), time.thread_time()
+        try:
+            return claim(*args, **options)
+        finally:
+            found["store_claim"].append(time.perf_counter() - begin)
+            found["store_claim_cpu"].append(time.thread_time() - used)
+
+    def watched_run(app: Any, *args: Any, **options: Any) -> None:
+        async def watched(scope: Any, receive: Any, send: Any) -> None:
+            begin = time.perf_counter()
+            await app(scope, receive, send)
+            if scope.get("path") in WATCHED:
+                found[WATCHED[scope["path"]]].append(time.perf_counter() - begin)
+
+        run(watched, *args, **options)  # type: ignore[arg-type]  # an ASGI application like any other
+        out.write_text(json.dumps(found), encoding="utf-8")
+
+    queue.claim, serve.run = watched_claim, watched_run
+    command(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

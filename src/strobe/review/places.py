@@ -1,0 +1,109 @@
+"""Where the names of a dataset lie in its tables, found when somebody asks: nothing is written out for every frame."""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.arrays import Ints
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, printable
+from strobe.core.records import frame_id
+
+__all__ = ["Places"]
+
+
+class Places:
+    """The rows of frames, sets, labels and members by name, by search in the tables' own columns."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def frame(self, name: str) -> int:
+        """The row of a frame."""
+        row = self.find(name)
+        if row is None:
+            raise InvalidValue(f"{self._dataset.name} has no frame {printable(name)}")
+        return row
+
+    def find(self, name: str) -> int | None:
+        """The row of a frame; None where the dataset has no such frame."""
+        video, _, index = name.rpartition(":")
+        row = self._videos.get(video)
+        if row is None or not index.isdecimal():
+            return None
+        wanted = row * self._span + int(index)
+        found = self._frames.of(wanted)
+        # Spelled as we spell it, and no other way: "a:07" is no frame.
+        return found[0] if found and self.frame_id(found[0]) == name else None
+
+    def frame_id(self, row: int) -> str:
+        """The name of a frame."""
+        frames = self._dataset.frames
+        return frame_id(str(self._dataset.videos.video_id[frames.video[row]]), int(frames.index[row]))
+
+    def anchor(self, set_id: str) -> int:
+        """The frame row of a set's anchor."""
+        return int(self._anchors[self._sets[set_id]])
+
+    def member(self, set_id: str, frame: str) -> int | None:
+        """The row in `sets` of a candidate of a set; None for its anchor and for frames of others."""
+        number, row = self._sets.get(set_id), self.find(frame)
+        if number is None or row is None:
+            return None
+        sets = self._dataset.sets
+        begin, end = np.searchsorted(sets.set, (number, number + 1)).tolist()
+        found = np.flatnonzero((sets.frame[begin:end] == row) & ~sets.is_anchor[begin:end])
+        return begin + int(found[0]) if len(found) else None
+
+    def labels(self, row: int) -> frozenset[int]:
+        """The labels of a frame."""
+        label = self._dataset.labels.label
+        return frozenset(int(label[place]) for place in self._labels.of(row))
+
+    def sets_of(self, row: int) -> list[str]:
+        """The sets a frame is in, in the order of the table."""
+        sets = self._dataset.sets
+        return [str(sets.set_id[sets.set[place]]) for place in self._of_frame.of(row)]
+
+    @cached_property
+    def _videos(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self._dataset.videos.video_id.tolist())}
+
+    @cached_property
+    def _sets(self) -> dict[str, int]:
+        return {str(name): number for number, name in enumerate(self._dataset.sets.set_id.tolist())}
+
+    @cached_property
+    def _anchors(self) -> Ints:
+        return self._dataset.sets.anchor_frame
+
+    @cached_property
+    def _span(self) -> int:
+        return int(self._dataset.frames.index.max(initial=0)) + 1
+
+    @cached_property
+    def _frames(self) -> "_Sorted":
+        frames = self._dataset.frames
+        return _Sorted(frames.video.astype(np.int64) * self._span + frames.index)
+
+    @cached_property
+    def _labels(self) -> "_Sorted":
+        return _Sorted(self._dataset.labels.frame)
+
+    @cached_property
+    def _of_frame(self) -> "_Sorted":
+        return _Sorted(self._dataset.sets.frame)
+
+
+class _Sorted:
+    """A column to be searched by value; ordered once, and only where it does not lie in order."""
+
+    def __init__(self, column: NDArray[np.int64] | Ints) -> None:
+        self._column = column
+        self._order = None if bool((column[1:] >= column[:-1]).all()) else np.argsort(column, kind="stable")
+
+    def of(self, value: int) -> list[int]:
+        """The places of a value, ascending."""
+        begin, end = (int(np.searchsorted(self._column, value, side=s, sorter=self._order)) for s in ("left", "right"))
+        return list(range(begin, end)) if self._order is None else sorted(self._order[begin:end].tolist())

@@ -1,0 +1,129 @@
+"""How many tasks there are and how many are open, kept in the database: a claim must not count a million rows.
+
+What a change touches is taken off before it and put on again after it, so that a vote costs what it touches. Like all
+counters these only repeat what the tasks and the latest words say: `renew` makes them anew.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection
+
+from strobe.review.conduct import ReviewSettings
+from strobe.review.database import execute
+
+__all__ = ["KIN", "open_conditions", "own_counts", "renew", "touching", "whole_counts"]
+
+KIN = "kin"
+"""The kind under which kins are counted that have an open picture."""
+
+Counts = Mapping[str, Mapping[str, int]]
+"""Counts by kind and name; what was never counted is 0."""
+
+
+@contextmanager
+def touching(
+    connection: Connection, settings: ReviewSettings, where: str, values: Mapping[str, Any], *, kins: bool = False
+) -> Iterator[None]:
+    """Keep the counts right while the tasks of which `where` is true, or what was said of them, change inside.
+
+    `where` must be true of the same tasks afterwards. With `kins` the open kins are counted too.
+    """
+    _add(connection, settings, where, values, sign="-", kins=kins)
+    yield
+    _add(connection, settings, where, values, sign="", kins=kins)
+
+
+def renew(connection: Connection, settings: ReviewSettings, question: str, *, kins: bool = False) -> None:
+    """Count all tasks of a question anew."""
+    own = {"question": question}
+    for table in ("counts", "own_counts"):
+        execute(connection, f"DELETE FROM {table} WHERE question = :question", own)  # noqa: S608
+    _add(connection, settings, "question = :question", own, sign="", kins=kins)
+
+
+def whole_counts(connection: Connection, question: str) -> Counts:
+    """Of a question's tasks by kind: `tasks` that are asked, `open1`, `open2`, `waiting` for their anchor's labels."""
+    rows = execute(
+        connection,
+        f"SELECT kind, {', '.join(f'sum({name}) AS {name}' for name in _WHOLE_NAMES)} FROM counts "  # noqa: S608
+        "WHERE question = :question GROUP BY kind",
+        {"question": question},
+    )
+    return _by_kind(rows.mappings(), _WHOLE_NAMES)
+
+
+def own_counts(connection: Connection, question: str, who: str) -> Counts:
+    """What one annotator said of a question's tasks, by kind: `said` their latest words, `first` those of round one.
+
+    `open1` and `waiting` count the words of round one whose task is open or waits; `open2` those of round two whose
+    task is open there.
+    """
+    own = {"question": question, "who": who}
+    rows = execute(connection, "SELECT * FROM own_counts WHERE annotator = :who AND question = :question", own)
+    return _by_kind(rows.mappings(), _OWN_NAMES)
+
+
+def open_conditions(connection: Connection, question: str, kind: str) -> list[str]:
+    """The conditions that have an open task of that kind."""
+    own = {"question": question, "kind": kind}
+    still = "SELECT condition FROM counts WHERE question = :question AND kind = :kind AND open1 > 0"
+    return list(execute(connection, still, own).scalars())
+
+
+def _by_kind(rows: Any, names: tuple[str, ...]) -> Counts:
+    found: Counts = {row["kind"]: {name: int(row[name]) for name in names} for row in rows}
+    return defaultdict(lambda: dict.fromkeys(names, 0), found)
+
+
+def _add(
+    connection: Connection, settings: ReviewSettings, where: str, values: Mapping[str, Any], *, sign: str, kins: bool
+) -> None:
+    for statement in (_WHOLE, _OWN, _KINS) if kins else (_WHOLE, _OWN):
+        asked = dict(values) if statement is _KINS else {**values, "wanted": settings.votes}
+        execute(connection, statement.replace("{where}", where).replace("{sign}", sign), asked)
+
+
+def _put(table: str, key: str, names: tuple[str, ...], found: str) -> str:
+    """A statement that adds what is found to the counts of a table."""
+    added = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in names)
+    into = f"INSERT INTO {table} ({key}, {', '.join(names)}) {found}"
+    return f"{into} ON CONFLICT ({key}) DO UPDATE SET {added}".replace("{waits}", _WAITS)
+
+
+_WHOLE_NAMES = ("tasks", "open1", "open2", "waiting")
+_OWN_NAMES = ("said", "first", "open1", "open2", "waiting")
+
+_WAITS = "t.held = 2 AND t.position >= 0 AND t.votes < :wanted"
+
+_WHOLE = _put(
+    "counts",
+    "question, kind, condition",
+    _WHOLE_NAMES,
+    # Not the columns themselves: SQLite would go through the whole of an index that has them in this order.
+    """SELECT t.question || '', t.kind || '', t.condition || '', {sign}sum(CASE WHEN t.position >= 0 THEN 1 ELSE 0 END),
+    {sign}sum(t.open1), {sign}sum(t.open2), {sign}sum(CASE WHEN {waits} THEN 1 ELSE 0 END)
+    FROM (SELECT * FROM tasks WHERE {where}) t WHERE 1 = 1 GROUP BY 1, 2, 3""",
+)
+
+_OWN = _put(
+    "own_counts",
+    "annotator, question, kind",
+    _OWN_NAMES,
+    """SELECT l.annotator || '', t.question || '', t.kind || '', {sign}count(*),
+    {sign}sum(CASE WHEN l.round = 1 THEN 1 ELSE 0 END),
+    {sign}sum(CASE WHEN l.round = 1 THEN t.open1 ELSE 0 END), {sign}sum(CASE WHEN l.round = 2 THEN t.open2 ELSE 0 END),
+    {sign}sum(CASE WHEN l.round = 1 AND {waits} THEN 1 ELSE 0 END)
+    FROM (SELECT * FROM tasks WHERE {where}) t JOIN latest l ON l.task_id = t.task_id WHERE 1 = 1
+    GROUP BY 1, 2, 3""",
+)
+
+_KINS = _put(
+    "counts",
+    "question, kind, condition",
+    _WHOLE_NAMES,
+    """SELECT t.question, 'kin', '', 0, {sign}count(DISTINCT t.kin), 0, 0 FROM tasks t WHERE t.question = :question
+    AND t.kind = 'picture' AND t.open1 = 1 AND t.kin IN (SELECT kin FROM tasks WHERE {where}) GROUP BY t.question""",
+)
