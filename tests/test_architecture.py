@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import strobe
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src/strobe").rglob("*.py"))
 MACHINE_PATHS = "/(home|root|Users)/[a-z]+/|/" + "work/(main|shared)"
@@ -18,10 +20,25 @@ def _run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("entry", ["import strobe", "from strobe.cli.main import cli"])
+@pytest.mark.parametrize("entry", ["import strobe", "from strobe.cli.main import cli", "import strobe.cli.score"])
 def test_start_imports_nothing_heavy(entry: str) -> None:
-    done = _run(f"import sys; {entry}; print([m for m in {HEAVY!r} if m in sys.modules])")
+    done = _run(f"import sys; {entry}; print([m for m in {(*HEAVY, 'numpy', 'rich')!r} if m in sys.modules])")
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_a_score_imports_what_it_needs(tmp_path: Path) -> None:
+    """Of a folder that vouches for itself, of an older one, of a file and of a run: none needs any of these."""
+    needless = (*HEAVY[:7], "pandas", "pyarrow.dataset", "rich", "jinja2", "PIL")
+    old, file = ROOT / "tests/golden/datasets/video", ROOT / "tests/golden/inputs/video-logits.json"
+    new, run = tmp_path / "new", str(tmp_path / "run")
+    strobe.save_dataset(strobe.load_dataset(old), new)
+    commands = [["score", str(data), "-m", f"preds:{file}", "-o", run + data.name] for data in (new, old)]
+    done = _run(
+        "import sys; from strobe.cli.main import cli\n"
+        f"for words in {[*commands, ['score', run + 'new']]!r}: cli.main(words, standalone_mode=False)\n"
+        f"print([m for m in {needless!r} if m in sys.modules])"
+    )
+    assert done.stdout.splitlines()[-1:] == ["[]"], done.stdout + done.stderr
 
 
 @pytest.mark.timing
@@ -60,8 +77,6 @@ def test_no_machine_paths() -> None:
 
 
 def test_public_api_is_sorted_and_documented() -> None:
-    import strobe
-
     assert list(strobe.__all__) == sorted(strobe.__all__)
     for name in strobe.__all__:
         assert getattr(strobe, name).__doc__, f"strobe.{name} has no docstring"

@@ -1,38 +1,24 @@
 """strobe measures whether vision models flicker: right on one frame, wrong on the next that looks the same."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from strobe.api.datasets import example_dataset, load_dataset, save_dataset
-from strobe.api.making import build, simulate, synthesize
-from strobe.api.running import Running, evaluate, load_model, predict
-from strobe.api.scoring import compare, load_predictions, report, results, score
-from strobe.core.answers import BoxAnswers, ClassAnswers
-from strobe.core.answers import ClassAnswers as Predictions
-from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import StrobeError
-from strobe.core.estimate import Estimate
-from strobe.core.labels import LabelSpace, Projection, projection, space
-from strobe.core.late import load
-from strobe.core.ports import Classifier, Detector
-from strobe.core.records import Detections, Frame, ModelSpec, PerturbationSet
-
 if TYPE_CHECKING:
+    from strobe.api.datasets import example_dataset, load_dataset, save_dataset
     from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore, Evaluated
     from strobe.api.gates import Checkpoints, Gated, gate, history
+    from strobe.api.making import build, simulate, synthesize
+    from strobe.api.running import Running, evaluate, load_model, predict
+    from strobe.api.scoring import compare, load_predictions, report, results, score
+    from strobe.core.answers import BoxAnswers, ClassAnswers
+    from strobe.core.answers import ClassAnswers as Predictions
+    from strobe.core.dataset import Dataset, DatasetInfo
+    from strobe.core.errors import StrobeError
+    from strobe.core.estimate import Estimate
+    from strobe.core.labels import LabelSpace, Projection, projection, space
+    from strobe.core.ports import Classifier, Detector
+    from strobe.core.records import Detections, Frame, ModelSpec, PerturbationSet
     from strobe.models.plan import ImagePlan
-
-_LATE = {
-    "ClassifierScore": "strobe.api.faces:ClassifierScore",
-    "Checkpoints": "strobe.api.gates:Checkpoints",
-    "Comparisons": "strobe.api.faces:Comparisons",
-    "DetectorScore": "strobe.api.faces:DetectorScore",
-    "Evaluated": "strobe.api.faces:Evaluated",
-    "Gated": "strobe.api.gates:Gated",
-    "ImagePlan": "strobe.models.plan:ImagePlan",
-    "gate": "strobe.api.gates:gate",
-    "history": "strobe.api.gates:history",
-}
-"""Names that are imported when they are asked for, so that `import strobe` stays quick."""
 
 __all__ = [
     "BoxAnswers",
@@ -78,12 +64,41 @@ __all__ = [
     "synthesize",
 ]
 
+_LATE = {
+    "api.datasets": ("example_dataset", "load_dataset", "save_dataset"),
+    "api.faces": ("ClassifierScore", "Comparisons", "DetectorScore", "Evaluated"),
+    "api.gates": ("Checkpoints", "Gated", "gate", "history"),
+    "api.making": ("build", "simulate", "synthesize"),
+    "api.running": ("Running", "evaluate", "load_model", "predict"),
+    "api.scoring": ("compare", "load_predictions", "report", "results", "score"),
+    "core.answers": ("BoxAnswers", "ClassAnswers"),
+    "core.dataset": ("Dataset", "DatasetInfo"),
+    "core.errors": ("StrobeError",),
+    "core.estimate": ("Estimate",),
+    "core.labels": ("LabelSpace", "Projection", "projection", "space"),
+    "core.ports": ("Classifier", "Detector"),
+    "core.records": ("Detections", "Frame", "ModelSpec", "PerturbationSet"),
+    "models.plan": ("ImagePlan",),
+}
+"""Where each name lives. It is imported when it is asked for: a start needs none of them, and most need few."""
+
+_HOME = {name: (module, name) for module, names in _LATE.items() for name in names}
+_HOME["Predictions"] = ("core.answers", "ClassAnswers")
+
+# Rooms that share their name with a function. Python binds a package's name in its parent when it is first imported;
+# done here and taken back, the name is the function's ever after (ADR 18).
+for _room in ("build", "predict", "report"):
+    import_module(f"strobe.{_room}")
+    del globals()[_room]
+
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        return load(_LATE[name])
-    raise AttributeError(f"module 'strobe' has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'strobe' has no attribute {name!r}")
+    module, inner = _HOME[name]
+    found = globals()[name] = getattr(import_module(f"strobe.{module}"), inner)
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    return sorted({*globals(), *_HOME})

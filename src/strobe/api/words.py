@@ -4,7 +4,6 @@ import functools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -13,11 +12,6 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import Progress, Silent
 
 __all__ = ["in_python", "opened", "root_of", "watching"]
-
-# Rooms that share their name with a function. Python binds a package's name in its parent when it is first imported;
-# done here, before the functions are, it cannot take their place later (ADR 18).
-for _room in ("build", "predict", "report"):
-    import_module(f"strobe.{_room}")
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from strobe.core.codec import encode
 from strobe.core.errors import printable
 from strobe.core.late import load
-from strobe.core.ports import Progress
+
+if TYPE_CHECKING:
+    from strobe.core.ports import Progress
 
 __all__ = [
     "Grouped",
@@ -129,6 +130,8 @@ class Grouped(click.Command):
 
 def print_json(content: Any) -> None:
     """The content, plain or records, as JSON on stdout. NaN is refused: it is not JSON."""
+    from strobe.core.codec import encode
+
     json.dump(encode(content), sys.stdout, indent=1, allow_nan=False)
     sys.stdout.write("\n")
 
@@ -203,7 +206,7 @@ class _RichProgress:
         click.echo(printable(text, limit=1000), err=True)
 
 
-def progress(*, quiet: bool = False) -> Progress:
+def progress(*, quiet: bool = False) -> "Progress":
     """Bars on a terminal, plain lines elsewhere, nothing when quiet."""
     if quiet:
         from strobe.core.ports import Silent

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from strobe.core.columns import numbers_of
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.tables import NO_PTS
 
@@ -147,7 +148,9 @@ def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[s
                 _bound(path, cost, limit)
         file.close()
         wanted = [name for name in names if name in columns]
-        table = pq.read_table(path, columns=wanted, read_dictionary=texts, memory_map=False)
+        # Not pq.read_table: it imports pyarrow.dataset, and that pandas.
+        with pq.ParquetFile(path, read_dictionary=texts, memory_map=False) as file:
+            table = file.read(columns=wanted)
         for place, found in enumerate(table.schema):
             if (kind := _decoded(found.type)) != found.type:
                 column = table.column(place)
@@ -208,9 +211,12 @@ def _to_numpy(path: Path, wanted: pa.Field, column: pa.ChunkedArray, nulls: dict
             raise InvalidFile(path, f"the column {wanted.name} is null", where=f"row {row}")
         if pa.types.is_boolean(wanted.type):
             return np.array([nulls[wanted.name] if value is None else int(value) for value in column.to_pylist()])
-        column = column.fill_null(nulls[wanted.name])
     if pa.types.is_string(wanted.type) or pa.types.is_list(wanted.type):
         out = np.empty(len(column), dtype=object)
-        out[:] = column.to_pylist()
+        out[:] = [nulls[wanted.name] if value is None else value for value in column.to_pylist()]
         return out
-    return np.asarray(column.to_numpy())
+    found = numbers_of(column)
+    if column.null_count:
+        found = found.copy()
+        found[numbers_of(column.is_null())] = nulls[wanted.name]
+    return found

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.arrays import Ints
+from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.tables import Boxes, Frames, Hints, Labels, Later, Sets, Videos, texts
 from strobe.datasets.assemble import PEOPLE, said, variants_of, with_info
@@ -39,7 +40,7 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool =
 
     videos = Videos(**table("videos"))
     path = folder / "frames.parquet"
-    ids = pa.array(videos.video_id, pa.string())
+    ids = arrow_of(pa, videos.video_id.tolist())
     video = _places(path, "video_id", ids)
     index = _numbers(path, known["frames"], "index")
     later = {
@@ -49,7 +50,7 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool =
     }
     frames = Frames(video=video, index=index, **later)  # type: ignore[arg-type]  # read on first use
     places = _FrameIds(ids, video, index)
-    classes = pa.array(info.label_space.ids, pa.string())
+    classes = arrow_of(pa, info.label_space.ids)
     sets = _sets(folder / "sets.parquet", known["sets"], places)
     variants = variants_of(folder / "variants.parquet", table("variants")) if have("variants") else None
     if have("set_info"):
@@ -82,12 +83,16 @@ class _FrameIds:
         found = []
         for batch in _batches(path, "frame_id"):
             parts = pc.split_pattern(batch, ":", max_splits=1, reverse=True).flatten()
-            of_video = pc.index_in(parts.take(pa.array(np.arange(0, len(parts), 2))), value_set=self.videos)
-            place = pc.cast(parts.take(pa.array(np.arange(1, len(parts), 2))), pa.int64())
-            wanted = np.asarray(of_video).astype(np.int64) * span + np.asarray(place)
+            of_video = pc.index_in(_every_second(parts, 0), value_set=self.videos)
+            place = pc.cast(_every_second(parts, 1), pa.int64())
+            wanted = numbers_of(of_video).astype(np.int64) * span + numbers_of(place)
             at = np.searchsorted(key, wanted, sorter=order)
             found.append((at if order is None else order[at]).astype(np.int32))
         return np.concatenate([np.empty(0, dtype=np.int32), *found])
+
+
+def _every_second(values: pa.Array, first: int) -> pa.Array:
+    return values.take(arrow_of(pa, np.arange(first, len(values), 2)))
 
 
 def _batches(path: Path, column: str) -> Any:
@@ -99,7 +104,7 @@ def _batches(path: Path, column: str) -> Any:
 
 def _places(path: Path, column: str, known: pa.Array) -> NDArray[np.int32]:
     """The place of each of a column's texts among the known."""
-    found = [np.asarray(pc.index_in(batch, value_set=known)).astype(np.int32) for batch in _batches(path, column)]
+    found = [numbers_of(pc.index_in(batch, value_set=known)).astype(np.int32) for batch in _batches(path, column)]
     return np.concatenate([np.empty(0, dtype=np.int32), *found])
 
 
@@ -115,7 +120,7 @@ def _sets(path: Path, schema: TableSchema, places: _FrameIds) -> Sets:
     for batch in _batches(path, "set_id"):
         coded = batch.dictionary_encode()
         here = [names.setdefault(name, len(names)) for name in coded.dictionary.to_pylist()]
-        owners.append(np.array(here, dtype=np.int32)[np.asarray(coded.indices)])
+        owners.append(np.array(here, dtype=np.int32)[numbers_of(coded.indices)])
     owner, frame = np.concatenate(owners), places.of(path)
     distance, is_anchor = (_numbers(path, schema, name) for name in ("distance", "is_anchor"))
     step = np.diff(owner)
@@ -137,7 +142,7 @@ def _boxes(path: Path, schema: TableSchema, places: _FrameIds, classes: pa.Array
 
 def _hints(path: Path, schema: TableSchema, places: _FrameIds, sets: Sets) -> Hints:
     n = len(places.video)
-    owner = _places(path, "set_id", pa.array(sets.set_id, pa.string())).astype(np.int64)
+    owner = _places(path, "set_id", arrow_of(pa, sets.set_id.tolist())).astype(np.int64)
     have, wanted = owner * n + places.of(path), sets.set.astype(np.int64) * n + sets.frame
     order = np.argsort(have, kind="stable")
     rows = order[np.searchsorted(have, wanted, sorter=order)]

@@ -53,7 +53,7 @@ from strobe.report.strips_background import background_chapter
 from strobe.report.style import LIGHT
 from strobe.report.subject import count_sources
 from strobe.report.view import MOST_SHOWN, View
-from strobe.report.wording import p_text, plain_number
+from strobe.report.wording import p_text, plain_number, spread_text
 
 __all__ = ["ReportOptions", "gallery_models", "write_report"]
 
@@ -383,7 +383,7 @@ def _context(
         "comparison": pairs,
         "change": change.change_table(view),
         "trainings": () if view.words.is_still else view.results.trainings or (),
-        "spread_text": trainings.spread_text,
+        "spread_text": spread_text,
         "in_gallery": {one["id"] for one in gallery.data["sets"]} if choice.change else (),
         "pairs_left_out": left_out,
         "off_the_line": story.off_the_line(view),

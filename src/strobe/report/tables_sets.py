@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.per_set import ModelSets
+from strobe.core.columns import arrow_of
 from strobe.core.files import replacing
 from strobe.core.tables import texts
 from strobe.report.tables import Cell, cell
@@ -65,5 +66,7 @@ def _arrow(column: NDArray[Any]) -> Any:
     import pyarrow as pa
 
     if column.dtype == object:
-        return pa.array(column, pa.string()).dictionary_encode()
-    return pa.array(column, mask=np.isnan(column) if column.dtype.kind == "f" else None)
+        places: dict[str, int] = {}
+        codes = np.array([places.setdefault(value, len(places)) for value in column.tolist()], dtype=np.int32)
+        return pa.DictionaryArray.from_arrays(arrow_of(pa, codes), arrow_of(pa, list(places)))
+    return arrow_of(pa, column, np.isnan(column) if column.dtype.kind == "f" else None)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from strobe.analyses.trainings import Spread, Trainings
+from strobe.analyses.trainings import Trainings
 from strobe.core.errors import printable
 from strobe.core.estimate import Missing
 from strobe.report.drawing import Answer, Finding, Paint, names_on_y, per_cent, question
@@ -11,16 +11,7 @@ from strobe.report.style import RIGHT, WRONG
 from strobe.report.view import View
 from strobe.report.wording import is_known, percent, points, value_of
 
-__all__ = ["spread_text", "trainings"]
-
-
-def spread_text(spread: Spread) -> str:
-    """The lowest and the highest training, in per cent.
-
-    >>> spread_text(Spread(low=0.705, high=0.73, sd=0.01))
-    '70.5 – 73.0'
-    """
-    return f"{100 * spread.low:.1f} – {100 * spread.high:.1f}".replace("-", "−")
+__all__ = ["trainings"]
 
 
 @question("trainings", "What does each recipe do?")

@@ -12,9 +12,11 @@ from strobe.core.tasks import Task
 from strobe.report.subject import Subject, sources
 from strobe.report.wording import counted, plain_number
 
-__all__ = ["MOST_SHOWN", "View"]
+__all__ = ["MOST_SHOWN", "Lines", "View"]
 
 M = TypeVar("M", bound=ModelResult)
+Lines = tuple[str, list[str], list[list[str]], list[str]]
+"""A table of plain text: title, column names, rows, and notes below."""
 
 MOST_SHOWN = 8
 """Models drawn in colour and shown in the gallery; more could not be told apart. The rest are in the tables."""

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from strobe.analyses.comparison import Comparison
+from strobe.analyses.trainings import Spread
 from strobe.core.estimate import Estimate
 
 __all__ = [
     "CAUSES", "better_first", "cause_text", "counted", "is_known", "is_sure", "join", "measured", "p_text", "percent",
-    "plain_number", "points", "short", "some", "value_of", "with_interval",
+    "plain_number", "points", "short", "some", "spread_text", "value_of", "with_interval",
 ]  # fmt: skip
 
 NONE = "—"
@@ -176,3 +177,12 @@ def better_first(row: Comparison) -> Comparison:
         row, a=row.b, b=row.a, only_a=row.only_b, only_b=row.only_a, sets_only_a=row.sets_only_b,
         sets_only_b=row.sets_only_a, difference=replace(found, value=-found.value, low=low, high=high),
     )  # fmt: skip
+
+
+def spread_text(spread: Spread) -> str:
+    """The lowest and the highest training, in per cent.
+
+    >>> spread_text(Spread(low=0.705, high=0.73, sd=0.01))
+    '70.5 – 73.0'
+    """
+    return f"{100 * spread.low:.1f} – {100 * spread.high:.1f}".replace("-", "−")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strobe.core.answers import Answers
+from strobe.core.columns import arrow_of
 from strobe.core.errors import InvalidFile
 from strobe.core.files import regular, sha256_of_file
 from strobe.core.tasks import Task
@@ -29,7 +30,7 @@ def keep_brought(
     `source` is the file they came from; None where a program handed them over.
     """
     rows = np.flatnonzero(answers.scored)
-    ids = {"frame_id": pa.array(frames.ids(rows), pa.string())}
+    ids = {"frame_id": arrow_of(pa, frames.ids(rows))}
     said = {"schema": "1", "model": answers.model, "source": "memory", "sha256": ""}
     if source is not None:
         said |= {"source": source.name, "sha256": sha256_of_file(source)}

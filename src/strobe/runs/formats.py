@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
+from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.errors import InvalidFile, printable
 from strobe.core.files import regular, replacing
 from strobe.core.tasks import Task
@@ -138,15 +139,14 @@ def _classes_of_shards(whole: Whole, pieces: Iterable[Piece]) -> Answers:
 
 def _without(piece: Piece, name: str) -> NDArray[np.bool_]:
     """Which rows have no value in the column."""
-    return np.asarray(piece.table.column(name).is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    return numbers_of(piece.table.column(name).is_null())
 
 
 def _numbers(piece: Piece, name: str, good: NDArray[np.bool_]) -> NDArray[np.int64] | NDArray[np.float32]:
     """The column's numbers in these rows; one that has none there is an error."""
-    column = piece.table.column(name).filter(pa.array(good))
-    if column.null_count:
+    if _without(piece, name)[good].any():
         raise InvalidFile(piece.path, f"{name} has rows without a value")
-    return np.asarray(column.to_numpy())
+    return np.asarray(numbers_of(piece.table.column(name))[good])
 
 
 def _matrix(piece: Piece, name: str, n_classes: int) -> NDArray[np.float64] | NDArray[np.float32]:
@@ -156,22 +156,22 @@ def _matrix(piece: Piece, name: str, n_classes: int) -> NDArray[np.float64] | ND
     if width != n_classes:
         raise InvalidFile(piece.path, f"holds {width} scores per frame, the dataset has {n_classes} classes")
     # `flatten` leaves null rows out, `values` keeps them; take the first, whatever lies under the nulls.
-    flat = np.asarray(column.flatten().to_numpy(zero_copy_only=False).reshape(-1, width))
+    flat = numbers_of(column.flatten()).reshape(-1, width)
     if not column.null_count:
         return flat
     out = np.full((len(column), width), np.nan, dtype=flat.dtype)
-    out[~np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)] = flat
+    out[~numbers_of(column.is_null())] = flat
     return out
 
 
 def _class_file(answers: Answers, rows: Rows) -> Columns:
     one = cast(ClassAnswers, answers)
-    columns = {"label": pa.array(one.label[rows], pa.int64())}
+    columns = {"label": arrow_of(pa, one.label[rows].astype(np.int64))}
     if one.scores is not None:
-        flat = pa.array(one.shares_of(rows).ravel())
+        flat = arrow_of(pa, one.shares_of(rows).ravel())
         columns["probability"] = pa.FixedSizeListArray.from_arrays(flat, one.scores.shape[1])
     if one.own_label is not None:
-        columns["raw_label"] = pa.array(one.own_label[rows], pa.int32())
+        columns["raw_label"] = arrow_of(pa, one.own_label[rows].astype(np.int32))
     return columns
 
 
@@ -212,11 +212,11 @@ def _box_file(answers: Answers, rows: Rows) -> Columns:
     starts = one.starts()
     sizes = starts[rows + 1] - starts[rows]
     ends = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
-    bad = pa.array(~one.scored[rows]) if not one.scored[rows].all() else None
+    bad = arrow_of(pa, ~one.scored[rows]) if not one.scored[rows].all() else None
     boxes = np.repeat(starts[rows] - ends[:-1], sizes) + np.arange(ends[-1])
 
     def lists(values: NDArray[np.float64] | NDArray[np.int32], width: int = 1) -> pa.Array:
-        return pa.ListArray.from_arrays(pa.array(ends * width), pa.array(values.ravel()), mask=bad)
+        return pa.ListArray.from_arrays(arrow_of(pa, ends * width), arrow_of(pa, values.ravel()), mask=bad)
 
     return {
         "xyxy": lists(np.take(one.xyxy, boxes, axis=0), 4),
@@ -230,10 +230,7 @@ def _boxes(whole: Whole, pieces: Iterable[Piece]) -> Answers:
     seen = np.zeros(whole.n_frames, dtype=bool)
     for piece in pieces:
         frame = np.repeat(piece.places, _lengths(piece.table))
-        flat = [
-            np.asarray(piece.table.column(name).combine_chunks().flatten().to_numpy(zero_copy_only=False))
-            for name in ("label", "xyxy", "score")
-        ]
+        flat = [numbers_of(piece.table.column(name).combine_chunks().flatten()) for name in ("label", "xyxy", "score")]
         use = (frame >= 0) & (whole.every_box | (flat[0] >= 0))
         columns.append((frame[use], flat[0][use], flat[1].reshape(-1, 4)[use], flat[2][use]))
         seen[piece.places[piece.places >= 0]] = True
@@ -247,8 +244,8 @@ def _boxes(whole: Whole, pieces: Iterable[Piece]) -> Answers:
 
 
 def _lengths(table: pa.Table) -> Rows:
-    found = table.column("label").combine_chunks().value_lengths().fill_null(0)
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
+    found = table.column("label").combine_chunks().value_lengths()
+    return np.where(numbers_of(found.is_null()), 0, numbers_of(found)).astype(np.int64)
 
 
 SHARDS: Mapping[Task, Format] = {

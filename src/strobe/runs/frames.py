@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from strobe.core.columns import arrow_of
 from strobe.core.dataset import Dataset
 from strobe.core.records import frame_id
 from strobe.core.tables import recipe_of
@@ -70,7 +71,7 @@ class FrameNames:
         ids = table.column("frame_id")
         if digest == self.digest and near + len(ids) <= len(self):
             here = range(near, near + len(ids))
-            if len(ids) and pa.chunked_array([pa.array(self.ids(here), pa.string())]).equals(ids):
+            if len(ids) and pa.chunked_array([arrow_of(pa, self.ids(here))]).equals(ids):
                 return np.arange(near, near + len(ids), dtype=np.int64)
         same = self._row if digest == self.digest else self.earlier.get(digest, frozenset())
         return np.array([self._row.get(name, -1) if name in same else -1 for name in ids.to_pylist()], dtype=np.int64)
@@ -91,5 +92,5 @@ def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
     """Remember the dataset's frames as they are now, in `folder`, where the run does not know them yet."""
     name = f"{dataset.frames_digest()}.parquet"
     if not (run / FRAMES / name).is_file():
-        columns = {"frame_id": pa.array(dataset.frame_ids()), "pixels": pa.array(pixels_of(dataset))}
+        columns = {"frame_id": arrow_of(pa, dataset.frame_ids()), "pixels": arrow_of(pa, pixels_of(dataset))}
         write_columns(folder / FRAMES / name, columns, {"schema": "1"})

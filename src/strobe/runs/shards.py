@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from strobe.core.answers import Answers
+from strobe.core.columns import numbers_of
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json, write_json
 from strobe.core.tasks import Task
@@ -158,7 +159,7 @@ class ModelShards:
                 path.unlink(missing_ok=True)
                 continue
             places = self._places(path, table, digest, done)
-            n_errors += int((places[~np.asarray(table.column("error").is_null())] >= 0).sum())
+            n_errors += int((places[~numbers_of(table.column("error").is_null())] >= 0).sum())
         return done, n_errors
 
     def _places(self, path: Path, table: Any, digest: str, done: NDArray[np.bool_]) -> Rows:

@@ -19,7 +19,6 @@ from strobe.analyses.offsets import OffsetPool
 from strobe.analyses.people import BesidePeople
 from strobe.analyses.per_set import ModelSets, box_sets, class_sets, set_facts
 from strobe.analyses.results import Results, Settings, dataset_facts
-from strobe.analyses.review_impact import ReviewStages, impact
 from strobe.analyses.trainings import trainings
 from strobe.analyses.trend import fit
 from strobe.analyses.variants_contrasts import ByVariant
@@ -44,7 +43,6 @@ from strobe.runs.folder import Incomplete, Run
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.model_facts import Ceilings, Types, classes_of, known_types, read_types
 from strobe.workflows.opening import Opened
-from strobe.workflows.review import exported_conduct
 
 __all__ = [
     "SCORERS",
@@ -286,6 +284,8 @@ def score_models(
         results = ByVariant(opened.dataset, request.options).into(replace(results, dataset=whole))
     results = people.into(results)
     if opened.candidates.verdicts:
+        from strobe.workflows.review import exported_conduct
+
         conduct = exported_conduct(opened.path / "review.json")
         alone = is_alone if conduct is None else conduct.is_alone
         found = review_results(opened.candidates, alone=alone, seed=request.options.seed)
@@ -337,6 +337,8 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
     pool = OffsetPool(prepared.plan)
     stages = None
     if job.request.compare_review:
+        from strobe.analyses.review_impact import ReviewStages, impact
+
         stages = ReviewStages.of(*review_views(job.opened.candidates), options=options)
     with job.progress.task("scoring", len(models)) as advance:
         for model, answers in job.each(models):
