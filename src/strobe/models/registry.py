@@ -16,7 +16,7 @@ from strobe.models.options import LoadOptions, ModelName, no_settings, require_f
 from strobe.models.providers import BUNDLED, PROVIDERS
 from strobe.models.travel import pack
 
-__all__ = ["available", "expand", "load_model", "parse", "sendable"]
+__all__ = ["available", "expand", "load_model", "parse", "sendable", "sent"]
 
 _BY_SCHEME = {entry.scheme: entry for entry in PROVIDERS if not entry.bundled}
 _MODELS = {scheme: entry for scheme, entry in _BY_SCHEME.items() if entry.module}
@@ -56,16 +56,21 @@ def parse(text: str) -> ModelName:
 
 def sendable(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:
     """The same model for a process elsewhere: a Python file packed into the options, others by their whole paths."""
-    model = parse(text)
-    name, weights, settings = model.name, model.weights, options.settings
+    model, settings = parse(text), options.settings
+    named = model.provider == "ultralytics" or (model.provider in _MODELS and _MODELS[model.provider].is_file)
+    there, options = sent(model, options, is_file=named)
+    return there.text, replace(options, settings=settings and settings.absolute())
+
+
+def sent(model: ModelName, options: LoadOptions, *, is_file: bool) -> tuple[ModelName, LoadOptions]:
+    """A model's or generator's name for a process elsewhere; `is_file` where the name may be a file or folder."""
+    name, file = model.name, model.name.rpartition(":")[0]
     if model.provider == "py":
-        file = name.rpartition(":")[0]
         packed = pack(require_file(Path(file), what=model.plain))
         options = replace(options, code={**options.code, file: packed})
-    elif model.provider == "ultralytics" or (model.provider in _MODELS and _MODELS[model.provider].is_file):
-        name = str(Path(name).absolute()) if Path(name).exists() else name  # else one of a hub
-    there = ModelName(model.provider, name, weights and weights.absolute())
-    return there.text, replace(options, settings=settings and settings.absolute())
+    elif is_file and Path(name).exists():  # else one of a hub
+        name = str(Path(name).absolute())
+    return ModelName(model.provider, name, model.weights and model.weights.absolute()), options
 
 
 def load_model(text: str, options: LoadOptions) -> Classifier | Detector:

@@ -12,10 +12,10 @@ from strobe.core.ports import LayeredGenerator
 from strobe.generator.checks import checked_generator
 from strobe.models.options import LoadOptions, ModelName, torch_setup
 from strobe.models.plugin_files import made_by_file, raising
-from strobe.models.registry import explain
+from strobe.models.registry import explain, sent
 from strobe.models.weights import load_into, read_state
 
-__all__ = ["OURS", "load_generator"]
+__all__ = ["OURS", "load_generator", "sendable_generator"]
 
 OURS = ("strobe-gan", "strobe-gan-mnist")
 """Generators that come with strobe: of the synthetic world, and of MNIST."""
@@ -41,6 +41,13 @@ def load_generator(text: str, options: LoadOptions) -> LayeredGenerator:
         raise MissingExtra(text, (error.name or "?").split(".")[0], "models") from error
     except (Exception, SystemExit) as error:
         raise explain(text, error) from error
+
+
+def sendable_generator(text: str, options: LoadOptions) -> tuple[str, LoadOptions]:
+    """The same generator for a process elsewhere: a Python file packed into the options, others by whole paths."""
+    name = _parse(text)
+    there, options = sent(name, options, is_file=name.provider == "biggan")
+    return there.text.removeprefix("ours:"), options
 
 
 def _parse(text: str) -> ModelName:

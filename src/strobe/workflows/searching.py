@@ -1,6 +1,6 @@
 """What every search against models does: loads them, goes on where it was, stores, and reads back what it found."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -10,23 +10,22 @@ from numpy.typing import NDArray
 from strobe.core.answers import Answers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, out_of_memory, printable
-from strobe.core.labels import LabelSpace
-from strobe.core.ports import Differentiable, Progress
-from strobe.core.variants import STATUSES, Target
+from strobe.core.ports import FrameSource, Image, Progress
+from strobe.core.variants import STATUSES
 from strobe.datasets.media import MediaSource
-from strobe.models.asked import asked
 from strobe.models.cores import sharing_cores
-from strobe.models.gradients import with_gradients
-from strobe.models.options import LoadOptions
 from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.forward import Runner
 from strobe.vary.search_work import SearchWork
-from strobe.vary.searched_sets import Finding, Search, Searched, Stored
-from strobe.workflows.recipe import load_runner
+from strobe.vary.searched_sets import Finding, Search, Searched
+from strobe.workflows.search_bench import Bench, Known, Loaded, Victim
 
-__all__ = ["Attempted", "Batch", "Found", "Victim", "read_back", "search_all", "victims_of"]
+__all__ = ["Attempted", "Batch", "Found", "read_back", "search_all"]
 
-Found = dict[tuple[int, int], Searched]
+_TOGETHER = 512
+"""Pictures a model is shown at once: batches are cut inside of them, here and elsewhere alike."""
+
+Key = tuple[int, int]
+Found = dict[Key, Searched]
 """What became of each anchor (its row in the source) under each search (its place)."""
 
 One = TypeVar("One", bound=Search)
@@ -52,40 +51,6 @@ class Attempted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Victim:
-    """A model that is searched against: as the engine runs it, and with its gradients."""
-
-    runner: Runner
-    model: Differentiable
-
-    @property
-    def target(self) -> Target:
-        """What variants call it."""
-        spec = self.runner.model.spec
-        return Target(name=self.runner.name, weights=spec.weights, preprocessing=dict(spec.preprocessing))
-
-    @property
-    def mapped(self) -> list[int]:
-        """The model's classes that mean one of the dataset's; the others are never its answer."""
-        return sorted({child for group in self.runner.projection.children for child in group})
-
-    def scores(self, pixels: Any) -> Any:
-        """Scores of the classes that count, in nats, with gradients."""
-        found = self.model.input_scores(pixels)
-        if self.runner.model.spec.kind == "probabilities":
-            found = found.clamp_min(1e-30).log()
-        return found if len(self.mapped) == found.shape[1] else found[:, self.mapped]
-
-    def truth(self, labels: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
-        """Which of those classes are right, (N, classes); the largest child of a class answers for it."""
-        place = {child: column for column, child in enumerate(self.mapped)}
-        out = np.zeros((len(labels), len(place)), dtype=bool)
-        for row, some in enumerate(labels):
-            out[row, [place[child] for label in some for child in self.runner.projection.children[label]]] = True
-        return out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """Some anchors: their rows in the source, their pictures (N, H, W, 3), labels, and names to seed draws by."""
 
@@ -95,24 +60,13 @@ class Batch:
     names: list[str]
 
 
-def victims_of(
-    models: Sequence[str], load: LoadOptions, classes: LabelSpace, say: Progress, *, any_classes: bool = False
-) -> Iterator[Victim]:
-    """The models, loaded; one that cannot be searched against ends it, before any work is done.
-
-    With `any_classes` it may have none of these, and who asked says what to do.
-    """
-    for one in asked(models, trust=load.trust):
-        if one.file is not None:
-            raise ModelFailed(f"{printable(one.spec)}: a model without gradients: predictions in a file")
-        loading = replace(load, progress=load.progress or say)
-        runner = load_runner(one.name, one.spec, loading, classes, merge="max", any_classes=any_classes)
-        yield Victim(runner=runner, model=with_gradients(runner.model))
+How = Callable[[Loaded, Victim, One, Batch], Sequence[Finding]]
+"""A search of one batch: a function of a module, so that it can be sent."""
 
 
 def search_all(
-    dataset: Dataset, victims: Sequence[Victim], searches: Sequence[One], found: Found, work: SearchWork,
-    how: Callable[[Victim, One, Batch], Sequence[Finding]], say: Progress, *, word: str, size: int | None = None,
+    bench: Bench, dataset: Dataset, victims: Sequence[Known], searches: Sequence[One], found: Found, work: SearchWork,
+    how: How[One], say: Progress, *, word: str, size: int | None = None,
 ) -> Found:  # fmt: skip
     """The searches, batch by batch: what is done is kept, and found again after a kill. Sets stand as in `found`.
 
@@ -120,40 +74,59 @@ def search_all(
     """
     sets, per = dataset.sets, len(searches) // len(victims)
     right = np.zeros(len(sets), dtype=bool)
-    for number, victim in enumerate(victims):
+    for number in range(len(victims)):
         mine = sets.variant // per == number
-        answers = _answers(dataset, victim, np.unique(sets.anchor_frame[mine]), say)
+        answers = _answers(bench, dataset, victims, number, np.unique(sets.anchor_frame[mine]), say)
         right |= mine & dataset.right_rows(answers)[sets.is_anchor]
     frame_of = dict(zip(found, sets.anchor_frame.tolist(), strict=True))
     held = {key for key, is_right in zip(found, right.tolist(), strict=True) if is_right}
     out = {key: one if key in held else replace(one, status="anchor_wrong") for key, one in found.items()}
     for number, one in enumerate(searches):
-        victim, keys = victims[number // per], [key for key in found if key[1] == number and key in held]
-        many = size or victim.runner.batch_size
+        keys = [key for key in found if key[1] == number and key in held]
+        many = size or victims[number // per].spec.batch_size
+        batches = [_Asked(dataset, found, frame_of, keys[start : start + many]) for start in range(0, len(keys), many)]
         with say.task(f"{word} {one.name}", len(keys)) as advance:
-            for start in range(0, len(keys), many):
-                some = keys[start : start + many]
-                frames, pictures = [frame_of[key] for key in some], [found[key].picture for key in some]
-                done = _batch(dataset, victim, one, [key[0] for key in some], frames, pictures, work, how)
-                out |= dict(zip(some, done, strict=True))
-                advance(len(some))
+            left = []
+            for asked in batches:
+                kept = work.kept(one, asked.names, asked.pictures)
+                if kept is None:
+                    left.append(asked)
+                    continue
+                out |= dict(zip(asked.keys, kept, strict=True))
+                advance(len(kept))
+            jobs = ((how, number // per, one, asked.batch()) for asked in left)
+            for place, findings in bench.map(_search, jobs):
+                asked = left[place]
+                out |= dict(zip(asked.keys, work.keep(one, asked.names, asked.pictures, findings), strict=True))
+                advance(len(asked.keys))
     return out
 
 
-def _batch(
-    dataset: Dataset, victim: Victim, one: One, anchors: list[int], frames: Sequence[int], pictures: Sequence[Stored],
-    work: SearchWork, how: Callable[[Victim, One, Batch], Sequence[Finding]],
-) -> Sequence[Searched]:  # fmt: skip
-    """What becomes of one batch of anchors, searched now or before."""
-    names = [f"{dataset.frames.key[frame]} {dataset.frames.sha256[frame]}" for frame in frames]
-    kept = work.kept(one, names, pictures)
-    if kept is not None:
-        return kept
-    source, labels = MediaSource(dataset), [dataset.labels_of(frame) for frame in frames]
-    images = np.stack([source.read(frame) for frame in frames])
-    name, n = printable(victim.runner.name), len(images)
+class _Asked:
+    """Some anchors to be searched together."""
+
+    def __init__(self, dataset: Dataset, found: Found, frame_of: Mapping[Key, int], keys: list[Key]) -> None:
+        self._dataset, self.keys = dataset, keys
+        self._frames = [frame_of[key] for key in keys]
+        self.pictures = [found[key].picture for key in keys]
+        self.names = [f"{dataset.frames.key[frame]} {dataset.frames.sha256[frame]}" for frame in self._frames]
+
+    def batch(self) -> Batch:
+        """With their pictures."""
+        source = MediaSource(self._dataset)
+        return Batch(
+            anchors=[key[0] for key in self.keys], images=np.stack([source.read(frame) for frame in self._frames]),
+            labels=[self._dataset.labels_of(frame) for frame in self._frames], names=self.names,
+        )  # fmt: skip
+
+
+def _search(loaded: Loaded, job: tuple[How[One], int, One, Batch]) -> Sequence[Finding]:
+    """What becomes of one batch of anchors."""
+    how, number, one, batch = job
+    victim, n = loaded.victims[number], len(batch.images)
+    name = printable(victim.known.name)
     try:
-        found = how(victim, one, Batch(anchors=anchors, images=images, labels=labels, names=names))
+        return how(loaded, victim, one, batch)
     except StrobeError:
         raise
     except Exception as error:
@@ -162,11 +135,10 @@ def _batch(
                 f"{name}: out of memory with a batch of {n}; try --batch-size {max(1, n // 2)} (finished work is kept)"
             ) from error
         raise ModelFailed(f"{name}: raised {type(error).__name__}: {printable(error, limit=200)}") from error
-    return work.keep(one, names, pictures, found)
 
 
 def read_back(
-    dataset: Dataset, victims: Sequence[Victim], per: int, found: Found, work: SearchWork, say: Progress
+    bench: Bench, dataset: Dataset, victims: Sequence[Known], per: int, found: Found, work: SearchWork, say: Progress
 ) -> Found:
     """What was found, less what its target gets right once it is read from its file: those searches failed.
 
@@ -175,9 +147,9 @@ def read_back(
     sets, out, count = dataset.sets, dict(found), per * len(victims)
     of_set = [row for row in range(len(sets)) if sets.variant[row] < count]  # without the pictures beside findings
     key_of = dict(zip(of_set, found, strict=True))
-    for number, victim in enumerate(victims):
+    for number in range(len(victims)):
         rows = np.flatnonzero((sets.variant[sets.set] // per == number) & ~sets.is_anchor)
-        answers = _answers(dataset, victim, np.unique(sets.frame[rows]), say)
+        answers = _answers(bench, dataset, victims, number, np.unique(sets.frame[rows]), say)
         right = dataset.right_rows(answers)
         for row in rows.tolist():
             key = key_of[int(sets.set[row])]
@@ -203,19 +175,66 @@ class _Labels:
         self.label[rows] = cast(Any, answers).label
 
 
-def _answers(dataset: Dataset, victim: Victim, rows: NDArray[Any], say: Progress) -> NDArray[np.int64]:
-    """What the target answers to stored pictures, by the ordinary engine: the class of each frame, (F,)."""
-    store = _Labels(len(dataset.frames))
-    if not len(rows):
-        return store.label
-    name = victim.runner.name
-    with sharing_cores([victim.runner.model]):
+def _answers(
+    bench: Bench, dataset: Dataset, victims: Sequence[Known], number: int, rows: NDArray[Any], say: Progress
+) -> NDArray[np.int64]:
+    """What a target answers to stored pictures, by the ordinary engine: the class of each frame, (F,)."""
+    out = np.full(len(dataset.frames), -1, dtype=np.int64)
+    source, names = MediaSource(dataset), dataset.frames.key
+    if bench.is_here:
+        out[rows] = bench.once(_answered, _Shown(number, source, names.tolist(), rows))
+        return out
+    parts = [rows[start : start + _TOGETHER] for start in range(0, len(rows), _TOGETHER)]
+    shown = (
+        _Shown(
+            number, _Pictures([source.read(row) for row in part.tolist()]), names[part].tolist(), np.arange(len(part))
+        )
+        for part in parts
+    )
+    with say.task(f"predict {victims[number].name}", len(rows)) as advance:
+        for place, labels in bench.map(_answered, shown):
+            out[parts[place]] = labels
+            advance(len(labels))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Pictures shown to a model, by its number: where they come from, what they are called, and which of them."""
+
+    number: int
+    source: FrameSource
+    names: list[str]
+    rows: NDArray[Any]
+
+
+class _Pictures:
+    """Pictures in memory as a source of frames."""
+
+    def __init__(self, images: Sequence[Image]) -> None:
+        self._images = images
+
+    def read(self, row: int) -> Image:
+        """The picture."""
+        return self._images[row]
+
+    def read_encoded(self, row: int) -> None:  # noqa: ARG002
+        """They are no files."""
+        return
+
+
+def _answered(loaded: Loaded, shown: _Shown) -> NDArray[np.int64]:
+    """The model's class of each of these rows."""
+    runner, store = loaded.victims[shown.number].runner, _Labels(len(shown.names))
+    if not len(shown.rows):
+        return store.label[:0]
+    with sharing_cores([runner.model]):
         outcome = run_models(
-            [victim.runner], {name: store}, MediaSource(dataset), frame_names=dataset.frames.key.tolist(), rows=rows,
-            as_input=rows.tolist(), options=EngineOptions(), progress=say,
-        )[name]  # fmt: skip
+            [runner], {runner.name: store}, shown.source, frame_names=shown.names, rows=shown.rows,
+            as_input=shown.rows.tolist(), options=EngineOptions(shard_size=_TOGETHER), progress=loaded.say,
+        )[runner.name]  # fmt: skip
     if outcome.error is not None:
         raise ModelFailed(outcome.error)
     if outcome.n_unreadable:
         raise StrobeError(f"a picture just stored cannot be read back: {outcome.first_problem}")
-    return store.label
+    return cast(NDArray[np.int64], store.label[shown.rows])

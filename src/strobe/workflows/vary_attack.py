@@ -1,23 +1,24 @@
 """`strobe vary attack`: the anchors of a dataset as models see them, and the nearest pictures they get wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
-from strobe.core.ports import Differentiable, Image, Progress, Silent
+from strobe.core.ports import Differentiable, Executor, FrameSource, Image, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
 from strobe.vary.attack import Attacking, AttackOptions, attack, checked_levels, fine_grid
 from strobe.vary.pgd import Norm, Pgd
 from strobe.vary.search_work import SearchWork
-from strobe.vary.searched_sets import Finding, Searched, searched_dataset
+from strobe.vary.searched_sets import Finding, Searched, Stored, searched_dataset
 from strobe.workflows.anchor_pictures import is_whole
 from strobe.workflows.opening import Opened
-from strobe.workflows.searching import Attempted, Batch, Found, Victim, read_back, search_all, victims_of
+from strobe.workflows.search_bench import Bench, Loaded, Victim, search_recipe
+from strobe.workflows.searching import Attempted, Batch, Found, read_back, search_all
 from strobe.workflows.sources import frame_source
 
 __all__ = ["AttackWanted", "vary_attack"]
@@ -78,6 +79,7 @@ def vary_attack(
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> Attempted:
     """Attack the models on every anchor of the dataset; write what was found, and what was not, as a dataset.
 
@@ -89,7 +91,8 @@ def vary_attack(
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
     frame_source(opened)  # before a model is loaded for pictures that are not there
-    victims = list(victims_of(models, load or LoadOptions(), opened.info.label_space, say))
+    bench = Bench(search_recipe(models, load or LoadOptions(), opened.info.label_space), say, executor)
+    victims = bench.victims()
     attacks = [
         Attacking(target=victim.target, levels=levels, how=how) for victim in victims for levels, how in searches
     ]
@@ -113,40 +116,64 @@ def vary_attack(
         return replace(made, root=destination)
 
     per = len(searches)
-    found, problems = _inputs(opened, victims, per, work, say)
+    found, problems = _inputs(bench, opened, len(victims), per, work, say)
     if not found:
         raise StrobeError(f"{printable(source)}: none of its anchors can be attacked; {problems[0]}")
-    found = search_all(dataset_of(found), victims, attacks, found, work, _attacked, say, word="attack")
-    found = read_back(dataset_of(found), victims, per, found, work, say)
+    found = search_all(bench, dataset_of(found), victims, attacks, found, work, _attacked, say, word="attack")
+    found = read_back(bench, dataset_of(found), victims, per, found, work, say)
     made = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
     work.done()
     return Attempted(dataset=made, problems=tuple(problems))
 
 
 def _inputs(
-    opened: Dataset, victims: Sequence[Victim], per: int, work: SearchWork, say: Progress
+    bench: Bench, opened: Dataset, many: int, per: int, work: SearchWork, say: Progress
 ) -> tuple[Found, list[str]]:
-    """Every anchor as every target sees it, stored, for each of its `per` searches; a line for each that cannot be."""
+    """Every anchor as each of `many` targets sees it, stored, for each of `per` searches; a line where it cannot be."""
     source, ids = frame_source(opened), opened.frame_ids()
     anchors = list(dict.fromkeys(opened.sets.anchor_frame.tolist()))
-    found: Found = {}
-    problems: list[str] = []
+    shown: list[int] = []
+    stored: dict[int, list[Stored]] = {}
+    problems: dict[int, StrobeError] = {}
     with say.task("pictures", len(anchors)) as advance:
-        for row in anchors:
-            try:
-                if not opened.labels_of(row):
-                    raise StrobeError("it has no label, so no answer is wrong")
-                image = source.read(row)
-                pixels = [_pixels(victim.model, image, own=bool(opened.frames.as_input[row])) for victim in victims]
-            except StrobeError as error:
-                problems.append(f"{printable(opened.frames.key[row])}: {error}")
-                continue
-            finally:
-                advance(1)
-            stored = [work.store_input(ids[row], one) for one in pixels]
-            for number in range(len(victims) * per):
-                found[row, number] = Searched(picture=stored[number // per])
-    return found, problems
+        for place, seen in bench.map(_seen, _pictures(opened, source, anchors, shown, problems)):
+            row = shown[place]
+            if isinstance(seen, str):
+                problems[row] = StrobeError(seen)
+            else:
+                stored[row] = [work.store_input(ids[row], one) for one in seen]
+            advance(1)
+        advance(len(anchors) - len(shown))
+    found = {
+        (row, number): Searched(picture=stored[row][number // per])
+        for row in anchors if row in stored for number in range(many * per)
+    }  # fmt: skip
+    return found, [f"{printable(opened.frames.key[row])}: {problems[row]}" for row in anchors if row in problems]
+
+
+def _pictures(
+    opened: Dataset, source: FrameSource, anchors: Sequence[int], shown: list[int], problems: dict[int, StrobeError]
+) -> Iterator[tuple[Image, bool]]:
+    """The anchors that can be shown, noted in `shown`, each with whether it is some model's own input already."""
+    for row in anchors:
+        try:
+            if not opened.labels_of(row):
+                raise StrobeError("it has no label, so no answer is wrong")
+            image = source.read(row)
+        except StrobeError as error:
+            problems[row] = error
+            continue
+        shown.append(row)
+        yield image, bool(opened.frames.as_input[row])
+
+
+def _seen(loaded: Loaded, given: tuple[Image, bool]) -> list[Image] | str:
+    """A picture as every target sees it, or why not."""
+    image, own = given
+    try:
+        return [_pixels(victim.model, image, own=own) for victim in loaded.victims]
+    except StrobeError as error:
+        return str(error)
 
 
 def _pixels(model: Differentiable, image: Image, *, own: bool) -> Image:
@@ -158,8 +185,8 @@ def _pixels(model: Differentiable, image: Image, *, own: bool) -> Image:
     return image
 
 
-def _attacked(victim: Victim, one: Attacking, batch: Batch) -> Sequence[Finding]:
+def _attacked(loaded: Loaded, victim: Victim, one: Attacking, batch: Batch) -> Sequence[Finding]:  # noqa: ARG001
     return attack(
-        victim.scores, batch.images, victim.truth(batch.labels), batch.names, levels=one.levels, options=one.how,
+        victim.scores, batch.images, victim.known.truth(batch.labels), batch.names, levels=one.levels, options=one.how,
         device=victim.runner.model.device,
     )  # fmt: skip

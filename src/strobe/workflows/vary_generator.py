@@ -15,7 +15,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, expect, fitting, printable
 from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
-from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
+from strobe.core.ports import Executor, Image, LayeredGenerator, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
@@ -27,8 +27,8 @@ from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, searched_dataset
 from strobe.workflows.anchor_pictures import is_whole
 from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
-from strobe.workflows.generators import load_generator
-from strobe.workflows.searching import Attempted, Batch, Found, Victim, read_back, search_all, victims_of
+from strobe.workflows.search_bench import Bench, Known, Loaded, Victim, search_recipe
+from strobe.workflows.searching import Attempted, Batch, Found, read_back, search_all
 
 __all__ = ["GeneratorWanted", "vary_generator"]
 
@@ -109,6 +109,7 @@ def vary_generator(
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> Attempted:
     """Draw pictures every model gets right, and search each model in every granularity; write a dataset of all of it.
 
@@ -116,11 +117,12 @@ def vary_generator(
     where it was, and ends in the same folder.
     """
     say, load = progress or Silent(), load or LoadOptions()
-    made = load_generator(generator, load)
-    spec, words = made.spec, wanted.named(made.spec)
+    bench = Bench(search_recipe(models, load, generator), say, executor)
+    spec = bench.generator()
+    words = wanted.named(spec)
     classes = [spec.label_space.index(one) for one in wanted.classes] or list(range(len(spec.label_space)))
     aim = _aimed(spec, wanted.aim)
-    victims = list(victims_of(models, load, spec.label_space, say, any_classes=True))
+    victims = bench.victims()
     _refuse_others(victims, spec)
     provenance: dict[str, Any] = {
         "made_by": "strobe vary generator",
@@ -138,10 +140,11 @@ def vary_generator(
         return Attempted(dataset=old, was_there=True)
     work.begin(provenance)
     size = load.batch_size or spec.batch_size
-    scale, sampled = _begun(destination / PLACE, made, victims, classes, wanted, size, say)
+    scale, sampled = _begun(destination / PLACE, bench, classes, wanted, size)
+    bench.know(_Begun(scale=scale, sampled=sampled, aim=aim))
     say.note(_rates(sampled))
     searches = [_search(spec, victim, word, scale, wanted, aim) for victim in victims for word in words]
-    images = _images(made, sampled, size)
+    images = bench.once(_images, size)
     pictures = [
         work.store_input(f"{spec.weights} {key}", image) for key, image in zip(sampled.names, images, strict=True)
     ]
@@ -152,9 +155,6 @@ def vary_generator(
     def dataset_of(found: Found) -> Dataset:
         return replace(searched_dataset(source, searches, found, name=name, provenance=provenance), root=destination)
 
-    def how(victim: Victim, one: GeneratorSearch, batch: Batch) -> list[Finding]:
-        return _searched(made, scale, sampled, victim, one, batch, aim)
-
     found: Found = {
         (row, number): Searched(picture=picture)
         for row, picture in enumerate(pictures)
@@ -163,11 +163,13 @@ def vary_generator(
     }
     if not found:
         raise StrobeError(f"--aim {wanted.aim}: every picture is of that class; draw others with --classes")
-    found = search_all(dataset_of(found), victims, searches, found, work, how, say, word="search", size=size)
+    found = search_all(
+        bench, dataset_of(found), victims, searches, found, work, _searched, say, word="search", size=size
+    )
     broken = sum(one.facts.get("broken", False) for one in found.values())
     if broken:
         say.note(f"searches that met scores which are no numbers: {broken}; each counts as held up to there")
-    found = read_back(dataset_of(found), victims, len(words), found, work, say)
+    found = read_back(bench, dataset_of(found), victims, len(words), found, work, say)
     write_record(destination / PLACE, sampled.names, searches, found)
     done = finish(dataset_of(found), destination, old=old, own_classes=False, say=say)
     work.done()
@@ -179,18 +181,18 @@ def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
     return None if aim in ("untargeted", "runner-up") else spec.label_space.index(aim)
 
 
-def _refuse_others(victims: Sequence[Victim], spec: GeneratorSpec) -> None:
+def _refuse_others(victims: Sequence[Known], spec: GeneratorSpec) -> None:
     """A line for a model that cannot see the generator's pictures as they are, or knows only some of its classes."""
     for victim in victims:
-        name, sides = printable(victim.runner.name), victim.model.input_hw
+        name, sides = printable(victim.name), victim.input_hw
         if sides != spec.image_hw:
-            seen = "x".join(map(str, reversed(sides or ())))
+            seen = "x".join(map(str, reversed(sides)))
             made = "x".join(map(str, reversed(spec.image_hw)))
             raise ModelFailed(
                 f"{name}: its input is {seen}, the generator's images are {made}; take a model of that input size, or "
                 f"--image-size {spec.image_hw[0]} where it can have another"
             )
-        lost = victim.runner.projection.childless
+        lost = victim.projection.childless
         if lost:
             some = "none" if len(lost) == len(spec.label_space) else f"{len(spec.label_space) - len(lost)}"
             raise ModelFailed(
@@ -210,19 +212,34 @@ def _plain(told: Any) -> Any:
     return json.loads(json.dumps(told))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """What all searches of one command go by."""
+
+    scale: list[NDArray[np.float32]]
+    sampled: Sampled
+    aim: int | None
+
+
 def _begun(
-    place: Path, generator: LayeredGenerator, victims: Sequence[Victim], classes: Sequence[int],
-    wanted: GeneratorWanted, size: int, say: Progress,
-) -> tuple[list[NDArray[np.float32]], Sampled]:  # fmt: skip
+    place: Path, bench: Bench, classes: Sequence[int], wanted: GeneratorWanted, size: int
+) -> tuple[list[NDArray[np.float32]], Sampled]:
     """Scale and latents: those of the search that was begun here, else made and stored."""
     if (place / "sources.json").is_file():
         return stored_scale(place), stored_samples(place)
-    with say.task("scale", wanted.scale_images) as advance:
-        scale = scales(generator, images=wanted.scale_images, seed=wanted.seed, batch=size)
-        advance(wanted.scale_images)
-    sampled = _sampled(generator, victims, classes, wanted, size, say)
+    scale, sampled = bench.once(_begin, (classes, wanted, size))
     store_begun(place, scale, sampled)
     return scale, sampled
+
+
+def _begin(
+    loaded: Loaded, asked: tuple[Sequence[int], GeneratorWanted, int]
+) -> tuple[list[NDArray[np.float32]], Sampled]:
+    classes, wanted, size = asked
+    with loaded.say.task("scale", wanted.scale_images) as advance:
+        scale = scales(loaded.generator, images=wanted.scale_images, seed=wanted.seed, batch=size)
+        advance(wanted.scale_images)
+    return scale, _sampled(loaded.generator, loaded.victims, classes, wanted, size, loaded.say)
 
 
 def _sampled(
@@ -233,7 +250,7 @@ def _sampled(
     spec, many = generator.spec, len(classes)
     share = {label: wanted.images // many + (place < wanted.images % many) for place, label in enumerate(classes)}
     kept: dict[int, list[tuple[str, NDArray[np.float32]]]] = {label: [] for label in classes}
-    drawn, right = dict.fromkeys(classes, 0), {victim.runner.name: 0 for victim in victims}
+    drawn, right = dict.fromkeys(classes, 0), {victim.known.name: 0 for victim in victims}
     accepted = dict.fromkeys(classes, 0)
     with say.task("latents", wanted.images) as advance:
         while True:
@@ -250,7 +267,7 @@ def _sampled(
                 latents = drawn_latents(spec, wanted.seed, [key for _, key in some])
                 seen = _seen_right(generator, victims, latents, [label for label, _ in some])
                 for victim, is_right in zip(victims, seen, strict=True):
-                    right[victim.runner.name] += int(is_right.sum())
+                    right[victim.known.name] += int(is_right.sum())
                 for place in np.flatnonzero(np.all(seen, axis=0)).tolist():
                     label, key = some[place]
                     accepted[label] += 1
@@ -284,8 +301,8 @@ def _seen_right(
     image = _plain_pixels(generator, latents, labels)
     out = []
     for victim in victims:
-        truth = torch.from_numpy(victim.truth([[label] for label in labels]))
-        with fitting(victim.runner.name, len(labels)), torch.no_grad():
+        truth = torch.from_numpy(victim.known.truth([[label] for label in labels]))
+        with fitting(victim.known.name, len(labels)), torch.no_grad():
             scores = victim.scores((image * 255).round().to(victim.model.device) / 255)
         out.append((wrong_by(scores.cpu(), truth) < 0).numpy())
     return out
@@ -303,7 +320,8 @@ def _plain_pixels(generator: LayeredGenerator, latents: NDArray[np.float32], lab
         return activation.clamp(0, 1).expand(-1, 3, -1, -1)
 
 
-def _images(generator: LayeredGenerator, sampled: Sampled, size: int) -> list[Image]:
+def _images(loaded: Loaded, size: int) -> list[Image]:
+    generator, sampled = loaded.generator, loaded.context.sampled
     out: list[Image] = []
     for start in range(0, len(sampled.names), size):
         rows = slice(start, start + size)
@@ -330,7 +348,7 @@ def _short_of(sampled: Sampled, wanted: GeneratorWanted) -> Iterator[str]:
 
 
 def _search(
-    spec: GeneratorSpec, victim: Victim, word: str, scale: list[NDArray[np.float32]], wanted: GeneratorWanted,
+    spec: GeneratorSpec, victim: Known, word: str, scale: list[NDArray[np.float32]], wanted: GeneratorWanted,
     aim: int | None,
 ) -> GeneratorSearch:  # fmt: skip
     places = places_of(spec, word)
@@ -346,15 +364,14 @@ def _search(
     )  # fmt: skip
 
 
-def _searched(
-    generator: LayeredGenerator, scale: list[NDArray[np.float32]], sampled: Sampled, victim: Victim,
-    one: GeneratorSearch, batch: Batch, aim: int | None,
-) -> list[Finding]:  # fmt: skip
+def _searched(loaded: Loaded, victim: Victim, one: GeneratorSearch, batch: Batch) -> list[Finding]:
     """One batch of latents, searched: rows of the source are rows of the latents."""
-    changing = Changing(generator, scale, one.places)
+    begun: _Begun = loaded.context
+    sampled, aim, known = begun.sampled, begun.aim, victim.known
+    changing = Changing(loaded.generator, begun.scale, one.places)
     base = changing.begin(sampled.latents[batch.anchors], [sampled.classes[row] for row in batch.anchors])
     aims = [aim] * len(batch.labels) if one.aim != "runner-up" else _second(victim, batch)
-    right = victim.truth(batch.labels) if aims[0] is None else ~victim.truth([[cast(int, label)] for label in aims])
+    right = known.truth(batch.labels) if aims[0] is None else ~known.truth([[cast(int, label)] for label in aims])
     found = search_changes(
         victim.scores, changing, base, right, batch.names, levels=one.levels, options=one.how,
         strips=[row < one.strips for row in batch.anchors], keep=one.keep,
@@ -370,6 +387,7 @@ def _second(victim: Victim, batch: Batch) -> list[int | None]:
     pixels = torch.from_numpy(batch.images).to(victim.model.device).permute(0, 3, 1, 2).float() / 255
     with torch.no_grad():
         scores = victim.scores(pixels).cpu().numpy()
-    second = np.where(victim.truth(batch.labels), -np.inf, scores).argmax(axis=1)
-    label_of = {child: label for label, group in enumerate(victim.runner.projection.children) for child in group}
-    return [label_of[victim.mapped[column]] for column in second.tolist()]
+    known = victim.known
+    second = np.where(known.truth(batch.labels), -np.inf, scores).argmax(axis=1)
+    label_of = {child: label for label, group in enumerate(known.projection.children) for child in group}
+    return [label_of[known.mapped[column]] for column in second.tolist()]

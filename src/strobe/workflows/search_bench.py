@@ -1,0 +1,196 @@
+"""Where searches are carried out: by models loaded here, or by workers elsewhere that load the same from a recipe."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.errors import ModelFailed, printable
+from strobe.core.generators import GeneratorSpec
+from strobe.core.labels import LabelSpace, Projection
+from strobe.core.ports import Differentiable, Executor, LayeredGenerator, Progress, Silent
+from strobe.core.records import ModelSpec
+from strobe.core.variants import Target
+from strobe.models.asked import asked
+from strobe.models.gradients import with_gradients
+from strobe.models.options import LoadOptions
+from strobe.models.registry import sendable
+from strobe.predict.forward import Runner
+from strobe.workflows.generators import load_generator, sendable_generator
+from strobe.workflows.recipe import load_runner
+
+__all__ = ["Bench", "Known", "Loaded", "SearchRecipe", "Victim", "search_recipe"]
+
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRecipe:
+    """What is searched with, as plain data: models by name, how they are loaded, and what they are asked about.
+
+    That is the classes of a dataset, or a generator by its name, whose pictures are of classes of its own: a model may
+    have none of these, and who asked says what to do.
+    """
+
+    models: Mapping[str, str]
+    load: LoadOptions
+    about: LabelSpace | str
+
+
+def search_recipe(models: Sequence[str], load: LoadOptions, about: LabelSpace | str) -> SearchRecipe:
+    """The recipe of a search against these models; predictions in a file cannot be searched against."""
+    found = asked(models, trust=load.trust)
+    for one in found:
+        if one.file is not None:
+            raise ModelFailed(f"{printable(one.spec)}: a model without gradients: predictions in a file")
+    return SearchRecipe(models={one.name: one.spec for one in found}, load=load, about=about)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of a model that is searched against, wherever it lies."""
+
+    name: str
+    spec: ModelSpec
+    projection: Projection
+    input_hw: tuple[int, int]
+
+    @property
+    def target(self) -> Target:
+        """What variants call it."""
+        return Target(name=self.name, weights=self.spec.weights, preprocessing=dict(self.spec.preprocessing))
+
+    @property
+    def mapped(self) -> list[int]:
+        """The model's classes that mean one of the dataset's; the others are never its answer."""
+        return sorted({child for group in self.projection.children for child in group})
+
+    def truth(self, labels: Sequence[Sequence[int]]) -> NDArray[np.bool_]:
+        """Which of those classes are right, (N, classes); the largest child of a class answers for it."""
+        place = {child: column for column, child in enumerate(self.mapped)}
+        out = np.zeros((len(labels), len(place)), dtype=bool)
+        for row, some in enumerate(labels):
+            out[row, [place[child] for label in some for child in self.projection.children[label]]] = True
+        return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """A model that is searched against: what is known of it, as the engine runs it, and with its gradients."""
+
+    known: Known
+    runner: Runner
+    model: Differentiable
+
+    def scores(self, pixels: Any) -> Any:
+        """Scores of the classes that count, in nats, with gradients."""
+        found = self.model.input_scores(pixels)
+        if self.known.spec.kind == "probabilities":
+            found = found.clamp_min(1e-30).log()
+        mapped = self.known.mapped
+        return found if len(mapped) == found.shape[1] else found[:, mapped]
+
+
+class Loaded:
+    """A recipe's models and generator, each loaded when it is first asked for; `context` is what a search goes by."""
+
+    def __init__(self, recipe: SearchRecipe, context: Any, say: Progress) -> None:
+        self._recipe, self.context, self.say = recipe, context, say
+
+    @cached_property
+    def generator(self) -> LayeredGenerator:
+        """The generator."""
+        return load_generator(str(self._recipe.about), self._recipe.load)
+
+    @cached_property
+    def victims(self) -> list[Victim]:
+        """The models in order; one that cannot be searched against ends it, before any work is done."""
+        recipe, about, found = self._recipe, self._recipe.about, []
+        classes = about if isinstance(about, LabelSpace) else self.generator.spec.label_space
+        load = replace(recipe.load, progress=recipe.load.progress or self.say)
+        for name, spec in recipe.models.items():
+            runner = load_runner(name, spec, load, classes, merge="max", any_classes=isinstance(about, str))
+            model = with_gradients(runner.model)
+            known = Known(
+                name=name, spec=runner.model.spec, projection=runner.projection, input_hw=model.input_hw or (0, 0)
+            )
+            found.append(Victim(known=known, runner=runner, model=model))
+        return found
+
+
+class Bench:
+    """Carries out jobs, functions of what is loaded and of an item: here, or through an executor of other processes.
+
+    Jobs and items pickle; what comes back has its place among the items, in any order.
+    """
+
+    def __init__(self, recipe: SearchRecipe, say: Progress, executor: Executor | None = None) -> None:
+        self._here, self._about = Loaded(recipe, None, say), recipe.about
+        self._executor = executor
+        self._task = _Task(recipe if executor is None else _sent(recipe), None)
+        self.is_here = executor is None
+
+    def know(self, context: Any) -> None:
+        """Let all jobs from here on have this as `context`."""
+        self._here.context, self._task = context, _Task(self._task.recipe, context)
+
+    def map(self, job: Callable[[Loaded, Given], Result], items: Iterable[Given]) -> Iterator[tuple[int, Result]]:
+        """What the job makes of each item, with the item's place."""
+        if self._executor is None:
+            for place, item in enumerate(items):
+                yield place, job(self._here, item)
+            return
+        yield from self._executor.map(self._task, ((place, job, item) for place, item in enumerate(items)))
+
+    def once(self, job: Callable[[Loaded, Given], Result], item: Given) -> Result:
+        """What the job makes of one item."""
+        ((_, result),) = self.map(job, [item])
+        return result
+
+    def victims(self) -> list[Known]:
+        """What is known of the models."""
+        return self.once(_known, None)
+
+    def generator(self) -> GeneratorSpec:
+        """What the generator is, under the name it was asked for by."""
+        return replace(self.once(_generator, None), name=str(self._about))
+
+
+def _known(loaded: Loaded, _: None) -> list[Known]:
+    return [victim.known for victim in loaded.victims]
+
+
+def _generator(loaded: Loaded, _: None) -> GeneratorSpec:
+    return loaded.generator.spec
+
+
+class _Task:
+    """What is sent to each worker: it loads there what is asked for, and keeps it from job to job."""
+
+    def __init__(self, recipe: SearchRecipe, context: Any) -> None:
+        self.recipe, self._context = recipe, context
+        self._loaded: Loaded | None = None
+
+    def __reduce__(self) -> tuple[type["_Task"], tuple[SearchRecipe, Any]]:
+        return _Task, (self.recipe, self._context)
+
+    def __call__(self, item: tuple[int, Callable[[Loaded, Any], Any], Any]) -> tuple[int, Any]:
+        """The item's place, and what its job made of it."""
+        if self._loaded is None:
+            self._loaded = Loaded(self.recipe, self._context, Silent())
+        place, job, given = item
+        return place, job(self._loaded, given)
+
+
+def _sent(recipe: SearchRecipe) -> SearchRecipe:
+    """The recipe for other machines: Python files packed, other files by their whole paths."""
+    load, models, about = replace(recipe.load, progress=None), {}, recipe.about
+    for name, spec in recipe.models.items():
+        models[name], load = sendable(spec, load)
+    if isinstance(about, str):
+        about, load = sendable_generator(about, load)
+    return SearchRecipe(models=models, load=load, about=about)
