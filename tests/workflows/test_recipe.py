@@ -118,7 +118,7 @@ def test_a_process_of_its_own_gives_the_same_bytes(dataset: Dataset, tmp_path: P
     kept = store(tmp_path / "sent", dataset)
     for result in pickle.loads(done.stdout):
         assert not result.failures
-        kept.write(*result.parts["mine"])
+        kept.write(*result.parts["mine"], device=result.made_on["mine"])
     assert held(tmp_path / "sent") == in_process(dataset, tmp_path / "here")
 
 

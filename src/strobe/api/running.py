@@ -46,12 +46,18 @@ class Running:
     stop_early: bool = False
     backend: Literal["torch", "onnxruntime"] = "torch"
     compile: bool = False
+    engine: str = "local"
+    actors: int | None = None
+    actor_cores: int | None = None
+    actor_gpus: float | None = None
 
     def options(self) -> "PredictOptions":
         """As the workflows take it."""
         from strobe.models.options import LoadOptions
+        from strobe.workflows.engines import Engine
         from strobe.workflows.predict import PredictOptions
 
+        engine = Engine.of(self.engine, actors=self.actors, cores=self.actor_cores, gpus=self.actor_gpus)
         load = LoadOptions(
             device=self.device, batch_size=self.batch_size, precision=self.precision, image_size=self.image_size,
             deterministic=self.deterministic, trust=self.trust, offline=self.offline, backend=self.backend,
@@ -59,7 +65,7 @@ class Running:
         )  # fmt: skip
         return PredictOptions(
             load=load, merge=self.merge, workers=self.workers, decode=self.decode, retry_errors=self.retry_errors,
-            stop_early=self.stop_early,
+            stop_early=self.stop_early, engine=engine,
         )  # fmt: skip
 
 

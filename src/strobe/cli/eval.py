@@ -18,11 +18,12 @@ from strobe.cli.common import (
     quiet_option,
     show_option,
 )
-from strobe.cli.predicting import model_or_people_option, predicting_options
+from strobe.cli.predicting import engine_options, model_or_people_option, predicting_options
 from strobe.cli.scoring import scoring_options
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
+    from strobe.workflows.engines import Engine
     from strobe.workflows.predict import PredictOptions
     from strobe.workflows.score import ScoreRequest
 
@@ -40,6 +41,7 @@ __all__ = ["command"]
 @show_option
 @log_option
 @predicting_options
+@engine_options
 @scoring_options
 @json_option
 @quiet_option
@@ -51,6 +53,7 @@ def command(
     show: tuple[str, ...],
     log: tuple[str, ...],
     prediction: "PredictOptions",
+    engine: "Engine",
     request: "ScoreRequest",
     as_json: bool,
     quiet: bool,
@@ -66,7 +69,7 @@ def command(
     if show and no_report:
         raise click.UsageError("--show is for the report; leave out --no-report")
     found = evaluate(
-        dataset, models, out, prediction=replace(prediction, merge=request.merge), request=request,
+        dataset, models, out, prediction=replace(prediction, merge=request.merge, engine=engine), request=request,
         progress=progress(quiet=quiet or as_json), with_report=not no_report, show=show, log=log,
     )  # fmt: skip
     if as_json:

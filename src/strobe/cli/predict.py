@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from strobe.cli.common import Grouped, folder, json_option, out_option, print_json, progress, quiet_option
-from strobe.cli.predicting import merge_option, model_option, predicting_options
+from strobe.cli.predicting import engine_options, merge_option, model_option, predicting_options
 from strobe.core.errors import printable, without_name
 
 if TYPE_CHECKING:
+    from strobe.workflows.engines import Engine
     from strobe.workflows.predict import PredictOptions
 
 __all__ = ["command"]
@@ -24,6 +25,7 @@ __all__ = ["command"]
 @out_option(what="the run")
 @merge_option
 @predicting_options
+@engine_options
 @json_option
 @quiet_option
 def command(
@@ -32,6 +34,7 @@ def command(
     out: Path,
     merge: str,
     prediction: "PredictOptions",
+    engine: "Engine",
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -40,7 +43,11 @@ def command(
     from strobe.workflows.predict import predict
 
     fared = predict(
-        Opened.of(dataset).candidates, models, out, replace(prediction, merge=merge), progress(quiet=quiet or as_json)
+        Opened.of(dataset).candidates,
+        models,
+        out,
+        replace(prediction, merge=merge, engine=engine),
+        progress(quiet=quiet or as_json),
     )
     if as_json:
         print_json({one.name: one.to_json() for one in fared})

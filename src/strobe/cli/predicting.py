@@ -7,7 +7,14 @@ import click
 
 from strobe.cli.common import options, progress
 
-__all__ = ["loading_options", "merge_option", "model_option", "model_or_people_option", "predicting_options"]
+__all__ = [
+    "engine_options",
+    "loading_options",
+    "merge_option",
+    "model_option",
+    "model_or_people_option",
+    "predicting_options",
+]
 
 _MODEL = (
     "[NAME=]provider:name[@weights], a glob, boxes:DETECTOR, crop:FROM:MODEL, preds:FILE or @testbed; may be repeated. "
@@ -86,3 +93,21 @@ predicting_options = options(
 
 loading_options = options("load", "Running models", _loading, *_DEVICE, *_TRUST)
 """The options of a command that loads models for something else than predicting; it receives them as `load`."""
+
+
+def _engine(*, engine: str, actors: int | None, actor_cores: int | None, actor_gpus: float | None) -> Any:
+    from strobe.workflows.engines import Engine
+
+    return Engine.of(engine, actors=actors, cores=actor_cores, gpus=actor_gpus)
+
+
+engine_options = options(
+    "engine", "On a cluster", _engine,
+    click.option("--engine", default="local", show_default=True, metavar="local|ray[=ADDRESS]",
+                 help="Who does the work: this machine, or a Ray cluster, whose nodes see the same folders. Without an "
+                 "address: the cluster this is a node of, else a Ray of its own."),
+    click.option("--actors", type=click.IntRange(1), help="Ray workers at most; default: as many as have room."),
+    click.option("--actor-cores", type=click.IntRange(1), help="Cores of each; default: 4, or its GPU's share."),
+    click.option("--actor-gpus", type=click.FloatRange(0), help="GPUs of each, 0.5: two share one; default: one."),
+)  # fmt: skip
+"""Where a command's long work is carried out; it receives them as `engine`."""

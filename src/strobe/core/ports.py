@@ -185,8 +185,8 @@ class AnswerStore(Protocol):
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:
         """Which frames have an answer, (F,), and how many of these answers are that the frame cannot be read."""
 
-    def write(self, rows: NDArray[np.int64], answers: Answers) -> object:
-        """Keep the answers to these frames, whole or not at all."""
+    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> object:
+        """Keep the answers to these frames, whole or not at all; `device` is the kind they were made on."""
 
 
 class Progress(Protocol):

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 from strobe.core.ports import FrameSource, Model
 
-__all__ = ["cores", "cpu_lanes", "keep_freed_memory", "quick_source", "sharing_cores"]
+__all__ = ["cores", "cpu_lanes", "device_kind", "keep_freed_memory", "quick_source", "sharing_cores"]
 
 
 def cores() -> int:
@@ -26,6 +26,20 @@ def cpu_lanes() -> int:
     layer, so a core that decodes a frame, or is taken by somebody else's work, holds up only its own batch.
     """
     return max(1, min(4, cores()))
+
+
+def device_kind(device: str) -> str:
+    """A device as its answers are marked: which kind it is, of a GPU its make too, and not which of several.
+
+    >>> device_kind("cpu")
+    'cpu'
+    """
+    kind = device.partition(":")[0]
+    if kind != "cuda" or "torch" not in sys.modules:
+        return kind
+    import torch
+
+    return f"cuda {torch.cuda.get_device_name(device)}"
 
 
 def quick_source(source: FrameSource) -> FrameSource:

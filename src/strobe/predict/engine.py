@@ -43,7 +43,7 @@ class Recipe:
 
     `models` are specs by name; `load` holds the options they are loaded with by name, the device among them. `cores` is
     how many threads the models share, None for all there are. `crops` is what they see of each frame, None for all of
-    it. It pickles, and says nothing of who runs it.
+    it. Of `any_classes` are models that may have none of the dataset's. It pickles, and says nothing of who runs it.
     """
 
     dataset: Path
@@ -54,6 +54,7 @@ class Recipe:
     engine: EngineOptions
     cores: int | None = None
     crops: Crops | None = None
+    any_classes: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         expect(len(self.models) > 0, "recipe", "at least one model", 0)
@@ -150,7 +151,7 @@ def _shards(
 
 def _keep(result: ShardResult, stores: Mapping[str, AnswerStore], outcomes: dict[str, Outcome]) -> None:
     for name, (rows, answers) in result.parts.items():
-        stores[name].write(rows, answers)
+        stores[name].write(rows, answers, device=result.made_on.get(name, ""))
         outcomes[name].n_new += len(rows)
         unreadable = np.flatnonzero(answers.state == State.UNREADABLE).tolist()
         outcomes[name].n_unreadable += len(unreadable)

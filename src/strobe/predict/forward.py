@@ -19,12 +19,13 @@ __all__ = ["FORWARDS", "Block", "Forward", "Runner", "own_best", "project_detect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """A loaded model with the map to the dataset's classes."""
+    """A loaded model with the map to the dataset's classes. `made_on` is the kind of device it runs on, for shards."""
 
     name: str
     model: Classifier | Detector
     projection: Projection
     merge: str = "max"
+    made_on: str = ""
 
     @property
     def batch_size(self) -> int:

@@ -27,17 +27,24 @@ class Shard:
     rows: Ints
     needed: Mapping[str, Ints]
 
+    def __str__(self) -> str:
+        return f"frames {int(self.rows[0])} to {int(self.rows[-1])}"
+
     def __post_init__(self) -> None:
         expect(len(self.rows) > 0 and bool((np.diff(self.rows) > 0).all()), "Shard.rows", "ascending, each once", None)
 
 
 @dataclass(slots=True, kw_only=True)
 class ShardResult:
-    """What came back of a shard: rows (ascending) and answers per model that ran, and a line for each that failed."""
+    """What came back of a shard: rows (ascending) and answers per model that ran, and a line for each that failed.
+
+    `made_on` is the kind of device each ran on.
+    """
 
     parts: dict[str, tuple[NDArray[np.int64], Answers]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     forward_s: dict[str, float] = field(default_factory=dict)
+    made_on: dict[str, str] = field(default_factory=dict)
     complete: bool = True
 
 
@@ -116,6 +123,7 @@ def result_of(work: Sequence[Work], shard: Shard, *, complete: bool) -> ShardRes
     for one in work:
         name = one.runner.name
         result.forward_s[name] = sum(block.seconds for block in one.done)
+        result.made_on[name] = one.runner.made_on
         if one.failure is not None:
             result.failures[name] = one.failure
         part = one.part(np.asarray(shard.needed[name]))

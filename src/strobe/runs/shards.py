@@ -186,15 +186,16 @@ class ModelShards:
         said = {key.decode().removeprefix("strobe."): value.decode() for key, value in kept.schema.metadata.items()}
         write_columns(path, dict(zip(kept.column_names, kept.columns, strict=True)), said)
 
-    def write(self, rows: Rows, answers: Answers) -> Path:
-        """Add a shard with the answers to these frames, ascending; whole or not at all."""
+    def write(self, rows: Rows, answers: Answers, *, device: str = "") -> Path:
+        """Add a shard with the answers to these frames, ascending; whole or not at all. It says the `device`."""
         ids = {"frame_id": pa.array(self._frames.ids(rows), pa.string())}
         held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
         first = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
         path, again = first, 1
         while path.exists():  # it holds frames between these
             path, again = first.with_name(f"{first.stem}-{again}.parquet"), again + 1
-        write_columns(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said})
+        on = {"device": device} if device else {}
+        write_columns(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on})
         return path
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:

@@ -38,6 +38,7 @@ _PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("fastapi", "review", "strobe review serve"),
     ("sqlalchemy", "review", "the store of votes"),
     ("psycopg", "postgres", "votes in PostgreSQL"),
+    ("ray", "ray", "--engine ray"),
 )
 
 

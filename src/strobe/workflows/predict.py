@@ -14,6 +14,7 @@ from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable, without_name
 from strobe.core.labels import MERGES
+from strobe.core.locks import refuse_local_locks
 from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Progress, SendableSource
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
@@ -21,22 +22,23 @@ from strobe.datasets.read_detections import Absent
 from strobe.models.asked import Asked, asked
 from strobe.models.cores import cores, sharing_cores
 from strobe.models.options import LoadOptions
-from strobe.models.testbed import tags_of
 from strobe.models.views import BoxesView, CropView
 from strobe.predict.crops import Crops
 from strobe.predict.decode_pool import can_start_workers
 from strobe.predict.decoding import DecodeOptions
-from strobe.predict.engine import EngineOptions, Outcome, run_models
+from strobe.predict.engine import EngineOptions, Outcome, Recipe, run_models
 from strobe.predict.forward import Runner
 from strobe.runs.brought import brought_files
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
-from strobe.runs.shards import ModelShards, facts_of, shard_models
+from strobe.runs.shards import ModelShards
 from strobe.workflows.bring import FileOptions, bring
+from strobe.workflows.engines import Away, Engine, away
 from strobe.workflows.opening import kept
-from strobe.workflows.recipe import inputs_of, load_runner, source_for
+from strobe.workflows.recipe import RecipeWorker, inputs_of, load_runner, source_for, worker_recipe
 from strobe.workflows.sources import frame_source
 from strobe.workflows.stopping import Stopping, check_stopping
+from strobe.workflows.stores import store_of
 from strobe.workflows.views import Detectors, crops_of, derive, write_outside
 
 __all__ = ["Fared", "PredictOptions", "predict", "run_asked"]
@@ -48,7 +50,7 @@ class PredictOptions:
 
     `workers` threads decode, or as many processes where the models run on a GPU. `stop_early` leaves a set at its first
     wrong frame: accuracy, pm-k and drop as ever, with fewer forwards. `absent` is what frames are that a file of boxes
-    does not name.
+    does not name. `engine` is where models run.
     """
 
     load: LoadOptions = field(default_factory=LoadOptions)
@@ -60,6 +62,7 @@ class PredictOptions:
     models_at_once: int = 8
     stop_early: bool = False
     absent: Absent = "error"
+    engine: Engine = field(default_factory=Engine)
 
     def __post_init__(self) -> None:
         expect(self.merge in MERGES, "merge", f"one of {', '.join(MERGES)}", self.merge)
@@ -162,10 +165,14 @@ def run_asked(
         raise StrobeError(
             f"--stop-early: {printable(boxed)} is made of boxes, which are looked for on every frame; leave one out"
         )
+    if options.engine.name == "ray":
+        refuse_local_locks(run.path)
+        if source is not None:
+            raise StrobeError("--engine ray: frames that a program hands over are not seen by other machines")
     detectors = Detectors(dataset, run, models, stage=stage)
     singles = [*(one for one in models if one.view is None), *detectors.helpers]
-    with run.predicting():
-        work = _Work(dataset, run, options, progress, alone=len(models) == 1)
+    with run.predicting(), away(options.engine, options.load.device, progress) as cluster:
+        work = _Work(dataset, run, options, progress, alone=len(models) == 1, cluster=cluster)
         if options.stop_early:
             work.stopping = Stopping(scored or kept(dataset), k=k, run=run, asked=[one.name for one in models])
         if singles or any(isinstance(one.view, CropView) for one in models):
@@ -188,12 +195,16 @@ def run_asked(
 class _Work:
     """Models run into a run, so many at once; `source` is where frames come from, where any is looked at.
 
-    What becomes of one model `alone` is the command's whole answer; it is not said twice.
+    What becomes of one model `alone` is the command's whole answer; it is not said twice. Models are run on the
+    `cluster`, where there is one, but for those that a program handed over.
     """
 
-    def __init__(self, dataset: Dataset, run: Run, options: PredictOptions, progress: Progress, *, alone: bool) -> None:
+    def __init__(
+        self, dataset: Dataset, run: Run, options: PredictOptions, progress: Progress, *, alone: bool,
+        cluster: Away | None = None,
+    ) -> None:  # fmt: skip
         self._dataset, self._run, self._options, self._progress = dataset, run, options, progress
-        self._alone = alone
+        self._alone, self._cluster = alone, cluster
         self.source: FrameSource | None = None
         self.stopping: Stopping | None = None
 
@@ -202,8 +213,13 @@ class _Work:
     ) -> Iterator[Fared]:
         """Run models over every frame, or over what `crops` shows of it; `outside` are frames they do not see."""
         at_once = 1 if self.stopping else self._options.models_at_once  # each learns from those before
-        for start in range(0, len(models), at_once):
-            yield from self._run_group(models[start : start + at_once], crops, outside)
+        away = [one for one in models if self._cluster is not None and one.live is None]
+        here = [one for one in models if one not in away]
+        for one in here if self._cluster is not None else ():
+            self._progress.note(f"{printable(one.name)} was handed over by a program and runs here, not on Ray")
+        for some, cluster in ((away, self._cluster), (here, None)):
+            for start in range(0, len(some), at_once):
+                yield from self._run_group(some[start : start + at_once], crops, outside, cluster)
 
     def run_cropped(self, models: Sequence[Asked], detectors: Detectors, found: Mapping[str, Fared]) -> Iterator[Fared]:
         """Run classifiers that see the same crops."""
@@ -242,33 +258,57 @@ class _Work:
         if one.name in brought_files(self._run.path):
             raise StrobeError(f"the run holds a file's predictions under this name; name the model NAME={one.spec}")
 
+    def _recipe(
+        self, specs: Mapping[str, str], cluster: Away, how: EngineOptions, *, crops: Crops | None = None,
+        any_classes: Sequence[str] = (),
+    ) -> Recipe:  # fmt: skip
+        """What an actor of the cluster needs to run these models."""
+        load = replace(self._options.load, device=cluster.device)
+        return worker_recipe(
+            self._dataset, specs, load, merge=self._options.merge, engine=how, cores=cluster.cores, crops=crops,
+            any_classes=any_classes,
+        )  # fmt: skip
+
+    def _told(self, one: Asked, spec: str, cluster: Away, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG002
+        """What a model is that lies on the cluster."""
+        some = [one.name] if one.helper else []
+        recipe = self._recipe({one.name: spec}, cluster, EngineOptions(), any_classes=some)
+        told = cluster.told(recipe, one.name)
+        # Paths are absolute on their way; a model is called what it is called here.
+        return replace(told, spec=replace(told.spec, name=told.spec.name.replace(recipe.models[one.name], spec)))
+
     def _run_group(
-        self, models: Sequence[Asked], crops: Crops | None, outside: NDArray[np.int64] | None
+        self, models: Sequence[Asked], crops: Crops | None, outside: NDArray[np.int64] | None, cluster: Away | None
     ) -> Iterator[Fared]:
         dataset, run, options, progress = self._dataset, self._run, self._options, self._progress
         loaded: dict[str, Classifier | Detector] = {}
         specs: dict[str, ModelSpec] = {}
+        texts: dict[str, str] = {}
         runners: list[Runner] = []
         stores: dict[str, ModelShards] = {}
         frames, rows = FrameNames(dataset, run.path), np.unique(dataset.sets.frame)
         for one in models:
-            name = one.name
+            name, text = one.name, one.view.classifier if isinstance(one.view, CropView) else one.spec
             try:
                 self._check_free(one)
                 runner = load_runner(
-                    name, one.view.classifier if isinstance(one.view, CropView) else one.spec,
-                    replace(options.load, progress=options.load.progress or progress), dataset.info.label_space,
-                    merge=options.merge, live=one.live, any_classes=one.helper,
+                    name, text, replace(options.load, progress=options.load.progress or progress),
+                    dataset.info.label_space, merge=options.merge, any_classes=one.helper,
+                    live=one.live if cluster is None else partial(self._told, one, text, cluster),
                 )  # fmt: skip
                 if self.stopping is not None:
                     self.stopping.check_model(runner)
                 specs[name] = _checked_spec(one, runner.model.spec, crops)
-                stores[name] = _store(dataset, runner, specs[name], one, run, options, frames, progress)
+                stores[name] = store_of(
+                    dataset, runner, specs[name], one, run, frames, progress, decode=options.decode,
+                    stop_early=options.stop_early,
+                )  # fmt: skip
             except StrobeError as error:
                 yield self._failed(one, error)
                 continue
             loaded[name] = runner.model
             runners.append(runner)
+            texts[name] = text
             progress.note(_preprocessing_line(name, specs[name]))
         if not runners or self.source is None:
             return
@@ -277,14 +317,20 @@ class _Work:
             rows = np.setdiff1d(rows, outside)
             for name, store in stores.items():
                 write_outside(store, outside, model=name, n_classes=len(dataset.info.label_space))
+        n_cores = cores() if cluster is None else cluster.cores
         engine = _engine_options(
-            options, loaded, processes=_processes(options, loaded, self.source),
+            options, loaded, n_cores, processes=_processes(options, loaded, self.source, n_cores),
             in_order=not isinstance(self.source, SendableSource),
         )  # fmt: skip
         run_over = partial(
             run_models, runners, stores, source_for(self.source, engine, crops),
             frame_names=dataset.frames.key.tolist(), as_input=inputs_of(dataset, crops),
         )  # fmt: skip
+        if cluster is not None:
+            helpers = [one.name for one in models if one.helper]
+            recipe = self._recipe(texts, cluster, engine, crops=crops, any_classes=helpers)
+            executor = cluster.executor(n_classes=len(dataset.info.label_space))
+            run_over = partial(run_over, executor=executor, elsewhere=RecipeWorker(recipe))
         stopped: dict[str, StoppedEarly | None] = {}
         with sharing_cores(loaded.values()):
             if self.stopping is None:
@@ -334,83 +380,27 @@ def _checked_spec(one: Asked, spec: ModelSpec, crops: Crops | None) -> ModelSpec
     return spec if crops is None else replace(spec, preprocessing={**spec.preprocessing, **crops.said})
 
 
-def _store(
-    dataset: Dataset,
-    runner: Runner,
-    spec: ModelSpec,
-    one: Asked,
-    run: Run,
-    options: PredictOptions,
-    frames: FrameNames,
-    progress: Progress,
-) -> ModelShards:
-    label_space = dataset.info.label_space
-    model_type, standard = tags_of(one.spec)
-    facts: dict[str, Any] = {
-        "weights": spec.weights,
-        "preprocessing": dict(spec.preprocessing),
-        "kind": spec.kind,
-        "projection": runner.projection.digest,
-        "merge": options.merge,
-        "decode": options.decode,
-    }
-    task = Task(spec.task)
-    store = ModelShards(
-        run.path, runner.name, facts=facts, frames=frames, task=task, n_classes=len(label_space),
-        every_box=task is Task.DETECTION and not runner.projection.is_identity,
-    )  # fmt: skip
-    earlier = store.describe(
-        {
-            **facts,
-            "frames_digest": frames.digest,
-            # The sum of probabilities is stored as its logarithm, so what lies in the shards ranks like logits.
-            "kind": "logits" if options.merge == "sum" else spec.kind,
-            "label_space": label_space.digest,
-            "model_type": model_type,
-            "standard": standard,
-            "childless": [label_space.names[place] for place in runner.projection.childless],
-            **({"helper": True} if one.helper and not _was_asked(run, runner.name) else {}),
-            **({"view": "crop"} if one.view is not None else {}),
-            **({"stopped_early": True} if options.stop_early else {}),
-            "spec": {
-                "name": spec.name,
-                "provider": spec.provider,
-                "kind": spec.kind,
-                "label_space": spec.label_space.to_json(),
-            },
-        }
-    )
-    if earlier is not None:
-        progress.note(
-            f"{printable(runner.name)}: its weights changed; the earlier checkpoint's predictions "
-            f"(weights {printable(earlier[:12])}) are kept beside"
-        )
-    return store
-
-
-def _was_asked(run: Run, name: str) -> bool:
-    """Whether the run holds a model as one of its own, not only as another's helper."""
-    return name in shard_models(run.path) and not facts_of(run.path, name).get("helper")
-
-
-def _processes(options: PredictOptions, models: dict[str, Classifier | Detector], source: FrameSource) -> int:
+def _processes(
+    options: PredictOptions, models: dict[str, Classifier | Detector], source: FrameSource, n_cores: int
+) -> int:
     """How many processes decode; 0 for threads. They pay where there are many cores and the models leave them free."""
-    wanted = options.workers or cores()
+    wanted = options.workers or n_cores
     free = all(model.device != "cpu" and model.preparation is not None for model in models.values())
     able = free and isinstance(source, SendableSource) and can_start_workers()
-    return wanted if able and cores() >= 4 and wanted > 1 else 0
+    return wanted if able and n_cores >= 4 and wanted > 1 else 0
 
 
 def _engine_options(
-    options: PredictOptions, models: dict[str, Classifier | Detector], *, processes: int, in_order: bool = False
-) -> EngineOptions:
+    options: PredictOptions, models: dict[str, Classifier | Detector], n_cores: int, *, processes: int,
+    in_order: bool = False,
+) -> EngineOptions:  # fmt: skip
     """How the engine is to work; `in_order` where frames come out of videos one after the other."""
     largest = max(model.spec.batch_size for model in models.values())
     on_gpu = any(model.device != "cpu" for model in models.values())
     # Threads that each took several frames of a video would be far apart in it, and what lies between has to be kept.
     chunk = 1 if in_order else 16 if on_gpu else 4
     decode = DecodeOptions(
-        threads=options.workers or max(2, cores()),
+        threads=options.workers or max(2, n_cores),
         processes=processes,
         chunk=chunk,
         ahead=max(8, 2 * processes, (2 if processes else 3) * largest // chunk),

@@ -1,18 +1,21 @@
 """A worker from its recipe: the models loaded, the dataset's frames opened, in whatever process this is called in."""
 
-from collections.abc import Callable, Mapping
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, NoReturn
 
 import numpy as np
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.labels import LabelSpace, Projection
-from strobe.core.ports import Classifier, Detector, FrameSource
+from strobe.core.ports import Classifier, Detector, FrameSource, Image, Preparation
 from strobe.core.projections import projection_between
+from strobe.core.records import ModelSpec
 from strobe.datasets import folder
-from strobe.models.cores import quick_source, sharing_cores
+from strobe.models.cores import device_kind, quick_source, sharing_cores
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model, sendable
 from strobe.predict.crops import Crops
@@ -22,7 +25,7 @@ from strobe.predict.work import Shard, ShardResult
 from strobe.predict.worker import ShardWorker
 from strobe.workflows.sources import frame_source
 
-__all__ = ["RecipeWorker", "inputs_of", "load_runner", "source_for", "worker_recipe"]
+__all__ = ["ModelTeller", "RecipeWorker", "ToldModel", "inputs_of", "load_runner", "source_for", "worker_recipe"]
 
 _NOT_SENT = ("label_space", "progress")
 """Options that are found anew where the model is loaded."""
@@ -36,10 +39,13 @@ def worker_recipe(
     merge: str,
     engine: EngineOptions,
     crops: Crops | None = None,
+    cores: int | None = None,
+    any_classes: Iterable[str] = (),
 ) -> Recipe:
     """The recipe of a worker for these models on a dataset that lies in a folder; `crops` is what they see of it.
 
     Python files of one's own go along, with what they name beside them; other files are named by absolute paths.
+    It has `cores` to itself, None for all there are. Models in `any_classes` may have none of the dataset's.
     """
     if dataset.root is None:
         raise StrobeError(f"{printable(dataset.name)} lies in no folder, so no other process can be sent to it")
@@ -49,7 +55,7 @@ def worker_recipe(
     plain = {field.name: getattr(load, field.name) for field in fields(load) if field.name not in _NOT_SENT}
     return Recipe(
         dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), models=specs, load=plain,
-        merge=merge, engine=engine, crops=crops,
+        merge=merge, engine=engine, crops=crops, cores=cores, any_classes=frozenset(any_classes),
     )  # fmt: skip
 
 
@@ -81,7 +87,7 @@ def load_runner(
         if not any_classes:
             raise
         way = Projection(source=own, target=label_space, children=((),) * len(label_space))
-    return Runner(name=name, model=model, projection=way, merge=merge)
+    return Runner(name=name, model=model, projection=way, merge=merge, made_on=device_kind(model.device))
 
 
 def source_for(source: FrameSource, engine: EngineOptions, crops: Crops | None = None) -> FrameSource:
@@ -108,9 +114,13 @@ class RecipeWorker:
 
     def __call__(self, shard: Shard) -> ShardResult:
         """The shard's predictions."""
+        return self.open()(shard)
+
+    def open(self) -> ShardWorker:
+        """The worker, made now where it was not yet."""
         if self._worker is None:
             self._worker = self._made()
-        return self._worker(shard)
+        return self._worker
 
     def close(self) -> None:
         """Let go of threads, processes and cores."""
@@ -119,14 +129,8 @@ class RecipeWorker:
 
     def _made(self) -> ShardWorker:
         recipe = self.recipe
-        dataset = folder.read(recipe.dataset)
-        if dataset.frames_digest() != recipe.frames_digest:
-            raise StrobeError(f"{printable(recipe.dataset)} holds other frames than the work was cut for")
-        space = dataset.info.label_space
-        runners = [
-            load_runner(name, spec, LoadOptions(**recipe.load), space, merge=recipe.merge)
-            for name, spec in recipe.models.items()
-        ]
+        dataset = _dataset_of(recipe)
+        runners = [_runner_of(recipe, name, dataset.info.label_space) for name in recipe.models]
         self._held.enter_context(sharing_cores([runner.model for runner in runners], cores=recipe.cores))
         worker = ShardWorker(
             runners, source_for(frame_source(dataset), recipe.engine, recipe.crops), decode=recipe.engine.decode,
@@ -135,3 +139,61 @@ class RecipeWorker:
         )  # fmt: skip
         self._held.callback(worker.close)
         return worker
+
+
+def _dataset_of(recipe: Recipe) -> Dataset:
+    """The recipe's dataset as this machine sees it."""
+    if not folder.is_dataset(recipe.dataset):
+        raise StrobeError(
+            f"{printable(platform.node())} does not see the dataset {printable(recipe.dataset)}: every machine needs "
+            "it under this path; mount it there, or run without this machine"
+        )
+    dataset = folder.read(recipe.dataset)
+    if dataset.frames_digest() != recipe.frames_digest:
+        raise StrobeError(f"{printable(recipe.dataset)} holds other frames than the work was cut for")
+    return dataset
+
+
+def _runner_of(recipe: Recipe, name: str, label_space: LabelSpace) -> Runner:
+    """A model of the recipe, loaded here."""
+    return load_runner(
+        name, recipe.models[name], LoadOptions(**recipe.load), label_space, merge=recipe.merge,
+        any_classes=name in recipe.any_classes,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldModel:
+    """A model that lies elsewhere, by what it says of itself there: everything but its answers."""
+
+    spec: ModelSpec
+    device: str
+    lanes: int
+    preparation: Preparation | None
+
+    def prepare(self, image: Image) -> NoReturn:  # noqa: ARG002
+        """Not here."""
+        self._elsewhere()
+
+    def prepare_input(self, image: Image) -> NoReturn:  # noqa: ARG002
+        """Not here."""
+        self._elsewhere()
+
+    def forward(self, prepared: Sequence[Any]) -> NoReturn:  # noqa: ARG002
+        """Not here."""
+        self._elsewhere()
+
+    def _elsewhere(self) -> NoReturn:
+        raise StrobeError(f"{printable(self.spec.name)} lies on another machine and is not run here")
+
+
+class ModelTeller:
+    """Says what a model of a recipe is, where it is called: it is loaded there, asked, and let go."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+    def __call__(self, name: str) -> ToldModel:
+        """What the model of this name is."""
+        model = _runner_of(self.recipe, name, _dataset_of(self.recipe).info.label_space).model
+        return ToldModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)

@@ -170,7 +170,7 @@ class _Labels:
         """Nothing is there before."""
         return np.zeros(len(self.label), dtype=bool), 0
 
-    def write(self, rows: NDArray[np.int64], answers: Answers) -> None:
+    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> None:  # noqa: ARG002
         """Keep the classes."""
         self.label[rows] = cast(Any, answers).label
 

@@ -1,0 +1,223 @@
+"""Where models run: here, or on the actors of a Ray cluster, which are sent a recipe and answer in Arrow."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import pyarrow as pa
+
+from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.late import require
+from strobe.core.ports import Progress
+from strobe.predict.engine import Recipe
+from strobe.predict.work import Shard, ShardResult
+from strobe.runs.wire import answers_of, table_of
+from strobe.workflows.ray_pool import RayPool
+from strobe.workflows.recipe import ModelTeller, ToldModel
+
+__all__ = ["Away", "Engine", "away"]
+
+_MOST_CORES = 4
+"""Cores of an actor where nobody says how many: as many forwards as run side by side on a CPU."""
+
+_STORE_BYTES = 2**28
+"""The object store of a Ray that is started for one command: answers pass through it, a few shards at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """Where work is carried out: `local`, or `ray` at an address (None: the one at hand, else one of our own).
+
+    `actors` at most, each with `cores` and so many `gpus`, which may be a part of one; None: what there is room for.
+    """
+
+    name: Literal["local", "ray"] = "local"
+    address: str | None = None
+    actors: int | None = None
+    cores: int | None = None
+    gpus: float | None = None
+
+    def __post_init__(self) -> None:
+        of_ray = {"--actors": self.actors, "--actor-cores": self.cores, "--actor-gpus": self.gpus}
+        given = next((flag for flag, value in of_ray.items() if value is not None), None)
+        if self.name == "local" and given is not None:
+            raise StrobeError(f"{given} is for --engine ray")
+        expect(self.actors is None or self.actors >= 1, "actors", ">= 1", self.actors)
+        expect(self.cores is None or self.cores >= 1, "actor cores", ">= 1", self.cores)
+        whole = self.gpus is None or self.gpus <= 1 or self.gpus == int(self.gpus)
+        expect(self.gpus is None or (self.gpus >= 0 and whole), "actor gpus", "a part of one, or whole ones", self.gpus)
+
+    @classmethod
+    def of(
+        cls, text: str, *, actors: int | None = None, cores: int | None = None, gpus: float | None = None
+    ) -> "Engine":
+        """As it is written: local, ray, ray=ADDRESS.
+
+        >>> Engine.of("ray=10.0.0.1:6379").address
+        '10.0.0.1:6379'
+        """
+        name, mark, address = text.partition("=")
+        known = name == "ray" or (name == "local" and not mark)
+        expect(known and bool(mark) == bool(address), "engine", "local, ray or ray=ADDRESS", text)
+        if address.startswith("ray://"):
+            raise StrobeError(
+                f"--engine {printable(text)}: who writes the answers has to be a node of the cluster; run the command "
+                "there (ray job submit, or a shell), with --engine ray"
+            )
+        return cls(
+            name=cast(Literal["local", "ray"], name), address=address or None, actors=actors, cores=cores, gpus=gpus
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Away:
+    """A cluster at hand: its actors, each with `cores`, and the kind of device all of them run models on."""
+
+    pool: RayPool
+    device: str
+
+    @property
+    def cores(self) -> int:
+        """Cores of each actor."""
+        return self.pool.cores
+
+    def told(self, recipe: Recipe, name: str) -> ToldModel:
+        """What a model of the recipe is, told by an actor that loads it."""
+        return cast(ToldModel, next(iter(self.pool.map(ModelTeller(recipe), [name]))))
+
+    def executor(self, *, n_classes: int) -> "ArrowExecutor":
+        """What carries out shards there; answers are about so many classes."""
+        return ArrowExecutor(self.pool, n_classes=n_classes)
+
+
+@contextmanager
+def away(engine: Engine, device: str, say: Progress) -> Iterator[Away | None]:
+    """The engine's cluster while open, None where it is this machine. `device` is the one that was asked for."""
+    if engine.name == "local":
+        yield None
+        return
+    if device not in ("auto", "cpu", "cuda"):
+        raise StrobeError(f"--device {printable(device)} is a device of one machine; with --engine ray say cpu or cuda")
+    with _connected(engine.address) as ray:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        room = _room(engine, device, nodes)
+        pool = RayPool(ray, actors=room.actors, cores=room.cores, gpus=room.gpus, say=say)
+        share = f" and {room.gpus:g} GPU" if room.gpus else ""
+        say.note(f"Ray: {len(nodes)} node(s); at most {room.actors} worker(s) with {room.cores} core(s){share} each")
+        try:
+            yield Away(pool=pool, device="cuda" if room.gpus else "cpu")
+        finally:
+            pool.close()
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[Any]:
+    """Ray, connected; a connection that was there before stays."""
+    ray = require("ray", what="--engine ray", extra="ray")
+    if ray.is_initialized():
+        yield ray
+        return
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray would warn about otherwise
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    try:
+        ray.init(address=address or "auto", **quiet)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        if address is not None or os.environ.get("RAY_ADDRESS"):
+            where = printable(address or os.environ["RAY_ADDRESS"])
+            raise StrobeError(
+                f"no Ray cluster answers at {where} ({printable(error, limit=120)}); see ray status there"
+            ) from error
+        ray.init(address="local", include_dashboard=False, object_store_memory=_STORE_BYTES, **quiet)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How many actors there can be, and what each of them has."""
+
+    actors: int
+    cores: int
+    gpus: float
+
+
+def _room(engine: Engine, device: str, nodes: Sequence[Mapping[str, float]]) -> _Room:
+    """The room of a cluster; one line where it has none and nobody says that more is to come."""
+    has_gpu = any(node.get("GPU", 0) > 0 for node in nodes)
+    on_gpu = device == "cuda" or (device == "auto" and (has_gpu or bool(engine.gpus)))
+    if engine.gpus is not None and (engine.gpus > 0) != on_gpu:
+        raise StrobeError(f"--actor-gpus {engine.gpus:g} and --device {device}: leave one out")
+    gpus = (engine.gpus or 1.0) if on_gpu else 0.0
+    fit = [node for node in nodes if node.get("CPU", 0) >= 1 and node.get("GPU", 0) >= gpus]
+
+    def shares(node: Mapping[str, float]) -> int:
+        """For how many actors the node has GPUs."""
+        return int(node["GPU"] / gpus + 1e-6) if gpus else int(node["CPU"])
+
+    usual = min((node["CPU"] // shares(node) for node in fit), default=1) if gpus else _MOST_CORES
+    cores = engine.cores or max(1, int(min([usual, *(node["CPU"] for node in fit)])))
+    n = sum(min(int(node["CPU"] // cores), shares(node)) for node in fit)
+    if not n and engine.actors is None:
+        share = f" and {gpus:g} GPU" if gpus else ""
+        raise StrobeError(
+            f"no node of the Ray cluster has {cores} core(s){share} for a worker; ask for less with --actor-cores and "
+            "--actor-gpus, or say how many workers to wait for with --actors"
+        )
+    return _Room(engine.actors or n, cores, gpus)
+
+
+# -- answers on their way ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """A ShardResult on its way: answers as tables by model."""
+
+    tables: Mapping[str, pa.Table]
+    failures: dict[str, str] = field(default_factory=dict)
+    forward_s: dict[str, float] = field(default_factory=dict)
+    made_on: dict[str, str] = field(default_factory=dict)
+
+
+class _Sending:
+    """A worker whose answers are sent as Arrow."""
+
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
+
+    def open(self) -> None:
+        """Load what it needs, before there is work."""
+        self.worker.open()
+
+    def close(self) -> None:
+        """Let go of it."""
+        self.worker.close()
+
+    def __call__(self, shard: Shard) -> _Sent:
+        """The shard's predictions."""
+        found: ShardResult = self.worker(shard)
+        return _Sent(
+            tables={name: table_of(*part) for name, part in found.parts.items()},
+            failures=found.failures, forward_s=found.forward_s, made_on=found.made_on,
+        )  # fmt: skip
+
+
+class ArrowExecutor:
+    """An Executor on the actors of a cluster: workers made from recipes, whose answers come back as Arrow."""
+
+    def __init__(self, pool: RayPool, *, n_classes: int) -> None:
+        self._pool, self._n_classes = pool, n_classes
+        self._sending = _Sending(None)
+
+    def map(self, function: Callable[[Any], Any], shards: Iterable[Any]) -> Iterator[Any]:
+        """The results as they come. Actors keep what the same function has loaded from one call to the next."""
+        if self._sending.worker is not function:
+            self._sending = _Sending(function)
+        for sent in self._pool.map(self._sending, shards):
+            parts = {name: answers_of(table, n_classes=self._n_classes) for name, table in sent.tables.items()}
+            yield ShardResult(parts=parts, failures=sent.failures, forward_s=sent.forward_s, made_on=sent.made_on)

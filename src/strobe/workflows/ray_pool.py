@@ -1,0 +1,232 @@
+"""Work on a Ray cluster: actors that are sent a function once and items after it, replaced when they die."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from strobe.core.errors import StrobeError, printable
+from strobe.core.ports import Progress
+
+__all__ = ["RayPool"]
+
+_IN_FLIGHT = 2
+"""Items an actor holds: one it works on, and one for when that is done."""
+
+_TRIES = 3
+"""Workers that may die over one item, or before they are ready in a row."""
+
+_PATIENCE_S = 20.0
+"""How long nobody may be at work before that is said."""
+
+Shard = TypeVar("Shard")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """An error that says all there is to say: trying again would not help."""
+
+    line: str
+
+
+class _Actor:
+    """What lies in each actor: the function, made ready where it was sent to."""
+
+    def __init__(self) -> None:
+        self._function: Any = None
+
+    def take(self, function: Any) -> object:
+        """Let go of the function of before and make this one ready (`open`, where it has that)."""
+        getattr(self._function, "close", bool)()
+        self._function = function
+        return self._said(getattr(function, "open", bool))
+
+    def call(self, item: Any) -> object:
+        """What the function makes of the item."""
+        return self._said(lambda: self._function(item))
+
+    def _said(self, function: Callable[[], object]) -> object:
+        """Errors as text: not every one of them, nor what it holds, can be sent."""
+        try:
+            return function()
+        except StrobeError as error:
+            return _Refused(str(error))
+        except Exception as error:
+            return _Refused(f"a worker raised {type(error).__name__}: {printable(error, limit=300)}")
+
+
+@dataclass(slots=True, eq=False)
+class _Item:
+    """An item on its way, and how many workers died over it."""
+
+    value: Any
+    deaths: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Hired:
+    """An actor: ready once it `holds` the function; the first of its items is the one it works on."""
+
+    handle: Any
+    holds: Any = None
+    items: dict[Any, _Item] = field(default_factory=dict)
+
+
+class RayPool:
+    """An Executor on a Ray cluster: up to `actors` of them, each with so many cores and such a share of a GPU.
+
+    An actor that dies, alone or with its node, is replaced, and what it held is given to others; what it may still send
+    is not listened to. Only the item it worked on is held against it: the third death over one ends the work.
+    """
+
+    def __init__(self, ray: Any, *, actors: int, cores: int, gpus: float, say: Progress) -> None:
+        self.cores, self.gpus = cores, gpus
+        self._ray, self._most, self._say = ray, actors, say
+        self._hired: list[_Hired] = []
+        self._sent: tuple[Any, Any] = (None, None)
+        self._died_early, self._was_said = 0, False
+        # Ray's own restarts would run an item again that was answered already.
+        how = {"num_cpus": cores, "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
+        self._actor = ray.remote(_Actor).options(scheduling_strategy="SPREAD", **how)
+
+    def close(self) -> None:
+        """Let go of every actor."""
+        for one in list(self._hired):
+            self._dismiss(one)
+
+    def map(
+        self,
+        function: Callable[[Shard], Result],
+        shards: Iterable[Shard],
+        *,
+        given_up: Callable[[Shard, str], Result] | None = None,
+    ) -> Iterator[Any]:
+        """The results as they come; shards are taken from the iterable only when there is room for them.
+
+        A result may lie in the object store in pieces: with `fetched(get)` it is got and made whole, before the actor
+        may go. `given_up` is what stands for a shard over which workers die, with the reason; without one that is the
+        end.
+        """
+        if self._sent[0] is not function:
+            self._sent = (function, self._ray.put(function))
+        many = min(self._most, len(shards)) if isinstance(shards, Sized) else self._most
+        fresh, again = (_Item(one) for one in shards), deque[_Item]()
+        asked: dict[Any, _Hired] = {}
+        for one in self._hired:
+            self._introduce(one, asked)
+        try:
+            while self._give(fresh, again, asked):
+                while len(self._hired) < many:
+                    self._hired.append(_Hired(self._actor.remote()))
+                    self._introduce(self._hired[-1], asked)
+                done = self._next(asked)
+                if done is None:
+                    continue
+                one = asked[done]
+                try:
+                    answer = self._got(done)
+                except self._ray.exceptions.RayError as error:
+                    yield from self._lose(one, error, again, asked, given_up)
+                    continue
+                del asked[done]
+                self._died_early = 0
+                if one.items.pop(done, None) is None:
+                    one.holds = function
+                else:
+                    yield answer
+        finally:
+            for one in set(asked.values()):  # still busy with what nobody waits for any more
+                self._dismiss(one)
+
+    def _introduce(self, one: _Hired, asked: dict[Any, _Hired]) -> None:
+        """Send the actor the function, unless it has it from before."""
+        function, sent = self._sent
+        if one.holds is not function:
+            one.holds = None
+            asked[one.handle.take.remote(sent)] = one
+
+    def _give(self, fresh: Iterator[_Item], again: deque[_Item], asked: dict[Any, _Hired]) -> bool:
+        """Give actors that are ready what they have room for, one each before a second; whether there is work left."""
+        for depth in range(1, _IN_FLIGHT + 1):
+            for one in self._hired:
+                if one.holds is None or len(one.items) >= depth:
+                    continue
+                item = again.popleft() if again else next(fresh, None)
+                if item is None:
+                    return any(one.items for one in self._hired)
+                reference = one.handle.call.remote(item.value)
+                one.items[reference], asked[reference] = item, one
+        return True
+
+    def _next(self, asked: dict[Any, _Hired]) -> Any:
+        """The next answer there is; None after a while without, said once where nobody is at work."""
+        done, _ = self._ray.wait(list(asked), num_returns=1, timeout=_PATIENCE_S)
+        if done:
+            return done[0]
+        if not self._was_said and not any(one.holds for one in self._hired):
+            self._was_said = True
+            share = f" and {self.gpus:g} of a GPU" if self.gpus else ""
+            self._say.note(f"waiting for a Ray worker with {self.cores} core(s){share}: it starts, or nobody has room")
+        return None
+
+    def _lose(
+        self, one: _Hired, error: Exception, again: deque[_Item], asked: dict[Any, _Hired],
+        given_up: Callable[[Any, str], Any] | None,
+    ) -> Iterator[Any]:  # fmt: skip
+        """An actor is gone: what it had answered before, then its items to the others, another in its place."""
+        why = _reason(error)
+        for reference in [reference for reference, who in asked.items() if who is one]:
+            del asked[reference]
+        self._dismiss(one)
+        for reference in list(one.items):
+            if (answer := self._answered(reference)) is None:
+                break
+            del one.items[reference]
+            yield answer
+        left = list(one.items.values())
+        self._died_early += one.holds is None
+        if self._died_early >= _TRIES:
+            raise StrobeError(f"{_TRIES} Ray workers died before they were ready ({why}); finished work is kept")
+        if left:
+            left[0].deaths += 1
+            if left[0].deaths >= _TRIES and given_up is None:
+                raise StrobeError(
+                    f"{_TRIES} Ray workers died over {printable(left[0].value)} ({why}); finished work is kept"
+                )
+            if left[0].deaths >= _TRIES and given_up is not None:
+                yield given_up(left.pop(0).value, why)
+        again.extendleft(reversed(left))
+        self._say.note(f"a Ray worker died ({why}); its work is given to others")
+
+    def _got(self, reference: Any, timeout: float | None = None) -> Any:
+        found = self._ray.get(reference, timeout=timeout)
+        if isinstance(found, _Refused):
+            raise StrobeError(found.line)
+        return found.fetched(self._ray.get) if hasattr(found, "fetched") else found
+
+    def _answered(self, reference: Any) -> Any:
+        """The answer an actor gave before it died, where it is at hand; None where there is none."""
+        try:
+            return self._got(reference, timeout=0)
+        except self._ray.exceptions.RayError:  # among them that it takes longer
+            return None
+
+    def _dismiss(self, one: _Hired) -> None:
+        if one in self._hired:
+            self._hired.remove(one)
+            self._ray.kill(one.handle, no_restart=True)
+
+
+def _reason(error: Exception) -> str:
+    """Why an actor is gone, in a few words out of Ray's many."""
+    text = str(error).lower()
+    if "out of memory" in text or "node_out_of_memory" in text or "low on memory" in text:
+        return "its node ran out of memory"
+    if "node" in text and (
+        "node has died" in text or "node is dead" in text or "node_died" in text or "node was" in text
+    ):
+        return "its node is gone"
+    if "no module named" in text:
+        return printable(str(error)[text.index("no module named") :].splitlines()[0], limit=80) + " on its node"
+    return "its process ended"

@@ -1,0 +1,259 @@
+"""--engine ray on a real Ray of two nodes: workers and a node killed, Ctrl-C, and the same bytes as here."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from strobe.core.builder import DatasetBuilder, frame_list_digest
+from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import StrobeError
+from strobe.core.labels import LabelSpace
+from strobe.core.ports import Silent
+from strobe.datasets import folder
+from strobe.models.options import LoadOptions
+from strobe.workflows.engines import Engine
+from strobe.workflows.predict import Fared, PredictOptions, predict
+
+pytest.importorskip("ray", reason="Ray has no wheel for this Python")
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 120.0
+"""For what comes in a few seconds on a quiet machine; who waits longer gets an error, not a guess."""
+
+MODELS = """
+import os, signal, time
+from pathlib import Path
+import numpy as np
+
+HERE = Path(__file__).parent
+
+def wait_for(name):
+    end = time.monotonic() + 120
+    while not (HERE / name).exists():
+        if time.monotonic() > end:
+            raise TimeoutError(name)
+        time.sleep(0.02)
+
+def scores(images):
+    return np.array([image.reshape(-1, 3).mean(axis=0) / 10 for image in images], dtype=np.float32)
+
+def first_time(name):
+    try:
+        (HERE / name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def colour():
+    return scores, ["red", "green", "blue"]
+
+def mortal():
+    def forward(images):
+        key = int(images[0][0, 0, 0])
+        if (HERE / f"kill-{key}").exists() and first_time(f"killed-{key}"):
+            die()
+        return scores(images)
+    return forward, ["red", "green", "blue"]
+
+def deadly():
+    def forward(images):
+        if (HERE / f"kill-{int(images[0][0, 0, 0])}").exists():
+            die()
+        return scores(images)
+    return forward, ["red", "green", "blue"]
+
+def blocked():
+    def forward(images):
+        if images[0][0, 0, 0] >= 128:
+            wait_for("go")
+        return scores(images)
+    return forward, ["red", "green", "blue"]
+
+def doomed():
+    def forward(images):
+        import ray
+        if not (HERE / "doomed").exists():
+            return scores(images)
+        if ray.get_runtime_context().get_node_id() == (HERE / "doomed").read_text():
+            (HERE / "reached").touch()
+            wait_for("never")
+        wait_for("reached")
+        return scores(images)
+    return forward, ["red", "green", "blue"]
+"""
+SIX = PredictOptions(load=LoadOptions(device="cpu", batch_size=2), shard_size=6)
+
+
+class Heard(Silent):
+    """A Progress that keeps what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    small = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args=small)
+    try:
+        made.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+        ray.init(address=made.address, log_to_driver=False, logging_level="error")
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return clips(tmp_path, 6)
+
+
+def clips(tmp_path: Path, per_clip: int) -> Dataset:
+    """Four clips of some frames, one of them unreadable; the first pixel numbers the frame."""
+    rng, root, grown = np.random.default_rng(3), tmp_path / "data", DatasetBuilder()
+    (root / "media").mkdir(parents=True)
+    for number in range(4):
+        video = grown.video(video_id=frame_list_digest([str(number)]), name=f"clip{number}")
+        rows = []
+        for index in range(per_clip):
+            pixels = rng.integers(0, 255, (24, 32, 3), dtype=np.uint8)
+            pixels[0, 0, 0] = per_clip * number + index
+            name = f"media/{number}-{index}.png"
+            Image.fromarray(pixels).save(root / name)
+            rows.append(grown.frame(video=video, index=index, key=name, media=name, labels=[number % 3]))
+        grown.set(set_id=f"s{number}", anchor=rows[2], members=[(row, i - 2) for i, row in enumerate(rows) if i != 2])
+    (root / "media/1-3.png").write_bytes(b"not a picture")
+    info = DatasetInfo(name="noise", label_space=LabelSpace.of_names("colours", ("red", "green", "blue")), k=per_clip)
+    folder.write(grown.build(info), root, overwrite=True)
+    (tmp_path / "models.py").write_text(MODELS)
+    return folder.read(root)
+
+
+def run(dataset: Dataset, out: str, *models: str, heard: Heard | None = None, **how: Any) -> list[Fared]:
+    assert dataset.root is not None
+    place = dataset.root.parent
+    specs = [f"{model}=py:{place}/models.py:{model}" for model in models]
+    return predict(dataset, specs, place / out, replace(SIX, **how), heard or Silent())
+
+
+def shards(dataset: Dataset, out: str) -> dict[str, bytes]:
+    assert dataset.root is not None
+    place = dataset.root.parent / out / "predictions"
+    return {str(path.relative_to(place)): path.read_bytes() for path in sorted(place.rglob("*.parquet"))}
+
+
+def each_once(dataset: Dataset, out: str, model: str) -> None:
+    assert dataset.root is not None
+    place = dataset.root.parent / out / "predictions" / model
+    ids = [name for path in place.glob("*.parquet") for name in pq.read_table(path).column("frame_id").to_pylist()]
+    assert len(ids) == len(set(ids)) == 24
+
+
+RAY = Engine(name="ray")
+
+
+def test_killed_workers_are_replaced_and_the_bytes_are_those_of_this_machine(cluster: Any, dataset: Dataset) -> None:
+    place, heard = Path(dataset.root or "").parent, Heard()
+    run(dataset, "here", "mortal", "colour")
+    for frame in (4, 14):
+        (place / f"kill-{frame}").touch()
+    fared = run(dataset, "ray", "mortal", "colour", heard=heard, engine=RAY)
+    assert [(one.ok, one.outcome.n_new, one.outcome.n_unreadable) for one in fared if one.outcome] == [
+        (True, 24, 1),
+        (True, 24, 1),
+    ]
+    assert all((place / f"killed-{frame}").exists() for frame in (4, 14))
+    assert sum("a Ray worker died (its process ended)" in line for line in heard.lines) == 2
+    assert shards(dataset, "ray") == shards(dataset, "here")
+    each_once(dataset, "ray", "mortal")
+    one = next((place / "ray/predictions/colour").glob("*.parquet"))
+    assert pq.read_schema(one).metadata[b"strobe.device"] == b"cpu"
+    again = run(dataset, "ray", "mortal", "colour", engine=RAY)
+    assert [one.outcome.n_new for one in again if one.outcome] == [0, 0]
+    early = {
+        out: run(dataset, out, "colour", stop_early=True, **how)[0] for out, how in (("e", {}), ("er", {"engine": RAY}))
+    }
+    assert early["e"].stopped == early["er"].stopped != None  # noqa: E711
+    assert shards(dataset, "e") == shards(dataset, "er")
+
+
+def test_a_node_that_goes_takes_nothing_with_it(cluster: Any, dataset: Dataset) -> None:
+    place, heard = Path(dataset.root or "").parent, Heard()
+    run(dataset, "here", "doomed", shard_size=2)  # more than two workers hold at once
+    node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    cluster.wait_for_nodes()
+    (place / "doomed").write_text(node.node_id)
+
+    def kill() -> None:
+        end = time.monotonic() + PATIENCE_S
+        while not (place / "reached").exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        cluster.remove_node(node, allow_graceful=False)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    fared = run(dataset, "ray", "doomed", heard=heard, engine=RAY, shard_size=2)
+    killer.join()
+    assert (place / "reached").exists()
+    assert fared[0].ok
+    assert any("a Ray worker died" in line for line in heard.lines)
+    assert shards(dataset, "ray") == shards(dataset, "here")
+    each_once(dataset, "ray", "doomed")
+
+
+def test_the_third_death_over_the_same_frames_is_one_line(cluster: Any, dataset: Dataset) -> None:
+    place = Path(dataset.root or "").parent
+    (place / "kill-8").touch()
+    with pytest.raises(StrobeError, match=r"^3 Ray workers died over frames 6 to 11 \(its process ended\); finished"):
+        run(dataset, "ray", "deadly", engine=Engine(name="ray", actors=1))
+    assert len(shards(dataset, "ray")) >= 1  # what came before
+    (place / "kill-8").unlink()
+    assert run(dataset, "ray", "deadly", engine=RAY)[0].ok
+    run(dataset, "here", "deadly")
+    assert shards(dataset, "ray") == shards(dataset, "here")
+
+
+def test_ctrl_c_keeps_finished_shards_and_the_same_command_goes_on(cluster: Any, tmp_path: Path) -> None:
+    dataset = clips(tmp_path, 36)
+    command = [
+        sys.executable, "-m", "strobe", "predict", "data", "-m", "blocked=py:models.py:blocked", "-o", "ray",
+        "--batch-size", "1", "--device", "cpu", "--engine", f"ray={cluster.address}",
+    ]  # fmt: skip
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as driver:
+        end = time.monotonic() + PATIENCE_S
+        while not shards(dataset, "ray") and time.monotonic() < end and driver.poll() is None:
+            time.sleep(0.02)
+        driver.send_signal(signal.SIGINT)
+        said = driver.communicate(timeout=PATIENCE_S)[1]
+    assert driver.returncode == 130, said
+    assert "Traceback" not in said
+    assert len(shards(dataset, "ray")) == 1
+    (tmp_path / "go").touch()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout.split(",")[0]) == (0, "blocked: 16 new"), done.stderr
+    one = replace(SIX, shard_size=None, load=LoadOptions(device="cpu", batch_size=1))
+    predict(dataset, [f"blocked=py:{tmp_path}/models.py:blocked"], tmp_path / "here", one, Silent())
+    assert shards(dataset, "ray") == shards(dataset, "here")
