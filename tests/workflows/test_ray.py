@@ -257,3 +257,62 @@ def test_ctrl_c_keeps_finished_shards_and_the_same_command_goes_on(cluster: Any,
     one = replace(SIX, shard_size=None, load=LoadOptions(device="cpu", batch_size=1))
     predict(dataset, [f"blocked=py:{tmp_path}/models.py:blocked"], tmp_path / "here", one, Silent())
     assert shards(dataset, "ray") == shards(dataset, "here")
+
+
+NETS = """
+import torch
+from torch import nn
+from strobe.core.labels import LabelSpace
+from strobe.generator.layered import layered
+from strobe.models.options import ModelName
+from strobe.models.plan import ImagePlan
+from strobe.models.torch_classifier import classifier_of
+
+COLOURS = LabelSpace.of_names("colours", ["red", "green", "blue"])
+
+class Net(nn.Module):
+    def forward(self, pixels):
+        return 60 * pixels.mean((2, 3))
+
+def net(options):
+    plan = ImagePlan(size_hw=(8, 8), resize=8, mean=(0.0,) * 3, std=(1.0,) * 3)
+    return classifier_of(Net(), ModelName("py", "net"), plan=plan, options=options, label_space=COLOURS)
+
+def paint(options):
+    torch.manual_seed(5)
+    first, last = nn.Linear(4, 32), nn.Conv2d(8, 3, 1)
+    steps = [
+        ("shape", "coarse", lambda z, y: first(z).view(-1, 8, 2, 2)),
+        ("image", "pixel", lambda a, y: 0.45 + 0.15 * last(nn.functional.interpolate(torch.tanh(a), scale_factor=4))
+                                        + 0.06 * torch.eye(3)[y][:, :, None, None]),
+    ]
+    parts = nn.ModuleList([first, last])
+    return layered(parts, steps, classes=COLOURS, latent_size=4, image_hw=(8, 8), device=options.device, batch_size=2)
+"""
+
+
+def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path) -> None:
+    import torch
+
+    from strobe.workflows.vary_attack import AttackWanted, vary_attack
+    from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
+
+    assert clips(tmp_path, 3).root == tmp_path / "data"
+    (tmp_path / "nets.py").write_text(NETS)
+    nets, load = [f"net=py:{tmp_path}/nets.py:net"], LoadOptions(device="cpu", batch_size=2)
+    attacked = AttackWanted(eps=((4 / 255, 16 / 255),), steps=3)
+    drawn = GeneratorWanted(images=4, steps=10, strips=1, scale_images=20, most=4.0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # as an actor of one core has
+    try:
+        for place, one, two in (("here", None, None), ("ray", replace(RAY, actors=1), RAY)):
+            vary_attack(tmp_path / "data", tmp_path / place / "a", nets, attacked, load=load, engine=one)
+            vary_generator(tmp_path / place / "g", f"py:{tmp_path}/nets.py:paint", nets, drawn, load=load, engine=two)
+    finally:
+        torch.set_num_threads(before)
+    here, there = (
+        {str(path.relative_to(tmp_path / place)): path.read_bytes() for path in (tmp_path / place).rglob("*.*")}
+        for place in ("here", "ray")
+    )
+    assert {"a/dataset.json", "g/dataset.json"} <= set(here)
+    assert here == there

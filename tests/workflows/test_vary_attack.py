@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -174,12 +173,6 @@ def test_the_same_command_again_finds_it_there_and_a_new_one_makes_the_same(atta
     assert tree(attacked) == before
     vary_attack(place / "data", place / "twin" / "out", [model(place)], WANTED, load=CPU)
     assert tree(place / "twin" / "out") == before
-
-
-def test_searched_elsewhere_it_is_the_same_folder(attacked: Path, place: Path, elsewhere: Any) -> None:
-    done = vary_attack(place / "data", place / "away" / "out", [model(place)], WANTED, load=CPU, executor=elsewhere)
-    assert not done.was_there
-    assert tree(place / "away" / "out") == tree(attacked)
 
 
 def test_killed_between_batches_it_ends_in_the_same_folder(

@@ -343,12 +343,6 @@ def test_the_same_command_finds_it_there_and_a_killed_one_ends_in_the_same_folde
     assert tree(out) == before
 
 
-def test_searched_elsewhere_it_is_the_same_folder(searched: Path, file: Path, elsewhere: Any) -> None:
-    out = file.parent / "away" / "out"
-    vary_generator(out, paint(file), nets(file), WANTED, load=CPU, executor=elsewhere)
-    assert tree(out) == tree(searched)
-
-
 def test_eval_gives_survival_reproduced_and_who_else_is_fooled(searched: Path, file: Path) -> None:
     run = file.parent / "run"
     words = [word for net in nets(file) for word in ("-m", net)]

@@ -18,12 +18,13 @@ from strobe.cli.common import (
     severity_option,
     workers_option,
 )
-from strobe.cli.predicting import loading_options, model_option
+from strobe.cli.predicting import engine_options, loading_options, model_option
 from strobe.cli.said import counted, made, made_json
 from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
     from strobe.models.options import LoadOptions
+    from strobe.workflows.engines import Engine
     from strobe.workflows.searching import Attempted
     from strobe.workflows.vary_attack import AttackWanted
     from strobe.workflows.vary_background import BackgroundWanted
@@ -154,11 +155,12 @@ _attacks = options(
 @model_option
 @_attacks
 @loading_options
+@engine_options
 @quiet_option
 @json_option
 def attack(
-    src: Path, dst: Path, models: tuple[str, ...], wanted: "AttackWanted", load: "LoadOptions", quiet: bool,
-    as_json: bool,
+    src: Path, dst: Path, models: tuple[str, ...], wanted: "AttackWanted", load: "LoadOptions", engine: "Engine",
+    quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Attack models on the anchors of the dataset SRC, in their own input; DST becomes a dataset of what was found.
 
@@ -168,7 +170,8 @@ def attack(
     """
     from strobe.workflows.vary_attack import vary_attack
 
-    done = vary_attack(src, dst, models, wanted, load=load, progress=progress(quiet=quiet or as_json))
+    say = progress(quiet=quiet or as_json)
+    done = vary_attack(src, dst, models, wanted, load=load, progress=say, engine=engine)
     _say_searched(dst, done, "attacks", "ε", as_json=as_json)
 
 
@@ -251,11 +254,12 @@ _changes = options(
 @model_option
 @_changes
 @loading_options
+@engine_options
 @quiet_option
 @json_option
 def generator(
-    dst: Path, generator: str, models: tuple[str, ...], wanted: "GeneratorWanted", load: "LoadOptions", quiet: bool,
-    as_json: bool,
+    dst: Path, generator: str, models: tuple[str, ...], wanted: "GeneratorWanted", load: "LoadOptions",
+    engine: "Engine", quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Search how far a generator's activations must change until models err; DST becomes a dataset of what was found.
 
@@ -265,7 +269,8 @@ def generator(
     """
     from strobe.workflows.vary_generator import vary_generator
 
-    done = vary_generator(dst, generator, models, wanted, load=load, progress=progress(quiet=quiet or as_json))
+    say = progress(quiet=quiet or as_json)
+    done = vary_generator(dst, generator, models, wanted, load=load, progress=say, engine=engine)
     _say_searched(dst, done, "searches", "magnitude", as_json=as_json)
 
 

@@ -1,6 +1,7 @@
 """Where searches are carried out: by models loaded here, or by workers elsewhere that load the same from a recipe."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -19,10 +20,11 @@ from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import sendable
 from strobe.predict.forward import Runner
+from strobe.workflows.engines import Engine, away
 from strobe.workflows.generators import load_generator, sendable_generator
 from strobe.workflows.recipe import load_runner
 
-__all__ = ["Bench", "Known", "Loaded", "SearchRecipe", "Victim", "search_recipe"]
+__all__ = ["Bench", "Known", "Loaded", "SearchRecipe", "Victim", "bench_for"]
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -41,13 +43,22 @@ class SearchRecipe:
     about: LabelSpace | str
 
 
-def search_recipe(models: Sequence[str], load: LoadOptions, about: LabelSpace | str) -> SearchRecipe:
-    """The recipe of a search against these models; predictions in a file cannot be searched against."""
+@contextmanager
+def bench_for(
+    models: Sequence[str], load: LoadOptions, about: LabelSpace | str, engine: Engine, say: Progress
+) -> Iterator["Bench"]:
+    """A bench for a search against these models; predictions in a file cannot be searched against."""
     found = asked(models, trust=load.trust)
     for one in found:
         if one.file is not None:
             raise ModelFailed(f"{printable(one.spec)}: a model without gradients: predictions in a file")
-    return SearchRecipe(models={one.name: one.spec for one in found}, load=load, about=about)
+    specs = {one.name: one.spec for one in found}
+    with away(engine, load.device, say) as cluster:
+        if cluster is None:
+            yield Bench(SearchRecipe(models=specs, load=load, about=about), say)
+        else:
+            there = replace(load, device=cluster.device)
+            yield Bench(SearchRecipe(models=specs, load=there, about=about), say, cluster.pool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

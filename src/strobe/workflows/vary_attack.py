@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
-from strobe.core.ports import Differentiable, Executor, FrameSource, Image, Progress, Silent
+from strobe.core.ports import Differentiable, FrameSource, Image, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
@@ -16,8 +16,9 @@ from strobe.vary.pgd import Norm, Pgd
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, Stored, searched_dataset
 from strobe.workflows.anchor_pictures import is_whole
+from strobe.workflows.engines import Engine
 from strobe.workflows.opening import Opened
-from strobe.workflows.search_bench import Bench, Loaded, Victim, search_recipe
+from strobe.workflows.search_bench import Bench, Loaded, Victim, bench_for
 from strobe.workflows.searching import Attempted, Batch, Found, read_back, search_all
 from strobe.workflows.sources import frame_source
 
@@ -79,20 +80,28 @@ def vary_attack(
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
-    executor: Executor | None = None,
+    engine: Engine | None = None,
 ) -> Attempted:
     """Attack the models on every anchor of the dataset; write what was found, and what was not, as a dataset.
 
     Its pictures are pixels of the targets' own inputs. A finding counts once it was read back from its file and the
-    target got it wrong. Killed, the same command goes on where it was, and ends in the same folder.
+    target got it wrong. Killed, the same command goes on where it was, and ends in the same folder. `engine` is where
+    models are loaded and searched.
     """
-    say, searches = progress or Silent(), wanted.searches()
+    say = progress or Silent()
+    wanted.searches()  # before anything is read for what nobody can mean
     opened = Opened.of(source).dataset
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
     frame_source(opened)  # before a model is loaded for pictures that are not there
-    bench = Bench(search_recipe(models, load or LoadOptions(), opened.info.label_space), say, executor)
-    victims = bench.victims()
+    with bench_for(models, load or LoadOptions(), opened.info.label_space, engine or Engine(), say) as bench:
+        return _attacked_on(bench, opened, source, destination, wanted, say)
+
+
+def _attacked_on(
+    bench: Bench, opened: Dataset, source: Path, destination: Path, wanted: AttackWanted, say: Progress
+) -> Attempted:
+    victims, searches = bench.victims(), wanted.searches()
     attacks = [
         Attacking(target=victim.target, levels=levels, how=how) for victim in victims for levels, how in searches
     ]

@@ -15,7 +15,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, expect, fitting, printable
 from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
-from strobe.core.ports import Executor, Image, LayeredGenerator, Progress, Silent
+from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
@@ -26,8 +26,9 @@ from strobe.vary.pgd import wrong_by
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, searched_dataset
 from strobe.workflows.anchor_pictures import is_whole
+from strobe.workflows.engines import Engine
 from strobe.workflows.generator_record import PLACE, store_begun, stored_samples, stored_scale, write_record
-from strobe.workflows.search_bench import Bench, Known, Loaded, Victim, search_recipe
+from strobe.workflows.search_bench import Bench, Known, Loaded, Victim, bench_for
 from strobe.workflows.searching import Attempted, Batch, Found, read_back, search_all
 
 __all__ = ["GeneratorWanted", "vary_generator"]
@@ -109,15 +110,21 @@ def vary_generator(
     *,
     load: LoadOptions | None = None,
     progress: Progress | None = None,
-    executor: Executor | None = None,
+    engine: Engine | None = None,
 ) -> Attempted:
     """Draw pictures every model gets right, and search each model in every granularity; write a dataset of all of it.
 
     A finding counts once it was read back from its file and its target got it wrong. Killed, the same command goes on
-    where it was, and ends in the same folder.
+    where it was, and ends in the same folder. `engine` is where models and generator are loaded and searched.
     """
     say, load = progress or Silent(), load or LoadOptions()
-    bench = Bench(search_recipe(models, load, generator), say, executor)
+    with bench_for(models, load, generator, engine or Engine(), say) as bench:
+        return _searched_on(bench, destination, wanted, load.batch_size, say)
+
+
+def _searched_on(
+    bench: Bench, destination: Path, wanted: GeneratorWanted, batch_size: int | None, say: Progress
+) -> Attempted:
     spec = bench.generator()
     words = wanted.named(spec)
     classes = [spec.label_space.index(one) for one in wanted.classes] or list(range(len(spec.label_space)))
@@ -139,7 +146,7 @@ def vary_generator(
         work.done()
         return Attempted(dataset=old, was_there=True)
     work.begin(provenance)
-    size = load.batch_size or spec.batch_size
+    size = batch_size or spec.batch_size
     scale, sampled = _begun(destination / PLACE, bench, classes, wanted, size)
     bench.know(_Begun(scale=scale, sampled=sampled, aim=aim))
     say.note(_rates(sampled))
