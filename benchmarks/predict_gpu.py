@@ -23,11 +23,10 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,8 +35,8 @@ import PIL
 import torch
 import torch.fx.experimental.optimization
 from numpy.typing import NDArray
-from PIL import Image as Pillow
 
+from gpu_alone import bare_forward, data_loader, folded, graphed, pool_alone, rate, say, stages_alone
 from gpu_frames import make_frames, make_packed
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
@@ -46,7 +45,6 @@ from strobe.core.ports import Silent
 from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.cores import quick_source
-from strobe.models.device_decode import resize_on_device
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
@@ -72,146 +70,6 @@ class Aloud(Silent):
     def note(self, text: str) -> None:
         self.said.append(text)
         say(text)
-
-
-def say(text: str) -> None:
-    """A line to follow the run by, with the seconds since it began."""
-    print(f"[{time.perf_counter() - BEGIN:6.1f}] {text}", file=sys.stderr, flush=True)
-
-
-BEGIN = time.perf_counter()
-
-
-def rate(work: Callable[[], int]) -> float:
-    """Images a second of `work`, which says how many it did."""
-    begin = time.perf_counter()
-    n = work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return round(n / (time.perf_counter() - begin), 1)
-
-
-# -- what each stage does alone ----------------------------------------------------------------------------------
-
-
-def bare_forward(model: TorchClassifier, *, rounds: int) -> float:
-    """The model alone on one resident batch, in the engine's own number type and memory order."""
-    n = model.spec.batch_size
-    pixels = torch.randn(n, 3, 224, 224, device=model.device).to(memory_format=torch.channels_last)
-
-    def work() -> int:
-        with torch.inference_mode():
-            for _ in range(rounds):
-                model._scores(pixels)
-        return rounds * n
-
-    work()
-    return rate(work)
-
-
-def graphed(model: TorchClassifier) -> TorchClassifier:
-    """The same model, its launches recorded once and played again: the same kernels, without Python between them."""
-    out, call, n = copy(model), model._call, model.spec.batch_size
-    fixed = torch.zeros(n, 3, 224, 224, device=model.device).to(memory_format=torch.channels_last)
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-    with torch.inference_mode(), model._autocast():
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                call(fixed)
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph):
-            scores = call(fixed)
-
-    def play(pixels: Any) -> Any:
-        if len(pixels) < n:
-            return call(pixels)
-        fixed.copy_(pixels)
-        graph.replay()
-        return scores.clone()
-
-    out._call = play
-    return out
-
-
-def folded(model: TorchClassifier) -> TorchClassifier:
-    """The same model with its batch norms folded into the convolutions before them."""
-    out = copy(model)
-    out._call = torch.fx.experimental.optimization.fuse(model.module)
-    return out
-
-
-def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int) -> dict[str, float]:
-    """Reading, decoding and resizing without the model: on threads and, for the device, in one to four threads."""
-    source = MediaSource(dataset)
-    n, out = min(n, len(dataset.frames)), {}
-    starts = range(0, n, batch)
-
-    def read() -> int:
-        for row in range(n):
-            source.read_encoded(row)
-        return n
-
-    read()
-    out["read files, one thread"] = rate(read)
-    if not model.device.startswith("cuda"):
-        return out
-    files = [source.read_encoded(row) or b"" for row in range(n)]
-    model.prepare_encoded(files[:batch])
-    operation, place = torch.ops.image.decode_jpegs_cuda, torch.device("cuda")
-    encoded = [torch.from_numpy(np.frombuffer(content, dtype=np.uint8)) for content in files]
-
-    def nvjpeg(start: int) -> None:
-        with torch.cuda.stream(torch.cuda.Stream()):
-            operation(encoded[start : start + batch], 3, place)
-            torch.cuda.current_stream().synchronize()
-
-    decoded = torch.stack(operation(encoded[:batch], 3, place))
-
-    def resize(_: int) -> None:
-        resize_on_device(decoded, cast(Any, model.plan))
-
-    def both(start: int) -> None:
-        model.prepare_encoded(files[start : start + batch])
-
-    def all_of(work: Callable[[int], None], threads: int) -> int:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, starts))
-        return n
-
-    for threads in (1, 2, 3, 4):
-        out[f"nvJPEG, {threads} threads"] = rate(partial(all_of, nvjpeg, threads))
-        out[f"nvJPEG and resize, {threads} threads"] = rate(partial(all_of, both, threads))
-    out["resize alone"] = rate(partial(all_of, resize, 1))
-    return out
-
-
-def pool_alone(
-    model: TorchClassifier, dataset: Dataset, sent: SentPlan, *, n: int, processes: int, chunk: int, bring: bool = False
-) -> tuple[float, float]:
-    """Images a second out of decoding processes, and the seconds until the first; with `bring` on to the device."""
-    pool = DecodePool(MediaSource(dataset), {"m": sent}, processes=processes, chunk=chunk)
-    n = min(n, len(dataset.frames))
-    chunks = [range(start, min(start + chunk, n)) for start in range(0, n, chunk)]
-
-    def one(rows: range) -> None:
-        found = pool.read(rows, [["m"]] * len(rows))
-        if bring:
-            with torch.inference_mode(), model._stream():
-                model._brought([values[0] for values in found])  # type: ignore[index]
-
-    def work() -> int:
-        with ThreadPoolExecutor(processes) as waiting:
-            list(waiting.map(one, chunks))
-        return n
-
-    begin = time.perf_counter()
-    with ThreadPoolExecutor(processes) as waiting:
-        list(waiting.map(one, [range(1)] * processes))
-    started = time.perf_counter() - begin
-    try:
-        return rate(work), round(started, 2)
-    finally:
-        pool.close()
 
 
 # -- the engine ---------------------------------------------------------------------------------------------------
@@ -348,51 +206,6 @@ def as_plain_loop(model: TorchClassifier, dataset: Dataset, stored: NDArray[np.f
         some = rows[start : start + model.spec.batch_size]
         scores.append(map_.apply(model.forward([model.prepare(source.read(row)) for row in some])))
     return np.array_equal(np.concatenate(scores), stored[: len(rows)])
-
-
-# -- beside it ----------------------------------------------------------------------------------------------------
-
-
-class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]  # torch is untyped here
-    """What people write: PIL and torchvision transforms in DataLoader workers."""
-
-    def __init__(self, paths: list[Path]) -> None:
-        from torchvision import transforms
-
-        self.paths = paths
-        self.transform = transforms.Compose(
-            [
-                transforms.Resize(235, interpolation=transforms.InterpolationMode.BICUBIC),
-                transforms.CenterCrop(224),
-                transforms.ToTensor(),
-                transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-            ]
-        )
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, place: int) -> Any:
-        with Pillow.open(self.paths[place]) as image:
-            return self.transform(image.convert("RGB"))
-
-
-def data_loader(model: TorchClassifier, dataset: Dataset, *, n: int, workers: int) -> float:
-    """A plain DataLoader + PIL loop over the first n frames, predictions collected in memory."""
-    source = MediaSource(dataset)
-    paths = [source.path(row) for row in range(min(n, len(dataset.frames)))]
-    loader = torch.utils.data.DataLoader(
-        _Folder(paths), batch_size=model.spec.batch_size, num_workers=workers, pin_memory=model.device == "cuda"
-    )
-
-    def work() -> int:
-        with torch.inference_mode():
-            for pixels in loader:
-                on_device = pixels.to(model.device, non_blocking=True).to(memory_format=torch.channels_last)
-                model._scores(on_device).cpu()
-        return len(paths)
-
-    return rate(work)
 
 
 def main() -> None:

@@ -1,0 +1,200 @@
+"""What each stage of benchmarks/predict_gpu.py does alone: forward, nvJPEG, decoding processes; a plain DataLoader."""
+
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.fx.experimental.optimization
+from PIL import Image as Pillow
+
+from strobe.core.dataset import Dataset
+from strobe.datasets.media import MediaSource
+from strobe.models.device_decode import resize_on_device
+from strobe.models.exact_resize import SentPlan
+from strobe.models.torch_classifier import TorchClassifier
+from strobe.predict.decode_pool import DecodePool
+
+BEGIN = time.perf_counter()
+
+
+def say(text: str) -> None:
+    """A line to follow the run by, with the seconds since it began."""
+    print(f"[{time.perf_counter() - BEGIN:6.1f}] {text}", file=sys.stderr, flush=True)
+
+
+def rate(work: Callable[[], int]) -> float:
+    """Images a second of `work`, which says how many it did."""
+    begin = time.perf_counter()
+    n = work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return round(n / (time.perf_counter() - begin), 1)
+
+
+def bare_forward(model: TorchClassifier, *, rounds: int) -> float:
+    """The model alone on one resident batch, in the engine's own number type and memory order."""
+    n = model.spec.batch_size
+    pixels = torch.randn(n, 3, 224, 224, device=model.device).to(memory_format=torch.channels_last)
+
+    def work() -> int:
+        with torch.inference_mode():
+            for _ in range(rounds):
+                model._scores(pixels)
+        return rounds * n
+
+    work()
+    return rate(work)
+
+
+def graphed(model: TorchClassifier) -> TorchClassifier:
+    """The same model, its launches recorded once and played again: the same kernels, without Python between them."""
+    out, call, n = copy(model), model._call, model.spec.batch_size
+    fixed = torch.zeros(n, 3, 224, 224, device=model.device).to(memory_format=torch.channels_last)
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.inference_mode(), model._autocast():
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                call(fixed)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            scores = call(fixed)
+
+    def play(pixels: Any) -> Any:
+        if len(pixels) < n:
+            return call(pixels)
+        fixed.copy_(pixels)
+        graph.replay()
+        return scores.clone()
+
+    out._call = play
+    return out
+
+
+def folded(model: TorchClassifier) -> TorchClassifier:
+    """The same model with its batch norms folded into the convolutions before them."""
+    out = copy(model)
+    out._call = torch.fx.experimental.optimization.fuse(model.module)
+    return out
+
+
+def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int) -> dict[str, float]:
+    """Reading, decoding and resizing without the model: on threads and, for the device, in one to four threads."""
+    source = MediaSource(dataset)
+    n, out = min(n, len(dataset.frames)), {}
+    starts = range(0, n, batch)
+
+    def read() -> int:
+        for row in range(n):
+            source.read_encoded(row)
+        return n
+
+    read()
+    out["read files, one thread"] = rate(read)
+    if not model.device.startswith("cuda"):
+        return out
+    files = [source.read_encoded(row) or b"" for row in range(n)]
+    model.prepare_encoded(files[:batch])
+    operation, place = torch.ops.image.decode_jpegs_cuda, torch.device("cuda")
+    encoded = [torch.from_numpy(np.frombuffer(content, dtype=np.uint8)) for content in files]
+
+    def nvjpeg(start: int) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            operation(encoded[start : start + batch], 3, place)
+            torch.cuda.current_stream().synchronize()
+
+    decoded = torch.stack(operation(encoded[:batch], 3, place))
+
+    def resize(_: int) -> None:
+        resize_on_device(decoded, cast(Any, model.plan))
+
+    def both(start: int) -> None:
+        model.prepare_encoded(files[start : start + batch])
+
+    def all_of(work: Callable[[int], None], threads: int) -> int:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, starts))
+        return n
+
+    for threads in (1, 2, 3, 4):
+        out[f"nvJPEG, {threads} threads"] = rate(partial(all_of, nvjpeg, threads))
+        out[f"nvJPEG and resize, {threads} threads"] = rate(partial(all_of, both, threads))
+    out["resize alone"] = rate(partial(all_of, resize, 1))
+    return out
+
+
+def pool_alone(
+    model: TorchClassifier, dataset: Dataset, sent: SentPlan, *, n: int, processes: int, chunk: int, bring: bool = False
+) -> tuple[float, float]:
+    """Images a second out of decoding processes, and the seconds until the first; with `bring` on to the device."""
+    pool = DecodePool(MediaSource(dataset), {"m": sent}, processes=processes, chunk=chunk)
+    n = min(n, len(dataset.frames))
+    chunks = [range(start, min(start + chunk, n)) for start in range(0, n, chunk)]
+
+    def one(rows: range) -> None:
+        found = pool.read(rows, [["m"]] * len(rows))
+        if bring:
+            with torch.inference_mode(), model._stream():
+                model._brought([values[0] for values in found])  # type: ignore[index]
+
+    def work() -> int:
+        with ThreadPoolExecutor(processes) as waiting:
+            list(waiting.map(one, chunks))
+        return n
+
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(processes) as waiting:
+        list(waiting.map(one, [range(1)] * processes))
+    started = time.perf_counter() - begin
+    try:
+        return rate(work), round(started, 2)
+    finally:
+        pool.close()
+
+
+class _Folder(torch.utils.data.Dataset):  # type: ignore[misc]  # torch is untyped here
+    """What people write: PIL and torchvision transforms in DataLoader workers."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        from torchvision import transforms
+
+        self.paths = paths
+        self.transform = transforms.Compose(
+            [
+                transforms.Resize(235, interpolation=transforms.InterpolationMode.BICUBIC),
+                transforms.CenterCrop(224),
+                transforms.ToTensor(),
+                transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+            ]
+        )
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, place: int) -> Any:
+        with Pillow.open(self.paths[place]) as image:
+            return self.transform(image.convert("RGB"))
+
+
+def data_loader(model: TorchClassifier, dataset: Dataset, *, n: int, workers: int) -> float:
+    """A plain DataLoader + PIL loop over the first n frames, predictions collected in memory."""
+    source = MediaSource(dataset)
+    paths = [source.path(row) for row in range(min(n, len(dataset.frames)))]
+    loader = torch.utils.data.DataLoader(
+        _Folder(paths), batch_size=model.spec.batch_size, num_workers=workers, pin_memory=model.device == "cuda"
+    )
+
+    def work() -> int:
+        with torch.inference_mode():
+            for pixels in loader:
+                on_device = pixels.to(model.device, non_blocking=True).to(memory_format=torch.channels_last)
+                model._scores(on_device).cpu()
+        return len(paths)
+
+    return rate(work)
