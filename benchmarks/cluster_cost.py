@@ -151,12 +151,10 @@ def measure(
     import growth
     from strobe.core.answers import ClassAnswers
     from strobe.core.tasks import Task
-    from strobe.datasets.folder import read
     from strobe.runs.frames import FrameNames
     from strobe.runs.shards import KEY_FACTS, ModelShards
 
-    growth.make_dataset(folder / "data", frames)
-    names = FrameNames(read(folder / "data"))
+    names = FrameNames(growth.made(frames))
     store = ModelShards(
         folder / "run", "model", facts=dict.fromkeys(KEY_FACTS, ""), frames=names, task=Task.CLASSIFICATION,
         n_classes=classes,

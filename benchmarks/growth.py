@@ -1,10 +1,12 @@
-"""How scoring grows: one model, 30 classes, from thousands of frames to millions; time, memory and their exponents.
+"""How scoring grows: one model, 30 classes, from thousands of frames to millions; time and memory of each step.
 
-    python benchmarks/growth.py FOLDER [--frames 21000,210000,2100000] [--keep]
+    python benchmarks/growth.py FOLDER [--frames 21000,210000,2100000,10500000] [--keep] [--source OTHER/src]
 
 Datasets of ImageNet-Vid-Robust's shape (21 frames a set, one set a video) and a run with one model's stored answers are
-made in FOLDER, column by column and without images; `strobe score RUN` then runs in a process of its own, of which time
-and largest resident memory are read. Exit code 1 where 10 million frames take over two minutes or 2 GB.
+made in FOLDER, without images; each step runs in a process of its own, of which time and largest resident memory are
+read: `write` puts the tables down and works out their digests, `score` is `strobe score RUN`. With --source that is
+done by another checkout's code too, and whether results.json is the same is said. Exit code 1 where 10 million frames
+take over two minutes or 2 GB to score, or results differ.
 """
 
 import argparse
@@ -18,81 +20,55 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
-from strobe.datasets.folder import read
+from strobe.core.tables import NO_PTS, Frames, Labels, Sets, Videos, texts
 
 K, CLASSES, SHARD = 10, 30, 50_000
 WIDTH = 2 * K + 1
 
 
-def digests(first: int, many: int) -> list[str]:
-    return [hashlib.sha256(str(number).encode()).hexdigest() for number in range(first, first + many)]
-
-
-def make_dataset(folder: Path, n_frames: int) -> None:
-    """Tables in pieces of a million rows, so that making them needs little memory."""
+def made(n_frames: int) -> Dataset:
+    """The tables, as `strobe import --no-media` would have them."""
     n_sets = n_frames // WIDTH
-    folder.mkdir(parents=True)
-    space = LabelSpace.of_names("thirty", [f"class {number}" for number in range(CLASSES)])
-    videos = [hashlib.sha256(f"v{number}".encode()).hexdigest()[:16] for number in range(n_sets)]
-    pq.write_table(
-        pa.table(
-            {
-                "video_id": videos, "name": [f"video_{number:07d}" for number in range(n_sets)],
-                "fps_num": pa.array(np.full(n_sets, 30)), "fps_den": pa.array(np.full(n_sets, 1)),
-                "n_frames": pa.array(np.full(n_sets, 300)), "path": pa.nulls(n_sets, pa.string()),
-                "codec": pa.nulls(n_sets, pa.string()),
-            }
+    n = n_sets * WIDTH
+    video = np.repeat(np.arange(n_sets, dtype=np.int32), WIDTH)
+    index = np.tile(np.arange(100, 100 + WIDTH), n_sets)
+    nothing, zero = np.full(n, "", dtype=object), np.zeros(n, dtype=np.int64)
+    empty = np.full(n_sets, "", dtype=object)
+    return Dataset(
+        info=DatasetInfo(
+            name=f"growth-{n_frames}", k=K,
+            label_space=LabelSpace.of_names("thirty", [f"class {number}" for number in range(CLASSES)]),
         ),
-        folder / "videos.parquet", compression="zstd",
+        videos=Videos(
+            video_id=texts([hashlib.sha256(f"v{row}".encode()).hexdigest()[:16] for row in range(n_sets)]),
+            name=texts([f"video_{row:07d}" for row in range(n_sets)]), fps_num=np.full(n_sets, 30),
+            fps_den=np.full(n_sets, 1), n_frames=np.full(n_sets, 300), path=empty, codec=empty,
+        ),
+        frames=Frames(
+            video=video, index=index, pts=np.full(n, NO_PTS), time_num=index, time_den=np.full(n, 30),
+            key=texts([f"video_{row:07d}/{at:06d}.jpg" for row in range(n_sets) for at in range(100, 100 + WIDTH)]),
+            pict_type=np.where(index % 12 == 0, "I", "P").astype(object), width=zero, height=zero, sha256=nothing,
+            media=nothing,
+        ),
+        sets=Sets(
+            set_id=texts([f"set_{row:07d}" for row in range(n_sets)]), set=video, frame=np.arange(n, dtype=np.int32),
+            distance=(index - 100 - K).astype(np.float64), is_anchor=index == 100 + K,
+        ),
+        labels=Labels(
+            frame=np.arange(n, dtype=np.int32),
+            label=np.repeat(np.random.default_rng(0).integers(CLASSES, size=n_sets), WIDTH).astype(np.int32),
+        ),
     )  # fmt: skip
-    rng, step = np.random.default_rng(0), 50_000
-    writers: dict[str, pq.ParquetWriter] = {}
-    for first in range(0, n_sets, step):
-        own = videos[first : first + step]
-        n = len(own) * WIDTH
-        video = np.repeat(np.arange(first, first + len(own)), WIDTH)
-        index = np.tile(np.arange(100, 100 + WIDTH), len(own))
-        ids = [f"{name}:{place}" for name in own for place in range(100, 100 + WIDTH)]
-        keys = [f"video_{row:07d}/{place:06d}.jpg" for row, place in zip(video.tolist(), index.tolist(), strict=True)]
-        label = np.repeat(rng.integers(CLASSES, size=len(own)), WIDTH)
-        frames = {
-            "frame_id": pa.array(ids), "video_id": pa.array(np.repeat(np.array(own, dtype=object), WIDTH)),
-            "index": pa.array(index), "key": pa.array(keys), "pts": pa.array(index * 512),
-            "time_num": pa.array(index), "time_den": pa.array(np.full(n, 30)),
-            "pict_type": pa.array(np.where(index % 12 == 0, "I", "P").astype(object)),
-            "width": pa.array(np.full(n, 1280)), "height": pa.array(np.full(n, 720)),
-            "sha256": pa.array(digests(first * WIDTH, n)), "media": pa.array([f"media/{key}" for key in keys]),
-        }  # fmt: skip
-        sets = {
-            "set_id": pa.array([f"set_{row:07d}" for row in video.tolist()]),
-            "frame_id": pa.array(ids), "distance": pa.array((index - 100 - K).astype(np.float64)),
-            "is_anchor": pa.array(index == 100 + K),
-        }  # fmt: skip
-        labels = {"frame_id": pa.array(ids), "label": pa.array(np.array(space.ids, dtype=object)[label])}
-        for name, columns in (("frames", frames), ("sets", sets), ("labels", labels)):
-            table = pa.table(columns)
-            if name not in writers:
-                writers[name] = pq.ParquetWriter(folder / f"{name}.parquet", table.schema, compression="zstd")
-            writers[name].write_table(table)
-    for writer in writers.values():
-        writer.close()
-    content = {
-        "schema": 1, "name": f"growth-{n_frames}", "version": "1", "axis": "frame-offset", "k": K,
-        "label_source": "frame", "reviewed": "none", "licence": "", "provenance": {},
-        "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.parquet")},
-        "label_space": space.to_json(),
-    }  # fmt: skip
-    (folder / "dataset.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def make_run(folder: Path, data: Path) -> None:
     """A run with one model's answers in shards, right nine times in ten, as `strobe predict` leaves it."""
     from strobe.core.answers import ClassAnswers
     from strobe.core.tasks import Task
+    from strobe.datasets.folder import read
     from strobe.runs.folder import Run
     from strobe.runs.frames import FrameNames
     from strobe.runs.shards import ModelShards
@@ -119,32 +95,19 @@ def make_run(folder: Path, data: Path) -> None:
         shards.write(rows, ClassAnswers.from_scores("model", scores, kind="logits", **own))
 
 
-def scored(run: Path) -> tuple[float, float, float]:
-    """Seconds of the wall and of the processor, and gigabytes at most, of `strobe score RUN` in its own process."""
+def step(name: str, n: int, *arguments: str, source: Path | None = None) -> dict[str, float | int | str]:
+    """Run Python with these arguments: seconds of the wall and of the processor, and gigabytes at most."""
+    path = os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")]) if source else os.environ.get("PYTHONPATH")
     began = time.perf_counter()
-    command = [sys.executable, "-m", "strobe", "score", str(run)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, *arguments], stdout=subprocess.DEVNULL, env=os.environ | ({"PYTHONPATH": path} if path else {})
+    )
     _, status, used = os.wait4(process.pid, 0)
     if status:
-        raise SystemExit(f"{' '.join(command)} failed")
-    return time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
-
-
-def vouch(folder: Path, n_frames: int) -> None:
-    """Write the digests into dataset.json, as `strobe import` does; from a million frames on, made-up ones.
-
-    Working them out takes as long as importing does, and scoring only reads them.
-    """
-    from strobe.datasets import folder as folders
-
-    if n_frames < 1_000_000:
-        folders.write(read(folder), folder, overwrite=True)
-        return
-    path = folder / "dataset.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    made_up = hashlib.sha256(str(n_frames).encode()).hexdigest()
-    content["checked"] = {"of": folders._digest_of(content), "digest": made_up, "frames_digest": made_up}
-    path.write_text(json.dumps(content), encoding="utf-8")
+        raise SystemExit(f"{' '.join(arguments)} failed")
+    wall, processor, gigabytes = time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
+    print(f"{n:>12,} {name:12} {wall:7.1f} s, {processor:7.1f} s of the processor, {gigabytes:.2f} GB", flush=True)
+    return {"n": n, "step": name, "wall_s": wall, "processor_s": processor, "peak_gb": gigabytes}
 
 
 def main() -> int:
@@ -152,18 +115,29 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--frames", default="21000,210000,2100000,10500000")
     parser.add_argument("--keep", action="store_true", help="leave what was made in FOLDER")
+    parser.add_argument("--source", type=Path, help="the src/ of another checkout to score with first")
+    parser.add_argument("--make", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.make:
+        from strobe.datasets.folder import write
+
+        write(made(arguments.make), arguments.folder)
+        return 0
     rows, fine = [], True
     for n in map(int, arguments.frames.split(",")):
         data, run = arguments.folder / f"data-{n}", arguments.folder / f"run-{n}"
         if not run.is_dir():
-            make_dataset(data, n)
-            vouch(data, n)
+            rows.append(step("write", n, __file__, str(data), "--make", str(n)))
             make_run(run, data)
-        wall, processor, gigabytes = scored(run)
-        rows.append({"frames": n, "wall_s": wall, "processor_s": processor, "peak_gb": gigabytes})
-        print(f"{n:>12,} frames: {wall:7.1f} s, {processor:7.1f} s of the processor, {gigabytes:.2f} GB", flush=True)
-        fine &= n < 10_000_000 or (wall <= 120 and gigabytes <= 2)
+        score = ("-m", "strobe", "score", str(run))
+        if arguments.source:
+            rows.append(step("score before", n, *score, source=arguments.source))
+            before = (run / "results.json").read_bytes()
+        rows.append(last := step("score", n, *score))
+        if arguments.source and before != (run / "results.json").read_bytes():
+            print(f"{n:>12,} results.json differs", flush=True)
+            fine = False
+        fine &= n < 10_000_000 or (float(last["wall_s"]) <= 120 and float(last["peak_gb"]) <= 2)
         if not arguments.keep:
             shutil.rmtree(data)
             shutil.rmtree(run)

@@ -306,7 +306,8 @@ def fill(url: str, n: int, people: int) -> None:
         rows = (
             execute(
                 connection,
-                "SELECT set_id, frame_id FROM tasks WHERE question = 'pairs' AND kind = 'pair' ORDER BY position LIMIT :n",
+                "SELECT set_id, frame_id FROM tasks WHERE question = 'pairs' AND kind = 'pair' "
+                "ORDER BY position LIMIT :n",
                 {"n": n},
             )
             .mappings()

@@ -60,7 +60,7 @@ def stopped(plan: Plan, failures: Failures, full: ClassAnswers) -> ClassAnswers:
 
 def fewest(plan: Plan, full: ClassAnswers) -> int:
     """The fewest frames that settle every set, tried one by one."""
-    wrong = ~plan.right(full.label[plan.frame])
+    wrong = ~plan.view.right_rows(full.label)
     sets = []
     for number in range(plan.n_sets):
         rows = plan.set_row == number

@@ -323,16 +323,16 @@ def test_a_full_disk_half_way_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_table_that_cannot_be_written_leaves_no_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = pq.write_table
     written = []
 
-    def fail(table: pa.Table, path: Path, **options: object) -> None:
-        if len(written) == 3:
-            raise OSError(28, "No space left on device")
-        written.append(path)
-        real(table, path, **options)
+    class Full(pq.ParquetWriter):
+        def write_table(self, table: pa.Table, *given: object, **options: object) -> None:
+            if len(written) == 3:
+                raise OSError(28, "No space left on device")
+            written.append(table)
+            super().write_table(table, *given, **options)
 
-    monkeypatch.setattr(pq, "write_table", fail)
+    monkeypatch.setattr(pq, "ParquetWriter", Full)
     with pytest.raises(CannotWrite, match=r"labels\.parquet: the disk is full"):
         folder.write(example(), tmp_path / "set")
     assert not list((tmp_path / "set").iterdir())

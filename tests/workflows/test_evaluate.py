@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import strobe
-import strobe.core.dataset as dataset_module
+import strobe.core.digests as digests_module
 import strobe.workflows.score as score_module
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import Results
@@ -257,9 +257,9 @@ def test_a_run_in_which_nothing_ran_leaves_no_folder(tmp_path):
 def test_the_dataset_is_read_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (data.parent / "theirs.json").write_text(json.dumps(predictions(data)))
     reads, digests, tables = [], [], []
-    read, lines, write_tables = folder.read, dataset_module._lines, score_module.write_tables
+    read, lines, write_tables = folder.read, digests_module._sorted, score_module.write_tables
     monkeypatch.setattr(folder, "read", lambda path: (reads.append(path), read(path))[1])
-    monkeypatch.setattr(dataset_module, "_lines", lambda *columns: (digests.append(1), lines(*columns))[1])
+    monkeypatch.setattr(digests_module, "_sorted", lambda n, part: (digests.append(1), lines(n, part))[1])
     monkeypatch.setattr(score_module, "write_tables", lambda *said: (tables.append(1), write_tables(*said))[1])
     go(data, f"py:{data.parent}/mine.py:make", f"preds:{data.parent}/theirs.json", report=True)
     assert len(reads) == 1

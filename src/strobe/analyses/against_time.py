@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from strobe.analyses.model_results import TimeCurve, TimePoint
 from strobe.analyses.plan import Plan
-from strobe.core.arrays import Bools, Ints
+from strobe.core.arrays import Bools, Ints, blocks, narrow
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Missing
 from strobe.metrics.intervals import Grouping
@@ -20,17 +20,26 @@ POINTS = 20
 _SAFE = 2**62 // 4000
 
 
-def millisecond_levels(dataset: Dataset) -> NDArray[np.int64]:
+def millisecond_levels(dataset: Dataset) -> Ints:
     """The smallest whole t in ms at which each set row counts, |Δ| ≤ t + 0.5 ms; −1 where times are unknown.
 
     Exact: from the frames' presentation times where both are known, else from the index and the video's frame rate.
     """
-    frames, sets, videos = dataset.frames, dataset.sets, dataset.videos
-    anchor = sets.anchor_frame[sets.set]
-    out = np.full(len(sets.frame), UNKNOWN, dtype=np.int64)
-    den_a, den_b = frames.time_den[anchor].astype(np.int64), frames.time_den[sets.frame].astype(np.int64)
+    frames, sets = dataset.frames, dataset.sets
+    num, den, anchors = frames.passing("time_num"), frames.passing("time_den"), sets.anchor_frame
+    found = [
+        narrow(_levels(dataset, num, den, anchors[sets.set[rows]], sets.frame[rows])) for rows in blocks(len(sets.set))
+    ]
+    return np.concatenate(found)  # of the widest of their types
+
+
+def _levels(dataset: Dataset, num: Ints, den: Ints, anchor: Ints, frame: Ints) -> NDArray[np.int64]:
+    """The same for the rows of these frames, beside those of their anchors."""
+    frames, videos = dataset.frames, dataset.videos
+    out = np.full(len(frame), UNKNOWN, dtype=np.int64)
+    den_a, den_b = den[anchor].astype(np.int64), den[frame].astype(np.int64)
     timed = (den_a > 0) & (den_b > 0)
-    num_a, num_b = frames.time_num[anchor].astype(np.int64), frames.time_num[sets.frame].astype(np.int64)
+    num_a, num_b = num[anchor].astype(np.int64), num[frame].astype(np.int64)
     one_base = timed & (den_a == den_b) & (np.abs(num_a) < _SAFE) & (np.abs(num_b) < _SAFE) & (den_a < _SAFE)
     out[one_base] = _level(np.abs(num_b - num_a)[one_base], den_a[one_base])
     for row in np.flatnonzero(timed & ~one_base):  # different time bases, or huge ones: plain fractions
@@ -38,8 +47,8 @@ def millisecond_levels(dataset: Dataset) -> NDArray[np.int64]:
         out[row] = -((1 - 2000 * gap) // 2)
     video = frames.video[anchor]
     fps_num, fps_den = videos.fps_num[video].astype(np.int64), videos.fps_den[video].astype(np.int64)
-    by_rate = ~timed & (fps_den > 0) & (fps_num > 0) & (frames.video[sets.frame] == video)
-    step = np.abs(frames.index[sets.frame].astype(np.int64) - frames.index[anchor])
+    by_rate = ~timed & (fps_den > 0) & (fps_num > 0) & (frames.video[frame] == video)
+    step = np.abs(frames.index[frame].astype(np.int64) - frames.index[anchor])
     out[by_rate] = _level((step * fps_den)[by_rate], fps_num[by_rate])
     return out
 
@@ -90,7 +99,7 @@ def time_plan(plan: Plan) -> TimePlan | Missing:
     cohort = known & (reach >= t_max)
     step = _round_step(t_max / POINTS)
     ms = np.unique(np.append(np.arange(0, t_max, step), t_max))
-    group = np.tile(np.arange(len(ms)), int(cohort.sum()))
+    group = np.tile(narrow(np.arange(len(ms))), int(cohort.sum()))
     cluster = np.repeat(plan.cluster[cohort], len(ms))
     grouping = Grouping(group, cluster, n_groups=len(ms), interval=plan.options.interval)
     return TimePlan(level, cohort, t_max, ms, grouping)

@@ -25,7 +25,7 @@ from strobe.analyses.plan import NOT_VIDEO, Plan, ScoreOptions
 from strobe.analyses.slices import SlicePlan
 from strobe.analyses.smoothed import smoothed
 from strobe.core.answers import ClassAnswers, State
-from strobe.core.arrays import Bools, Ints
+from strobe.core.arrays import Bools, Ints, blocks, narrow
 from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
@@ -132,13 +132,11 @@ def score(
         )
     part = prepared if unscored == 0 else prepared.only(scored)
     if pool is not None and not stopped:
-        pool.add(~whole_plan.right(predictions.label[whole_plan.frame]), scored)
+        pool.add(~whole_plan.view.right_rows(predictions.label), scored)
 
     plan = part.plan
-    label = predictions.label[plan.frame]
-    right = plan.right(label)
-    wrong = ~right
-    first = first_wrong(wrong, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
+    right = plan.view.right_rows(predictions.label)
+    first = first_wrong(~right, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
     if stopped:  # a set that breaks does so somewhere up to k
         first = np.where((first > 0) & (first <= plan.k), plan.k, first)
     orig, perturbed = first > 0, first > plan.k
@@ -184,7 +182,7 @@ def _of_every_frame(
     orig = at_k[:, 0]
     in_right = orig[plan.set_row] & ~plan.is_anchor
     slices, smoothing = part.slices.apply(wrong, first), smoothed(plan, predictions, headline)
-    flips, rw_flips, swing = _flicker(plan, predictions.label[plan.frame], right, predictions)
+    flips, rw_flips, swing = _flicker(plan, right, predictions)
     reasons = slices.reasons if smoothing else {**slices.reasons, "smoothing": "sets are not stretches of one video"}
     curve = plan.by_k.estimates(at_k.ravel()), plan.by_k.estimates((orig[:, None] & ~at_k).ravel())
     return {
@@ -251,7 +249,9 @@ def _bounds(orig: int, perturbed: int, unscored: int, n: int) -> Bounds | None:
 def _fingerprint(predictions: ClassAnswers, plan: Plan, settled: Ints | None) -> str:
     """Where members were skipped, which they are follows from the models before: anchors and `settled` sets count."""
     used = plan.frames_used if settled is None else np.unique(plan.frame[plan.is_anchor])
-    hasher = hashlib.sha256(np.ascontiguousarray(predictions.label[used]).tobytes())
+    hasher = hashlib.sha256()
+    for part in blocks(len(used)):
+        hasher.update(predictions.label[used[part]].astype(np.int64, copy=False).tobytes())
     hasher.update(np.packbits(predictions.scored[used]).tobytes())
     if settled is not None:
         hasher.update(settled.tobytes())
@@ -284,33 +284,35 @@ def _class_medians(
     if not plan.options.bootstrap:
         a, b, c = (plain(value, n) for value in values)
         return ClassMedians(acc_orig=a, acc_pmk=b, drop=c, n_classes=n)
-    member = np.zeros((plan.n_sets, plan.by_class.n_groups))
-    member[plan.class_sets, plan.by_class.group] = 1.0
+    member = np.zeros((plan.n_sets, plan.by_class.n_groups), dtype=bool)
+    member[plan.class_sets, plan.by_class.group] = True
     member = member[:, plan.by_class.n > 0]
     draws = plan.bootstrap
     size = draws.sums(member)
     out = []
     for value, right in zip(values, (orig, perturbed, lost), strict=True):
-        share = np.divide(draws.sums(member * right[:, None]), size, out=np.full(size.shape, np.nan), where=size > 0)
+        share = np.divide(draws.sums(member & right[:, None]), size, out=np.full(size.shape, np.nan), where=size > 0)
         drawn = share[~np.isnan(share).all(axis=1)]
         out.append(draws.estimate(value, np.nanmedian(drawn, axis=1), n=n))
     return ClassMedians(acc_orig=out[0], acc_pmk=out[1], drop=out[2], n_classes=n)
 
 
-def _flicker(plan: Plan, label: Ints, right: Bools, predictions: ClassAnswers) -> tuple[Estimate, Estimate, Estimate]:
+def _flicker(plan: Plan, right: Bools, predictions: ClassAnswers) -> tuple[Estimate, Estimate, Estimate]:
     """Flip rate, right↔wrong flip rate and confidence swing: means over sets."""
     if plan.is_video:
-        pairs = plan.pairs
+        a, b, label = plan.pairs.first, plan.pairs.second, narrow(predictions.label)[plan.frame]
+        owner = plan.set_row[a]
         flips, rw_flips = (
-            _mean(plan, *flip_shares(value, pairs.first, pairs.second, pairs.set, n_sets=plan.n_sets))
-            for value in (label, right)
+            _mean(plan, *flip_shares(value, a, b, owner, n_sets=plan.n_sets)) for value in (label, right)
         )
     else:
         flips = rw_flips = nothing(NOT_VIDEO)
     if not predictions.has_shares:
         return flips, rw_flips, nothing("the model gave labels only, no confidences")
-    has_member = np.bincount(plan.set_row, minlength=plan.n_sets) > 1
-    return flips, rw_flips, _mean(plan, swings(predictions.confidence[plan.frame], plan.start), has_member)
+    swing, has_member = np.empty(plan.n_sets), np.diff(plan.start, append=len(plan.frame)) > 1
+    for sets, rows in plan.blocks():
+        swing[sets] = swings(predictions.confidence[plan.frame[rows]], plan.start[sets] - rows.start)
+    return flips, rw_flips, _mean(plan, swing, has_member)
 
 
 def _mean(plan: Plan, values: NDArray[np.float64], use: Bools) -> Estimate:
@@ -323,9 +325,8 @@ def _mean(plan: Plan, values: NDArray[np.float64], use: Bools) -> Estimate:
 
 def _first_failure(plan: Plan, wrong: Bools, orig: Bools) -> Survival:
     """Kaplan–Meier over right-anchor sets: the smallest wrong |distance|, else censored at the largest seen."""
-    distance = np.abs(plan.distance)
     first = np.full(plan.n_sets, np.inf)
-    np.minimum.at(first, plan.set_row[wrong], distance[wrong])
+    np.minimum.at(first, plan.set_row[wrong], np.abs(plan.distance[wrong]))
     event = np.isfinite(first[orig])
     time = np.where(event, first[orig], plan.last_distance[orig])
     return kaplan_meier(time, event, plan.cluster[orig], interval=plan.options.interval)

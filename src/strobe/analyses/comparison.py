@@ -88,6 +88,8 @@ def compare(
                 f"{printable(dataset.name)} has {dataset.n_sets}; score all models on the same dataset"
             )
     out: list[Comparison] = []
+    if len(scores) < 2:
+        return ()
     names, most = short_names(dataset.sets.set_id.tolist()), names_each(len(scores))
     metrics: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
     for metric in metrics:

@@ -76,7 +76,7 @@ def class_figures(found: Curves, label: int, *, n: tuple[int, int]) -> tuple[Est
 def as_classifier(plan: Plan, found: BoxAnswers) -> AsClassifier:
     """pm-k accuracy by the class of the most confident box; coverage is the share of the sets' frames with a box."""
     best = found.as_classes().label
-    right = plan.right(best[plan.frame])
+    right = plan.view.right_rows(best)
     first = first_wrong(~right, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
     at_k = right_at(first, k=plan.k)
     orig, perturbed = at_k[:, 0], at_k[:, -1]

@@ -64,7 +64,7 @@ def settled_sets(plan: Plan, answers: ClassAnswers) -> Bools:
     seen = state <= State.OUTSIDE
     if not (state == State.SKIPPED).any():
         return np.asarray(np.logical_and.reduceat(seen, plan.start))
-    wrong = seen & ~plan.right(answers.label[plan.frame])
+    wrong = seen & ~plan.view.right_rows(answers.label)
     gone = np.logical_or.reduceat(~seen & (state != State.SKIPPED), plan.start)
     return np.asarray(settled(seen, wrong, plan.is_anchor, plan.start) & ~gone)
 
@@ -92,7 +92,7 @@ def saved(plan: Plan, answers: ClassAnswers) -> StoppedEarly:
     """
     state = answers.state[plan.frame]
     seen = state <= State.OUTSIDE
-    wrong = seen & ~plan.right(answers.label[plan.frame])
+    wrong = seen & ~plan.view.right_rows(answers.label)
     lost = np.logical_or.reduceat(state == State.UNREADABLE, plan.start)
     broken = np.logical_or.reduceat(wrong, plan.start)
     needed = np.zeros(len(answers.state), dtype=bool)
@@ -134,7 +134,7 @@ class Failures:
         """One more model."""
         seen = answers.scored[self.plan.frame]
         self._seen += seen
-        self._wrong += seen & ~self.plan.right(answers.label[self.plan.frame])
+        self._wrong += seen & ~self.plan.view.right_rows(answers.label)
 
     def risk(self) -> Floats:
         """How likely each set row (R,) is wrong: as often as for earlier models; without any, the farther the more."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from strobe.analyses.model_results import OffsetError
 from strobe.analyses.plan import Plan
-from strobe.core.arrays import Bools
+from strobe.core.arrays import Bools, blocks
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import SWITCHED_OFF
 from strobe.metrics.intervals import nothing
@@ -37,12 +37,13 @@ class OffsetPool:
         if self.n_models == 0 or not use.any():
             none = nothing("no set is scored by every model")
             return tuple(OffsetError(float(offset), none) for offset in plan.offsets)
-        group = np.searchsorted(plan.offsets, plan.distance)
         shape = (plan.n_sets, len(plan.offsets))
-        members = np.zeros(shape)
-        errors = np.zeros(shape)
-        np.add.at(members, (plan.set_row[use], group[use]), 1.0)
-        np.add.at(errors, (plan.set_row[use], group[use]), self._wrong[use] / self.n_models)
+        members, errors = np.zeros(shape, dtype=np.int32), np.zeros(shape)
+        for rows in blocks(len(use)):
+            kept = use[rows]
+            at = plan.set_row[rows][kept], plan.offset_row[rows][kept]
+            np.add.at(members, at, 1)
+            np.add.at(errors, at, self._wrong[rows][kept] / self.n_models)
         draws = plan.bootstrap.ratio(errors, members) if plan.options.bootstrap else None
         out = []
         for place, offset in enumerate(plan.offsets.tolist()):

@@ -11,7 +11,7 @@ from strobe.analyses.detection import DetectionScore
 from strobe.analyses.early import is_stopped, settled_sets
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import BoxAnswers, ClassAnswers, State
-from strobe.core.arrays import Bools, Ints, Texts
+from strobe.core.arrays import Ints, Texts
 from strobe.core.dataset import Dataset
 from strobe.core.names import short_names
 from strobe.core.tables import texts
@@ -60,11 +60,13 @@ def set_facts(dataset: Dataset) -> SetFacts:
 
 def _labels(dataset: Dataset, names: tuple[str, ...]) -> list[str]:
     """The classes of each set's anchor, in words."""
-    labels = dataset.labels
-    order = np.lexsort((labels.label, labels.frame))
-    frame, label = labels.frame[order], labels.label[order].tolist()
-    starts = np.searchsorted(frame, dataset.sets.anchor_frame)
-    ends = np.searchsorted(frame, dataset.sets.anchor_frame, side="right")
+    labels, anchors = dataset.labels, dataset.sets.anchor_frame
+    is_anchor = np.zeros(len(dataset.frames), dtype=bool)
+    is_anchor[anchors] = True
+    own = np.flatnonzero(is_anchor[labels.frame])
+    own = own[np.lexsort((labels.label[own], labels.frame[own]))]
+    frame, label = labels.frame[own], labels.label[own].tolist()
+    starts, ends = np.searchsorted(frame, anchors), np.searchsorted(frame, anchors, side="right")
     return [
         " / ".join(names[place] for place in label[a:b]) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
     ]
@@ -78,34 +80,12 @@ def class_sets(dataset: Dataset, facts: SetFacts, answers: ClassAnswers, *, k: i
     probability for the right answer, then the nearest, then the earlier; NaN where the set is its anchor alone.
     Where members were skipped, sets that are settled without them are here, too, and these columns are not.
     """
-    plan = Plan(dataset, ScoreOptions(k=k)) if (answers.state == State.SKIPPED).any() else None
-    if plan is not None and is_stopped(plan, answers):
+    plan = Plan(dataset, ScoreOptions(k=k))
+    if is_stopped(plan, answers):
         return _settled(plan, facts, answers)
-    within = np.ones(len(dataset.sets.set), dtype=bool) if k is None else dataset.row_levels() <= k
-    set_row, frame = dataset.sets.set[within], dataset.sets.frame[within]
-    distance, anchor = dataset.sets.distance[within], dataset.sets.is_anchor[within]
-    right = dataset.right_rows(answers.label)[within]
-    start = np.searchsorted(set_row, np.arange(dataset.n_sets))
-    whole = np.logical_and.reduceat(answers.scored[frame], start)
-    away = np.abs(distance)
-    first = np.full(dataset.n_sets, np.inf)
-    np.minimum.at(first, set_row[~right], away[~right])
-    truth = _probability_of_right(dataset, answers, within)
-    # The anchor of a set comes last, so that it is taken only where there is nothing else.
-    worst = _first(start, set_row, (anchor, right, np.where(np.isfinite(truth), truth, 0.0), away, distance))
-    alone = anchor[worst]
-    chosen = frame[worst]
-    holds = np.isinf(first)
-    columns: dict[str, NDArray[Any]] = {
-        "anchor_right": right[anchor],
-        "holds": holds,
-        "first_wrong_distance": np.where(holds, np.nan, first).astype(np.float32),
-        "worst_member": np.where(alone, np.nan, distance[worst]).astype(np.float32),
-        "worst_right": right[worst],
-        "worst_answer": answers.label[chosen].astype(np.int32),  # −1, no class of the dataset's, is the last name
-        "worst_confidence": answers.confidence[chosen].astype(np.float32),
-        "worst_probability_of_right": truth[worst].astype(np.float32),
-    }
+    parts = [_of_sets(plan, answers, sets, rows) for sets, rows in plan.blocks()]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    whole = columns.pop("whole")
     return ModelSets(
         model=answers.model,
         facts=facts,
@@ -113,6 +93,31 @@ def class_sets(dataset: Dataset, facts: SetFacts, answers: ClassAnswers, *, k: i
         columns={name: column[whole] for name, column in columns.items()},
         names={"worst_answer": facts.answers},
     )
+
+
+def _of_sets(plan: Plan, answers: ClassAnswers, sets: slice, rows: slice) -> dict[str, NDArray[Any]]:
+    """The columns of some sets, and which of them were answered whole."""
+    owner, start = plan.set_row[rows] - sets.start, plan.start[sets] - rows.start
+    frame, distance, anchor = plan.frame[rows], plan.distance[rows], plan.is_anchor[rows]
+    right = plan.view.right(answers.label[frame], rows)
+    away = np.abs(distance)
+    first = np.full(len(start), np.inf)
+    np.minimum.at(first, owner[~right], away[~right])
+    truth = _probability_of_right(plan, answers, rows)
+    # The anchor of a set comes last, so that it is taken only where there is nothing else.
+    worst = _first(start, owner, (anchor, right, np.where(np.isfinite(truth), truth, 0.0), away, distance))
+    chosen, holds = frame[worst], np.isinf(first)
+    return {
+        "whole": np.logical_and.reduceat(answers.state[frame] <= State.OUTSIDE, start),
+        "anchor_right": right[anchor],
+        "holds": holds,
+        "first_wrong_distance": np.where(holds, np.nan, first).astype(np.float32),
+        "worst_member": np.where(anchor[worst], np.nan, distance[worst]).astype(np.float32),
+        "worst_right": right[worst],
+        "worst_answer": answers.label[chosen].astype(np.int32),  # −1, no class of the dataset's, is the last name
+        "worst_confidence": answers.confidence[chosen].astype(np.float32),
+        "worst_probability_of_right": truth[worst].astype(np.float32),
+    }
 
 
 def _first(start: Ints, set_row: Ints, keys: Sequence[NDArray[Any]]) -> Ints:
@@ -127,7 +132,7 @@ def _first(start: Ints, set_row: Ints, keys: Sequence[NDArray[Any]]) -> Ints:
 
 def _settled(plan: Plan, facts: SetFacts, answers: ClassAnswers) -> ModelSets:
     """What is known of every set that is settled: whether its anchor is right, and whether all of it is."""
-    known, right = settled_sets(plan, answers), plan.right(answers.label[plan.frame])
+    known, right = settled_sets(plan, answers), plan.view.right_rows(answers.label)
     return ModelSets(
         model=answers.model,
         facts=facts,
@@ -139,13 +144,13 @@ def _settled(plan: Plan, facts: SetFacts, answers: ClassAnswers) -> ModelSets:
     )
 
 
-def _probability_of_right(dataset: Dataset, answers: ClassAnswers, within: Bools) -> NDArray[np.float64]:
-    """The probability of the right answer on each set row by the dataset's label rule; NaN where unknown."""
-    frame = dataset.sets.frame[within]
+def _probability_of_right(plan: Plan, answers: ClassAnswers, rows: slice) -> NDArray[np.float64]:
+    """The probability of the right answer on each of these set rows by the label rule; NaN where unknown."""
+    frame = plan.frame[rows]
     out = np.full(len(frame), np.nan)
     if not answers.has_shares:
         return out
-    for labels in dataset.right_labels[:, within]:
+    for labels in plan.view.right_labels[:, rows]:
         known = labels >= 0
         out[known] = np.fmax(out[known], answers.share_of(frame[known], labels[known]))
     return out

@@ -1,12 +1,12 @@
 """What scoring needs to know of a dataset, worked out once and used for every model."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.arrays import BLOCK, Bools, Floats, Ints, blocks, narrow, narrow_type
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
@@ -59,11 +59,10 @@ class ScoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Index-adjacent frames of one set: places in the set rows, and the set."""
+    """Index-adjacent frames of one set: places in the set rows."""
 
     first: Ints
     second: Ints
-    set: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Headline:
     def __init__(self, use: Bools, cluster: Ints, *, interval: Interval) -> None:
         self._use = use
         self.n_sets = len(cluster)
-        group = np.repeat(np.arange(3), self.n_sets)
+        group = np.repeat(np.arange(3, dtype=np.int8), self.n_sets)
         self._grouping = Grouping(group, np.tile(cluster, 3), n_groups=3, interval=interval)
 
     def figures(self, orig: Bools, perturbed: Bools) -> dict[str, Estimate]:
@@ -109,18 +108,16 @@ class Plan:
         )
         level = dataset.row_levels()
         keep = level <= self.k
-        self.within: Bools = keep
         if scored is not None:
             keep = keep & scored[dataset.sets.set]
-        self.view = dataset if bool(keep.all()) else dataset.keep_rows(keep)
-        self.kept: Bools = keep
+        self.view = dataset if (whole := bool(keep.all())) else dataset.keep_rows(keep)
         sets = self.view.sets
         self.n_sets = len(sets)
         self.set_row: Ints = sets.set
         self.frame: Ints = sets.frame
         self.is_anchor: Bools = sets.is_anchor
         self.distance: Floats = sets.distance
-        self.level: NDArray[np.int64] = level[keep]
+        self.level: Ints = level if whole else level[keep]
         self.cluster: Ints = self.view.video_of_set
         self.start: Ints = np.searchsorted(sets.set, np.arange(self.n_sets))
 
@@ -128,9 +125,11 @@ class Plan:
         """The plan for some of the sets, (S,) of the dataset."""
         return Plan(self.dataset, self.options, scored=scored)
 
-    def right(self, label_of_row: Ints) -> Bools:
-        """Whether a class per set row (R,) is right by the dataset's label rule."""
-        return self.view.right(label_of_row)
+    def blocks(self, many: int | None = None) -> Iterator[tuple[slice, slice]]:
+        """So many sets at once and their rows; about as many as have BLOCK rows where nothing is said."""
+        for sets in blocks(self.n_sets, many or max(1, BLOCK * self.n_sets // len(self.frame))):
+            end = len(self.frame) if sets.stop == self.n_sets else int(self.start[sets.stop])
+            yield sets, slice(int(self.start[sets.start]), end)
 
     # -- groupings -----------------------------------------------------------------------------------------------
 
@@ -138,7 +137,7 @@ class Plan:
     def by_k(self) -> Grouping:
         """Sets at each k, flattened (S × (K + 1),)."""
         width = self.k + 1
-        group = np.tile(np.arange(width), self.n_sets)
+        group = np.tile(narrow(np.arange(width)), self.n_sets)
         return Grouping(group, np.repeat(self.cluster, width), n_groups=width, interval=self.options.interval)
 
     @cached_property
@@ -160,13 +159,13 @@ class Plan:
         """The frames of the sets, each once, ascending."""
         used = np.zeros(len(self.view.frames), dtype=bool)
         used[self.frame] = True
-        return np.flatnonzero(used)
+        return narrow(np.flatnonzero(used))
 
     @cached_property
     def all_rows(self) -> Grouping:
         """Every set row in one group."""
         return Grouping(
-            np.zeros(len(self.frame), dtype=np.int64), self.row_cluster, n_groups=1, interval=self.options.interval
+            np.zeros(len(self.frame), dtype=np.int8), self.row_cluster, n_groups=1, interval=self.options.interval
         )
 
     @cached_property
@@ -198,13 +197,20 @@ class Plan:
     @cached_property
     def offsets(self) -> Floats:
         """The signed distances there are, ascending."""
-        return np.unique(self.distance)
+        return np.unique(np.concatenate([np.unique(self.distance[rows]) for rows in blocks(len(self.distance))]))
+
+    @cached_property
+    def offset_row(self) -> Ints:
+        """The place of each set row's distance among the offsets, (R,)."""
+        out = np.empty(len(self.distance), dtype=narrow_type(0, len(self.offsets)))
+        for rows in blocks(len(out)):
+            out[rows] = np.searchsorted(self.offsets, self.distance[rows])
+        return out
 
     @cached_property
     def by_offset(self) -> Grouping:
         """Set rows by signed distance."""
-        group = np.searchsorted(self.offsets, self.distance)
-        return Grouping(group, self.row_cluster, n_groups=len(self.offsets), interval=self.options.interval)
+        return Grouping(self.offset_row, self.row_cluster, n_groups=len(self.offsets), interval=self.options.interval)
 
     @cached_property
     def bootstrap(self) -> Bootstrap:
@@ -221,11 +227,15 @@ class Plan:
     @cached_property
     def pairs(self) -> Pairs:
         """Pairs of a set's frames whose indices differ by one; gaps are skipped."""
-        index, video = self.view.frames.index[self.frame], self.view.frames.video[self.frame]
-        order = np.lexsort((index, video, self.set_row))
-        a, b = order[:-1], order[1:]
-        near = (self.set_row[a] == self.set_row[b]) & (video[a] == video[b]) & (index[b] - index[a] == 1)
-        return Pairs(a[near], b[near], self.set_row[a[near]])
+        frames, kind, found = self.view.frames, narrow_type(0, len(self.frame)), []
+        for _, rows in self.blocks():
+            frame, owner = self.frame[rows], self.set_row[rows]
+            index, video = frames.index[frame], frames.video[frame]
+            order = np.lexsort((index, video, owner))
+            a, b = order[:-1], order[1:]
+            near = (owner[a] == owner[b]) & (video[a] == video[b]) & (index[b] - index[a] == 1)
+            found.append((np.stack([a[near], b[near]]) + rows.start).astype(kind))
+        return Pairs(*np.concatenate(found, axis=1))
 
     @cached_property
     def last_distance(self) -> Floats:
@@ -242,17 +252,27 @@ class Plan:
 
         None where a member is not a frame of its anchor's video, near it.
         """
-        frames, sets = self.view.frames, self.view.sets
-        anchor = sets.anchor_frame
-        offset = frames.index[self.frame].astype(np.int64) - frames.index[anchor][self.set_row]
-        same = frames.video[self.frame] == frames.video[anchor][self.set_row]
-        reach = max(self.dataset.info.k, int(np.abs(offset).max(initial=0)))
-        if not same.all() or reach > 10 * max(self.dataset.info.k, 1):
-            return None
+        frames, anchor = self.view.frames, self.view.sets.anchor_frame
+        most = 10 * max(self.dataset.info.k, 1)
+        offset = np.empty(len(self.frame), dtype=narrow_type(-most, 2 * most))
+        for rows in blocks(len(offset)):
+            frame, of = self.frame[rows], anchor[self.set_row[rows]]
+            far = frames.index[frame].astype(np.int64) - frames.index[of]
+            if int(np.abs(far).max(initial=0)) > most or not np.array_equal(frames.video[frame], frames.video[of]):
+                return None
+            offset[rows] = far
+        reach = max(self.dataset.info.k, int(offset.max(initial=0)), -int(offset.min(initial=0)))
         width = int(frames.index.max()) + 2 * reach + 2
-        key = frames.video.astype(np.int64) * width + frames.index + reach
-        order = np.argsort(key, kind="stable")
-        wanted = key[anchor][:, None] + np.arange(-reach, reach + 1)[None, :]
-        found = np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)
-        row = order[found]
-        return Strips(np.where(key[row] == wanted, row, -1), offset + reach)
+        key = frames.video.astype(np.int64)
+        key *= width
+        key += frames.index
+        order = None if bool((key[1:] > key[:-1]).all()) else np.argsort(key, kind="stable")
+        steps = np.arange(-reach, reach + 1)[None, :]
+        strips = np.empty((len(anchor), len(steps[0])), dtype=narrow_type(-1, len(key)))
+        for part in blocks(len(anchor), max(1, BLOCK // len(steps[0]))):
+            wanted = key[anchor[part]][:, None] + steps
+            at = np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)
+            row = at if order is None else order[at]
+            strips[part] = np.where(key[row] == wanted, row, -1)
+        offset += reach
+        return Strips(strips, offset)

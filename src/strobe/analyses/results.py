@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+import numpy as np
+
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.drawn_results import DrawnResults
 from strobe.analyses.model_results import ModelResult, OffsetError
@@ -15,6 +17,7 @@ from strobe.analyses.trainings import Trainings
 from strobe.analyses.trend import Trend
 from strobe.analyses.variants_records import Contrast, PreservedResults, Search, VariantFacts
 from strobe.analyses.voting import ReviewResults
+from strobe.core.arrays import Ints
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import unreviewed
@@ -66,8 +69,8 @@ def dataset_facts(dataset: Dataset, *, k: int | None = None) -> DatasetFacts:
         name=dataset.name,
         digest=dataset.digest(),
         n_sets=dataset.n_sets,
-        n_frames=len(set(dataset.sets.frame.tolist())),
-        n_videos=len(set(dataset.video_of_set.tolist())),
+        n_frames=_distinct(dataset.sets.frame, len(dataset.frames)),
+        n_videos=_distinct(dataset.video_of_set, len(dataset.videos)),
         k=info.k if k is None else k,
         axis=info.axis,
         label_source=info.label_source,
@@ -77,6 +80,12 @@ def dataset_facts(dataset: Dataset, *, k: int | None = None) -> DatasetFacts:
         unreviewed_pairs=unseen.pairs or None,
         unreviewed_sets=unseen.sets or None,
     )
+
+
+def _distinct(rows: Ints, n: int) -> int:
+    seen = np.zeros(n, dtype=bool)
+    seen[rows] = True
+    return int(seen.sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,16 +86,20 @@ class SlicePlan:
 
     def _types(self) -> list[_TypePlan]:
         plan = self.plan
-        kind = plan.view.frames.pict_type[plan.frame]
-        known = kind != ""
+        said = plan.view.frames.passing("pict_type")
+        code = np.full(len(said), -1, dtype=np.int8)
+        for place, name in enumerate(("", *TYPES)):
+            code[said == name] = place
+        kind = code[plan.frame]
+        known = kind != 0
         whole = np.logical_and.reduceat(known, plan.start)
         if not whole.any():
             self.reasons["frame_types"] = "no set has frames whose types (I, P, B) are all known"
             return []
         parts = [_TypePlan("none", whole, plan.headline_of(whole), whole[plan.set_row], None, 0)]
         ranks = None
-        for name in TYPES:
-            of_type = kind == name
+        for place, name in enumerate(TYPES, start=1):
+            of_type = kind == place
             if not of_type[whole[plan.set_row]].any():
                 continue
             sets = whole.copy()

@@ -62,7 +62,7 @@ class VariantPlan:
         self.variants: Variants = dataset.variants
         self.dataset, self.options = dataset, options
         sets = dataset.sets
-        self.level: NDArray[np.int64] = dataset.row_levels()
+        self.level: Ints = dataset.row_levels()
         self.cluster: Ints = dataset.video_of_set
         self.start: Ints = np.searchsorted(sets.set, np.arange(len(sets)))
         self.seen_up_to: Floats = np.maximum.reduceat(np.abs(sets.distance), self.start)

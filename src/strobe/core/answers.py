@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.arrays import Bools, Floats, Ints, blocks
 from strobe.core.errors import expect
 from strobe.core.labels import check_scores, confidence_of
 from strobe.core.records import Detections
@@ -130,13 +130,15 @@ class ClassAnswers:
         state = states_of(len(scores), scored, reasons)
         if outside is not None:
             state[(state == State.ANSWERED) & outside] = State.OUTSIDE
-        label, seen = np.full(len(scores), -1, dtype=np.int64), np.flatnonzero(state == State.ANSWERED)
-        for rows in _blocks(seen, scores.shape[1]):
+        label, ranked = np.full(len(scores), -1, dtype=np.int64), True
+        for near in blocks(len(scores), max(1, _BLOCK // max(scores.shape[1], 1))):
+            rows = near.start + np.flatnonzero(state[near] == State.ANSWERED)
             part = scores[rows]
-            label[rows] = part.argmax(axis=1)
-            if not np.isfinite(part).all():
-                said = [names[i] if names else f"row {i}" for i in seen.tolist()]
-                check_scores(scores[seen], names=said, what=model)
+            label[rows] = best = part.argmax(axis=1)
+            ranked &= bool(np.isfinite(part[np.arange(len(rows)), best]).all())  # a NaN counts as the largest
+        if not ranked:
+            seen = np.flatnonzero(state == State.ANSWERED)
+            check_scores(scores[seen], names=[names[i] if names else f"row {i}" for i in seen.tolist()], what=model)
         return cls(
             model=model, kind=kind, label=label, state=state, scores=scores, own_label=own_label,
             own_confidence=own_confidence, reasons=dict(reasons),

@@ -5,9 +5,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strobe.core.arrays import Bools, Floats, Ints, Texts
 from strobe.core.dataset import Dataset, DatasetInfo
@@ -18,9 +19,9 @@ from strobe.core.variants import NO_VARIANT, Variant, Variants
 
 __all__ = ["DatasetBuilder", "frame_list_digest", "written"]
 
-Table = TypeVar("Table", Videos, Frames, Sets, Labels, Boxes)
-
 _DTYPES: dict[Any, type] = {Texts: object, Ints: np.int64, Floats: np.float64, Bools: np.bool_}
+_ROWS = 2**15
+"""Rows kept as they come, before they become columns: a row of Python's own objects takes ten times the place."""
 
 
 def written(name: str) -> str:
@@ -46,14 +47,10 @@ class DatasetBuilder:
     """Collects videos, frames, sets, labels, boxes and votes in order, and makes the Dataset."""
 
     def __init__(self) -> None:
-        # One row per line of a table, its values in the order of the table's columns.
-        self._videos: list[tuple[Any, ...]] = []
-        self._frames: list[tuple[Any, ...]] = []
-        self._sets: list[tuple[Any, ...]] = []
+        self._videos, self._frames, self._labels, self._boxes = map(_Grown, (Videos, Frames, Labels, Boxes))
+        self._sets = _Grown(Sets, SET_COLUMNS)
+        self._members = _Grown(Sets, [name for name in Sets.__slots__ if name not in SET_COLUMNS])
         self._variants: dict[str, Variant] = {}
-        self._members: list[tuple[int, int, float, bool]] = []
-        self._labels: list[tuple[int, int]] = []
-        self._boxes: list[tuple[Any, ...]] = []
         self._verdicts: list[Verdict] = []
 
     def video(
@@ -94,7 +91,8 @@ class DatasetBuilder:
         row = len(self._frames)
         shown = (NO_PTS if pts is None else pts, num, den, pict_type, *size_wh)
         self._frames.append((video, index, key, *shown, sha256, media, as_input, cooked))
-        self._labels += [(row, label) for label in dict.fromkeys(labels)]
+        for label in dict.fromkeys(labels):
+            self._labels.append((row, label))
         return row
 
     def box(self, *, frame: int, label: int, xyxy: Sequence[float], track: int = -1, crowd: bool = False) -> None:
@@ -127,7 +125,8 @@ class DatasetBuilder:
         far = [np.nan if value is None else value for value in (reach, margin)]
         self._sets.append((set_id, row, set_id if group is None else group, status, *far))
         rows = [(place, row, float(distance), False) for row, distance in members]
-        self._members += sorted([(place, anchor, 0.0, True), *rows], key=lambda row: row[2])
+        for one in sorted([(place, anchor, 0.0, True), *rows], key=lambda row: row[2]):
+            self._members.append(one)
 
     def verdict(self, verdict: Verdict) -> None:
         """Add a vote."""
@@ -140,11 +139,11 @@ class DatasetBuilder:
         and by distance in each."""
         return Dataset(
             info=info,
-            videos=_table(Videos, self._videos),
-            frames=_table(Frames, self._frames),
-            sets=_table(Sets, self._members, **_columns(Sets, SET_COLUMNS, self._sets)),
-            labels=_table(Labels, self._labels),
-            boxes=_table(Boxes, self._boxes) if self._boxes or with_boxes else None,
+            videos=Videos(**self._videos.columns()),
+            frames=Frames(**self._frames.columns()),
+            sets=Sets(**self._members.columns(), **self._sets.columns()),
+            labels=Labels(**self._labels.columns()),
+            boxes=Boxes(**self._boxes.columns()) if len(self._boxes) or with_boxes else None,
             hints=hints,
             verdicts=tuple(self._verdicts),
             variants=Variants.of(list(self._variants.values())) if self._variants else None,
@@ -152,15 +151,34 @@ class DatasetBuilder:
         )
 
 
-def _table(cls: type[Table], rows: Sequence[tuple[Any, ...]], **others: Any) -> Table:
-    """The table of these rows, whose values stand in the order of its columns; `others` are columns given whole."""
-    columns = others | _columns(cls, [name for name in cls.__slots__ if name not in others], rows)
-    if cls is Boxes:
-        columns["xyxy"] = columns["xyxy"].reshape(-1, 4)
-    return cls(**columns)
+class _Grown:
+    """Rows of a table, values in the order of its columns (all of them where none are named)."""
 
+    def __init__(self, table: type[Any], names: Sequence[str] | None = None) -> None:
+        self._types = {name: _DTYPES[table.__annotations__[name]] for name in names or table.__slots__}
+        self._rows: list[tuple[Any, ...]] = []
+        self._done: list[list[NDArray[Any]]] = []
+        self._n = 0
 
-def _columns(cls: type[Any], names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """The values of the rows as columns of these names, each of the type the table says."""
-    found = zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True)
-    return {name: np.array(values, dtype=_DTYPES[cls.__annotations__[name]]) for name, values in found}
+    def __len__(self) -> int:
+        return self._n
+
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Add a row."""
+        self._rows.append(row)
+        self._n += 1
+        if len(self._rows) == _ROWS:
+            self._done.append(self._columns())
+            self._rows = []
+
+    def _columns(self) -> list[NDArray[Any]]:
+        values = zip(*self._rows, strict=True) if self._rows else [()] * len(self._types)
+        return [
+            np.array(column, dtype=kind).reshape((-1, 4) if name == "xyxy" else -1)
+            for (name, kind), column in zip(self._types.items(), values, strict=True)
+        ]
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All rows as columns, each of the type the table says."""
+        parts = zip(*self._done, self._columns(), strict=True)
+        return {name: np.concatenate(part) for name, part in zip(self._types, parts, strict=True)}

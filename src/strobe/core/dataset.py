@@ -1,7 +1,5 @@
 """A dataset in memory: a few columnar tables (core.tables), checked at birth, and what everyone asks of them."""
 
-import hashlib
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -12,7 +10,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Bools, Ints
+from strobe.core.arrays import Bools, Ints, blocks, narrow, narrow_type
+from strobe.core.digests import digest_of, frames_digest_of
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.people import BoxAnswer, NameAnswer
@@ -28,7 +27,6 @@ from strobe.core.tables import (
     Videos,
     pairs_differ,
     recipe_of,
-    texts,
 )
 from strobe.core.variants import NO_VARIANT, Variants, level_numbers
 
@@ -149,10 +147,10 @@ class Dataset:
         """How many sets there are."""
         return len(self.sets)
 
-    def frame_ids(self) -> list[str]:
-        """The identity of every frame, in table order."""
-        ids = self.videos.video_id[self.frames.video]
-        return [frame_id(video, int(index)) for video, index in zip(ids, self.frames.index, strict=True)]
+    def frame_ids(self, rows: Ints | slice = slice(None)) -> list[str]:
+        """The identity of every frame, in table order, or of these rows."""
+        videos, index = self.videos.video_id[self.frames.video[rows]], self.frames.index[rows]
+        return list(map(frame_id, videos.tolist(), index.tolist()))
 
     def frame(self, row: int) -> Frame:
         """One frame as a record."""
@@ -209,41 +207,55 @@ class Dataset:
         sets = self.sets
         return sets.frame if self.info.label_source == "frame" else sets.anchor_frame[sets.set]
 
-    def row_levels(self) -> NDArray[np.int64]:
+    def row_levels(self) -> Ints:
         """The level of each set row, (R,): the smallest k at which it counts, 0 for anchors.
 
         Without variants it is ⌈|distance|⌉; with them, the number of the smallest level of its variant that holds it.
         """
         sets = self.sets
         if self.variants is None:
-            return np.ceil(np.abs(sets.distance)).astype(np.int64)
+            far = np.abs([sets.distance.min(), sets.distance.max()]).max()
+            level = np.empty(len(sets.set), dtype=narrow_type(0, int(np.ceil(far))))
+            for part in blocks(len(level)):
+                level[part] = np.ceil(np.abs(sets.distance[part]))
+            return level
         level = np.zeros(len(sets.set), dtype=np.int64)
         variant = sets.variant[sets.set]
         for row, levels in enumerate(self.variants.levels):
             level[variant == row] = level_numbers(sets.distance[variant == row], levels)
-        return level
+        return narrow(level)
 
     @cached_property
-    def right_labels(self) -> NDArray[np.int64]:
+    def right_labels(self) -> Ints:
         """The labels each set row is judged by, (most labels of a frame, R), padded with −2 (no prediction is −2)."""
-        order = np.lexsort((self.labels.label, self.labels.frame))
-        frame, label = self.labels.frame[order], self.labels.label[order]
-        per_frame = np.bincount(frame, minlength=len(self.frames))
+        frame, label = self.labels.frame, self.labels.label
+        has, kind = np.zeros(len(self.frames), dtype=bool), narrow_type(-2, len(self.info.label_space))
+        has[frame] = True
+        if int(has.sum()) == len(frame):  # no frame has two: nothing to sort
+            only = np.full(len(has), -2, dtype=kind)
+            only[frame] = label
+            return only[self.judged_frame][None, :]
+        order = np.lexsort((label, frame))
+        frame, label = frame[order], label[order]
+        per_frame = np.bincount(frame, minlength=len(has))
         first = np.cumsum(per_frame) - per_frame
-        table = np.full((len(self.frames), max(1, int(per_frame.max(initial=0)))), -2, dtype=np.int64)
+        table = np.full((len(has), int(per_frame.max())), -2, dtype=kind)
         table[frame, np.arange(len(frame)) - first[frame]] = label
         return np.ascontiguousarray(table[self.judged_frame].T)
 
-    def right(self, label_of_row: Ints) -> Bools:
-        """Whether a class per set row (R,) is right by the dataset's label rule; −1, no class, never is."""
-        right = self.right_labels[0] == label_of_row
-        for labels in self.right_labels[1:]:
+    def right(self, label_of_row: Ints, rows: slice = slice(None)) -> Bools:
+        """Whether a class per set row (of these rows) is right by the dataset's label rule; −1, no class, never is."""
+        right = self.right_labels[0, rows] == label_of_row
+        for labels in self.right_labels[1:, rows]:
             right |= labels == label_of_row
         return np.asarray(right)
 
     def right_rows(self, predicted: Ints) -> Bools:
         """Whether the class predicted for the frame of each set row is right; `predicted` (F,) holds one per frame."""
-        return self.right(predicted[self.sets.frame])
+        right = np.empty(len(self.sets.frame), dtype=bool)
+        for rows in blocks(len(right)):
+            right[rows] = self.right(predicted[self.sets.frame[rows]], rows)
+        return right
 
     def labels_of(self, row: int) -> tuple[int, ...]:
         """The labels of one frame, ascending."""
@@ -300,17 +312,7 @@ class Dataset:
 
     @cached_property
     def _frames_digest(self) -> str:
-        hasher = hashlib.sha256()
-        for line in _lines(self.frame_ids(), self.frames.sha256) + self._how_read():
-            hasher.update(line.encode())
-        return hasher.hexdigest()
-
-    def _how_read(self) -> list[str]:
-        """The marks that change what a model sees of a frame; nothing where no frame has one."""
-        frames = self.frames
-        rows = np.flatnonzero(frames.as_input.astype(bool) | (frames.recipe != ""))
-        recipes = [json.dumps(recipe_of(text), sort_keys=True) for text in frames.recipe[rows].tolist()]
-        return _lines(texts(self.frame_ids())[rows], frames.as_input[rows], recipes) if len(rows) else []
+        return frames_digest_of(self)
 
     def vouch(self, *, digest: str | None, frames_digest: str) -> None:
         """Take these for its digests: they were worked out from the same content before."""
@@ -324,68 +326,13 @@ class Dataset:
 
     @cached_property
     def _digest(self) -> str:
-        info = self.info
-        whole = {name: getattr(info, name) for name in DatasetInfo.__slots__ if name not in ("label_space", "combine")}
-        whole["label_space"] = [info.label_space.name, info.label_space.digest]
-        hasher = hashlib.sha256(json.dumps(whole, sort_keys=True, default=_plain).encode())
-        for name, lines in (*self._content(), *self._later_content()):
-            hasher.update(f"\0{name}\0".encode())
-            for line in lines:
-                hasher.update(line.encode())
-        return hasher.hexdigest()
-
-    def _content(self) -> Iterator[tuple[str, list[str]]]:
-        """Every table as lines; paths are no content, they say only where it lies."""
-        frames, sets, ids = self.frames, self.sets, texts(self.frame_ids())
-        yield (
-            "videos",
-            _lines(*(getattr(self.videos, name) for name in Videos.__slots__ if name not in ("path", "kind"))),
-        )
-        own = [name for name in Frames.__slots__ if name not in ("video", "index", "media", "as_input", "recipe")]
-        yield "frames", _lines(ids, *(getattr(frames, name) for name in own))
-        members = (sets.set_id[sets.set], ids[sets.frame])
-        yield "sets", _lines(*members, sets.distance, sets.is_anchor)
-        yield "labels", _lines(ids[self.labels.frame], self.labels.label)
-        if self.boxes is not None:
-            boxes = self.boxes
-            yield "boxes", _lines(ids[boxes.frame], boxes.label, boxes.xyxy, boxes.track, boxes.crowd)
-        if self.hints is not None:
-            yield "hints", _lines(*members, *(getattr(self.hints, name) for name in Hints.__slots__))
-        yield (
-            "verdicts",
-            sorted(json.dumps([getattr(vote, name) for name in Verdict.__slots__]) + "\n" for vote in self.verdicts),
-        )
-
-    def _later_content(self) -> Iterator[tuple[str, list[str]]]:
-        """What schema 2 added, only where it is used: a dataset that uses nothing of it keeps its digest."""
-        videos, sets = self.videos, self.sets
-        if (videos.kind != "video").any():
-            yield "kinds", _lines(videos.video_id, videos.kind)
-        if found := self._how_read():
-            yield "how read", found
-        if self.variants is not None:
-            yield "variants", sorted(variant.described() + "\n" for variant in self.variants)
-            yield "combine", [self.info.combine]
-        if not sets.is_plain or self.variants is not None:
-            names = NO_VARIANT if self.variants is None else self.variants.variant[sets.variant]
-            said = texts([names] * len(sets)) if isinstance(names, str) else names
-            yield "set info", _lines(sets.set_id, said, sets.group, sets.status, sets.reach, sets.margin)
+        return digest_of(self)
 
     @property
     def schema(self) -> int:
         """The folder format it needs: 1, or 2 where anything is used that format 1 cannot say."""
         marked = self.frames.as_input.any() or (self.frames.recipe != "").any() or (self.videos.kind != "video").any()
         return 2 if marked or self.variants is not None or not self.sets.is_plain else 1
-
-
-def _plain(value: object) -> Any:
-    return dict(value) if isinstance(value, Mapping) else str(value)
-
-
-def _lines(*columns: NDArray[Any] | list[str]) -> list[str]:
-    """The rows of a table as sorted lines of JSON, which no tab or line break inside a value can blur."""
-    plain = [column if isinstance(column, list) else column.tolist() for column in columns]
-    return sorted(json.dumps(row) + "\n" for row in zip(*plain, strict=True))
 
 
 def joined(parts: Sequence[Dataset], *, info: DatasetInfo, root: Path | None = None) -> Dataset:

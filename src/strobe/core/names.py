@@ -17,6 +17,8 @@ def short_names(names: Sequence[str]) -> list[str]:
     >>> short_names(["val/clip1/000010.JPEG", "val/clip2/000010.JPEG"])
     ['clip1·000010', 'clip2·000010']
     """
+    if not any(mark in name for name in names for mark in "/\\."):  # each is short, and there may be a million
+        return list(names)
     whole = list(dict.fromkeys(names))
     parts = {name: _parts(name) for name in whole}
     taken = dict.fromkeys(whole, 1)

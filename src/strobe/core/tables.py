@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Bools, Floats, Ints, Texts
+from strobe.core.arrays import BLOCK, Bools, Floats, Ints, Texts
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.records import Box
 from strobe.core.variants import STATUSES
@@ -173,6 +173,11 @@ class Frames:
             value = value.read()
             object.__setattr__(self, name, value)
         return value
+
+    def passing(self, name: str) -> NDArray[Any]:
+        """A column for a moment: where it is large and nobody has asked for it yet, it is read and not kept."""
+        value = object.__getattribute__(self, name)
+        return value.read() if type(value) is Later and len(value) > BLOCK else getattr(self, name)
 
     def is_later(self, name: str) -> bool:
         """Whether nobody has asked for this column yet."""

@@ -1,37 +1,41 @@
 """From the columns of the files to a Dataset, every rule checked: the error names file, row and rule."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Bools
+from strobe.core.arrays import Bools, Ints, blocks
+from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, in_file, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
-from strobe.core.tables import KINDS, Boxes, Frames, Hints, Labels, Sets, Videos, recipe_of, texts
+from strobe.core.tables import KINDS, Boxes, Frames, Hints, Labels, Sets, Videos, pairs_differ, recipe_of, texts
 from strobe.core.variants import NO_VARIANT, STATUSES, Target, Variant, Variants
 from strobe.datasets.tables import Column
 
 __all__ = ["PEOPLE", "assemble", "said", "variants_of", "with_info"]
 
+Read = Callable[[str], dict[str, Column]]
+"""The columns of a table, by its file's stem."""
+
 PEOPLE: dict[str, type[Any]] = {"verdicts": Verdict, "names": NameAnswer, "drawn": BoxAnswer}
 """The tables of what people said, which grow by themselves, and the record of a row of each."""
 
 
-def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column]]) -> Dataset:
-    """The dataset whose tables (file stem → column → values) were read from the folder."""
-    raw_videos, raw_frames = tables["videos"], tables["frames"]
+def assemble(folder: Path, info: DatasetInfo, names: Collection[str], read: Read) -> Dataset:
+    """The dataset of the folder, which has the tables `names` (file stems); each is read when its turn comes."""
+    raw_videos, raw_frames = read("videos"), read("frames")
     if not len(raw_frames["frame_id"]):
         raise InvalidFile(folder / "frames.parquet", "no frames", hint="an empty dataset cannot be scored")
-    if not len(tables["sets"]["set_id"]):
-        raise InvalidFile(folder / "sets.parquet", "no sets", hint="an empty dataset cannot be scored")
     _unique(folder / "videos.parquet", "video_id", raw_videos["video_id"])
     _known(folder / "videos.parquet", "kind", raw_videos.get("kind"), KINDS)
     videos = Videos(**raw_videos)
@@ -39,37 +43,44 @@ def assemble(folder: Path, info: DatasetInfo, tables: dict[str, dict[str, Column
     ids = raw_frames["frame_id"]
     _unique(folder / "frames.parquet", "frame_id", ids)
     _unique(folder / "frames.parquet", "key", raw_frames["key"])
-    for row, (found, owner, index) in enumerate(zip(ids, raw_frames["video_id"], raw_frames["index"], strict=True)):
-        if found != f"{owner}:{index}":
-            raise InvalidFile(
-                folder / "frames.parquet",
-                f"frame_id is {printable(found)!r}, expected video_id:index",
-                where=f"row {row}",
-            )
+    _check_ids(folder / "frames.parquet", raw_frames)
     _check_frames(folder / "frames.parquet", raw_frames)
     frames = Frames(
         video=video,
         **{name: column for name, column in raw_frames.items() if name not in ("frame_id", "video_id")},
     )
-    variants = variants_of(folder / "variants.parquet", tables["variants"]) if "variants" in tables else None
-    sets = _sets(folder, tables["sets"], ids)
-    if "set_info" in tables:
-        sets = with_info(folder, sets, tables["set_info"], variants)
+    variants = variants_of(folder / "variants.parquet", read("variants")) if "variants" in names else None
+    sets = _sets(folder, read("sets"), ids)
+    if "set_info" in names:
+        sets = with_info(folder, sets, read("set_info"), variants)
     elif variants is not None:
         raise InvalidFile(folder / "set_info.parquet", "the file is missing", hint="it says which variant a set is of")
-    hints = _hints(folder, tables["hints"], sets, ids) if "hints" in tables else None
-    raw = tables["labels"]
-    _unique(folder / "labels.parquet", "the label", list(zip(raw["frame_id"], raw["label"], strict=True)))
-    labels = Labels(
-        frame=_places(folder, "labels", "frame_id", raw["frame_id"], ids, "is not in frames.parquet"),
-        label=_label_places(folder, "labels", raw["label"], info.label_space),
-    )
-    boxes = _boxes(folder, tables["boxes"], ids, info.label_space) if "boxes" in tables else None
-    people: dict[str, Any] = {name: said(folder, name, tables[name]) for name in PEOPLE if name in tables}
+    hints = _hints(folder, read("hints"), sets, ids) if "hints" in names else None
+    boxes = _boxes(folder, read("boxes"), ids, info.label_space) if "boxes" in names else None
+    people: dict[str, Any] = {name: said(folder, name, read(name)) for name in PEOPLE if name in names}
     return Dataset(
-        info=info, videos=videos, frames=frames, sets=sets, labels=labels, boxes=boxes, hints=hints, variants=variants,
+        info=info, videos=videos, frames=frames, sets=sets, labels=_labels(folder, read("labels"), ids, info),
+        boxes=boxes, hints=hints, variants=variants,
         root=folder, **people,
     )  # fmt: skip
+
+
+def _texts(values: Column | Sequence[str]) -> pa.ChunkedArray:
+    """Texts as Arrow's, some rows at a time, so that few are held twice."""
+    return pa.chunked_array([arrow_of(pa, list(values[rows])) for rows in blocks(len(values))], pa.string())
+
+
+def _check_ids(path: Path, raw: dict[str, Column]) -> None:
+    """Every frame is called by its video and its index."""
+    colon = arrow_of(pa, [":"])[0]
+    for rows in blocks(len(raw["frame_id"])):
+        index = pc.cast(arrow_of(pa, raw["index"][rows]), pa.string())
+        named = pc.binary_join_element_wise(_texts(raw["video_id"][rows]), index, colon)
+        right = pc.equal(named, _texts(raw["frame_id"][rows]))
+        if not pc.all(right).as_py():
+            row = rows.start + int(np.flatnonzero(~numbers_of(right))[0])
+            found = printable(raw["frame_id"][row])
+            raise InvalidFile(path, f"frame_id is {found!r}, expected video_id:index", where=f"row {row}")
 
 
 def _refuse(path: Path, rules: Iterable[tuple[str, Bools]]) -> None:
@@ -84,7 +95,7 @@ def _check_frames(path: Path, raw: dict[str, Column]) -> None:
         ("index is negative", raw["index"] < 0),
         ("time_den is negative", raw["time_den"] < 0),
         ("width or height is negative", (raw["width"] < 0) | (raw["height"] < 0)),
-        ("pict_type is none of I, P, B", np.array([kind not in ("I", "P", "B", "") for kind in raw["pict_type"]])),
+        ("pict_type is none of I, P, B", ~np.isin(raw["pict_type"], ("I", "P", "B", ""))),
     )
     _refuse(path, rules)
     for row, text in enumerate(raw.get("recipe", ())):
@@ -100,29 +111,46 @@ def _known(path: Path, column: str, values: Column | None, names: tuple[str, ...
             raise InvalidFile(path, f"{column} {printable(value)!r} is none of {', '.join(names)}", where=f"row {row}")
 
 
-def _unique(path: Path, column: str, values: Column | list[tuple[str, str]]) -> None:
-    if len(set(values)) != len(values):
-        seen: set[object] = set()
-        for row, value in enumerate(values):
-            if value in seen:
-                raise InvalidFile(path, f"{column} {printable(value)!r} stands twice", where=f"row {row}")
-            seen.add(value)
+def _unique(path: Path, column: str, values: Column) -> None:
+    if pc.count_distinct(_texts(values)).as_py() != len(values):
+        _refuse_twice(path, column, values)
+
+
+def _unique_pairs(path: Path, what: str, raw: dict[str, Column], names: tuple[str, str], a: Ints, b: Ints) -> None:
+    """No two rows of the columns `names` are the same; `a` and `b` are their places."""
+    if not pairs_differ(a, b):
+        _refuse_twice(path, what, zip(*(raw[name].tolist() for name in names), strict=True))
+
+
+def _refuse_twice(path: Path, column: str, values: Iterable[object]) -> None:
+    seen: set[object] = set()
+    for row, value in enumerate(values):
+        if value in seen:
+            raise InvalidFile(path, f"{column} {printable(value)!r} stands twice", where=f"row {row}")
+        seen.add(value)
 
 
 def _places(
     folder: Path, table: str, column: str, values: Column, known: Column | Sequence[str], strange: str
 ) -> NDArray[np.int32]:
     """The row of each value among the known; `strange` is what is said of one that is not."""
-    place = {value: row for row, value in enumerate(known)}
-    out = np.empty(len(values), dtype=np.int32)
-    for row, value in enumerate(values):
-        found = place.get(value)
-        if found is None:
+    whole, out = _texts(known), np.empty(len(values), dtype=np.int32)
+    for rows in blocks(len(values)):
+        found = pc.index_in(_texts(values[rows]), value_set=whole)
+        if found.null_count:
+            row = rows.start + int(np.flatnonzero(numbers_of(found.is_null()))[0])
             raise InvalidFile(
-                folder / f"{table}.parquet", f"{column} {printable(value)!r} {strange}", where=f"row {row}"
+                folder / f"{table}.parquet", f"{column} {printable(values[row])!r} {strange}", where=f"row {row}"
             )
-        out[row] = found
+        out[rows] = numbers_of(found)
     return out
+
+
+def _labels(folder: Path, raw: dict[str, Column], ids: Column, info: DatasetInfo) -> Labels:
+    frame = _places(folder, "labels", "frame_id", raw["frame_id"], ids, "is not in frames.parquet")
+    label = _label_places(folder, "labels", raw["label"], info.label_space)
+    _unique_pairs(folder / "labels.parquet", "the label", raw, ("frame_id", "label"), frame, label)
+    return Labels(frame=frame, label=label)
 
 
 def _label_places(folder: Path, table: str, values: Column, label_space: LabelSpace) -> NDArray[np.int32]:
@@ -132,16 +160,17 @@ def _label_places(folder: Path, table: str, values: Column, label_space: LabelSp
 
 def _sets(folder: Path, raw: dict[str, Column], ids: Column) -> Sets:
     path = folder / "sets.parquet"
+    if not len(raw["set_id"]):
+        raise InvalidFile(path, "no sets", hint="an empty dataset cannot be scored")
     frame = _places(folder, "sets", "frame_id", raw["frame_id"], ids, "is not in frames.parquet")
     names = list(dict.fromkeys(raw["set_id"]))
-    place = {name: row for row, name in enumerate(names)}
-    owner = np.array([place[name] for name in raw["set_id"]], dtype=np.int32)
+    owner = _places(folder, "sets", "set_id", raw["set_id"], names, "is not itself")
     rules = (
         ("distance is not a finite number", ~np.isfinite(raw["distance"])),
         ("an anchor at a distance other than 0", raw["is_anchor"] & (raw["distance"] != 0)),
     )
     _refuse(path, rules)
-    _unique(path, "the frame of the set", list(zip(raw["set_id"], raw["frame_id"], strict=True)))
+    _unique_pairs(path, "the frame of the set", raw, ("set_id", "frame_id"), owner, frame)
     anchors = np.bincount(owner[raw["is_anchor"]], minlength=len(names))
     if (anchors != 1).any():
         at = int(np.flatnonzero(anchors != 1)[0])

@@ -11,8 +11,8 @@ import numpy as np
 from strobe.core.dataset import Dataset
 from strobe.core.files import json_text
 from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.columns import variant_columns
 from strobe.datasets.export_media import Outgoing, picture_name, refuse_rendered
-from strobe.datasets.folder import variant_columns
 
 __all__ = ["export_coco"]
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from strobe.core.dataset import Dataset
 from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.columns import columns_of
 from strobe.datasets.export_media import Outgoing, picture_name
-from strobe.datasets.folder import columns_of
 
 __all__ = ["export_csv"]
 
@@ -18,7 +18,8 @@ def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:
     for packed ones, which become PNG."""
     files: dict[str, str | bytes] = {}
     space = dataset.info.label_space
-    tables = {"classes": {"number": range(len(space)), "label": space.ids, "name": space.names}, **columns_of(dataset)}
+    tables = {name: table.whole() for name, table in columns_of(dataset).items()}
+    tables = {"classes": {"number": [*range(len(space))], "label": [*space.ids], "name": [*space.names]}, **tables}
     if media != "none":
         names = [name and picture_name(name) for name in tables["frames"]["media"]]
         tables["frames"] = {**tables["frames"], "media": names}
@@ -26,8 +27,7 @@ def export_csv(dataset: Dataset, *, media: MediaMode) -> Outgoing:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
-        values = [column.tolist() if isinstance(column, np.ndarray) else list(column) for column in columns.values()]
-        writer.writerows([_cell(value) for value in row] for row in zip(*values, strict=True))
+        writer.writerows([_cell(value) for value in row] for row in zip(*columns.values(), strict=True))
         files[f"{table}.csv"] = out.getvalue()
     used = np.unique(dataset.sets.frame).tolist()
     return Outgoing(files=files, images={row: picture_name(str(dataset.frames.media[row])) for row in used})

@@ -19,9 +19,9 @@ from strobe.core.files import make_folder, replacing
 from strobe.core.late import load
 from strobe.core.ports import FrameSource, Image, Progress
 from strobe.datasets.bring_media import MediaMode
+from strobe.datasets.columns import variant_columns
 from strobe.datasets.export_card import card
 from strobe.datasets.export_media import Outgoing
-from strobe.datasets.folder import variant_columns
 
 __all__ = ["export_huggingface", "write_frames"]
 

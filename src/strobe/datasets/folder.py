@@ -7,32 +7,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from strobe.core.arrays import blocks
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, in_file, printable
 from strobe.core.files import cannot_write, read_json, replacing, settle, sha256_of_file, swapping
 from strobe.core.labels import LabelSpace
 from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
-from strobe.core.tables import NO_PTS, Hints, texts
-from strobe.core.variants import NO_VARIANT
 from strobe.datasets.assemble import PEOPLE, assemble
-from strobe.datasets.tables import Column, read_table, schemas
+from strobe.datasets.columns import Table, columns_of
+from strobe.datasets.tables import read_table, schemas
 from strobe.datasets.vouched import read_vouched
 
 __all__ = [
     "SCHEMA",
     "append_answers",
     "append_verdicts",
-    "columns_of",
     "content",
     "is_dataset",
     "read",
-    "variant_columns",
     "write",
 ]
 
@@ -75,18 +71,18 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
         voted = bool(dataset.verdicts) or not people
         dataset.vouch(digest=None if voted else digests[0] or None, frames_digest=digests[1])
         return dataset
-    tables: dict[str, dict[str, Column]] = {}
+    here = []
     for name in (*_REQUIRED, *_OPTIONAL):
         path = folder / f"{name}.parquet"
         if name not in schemas(schema) or (name in PEOPLE and not people):
             continue
         if path.is_file():
             _check_whole(path, files)
-            tables[name] = read_table(path, schemas(schema)[name])
+            here.append(name)
         elif name in _REQUIRED or f"{name}.parquet" in files:
             raise InvalidFile(path, "the file is missing", hint="copy the whole dataset folder, or make it again")
     with in_file(folder):
-        return assemble(folder, info, tables)
+        return assemble(folder, info, here, lambda name: read_table(folder / f"{name}.parquet", schemas(schema)[name]))
 
 
 def _is_whole(folder: Path, files: Mapping[str, str], schema: int) -> bool:
@@ -194,12 +190,12 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
         raise StrobeError(f"{printable(folder)} already holds a dataset; choose another folder or remove it first")
     if folder.exists() and not folder.is_dir():
         raise StrobeError(f"{printable(folder)} is a file; choose a folder to write to")
-    columns, number = columns_of(dataset), dataset.schema
+    tables, number = columns_of(dataset), dataset.schema
     with swapping(folder) as staged:
         files: dict[str, str] = {}
         path = staged.root
         try:
-            for name, table in columns.items():
+            for name, table in tables.items():
                 path = staged.root / f"{name}.parquet"
                 files[path.name] = _write_table(path, table, schemas(number)[name].arrow)
             path = staged.root / "dataset.json"
@@ -208,7 +204,7 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
         except OSError as error:
             raise cannot_write(folder / path.name, error) from error
         for name in _OPTIONAL:
-            if name not in columns:
+            if name not in tables:
                 staged.remove(f"{name}.parquet")
     return folder
 
@@ -268,105 +264,10 @@ def _write_info(
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _write_table(path: Path, columns: Mapping[str, Any], schema: pa.Schema) -> str:
+def _write_table(path: Path, table: Table, schema: pa.Schema) -> str:
     """Write the table; its sha256 comes back. Nothing in it depends on time: equal content gives equal bytes."""
-    table = pa.table(
-        {name: pa.array(columns[name], type=schema.field(name).type) for name in schema.names}, schema=schema
-    )
-    pq.write_table(table, path, compression="zstd")
+    with pq.ParquetWriter(path, schema, compression="zstd") as file:
+        for rows in blocks(max(table.n, 1)):  # as many as pyarrow takes for a group of rows
+            columns = {name: pa.array(table.columns[name](rows), schema.field(name).type) for name in schema.names}
+            file.write_table(pa.table(columns, schema=schema))
     return sha256_of_file(path)
-
-
-def _nullable(values: NDArray[Any], null: object) -> list[Any]:
-    return [None if value == null else value for value in values.tolist()]
-
-
-def columns_of(dataset: Dataset) -> dict[str, dict[str, Any]]:
-    """Every table as it stands on disk: table → column → values, None where unknown."""
-    videos, frames, sets = dataset.videos, dataset.frames, dataset.sets
-    ids = texts(dataset.frame_ids())
-    label_ids = texts(dataset.info.label_space.ids)
-    known_time, later = frames.time_den > 0, dataset.schema > 1
-    out: dict[str, dict[str, Any]] = {
-        "videos": {
-            "video_id": videos.video_id,
-            "name": videos.name,
-            "fps_num": np.ma.masked_array(videos.fps_num, videos.fps_den <= 0).tolist(),
-            "fps_den": _nullable(videos.fps_den, 0),
-            "n_frames": _nullable(videos.n_frames, -1),
-            "path": _nullable(videos.path, ""),
-            "codec": _nullable(videos.codec, ""),
-            **({"kind": videos.kind} if later else {}),
-        },
-        "frames": {
-            "frame_id": ids,
-            "video_id": videos.video_id[frames.video],
-            "index": frames.index,
-            "key": frames.key,
-            "pts": _nullable(frames.pts, NO_PTS),
-            "time_num": np.ma.masked_array(frames.time_num, ~known_time).tolist(),
-            "time_den": _nullable(frames.time_den, 0),
-            "pict_type": _nullable(frames.pict_type, ""),
-            "width": _nullable(frames.width, 0),
-            "height": _nullable(frames.height, 0),
-            "sha256": _nullable(frames.sha256, ""),
-            "media": _nullable(frames.media, ""),
-            **({"as_input": frames.as_input, "recipe": _nullable(frames.recipe, "")} if later else {}),
-        },
-        "sets": {
-            "set_id": sets.set_id[sets.set],
-            "frame_id": ids[sets.frame],
-            "distance": sets.distance,
-            "is_anchor": sets.is_anchor,
-        },
-        "labels": {"frame_id": ids[dataset.labels.frame], "label": label_ids[dataset.labels.label]},
-    }
-    if dataset.boxes is not None:
-        boxes = dataset.boxes
-        out["boxes"] = {
-            "frame_id": ids[boxes.frame],
-            "label": label_ids[boxes.label],
-            **{name: boxes.xyxy[:, place] for place, name in enumerate(("x0", "y0", "x1", "y1"))},
-            "track": _nullable(boxes.track, -1),
-            "crowd": boxes.crowd,
-        }
-    if dataset.hints is not None:
-        hints = {name: getattr(dataset.hints, name) for name in Hints.__slots__}
-        out["hints"] = {"set_id": sets.set_id[sets.set], "frame_id": ids[sets.frame], **hints}
-    for table in PEOPLE:
-        if records := getattr(dataset, table):
-            out[table] = {name: [getattr(one, name) for one in records] for name in schemas(1)[table].names}
-            for name in {"labels", "xyxy"} & set(out[table]):
-                out[table][name] = [list(value or ()) for value in out[table][name]]
-    return out | variant_columns(dataset)
-
-
-def variant_columns(dataset: Dataset) -> dict[str, dict[str, Any]]:
-    """The tables of variants and of what each set says beside its members, where there is anything to say."""
-    sets, variants = dataset.sets, dataset.variants
-    out: dict[str, dict[str, Any]] = {}
-    if variants is not None:
-        targets = variants.target.tolist()
-        out["variants"] = {
-            **{name: getattr(variants, name) for name in ("variant", "axis", "unit", "ordered", "role", "estimated")},
-            "fields": [_json(fields) for fields in variants.fields],
-            "levels": [list(levels) for levels in variants.levels],
-            "target": [target and target.name for target in targets],
-            "target_weights": [target and (target.weights or None) for target in targets],
-            "target_preprocessing": [target and _json(target.preprocessing) for target in targets],
-        }
-    if variants is not None or not sets.is_plain:
-        name = texts([NO_VARIANT] * len(sets)) if variants is None else variants.variant[sets.variant]
-        out["set_info"] = {
-            "set_id": sets.set_id,
-            "variant": _nullable(name, NO_VARIANT),
-            "group": sets.group,
-            "status": sets.status,
-            "reach": np.ma.masked_invalid(sets.reach).tolist(),
-            "margin": np.ma.masked_invalid(sets.margin).tolist(),
-        }
-    return out
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(dict(value), sort_keys=True, ensure_ascii=False, allow_nan=False)

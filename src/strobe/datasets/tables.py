@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from strobe.core.columns import numbers_of
 from strobe.core.errors import InvalidFile, printable
-from strobe.core.tables import NO_PTS
+from strobe.core.tables import NO_PTS, texts
 
 __all__ = ["Column", "TableSchema", "read_parquet", "read_table", "schemas"]
 
@@ -138,18 +138,18 @@ def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[s
         names = list(file.schema_arrow.names)
         # The metadata of single chunks would say more, but pyarrow dies of asking a damaged file for it.
         cost = sum(facts.row_group(place).total_byte_size for place in range(facts.num_row_groups))
-        texts = []
+        words = []
         for leaf in map(file.schema.column, range(len(file.schema))):
             if leaf.path.partition(".")[0] in columns:
                 is_text = leaf.physical_type == "BYTE_ARRAY"
-                texts += [leaf.path] if is_text else []
+                words += [leaf.path] if is_text else []
                 count = facts.num_rows if "." not in leaf.path else file.scan_contents(columns=[leaf.path])
                 cost += count * (_TEXT_COST if is_text else _NUMBER_COST)
                 _bound(path, cost, limit)
         file.close()
         wanted = [name for name in names if name in columns]
         # Not pq.read_table: it imports pyarrow.dataset, and that pandas.
-        with pq.ParquetFile(path, read_dictionary=texts, memory_map=False) as file:
+        with pq.ParquetFile(path, read_dictionary=words, memory_map=False) as file:
             table = file.read(columns=wanted)
         for place, found in enumerate(table.schema):
             if (kind := _decoded(found.type)) != found.type:
@@ -204,6 +204,17 @@ def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
     return out
 
 
+def _texts(chunk: pa.Array, null: Any) -> Column:
+    """Texts (or lists) as Python has them, `null` where there is none; what stands in many rows is one object."""
+    if pa.types.is_string(chunk.type) and not chunk.null_count:
+        coded = chunk.dictionary_encode()
+        found: Column = texts(coded.dictionary.to_pylist())[numbers_of(coded.indices)]
+        return found
+    out = np.empty(len(chunk), dtype=object)
+    out[:] = [null if value is None else value for value in chunk.to_pylist()]
+    return out
+
+
 def _to_numpy(path: Path, wanted: pa.Field, column: pa.ChunkedArray, nulls: dict[str, Any]) -> Column:
     if column.null_count:
         if wanted.name not in nulls:
@@ -212,9 +223,8 @@ def _to_numpy(path: Path, wanted: pa.Field, column: pa.ChunkedArray, nulls: dict
         if pa.types.is_boolean(wanted.type):
             return np.array([nulls[wanted.name] if value is None else int(value) for value in column.to_pylist()])
     if pa.types.is_string(wanted.type) or pa.types.is_list(wanted.type):
-        out = np.empty(len(column), dtype=object)
-        out[:] = [nulls[wanted.name] if value is None else value for value in column.to_pylist()]
-        return out
+        parts = [_texts(chunk, nulls.get(wanted.name)) for chunk in column.chunks]
+        return np.concatenate([np.empty(0, dtype=object), *parts])
     found = numbers_of(column)
     if column.null_count:
         found = found.copy()

@@ -24,7 +24,7 @@ from strobe.datasets.tables import Column, TableSchema, read_table, schemas
 
 __all__ = ["read_vouched"]
 
-_ROWS = 1_000_000
+_ROWS = 2**17
 """Rows of a table in memory at once where their texts become numbers."""
 
 
@@ -43,6 +43,8 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool =
     ids = arrow_of(pa, videos.video_id.tolist())
     video = _places(path, "video_id", ids)
     index = _numbers(path, known["frames"], "index")
+    if int(index.max(initial=0)) < 2**31:
+        index = index.astype(np.int32)
     later = {
         name: Later(partial(_numbers, path, known["frames"], name), len(video))
         for name in known["frames"].names

@@ -1,6 +1,7 @@
 """The seeded video-cluster bootstrap: one matrix of draws for all models and all k."""
 
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,9 @@ FEW_VIDEOS = 10
 """Below this many videos a percentile bootstrap covers too little; estimates say so."""
 
 _BLOCK = 2**20
+_DRAWN: WeakValueDictionary[tuple[int, int, int], Floats] = WeakValueDictionary()
+"""The matrices of draws somebody holds, by videos, replicates and seed: up to 160 MB each at 2,000."""
+
 METHOD = "video-cluster bootstrap"
 SWITCHED_OFF = "the bootstrap was switched off"
 
@@ -76,15 +80,9 @@ class Bootstrap:
     def weights(self) -> Floats:
         """How often each draw holds each video, (replicates, videos); made on first use."""
         if self._weights is None:
-            rng = np.random.Generator(np.random.PCG64(self.seed))
-            n, b = self.n_clusters, self.replicates
-            self._weights = np.empty((b, n))
-            many = max(1, _BLOCK // n)
-            for first in range(0, b, many):  # the same numbers as all at once, in far less memory
-                index = rng.integers(0, n, size=(min(many, b - first), n))
-                index += np.arange(len(index))[:, None] * n
-                drawn = np.bincount(index.ravel(), minlength=index.size)
-                self._weights[first : first + len(index)] = drawn.reshape(index.shape)
+            key = (self.n_clusters, self.replicates, self.seed)
+            found = _DRAWN.get(key)
+            self._weights = _DRAWN[key] = _drawn(*key) if found is None else found
         return self._weights
 
     def sums(self, values: NDArray[Any]) -> Floats:
@@ -93,7 +91,7 @@ class Bootstrap:
 
     def per_video(self, values: NDArray[Any]) -> Floats:
         """`values` (N,) or (N, M) summed within each video: (videos,) or (videos, M)."""
-        columns = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+        columns = np.asarray(values).reshape(len(values), -1)  # one at a time becomes a column of floats
         out: Floats = np.empty((self.n_clusters, columns.shape[1]))
         for place, column in enumerate(columns.T):
             out[:, place] = np.bincount(self.place, weights=column, minlength=self.n_clusters)
@@ -131,3 +129,17 @@ class Bootstrap:
         low, high = np.percentile(kept, [2.5, 97.5])
         reason = too_few(videos, few=few)
         return Estimate(value=value, low=float(low), high=float(high), n=n, method=METHOD, reason=reason)
+
+
+def _drawn(n: int, replicates: int, seed: int) -> Floats:
+    """How often each draw holds each of `n` videos, (replicates, n)."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    out: Floats = np.empty((replicates, n))
+    many = max(1, _BLOCK // n)
+    for first in range(0, replicates, many):  # the same numbers as all at once, in far less memory
+        index = rng.integers(0, n, size=(min(many, replicates - first), n))
+        index += np.arange(len(index))[:, None] * n
+        drawn = np.bincount(index.ravel(), minlength=index.size)
+        out[first : first + len(index)] = drawn.reshape(index.shape)
+    out.flags.writeable = False  # others hold it too
+    return out

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import betaincinv, stdtrit
 
-from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.arrays import Bools, Floats, Ints, blocks, counts, narrow, narrow_type
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 
@@ -79,7 +79,7 @@ def proportion(right: Bools, cluster: Ints, *, interval: Interval = "auto") -> E
     'korn-graubard'
     """
     expect(right.shape == cluster.shape, "right", "one per cluster entry", (right.shape, cluster.shape))
-    group = np.zeros(right.size, dtype=np.int64)
+    group = np.zeros(right.size, dtype=np.int8)
     return Grouping(group, cluster, n_groups=1, interval=interval).estimates(right)[0]
 
 
@@ -97,7 +97,8 @@ class Shares:
 class Grouping:
     """Which group and which video each observation belongs to, prepared once for many models.
 
-    `group` and `cluster` are (N,); a group is a class, an offset, a k. Groups may be empty.
+    `group` and `cluster` are (N,); a group is a class, an offset, a k. Groups may be empty. There may be many of these
+    over all rows of a dataset, so it holds narrow numbers, and which video a row is of only where that is asked for.
 
     >>> two = Grouping(np.array([0, 0, 1]), np.array([5, 6, 5]), n_groups=2)
     >>> [(e.count, e.n) for e in two.estimates(np.array([True, False, True]))]
@@ -109,22 +110,24 @@ class Grouping:
     def __init__(self, group: Ints, cluster: Ints, *, n_groups: int, interval: Interval = "auto") -> None:
         expect(group.shape == cluster.shape and group.ndim == 1, "group", "shape (N,), like cluster", group.shape)
         expect(interval in INTERVALS, "interval", f"one of {', '.join(INTERVALS)}", interval)
-        self.group = np.asarray(group, dtype=np.int64)
+        self.group = narrow(group)
         self.n_groups = n_groups
         self._interval = interval
-        self.n = np.bincount(self.group, minlength=n_groups)
+        self.n = counts(self.group, n_groups)
         # A cell is one video in one group. Where the grid of all cells is small it is used whole: no sorting.
         width = int(cluster.max(initial=0)) + 1
         if cluster.size and int(cluster.min()) >= 0 and n_groups * width <= 4 * cluster.size + 4096:
-            self._cells = self.group * width + cluster
-            self._group_of_cell = np.repeat(np.arange(n_groups), width)
+            self._cells = _cells(self.group, cluster, width, n_groups)
+            self._group_of_cell = np.repeat(narrow(np.arange(n_groups)), width)
         else:
             _, compact = np.unique(cluster, return_inverse=True)
             width = int(compact.max(initial=0)) + 1
-            cells, self._cells = np.unique(self.group * width + compact, return_inverse=True)
-            self._group_of_cell = cells // width
-        self._size_of_cell = np.bincount(self._cells, minlength=len(self._group_of_cell))
-        self._n_clusters = np.bincount(self._group_of_cell[self._size_of_cell > 0], minlength=n_groups)
+            cells, found = np.unique(_cells(self.group, compact, width, n_groups), return_inverse=True)
+            self._cells, self._group_of_cell = narrow(found), narrow(cells // width)
+        self._size_of_cell = narrow(counts(self._cells, len(self._group_of_cell)))
+        self._n_clusters = counts(self._group_of_cell[self._size_of_cell > 0], n_groups)
+        if interval != "auto" or bool((self._n_clusters == self.n).all()):  # then nobody asks for them
+            self._cells = self._group_of_cell = self._size_of_cell = np.empty(0, dtype=np.int8)
 
     @property
     def n_clusters(self) -> Ints:
@@ -134,23 +137,33 @@ class Grouping:
     def shares(self, right: Bools) -> Shares:
         """Counts and 95 % bounds of every group in one pass; `right` is (N,)."""
         expect(right.shape == self.group.shape, "right", f"shape {self.group.shape}", right.shape)
-        count = np.bincount(self.group[right], minlength=self.n_groups)
+        count = counts(self.group[right], self.n_groups)
         n, videos = self.n.astype(np.float64), self._n_clusters.astype(np.float64)
         singles = self._n_clusters == self.n
         effective = n.copy()
         if self._interval == "auto" and not singles.all():
             share = np.divide(count, n, out=np.zeros(self.n_groups), where=n > 0)
-            in_cell = np.bincount(self._cells[right], minlength=len(self._group_of_cell))
-            # Whole numbers up to the division, so that residuals that cancel are exactly zero.
-            where = self._group_of_cell
-            residual = (in_cell * self.n[where] - count[where] * self._size_of_cell) / np.maximum(self.n, 1)[where]
-            squares = np.bincount(self._group_of_cell, weights=residual * residual, minlength=self.n_groups)
+            squares = self._squares(right, count)
             effective = np.where(singles, n, effective_n(share, n, videos, squares / np.maximum(n, 1) ** 2))
         low, high = clopper_pearson_bounds(count / np.maximum(n, 1) * effective, effective)
         if self._interval == "auto":
             lone = (self._n_clusters == 1) & (self.n > 1)
             low, high = np.where(lone, np.nan, low), np.where(lone, np.nan, high)
         return Shares(count, self.n, low, high, singles if self._interval == "auto" else np.ones_like(singles))
+
+    def _squares(self, right: Bools, count: Ints) -> Floats:
+        """The sum over videos of squared residuals, (n_groups,)."""
+        in_cell = counts(self._cells[right], len(self._group_of_cell))
+        every, squares = np.arange(self.n_groups), np.zeros(self.n_groups)
+        for part in blocks(len(in_cell)):
+            # Whole numbers up to the division, so that residuals that cancel are exactly zero.
+            where = self._group_of_cell[part]
+            over = in_cell[part] * self.n[where] - count[where] * self._size_of_cell[part]
+            residual = over / np.maximum(self.n, 1)[where]
+            # What was summed before comes first: to the last bit the sum over all of them at once.
+            weights = np.concatenate([squares, residual * residual])
+            squares = np.bincount(np.concatenate([every, where]), weights=weights).astype(np.float64, copy=False)
+        return squares
 
     def estimates(self, right: Bools) -> list[Estimate]:
         """The share of every group as an Estimate; an empty group has no value."""
@@ -162,6 +175,14 @@ class Grouping:
                 shares.singles.tolist(), strict=True,
             )
         ]  # fmt: skip
+
+
+def _cells(group: Ints, cluster: Ints, width: int, n_groups: int) -> Ints:
+    """The number of each row's cell, group after group."""
+    out = np.empty(len(group), dtype=narrow_type(0, n_groups * width))
+    for part in blocks(len(group)):
+        out[part] = group[part].astype(np.int64) * width + cluster[part]
+    return out
 
 
 def effective_n(share: Floats, n: Floats, videos: Floats, mean_square: Floats) -> Floats:

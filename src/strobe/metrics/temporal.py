@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.core.arrays import Bools, Floats, Ints
+from strobe.core.arrays import Bools, Floats, Ints, counts
 from strobe.core.codec import Count
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
@@ -25,8 +25,8 @@ def flip_shares(value: NDArray[Any], first: Ints, second: Ints, pair_set: Ints, 
     >>> share.tolist(), has.tolist()
     ([0.5, 0.0], [True, False])
     """
-    pairs = np.bincount(pair_set, minlength=n_sets)
-    differs = np.bincount(pair_set[value[first] != value[second]], minlength=n_sets)
+    pairs = counts(pair_set, n_sets)
+    differs = counts(pair_set[value[first] != value[second]], n_sets)
     return differs / np.maximum(pairs, 1), pairs > 0
 
 

@@ -138,7 +138,7 @@ def _frames(dataset: Dataset, found: Ladder) -> tuple[NDArray[np.int64], NDArray
         of = sets.variant[sets.set] == names.index(step.variant)
         at = np.flatnonzero(of & ~sets.is_anchor & (np.abs(sets.distance - (step.level or 0.0)) < 1e-6))
         out[picture[sets.set[at]], place] = sets.frame[at]
-    return out, dataset.right_labels[:, np.flatnonzero(sets.is_anchor)[first]]
+    return out, dataset.right_labels[:, np.flatnonzero(sets.is_anchor)[first]].astype(np.int64)
 
 
 def _right(answers: ClassAnswers, frames: NDArray[np.int64], truth: NDArray[np.int64]) -> NDArray[np.float64]:

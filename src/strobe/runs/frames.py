@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from strobe.core.arrays import blocks
 from strobe.core.columns import arrow_of
 from strobe.core.dataset import Dataset
 from strobe.core.records import frame_id
@@ -77,10 +78,10 @@ class FrameNames:
         return np.array([self._row.get(name, -1) if name in same else -1 for name in ids.to_pylist()], dtype=np.int64)
 
 
-def pixels_of(dataset: Dataset) -> list[str]:
+def pixels_of(dataset: Dataset, rows: slice = slice(None)) -> list[str]:
     """What tells what a model sees of each frame from what it sees of others: the file, and how it is read."""
-    table = dataset.frames
-    marks = zip(table.sha256.tolist(), table.as_input.tolist(), table.recipe.tolist(), strict=True)
+    columns = (getattr(dataset.frames, name)[rows].tolist() for name in ("sha256", "as_input", "recipe"))
+    marks = zip(*columns, strict=True)
     return [
         sha[:_DIGITS]
         + (f" {int(as_input)} {json.dumps(recipe_of(recipe), sort_keys=True)}" if as_input or recipe else "")
@@ -92,5 +93,12 @@ def keep_frames(folder: Path, dataset: Dataset, *, run: Path) -> None:
     """Remember the dataset's frames as they are now, in `folder`, where the run does not know them yet."""
     name = f"{dataset.frames_digest()}.parquet"
     if not (run / FRAMES / name).is_file():
-        columns = {"frame_id": arrow_of(pa, dataset.frame_ids()), "pixels": arrow_of(pa, pixels_of(dataset))}
+        parts = [
+            (arrow_of(pa, dataset.frame_ids(rows)), arrow_of(pa, pixels_of(dataset, rows)))
+            for rows in blocks(len(dataset.frames))
+        ]
+        columns = {
+            name: pa.chunked_array(part, pa.string())
+            for name, part in zip(("frame_id", "pixels"), zip(*parts, strict=True), strict=True)
+        }
         write_columns(folder / FRAMES / name, columns, {"schema": "1"})

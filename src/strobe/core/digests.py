@@ -1,0 +1,149 @@
+"""The digests of a dataset: SHA-256 over its tables as sorted lines of JSON, in memory that does not grow with them."""
+
+import hashlib
+import json
+import os
+import tempfile
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.arrays import Ints, blocks
+from strobe.core.records import Verdict
+from strobe.core.tables import Frames, Hints, Videos, recipe_of
+from strobe.core.variants import NO_VARIANT
+
+if TYPE_CHECKING:
+    from strobe.core.dataset import Dataset
+
+__all__ = ["digest_of", "frames_digest_of"]
+
+_LINES = 2**18
+"""Lines sorted at once; where there are more they go through a file, some from each part of the alphabet at a time."""
+
+Rows = Ints | slice
+Part = Callable[[Rows], Sequence[Any]]
+"""The columns of some rows of a table, arrays or lists."""
+
+
+def frames_digest_of(dataset: "Dataset") -> str:
+    """What changes exactly when the frames' identity or pixels do."""
+    hasher = hashlib.sha256()
+    sha256 = dataset.frames.sha256
+    for text in _sorted(len(sha256), lambda rows: (dataset.frame_ids(rows), sha256[rows])):
+        hasher.update(text)
+    for text in _how_read(dataset):
+        hasher.update(text)
+    return hasher.hexdigest()
+
+
+def digest_of(dataset: "Dataset") -> str:
+    """What changes exactly when content does: not with file order, encoding, compression or where the folder lies."""
+    info = dataset.info
+    whole = {name: getattr(info, name) for name in type(info).__slots__ if name not in ("label_space", "combine")}
+    whole["label_space"] = [info.label_space.name, info.label_space.digest]
+    hasher = hashlib.sha256(json.dumps(whole, sort_keys=True, default=_plain).encode())
+    for name, texts in (*_content(dataset), *_later_content(dataset)):
+        hasher.update(f"\0{name}\0".encode())
+        for text in texts:
+            hasher.update(text)
+    return hasher.hexdigest()
+
+
+def _plain(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Every table as lines; paths are no content, they say only where it lies."""
+    frames, sets, labels, ids = dataset.frames, dataset.sets, dataset.labels, dataset.frame_ids
+    videos = [getattr(dataset.videos, name) for name in Videos.__slots__ if name not in ("path", "kind")]
+    yield "videos", _sorted(len(dataset.videos), lambda rows: [column[rows] for column in videos])
+    left = ("video", "index", "media", "as_input", "recipe")
+    own = [getattr(frames, name) for name in Frames.__slots__ if name not in left]
+    yield "frames", _sorted(len(frames), lambda rows: [ids(rows), *(column[rows] for column in own)])
+
+    def member(rows: Rows) -> list[Any]:
+        return [sets.set_id[sets.set[rows]], ids(sets.frame[rows])]
+
+    held = (sets.distance, sets.is_anchor)
+    yield "sets", _sorted(len(sets.set), lambda rows: [*member(rows), *(column[rows] for column in held)])
+    yield "labels", _sorted(len(labels.frame), lambda rows: [ids(labels.frame[rows]), labels.label[rows]])
+    if (boxes := dataset.boxes) is not None:
+        drawn = (boxes.label, boxes.xyxy, boxes.track, boxes.crowd)
+        yield "boxes", _sorted(len(boxes.frame), lambda rows: [ids(boxes.frame[rows]), *(one[rows] for one in drawn)])
+    if dataset.hints is not None:
+        hints = [getattr(dataset.hints, name) for name in Hints.__slots__]
+        yield "hints", _sorted(len(sets.set), lambda rows: [*member(rows), *(column[rows] for column in hints)])
+    votes = sorted(json.dumps([getattr(vote, name) for name in Verdict.__slots__]) + "\n" for vote in dataset.verdicts)
+    yield "verdicts", ["".join(votes).encode()]
+
+
+def _later_content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
+    """What schema 2 added, only where it is used: a dataset that uses nothing of it keeps its digest."""
+    videos, sets, variants = dataset.videos, dataset.sets, dataset.variants
+    if (videos.kind != "video").any():
+        yield "kinds", _sorted(len(videos), lambda rows: (videos.video_id[rows], videos.kind[rows]))
+    if found := list(_how_read(dataset)):
+        yield "how read", found
+    if variants is not None:
+        yield "variants", ["".join(sorted(variant.described() + "\n" for variant in variants)).encode()]
+        yield "combine", [dataset.info.combine.encode()]
+    if not sets.is_plain or variants is not None:
+        own = (sets.group, sets.status, sets.reach, sets.margin)
+
+        def said(rows: Rows) -> list[Any]:
+            row = sets.variant[rows]
+            name = [NO_VARIANT] * len(row) if variants is None else variants.variant[row]
+            return [sets.set_id[rows], name, *(column[rows] for column in own)]
+
+        yield "set info", _sorted(len(sets), said)
+
+
+def _how_read(dataset: "Dataset") -> Iterator[bytes]:
+    """The marks that change what a model sees of a frame; nothing where no frame has one."""
+    frames = dataset.frames
+    marked = np.flatnonzero(frames.as_input.astype(bool) | (frames.recipe != ""))
+
+    def part(rows: Rows) -> list[Any]:
+        at = marked[rows]
+        recipes = [json.dumps(recipe_of(text), sort_keys=True) for text in frames.recipe[at].tolist()]
+        return [dataset.frame_ids(at), frames.as_input[at], recipes]
+
+    return _sorted(len(marked), part) if len(marked) else iter(())
+
+
+# -- sorted lines --------------------------------------------------------------------------------------------------
+
+
+def _sorted(n: int, part: Part) -> Iterator[bytes]:
+    """The rows of a table as sorted lines of JSON, which no tab or line break inside a value can blur, in pieces."""
+    if n <= _LINES:
+        yield "".join(sorted(_lines(part(slice(0, n))))).encode()
+        return
+    # Lines at even steps say where to cut the alphabet; every block of rows, sorted, falls apart there, and what lies
+    # between two cuts is gathered from all blocks, sorted and done with.
+    many = 2 * n // _LINES + 1
+    sample = sorted(_lines(part(np.linspace(0, n - 1, 32 * many).astype(np.int64))))
+    cuts = sample[32::32]
+    places: list[list[tuple[int, int]]] = [[] for _ in range(len(cuts) + 1)]
+    with tempfile.TemporaryFile(prefix="strobe-lines-") as file:
+        for rows in blocks(n, _LINES):
+            lines = sorted(_lines(part(rows)))
+            ends = [0, *(bisect_left(lines, cut) for cut in cuts), len(lines)]
+            for place, (low, high) in zip(places, pairwise(ends), strict=True):
+                if high > low:
+                    place.append((file.tell(), file.write("".join(lines[low:high]).encode())))
+        file.flush()
+        for place in places:
+            texts = b"".join(os.pread(file.fileno(), size, at) for at, size in place)
+            yield b"".join(sorted(texts.splitlines(keepends=True)))
+
+
+def _lines(columns: Sequence[NDArray[Any] | list[Any]]) -> list[str]:
+    plain = [column if isinstance(column, list) else column.tolist() for column in columns]
+    return [json.dumps(row) + "\n" for row in zip(*plain, strict=True)]
