@@ -8,14 +8,17 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from strobe.build.sample import Sampling
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import StrobeError
@@ -23,11 +26,15 @@ from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.datasets import folder
 from strobe.models.options import LoadOptions
-from strobe.workflows.engines import Engine
+from strobe.workflows.build import BuildOptions, build
+from strobe.workflows.engines import _QUIET, Engine
 from strobe.workflows.predict import Fared, PredictOptions, predict
+from strobe.workflows.ray_pool import RayPool
 
-pytest.importorskip("ray", reason="Ray has no wheel for this Python")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray has no wheel for this Python"),
+]
 
 PATIENCE_S = 120.0
 """For what comes in a few seconds on a quiet machine; who waits longer gets an error, not a guess."""
@@ -81,6 +88,8 @@ def blocked():
     def forward(images):
         if images[0][0, 0, 0] >= 128:
             wait_for("go")
+            if first_time("killed"):
+                die()
         return scores(images)
     return forward, ["red", "green", "blue"]
 
@@ -111,10 +120,10 @@ class Heard(Silent):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
+    os.environ.update(_QUIET)
     import ray
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     small = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args=small)
     try:
@@ -253,7 +262,9 @@ def test_ctrl_c_keeps_finished_shards_and_the_same_command_goes_on(cluster: Any,
     assert len(shards(dataset, "ray")) == 1
     (tmp_path / "go").touch()
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert (done.returncode, done.stdout.split(",")[0]) == (0, "blocked: 16 new"), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["blocked: 16 new"]  # no word of Ray's own
+    assert "a Ray worker died (its process ended); its work is given to others" in done.stderr.splitlines()
     one = replace(SIX, shard_size=None, load=LoadOptions(device="cpu", batch_size=1))
     predict(dataset, [f"blocked=py:{tmp_path}/models.py:blocked"], tmp_path / "here", one, Silent())
     assert shards(dataset, "ray") == shards(dataset, "here")
@@ -316,3 +327,60 @@ def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path) -> None:
     )
     assert {"a/dataset.json", "g/dataset.json"} <= set(here)
     assert here == there
+
+
+def test_a_build_on_ray_is_the_same_folder(cluster: Any, tmp_path: Path) -> None:
+    videos = [clip(tmp_path / "one.avi", 3), clip(tmp_path / "two.avi", 4), tmp_path / "gone.avi"]
+    dog, heard = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2)), Heard()
+    here, ray = tmp_path / "here", tmp_path / "ray"
+    built = [build(videos, here, dog), build(videos, ray, replace(dog, name="here", engine=RAY), progress=heard)]
+    assert [one.problems for one in built] == [("gone.avi: no such file",)] * 2
+    assert contents(here) == contents(ray)
+    assert sum(name.startswith("media/") for name in contents(ray)) > 20
+    again = build(videos, ray, replace(dog, name="here", engine=RAY))
+    assert (again.reused, again.decoded) == (2, 0)
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def clip(path: Path, seed: int) -> Path:
+    rng = np.random.default_rng(seed)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mjpeg", rate=25, options={"strict": "-1"})
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuvj420p"
+        for _ in range(24):
+            pixels = rng.integers(0, 255, (48, 64, 3), dtype=np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+class Pieces:
+    """A result that lies in the object store until it is fetched."""
+
+    def __init__(self, piece: Any) -> None:
+        self.piece = piece
+
+    def fetched(self, get: Any) -> int:
+        return int(get(self.piece))
+
+
+def test_what_workers_die_over_is_given_up_and_the_rest_goes_on(cluster: Any) -> None:
+    import ray
+
+    def square(number: int) -> Pieces:
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Pieces(ray.put(number * number))
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    pool = RayPool(ray, actors=1, cores=1, gpus=0, say=Silent())
+    try:
+        found = list(pool.map(square, range(5), given_up=lambda number, why: (number, why)))
+        assert sorted(map(str, found)) == ["(2, 'its process ended')", "0", "1", "16", "9"]
+        with pytest.raises(StrobeError, match=r"^a worker raised ZeroDivisionError: division by zero$"):
+            list(pool.map(lambda number: 1 / number, [0]))
+    finally:
+        pool.close()

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -29,7 +29,7 @@ from strobe.core.files import cannot_write, make_folder, sha256_of_file
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
 
-__all__ = ["Fragment", "FrameRow", "Job", "Outcome", "SetRow", "VideoRow", "fragment_of", "run_job", "versions"]
+__all__ = ["Fragment", "FrameRow", "Job", "Outcome", "SetRow", "VideoRow", "fragment_of", "land", "run_job", "versions"]
 
 _SCHEMA = 1
 WORK_FOLDER = ".build"
@@ -38,7 +38,10 @@ WORK_FOLDER = ".build"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to do with one video. `anchors` are given ones; else they are drawn from the frames `labels` cover."""
+    """What to do with one video. `anchors` are given ones; else they are drawn from the frames `labels` cover.
+
+    What is made is written to `aside` where that is given, for another to put in the destination (`land`).
+    """
 
     path: Path
     name: str
@@ -52,6 +55,13 @@ class Job:
     hints: bool = True
     limits: Limits = field(default_factory=Limits)
     threads: int = 1
+    aside: Path | None = None
+
+    @property
+    def media(self) -> tuple[Path, Path]:
+        """Where its media are gathered, and where they take their place then."""
+        root = self.aside or self.destination
+        return root / WORK_FOLDER / f"{self.media_folder}.half", root / "media" / self.media_folder
 
     def digest(self, video_sha256: str) -> str:
         """Changes when anything does that changes the result: not where the files lie, not what labels are called."""
@@ -166,8 +176,22 @@ def _run(job: Job, say: Progress) -> Outcome:
         with Reader.open(job.path, job.limits, by_decoding=True) as reader:
             fragment = _extract(job, reader, sha256, digest, say)
             decoded += reader.decoded
-    write_sealed(path, {"schema": _SCHEMA, **encode(fragment)})
+    if job.aside is None:
+        write_sealed(path, {"schema": _SCHEMA, **encode(fragment)})
     return Outcome(name=job.name, fragment=fragment, decoded=decoded)
+
+
+def land(job: Job, fragment: Fragment, files: Iterable[tuple[str, bytes]]) -> None:
+    """Write down what another made of the job and keep its media, as the job itself would have."""
+    aside, final = job.media
+    if not job.reference:
+        with _writing(final):
+            shutil.rmtree(aside, ignore_errors=True)
+            make_folder(aside)
+            for name, content in files:
+                (aside / name).write_bytes(content)
+            _put_in_place(aside, final)
+    write_sealed(job.destination / WORK_FOLDER / f"{job.media_folder}.json", {"schema": _SCHEMA, **encode(fragment)})
 
 
 def _refuse_missing(path: Path) -> None:
@@ -280,8 +304,7 @@ class _Storing:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._encoder = FrameEncoder(job.store)
-        self._final = job.destination / "media" / job.media_folder
-        self._aside = job.destination / WORK_FOLDER / f"{job.media_folder}.half"
+        self._aside, self._final = job.media
         self._pending: deque[Future[FrameRow]] = deque()
         self._rows: list[FrameRow] = []
         self._pool = ThreadPoolExecutor(max(1, job.threads), thread_name_prefix="store")
@@ -309,13 +332,7 @@ class _Storing:
             self._rows.append(self._pending.popleft().result())
         if not self._job.reference:
             with _writing(self._final):
-                # All at the end: the first one makes the disk write most of the others, too.
-                for path in self._aside.iterdir():
-                    with path.open("rb+") as file:
-                        os.fsync(file.fileno())
-                make_folder(self._final.parent)
-                shutil.rmtree(self._final, ignore_errors=True)
-                self._aside.replace(self._final)
+                _put_in_place(self._aside, self._final)
         return self._rows
 
     def _store(self, frame: DecodedFrame) -> FrameRow:
@@ -340,6 +357,16 @@ class _Storing:
             media=media,
             media_bytes=size,
         )
+
+
+def _put_in_place(aside: Path, final: Path) -> None:
+    # All at the end: the first one makes the disk write most of the others, too.
+    for path in aside.iterdir():
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+    make_folder(final.parent)
+    shutil.rmtree(final, ignore_errors=True)
+    aside.replace(final)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from strobe.cli.common import (
     seed_option,
     workers_option,
 )
+from strobe.cli.predicting import engine_options
 from strobe.cli.said import counted, made, made_json, not_said
 from strobe.core.errors import printable
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from strobe.build.index import Limits
     from strobe.build.sample import Sampling
     from strobe.workflows.build import BuildOptions
+    from strobe.workflows.engines import Engine
 
 __all__ = ["command"]
 
@@ -108,11 +110,12 @@ _limits = options(
 @_sampling
 @_drop
 @_limits
+@engine_options
 @quiet_option
 @json_option
 def command(
     videos: tuple[Path, ...], dst: Path, wanted: "BuildOptions", sampling: "Sampling", drop: "DropRules",
-    limits: "Limits", quiet: bool, as_json: bool,
+    limits: "Limits", engine: "Engine", quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Make perturbation sets from VIDEOS: anchors and the frames around them; DST becomes a dataset folder.
 
@@ -125,7 +128,9 @@ def command(
         not_said("k", "--window and --k both say how far sets reach; give one of them")
     if wanted.reference:
         not_said("store", "--reference stores no frames; leave --store away")
-    wanted = replace(wanted, sampling=sampling, drop=drop, limits=limits)
+    if engine.name == "ray":
+        not_said("workers", "--workers are processes of this machine; with --engine ray say --actors")
+    wanted = replace(wanted, sampling=sampling, drop=drop, limits=limits, engine=engine)
     done = build(videos, dst, wanted, progress=progress(quiet=quiet or as_json))
     source = done.dataset.info.label_source
     if as_json:

@@ -21,11 +21,13 @@ from strobe.build.store import STORES, FrameEncoder, Store
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.labels import LabelSpace, space
-from strobe.core.locks import locked
+from strobe.core.locks import locked, refuse_local_locks
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
+from strobe.workflows.build_away import outcomes_away
+from strobe.workflows.engines import Engine, away
 
 __all__ = ["BuildOptions", "Built", "build"]
 
@@ -36,7 +38,7 @@ class BuildOptions:
 
     `label_space` is a shipped one or None for the classes named. `label_source` None lets the labels decide.
     `unlabelled` allows videos nobody has labelled yet; `strict` writes nothing where a video cannot be used.
-    `store` None is what the folder holds already, zstd in a new one.
+    `store` None is what the folder holds already, zstd in a new one. `engine` is where videos are decoded.
     """
 
     sampling: Sampling = field(default_factory=Sampling)
@@ -56,6 +58,7 @@ class BuildOptions:
     licence: str = ""
     strict: bool = False
     workers: int = 1
+    engine: Engine = field(default_factory=Engine)
 
     def __post_init__(self) -> None:
         expect(self.workers >= 1, "--workers", ">= 1", self.workers)
@@ -101,8 +104,10 @@ def build(
     jobs = [_job(name, path, destination, options, spans, anchors, len(named), store) for name, path in named.items()]
     # Two builds into one folder at the same time would take each other's files away.
     busy = f"another build is writing to {printable(destination)}; wait for it to end"
+    if options.engine.name == "ray":
+        refuse_local_locks(destination)
     with locked(destination / WORK_FOLDER / "lock", busy=busy):
-        outcomes = _run_all(jobs, options.workers, say)
+        outcomes = _run_all(jobs, options, say)
         outcomes = _each_once(sorted(outcomes, key=lambda outcome: outcome.name), say)
         problems = tuple(outcome.problem for outcome in outcomes if outcome.problem)
         fragments = [outcome.fragment for outcome in outcomes if outcome.fragment is not None]
@@ -318,13 +323,13 @@ def _each_once(outcomes: Sequence[Outcome], say: Progress) -> list[Outcome]:
 # -- processes -----------------------------------------------------------------------------------------------------
 
 
-def _run_all(jobs: Sequence[Job], workers: int, say: Progress) -> list[Outcome]:
+def _run_all(jobs: Sequence[Job], options: BuildOptions, say: Progress) -> list[Outcome]:
     """Do every job, and say how far it has come: in frames where there is one video, else in videos."""
-    if len(jobs) == 1:
+    if len(jobs) == 1 and options.engine.name == "local":
         return [run_job(jobs[0], say)]
     outcomes = []
-    with say.task("videos", len(jobs)) as advance:
-        for outcome in _outcomes(jobs, workers):
+    with away(options.engine, "cpu", say) as cluster, say.task("videos", len(jobs)) as advance:
+        for outcome in outcomes_away(jobs, cluster.pool) if cluster else _outcomes(jobs, options.workers):
             outcomes.append(outcome)
             advance(1)
             if outcome.problem:

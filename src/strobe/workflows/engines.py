@@ -25,6 +25,13 @@ _MOST_CORES = 4
 _STORE_BYTES = 2**28
 """The object store of a Ray that is started for one command: answers pass through it, a few shards at a time."""
 
+_QUIET = {
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # what Ray would warn about otherwise
+    "RAY_DEDUP_LOGS_SKIP_REGEX": r"[\s\S]",  # what it says of dead workers goes to stdout, where only results belong
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+"""Settings that keep a Ray to itself, where nobody chose others; some are read when it is imported."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
@@ -115,12 +122,12 @@ def away(engine: Engine, device: str, say: Progress) -> Iterator[Away | None]:
 @contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
     """Ray, connected; a connection that was there before stays."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
     ray = require("ray", what="--engine ray", extra="ray")
     if ray.is_initialized():
         yield ray
         return
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray would warn about otherwise
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     try:
         ray.init(address=address or "auto", **quiet)

@@ -1,0 +1,88 @@
+"""Videos of a build on the actors of a Ray cluster: they decode and send, and the driver alone writes."""
+
+import platform
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from strobe.build.extract import Job, Outcome, land, run_job
+from strobe.core.errors import StrobeError, printable
+from strobe.core.late import require
+from strobe.workflows.ray_pool import RayPool
+
+__all__ = ["outcomes_away"]
+
+_PIECE = 2**26
+"""Bytes of media sent at once, so that a long video passes through a small object store."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Extracted:
+    """What an actor made of a job: the outcome, and where in the object store its media lie, some files a piece."""
+
+    job: Job
+    outcome: Outcome
+    pieces: list[Any]
+
+    def fetched(self, get: Callable[[Any], Any]) -> Outcome:
+        """Fetch the media and put everything in place, in the driver."""
+        if self.outcome.fragment is not None and not self.outcome.reused:
+            land(self.job, self.outcome.fragment, self._files(get))
+        return self.outcome
+
+    def _files(self, get: Callable[[Any], Any]) -> Iterator[tuple[str, bytes]]:
+        for piece in self.pieces:
+            table = get(piece)
+            yield from zip(table.column("name").to_pylist(), table.column("content").to_pylist(), strict=True)
+
+
+class _Extracting:
+    """Does a job in a folder of its own and sends what came of it."""
+
+    def __call__(self, job: Job) -> _Extracted:
+        """What came of the video."""
+        if not job.path.is_file():
+            raise StrobeError(
+                f"{printable(platform.node())} does not see the video {printable(job.path)}: every machine needs it "
+                "under this path; mount it there, or run without this machine"
+            )
+        ray = require("ray", what="--engine ray", extra="ray")
+        with tempfile.TemporaryDirectory(prefix="strobe-build-") as folder:
+            aside = replace(job, aside=Path(folder))
+            outcome = run_job(aside)
+            final = aside.media[1]
+            pieces = [ray.put(piece) for piece in _pieces(final)] if final.is_dir() else []
+            return _Extracted(job, outcome, pieces)
+
+
+def _pieces(folder: Path) -> Iterator[pa.Table]:
+    """The files of a folder with their names, some at a time."""
+    names: list[str] = []
+    contents: list[bytes] = []
+    for path in sorted(folder.iterdir()):
+        names.append(path.name)
+        contents.append(path.read_bytes())
+        if sum(map(len, contents)) >= _PIECE:
+            yield pa.table({"name": names, "content": pa.array(contents, pa.large_binary())})
+            names, contents = [], []
+    if names:
+        yield pa.table({"name": names, "content": pa.array(contents, pa.large_binary())})
+
+
+def outcomes_away(jobs: Sequence[Job], pool: RayPool) -> Iterator[Outcome]:
+    """The outcome of every job as it comes. One over which workers die again and again is reported."""
+
+    def given_up(job: Job, why: str) -> Outcome:
+        return Outcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it ({why})")
+
+    sent = [
+        replace(job, path=job.path.resolve(), destination=job.destination.resolve(), threads=pool.cores)
+        for job in jobs
+        if job.path.is_file()
+    ]
+    yield from (run_job(job) for job in jobs if not job.path.is_file())  # said as ever
+    yield from pool.map(_Extracting(), sent, given_up=given_up)
