@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -93,6 +94,13 @@ def blocked():
         return scores(images)
     return forward, ["red", "green", "blue"]
 
+def watched():
+    def forward(images):
+        if images[0][0, 0, 0] >= 12:
+            wait_for("ticked")
+        return scores(images)
+    return forward, ["red", "green", "blue"]
+
 def doomed():
     def forward(images):
         import ray
@@ -161,7 +169,7 @@ def clips(tmp_path: Path, per_clip: int) -> Dataset:
     return folder.read(root)
 
 
-def run(dataset: Dataset, out: str, *models: str, heard: Heard | None = None, **how: Any) -> list[Fared]:
+def run(dataset: Dataset, out: str, *models: str, heard: Silent | None = None, **how: Any) -> list[Fared]:
     assert dataset.root is not None
     place = dataset.root.parent
     specs = [f"{model}=py:{place}/models.py:{model}" for model in models]
@@ -243,6 +251,26 @@ def test_the_third_death_over_the_same_frames_is_one_line(cluster: Any, dataset:
     assert run(dataset, "ray", "deadly", engine=RAY)[0].ok
     run(dataset, "here", "deadly")
     assert shards(dataset, "ray") == shards(dataset, "here")
+
+
+class Touching(Silent):
+    """A Progress that leaves a file when it first hears of work done, and keeps count."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.ticks = path, list[int]()
+
+    def task(self, label: str, total: int | None) -> Any:
+        return nullcontext(self.tick)
+
+    def tick(self, n: int) -> None:
+        self.ticks.append(n)
+        self.path.touch()
+
+
+def test_progress_is_heard_of_before_a_shard_is_done(cluster: Any, dataset: Dataset) -> None:
+    heard = Touching(Path(dataset.root or "").parent / "ticked")
+    assert run(dataset, "ray", "watched", heard=heard, engine=RAY, shard_size=24)[0].ok  # it waits in its shard for us
+    assert sum(heard.ticks) == 24
 
 
 def test_ctrl_c_keeps_finished_shards_and_the_same_command_goes_on(cluster: Any, tmp_path: Path) -> None:

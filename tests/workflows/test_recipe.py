@@ -25,7 +25,7 @@ from strobe.datasets import folder
 from strobe.models.options import LoadOptions
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.work import Shard
+from strobe.predict.work import Shard, ShardResult
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 from strobe.workflows.recipe import RecipeWorker, load_runner, worker_recipe
@@ -123,15 +123,20 @@ def test_a_process_of_its_own_gives_the_same_bytes(dataset: Dataset, tmp_path: P
 
 
 class Spawned:
-    """An Executor on processes that were started afresh."""
+    """Shards carried out by processes that were started afresh."""
 
-    def map(self, function: Callable[[Any], Any], shards: Iterable[Any]) -> Iterator[Any]:
+    def __init__(self, worker: RecipeWorker) -> None:
+        self.worker = worker
+
+    def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
         with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-            yield from pool.map(function, list(shards))
+            for result in pool.map(self.worker, list(shards)):
+                tick(len(result.parts["mine"][0]))
+                yield result
 
 
-def test_an_executor_of_spawned_processes_is_sent_the_recipe(dataset: Dataset, tmp_path: Path) -> None:
-    away = in_process(dataset, tmp_path / "away", executor=Spawned(), elsewhere=RecipeWorker(recipe(dataset)))
+def test_spawned_processes_are_sent_the_recipe(dataset: Dataset, tmp_path: Path) -> None:
+    away = in_process(dataset, tmp_path / "away", elsewhere=Spawned(RecipeWorker(recipe(dataset))))
     assert away == in_process(dataset, tmp_path / "here")
 
 

@@ -29,7 +29,19 @@ from strobe.core.files import cannot_write, make_folder, sha256_of_file
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
 
-__all__ = ["Fragment", "FrameRow", "Job", "Outcome", "SetRow", "VideoRow", "fragment_of", "land", "run_job", "versions"]
+__all__ = [
+    "Fragment",
+    "FrameRow",
+    "Job",
+    "Outcome",
+    "SetRow",
+    "VideoRow",
+    "done_before",
+    "fragment_of",
+    "land",
+    "run_job",
+    "versions",
+]
 
 _SCHEMA = 1
 WORK_FOLDER = ".build"
@@ -40,7 +52,8 @@ WORK_FOLDER = ".build"
 class Job:
     """What to do with one video. `anchors` are given ones; else they are drawn from the frames `labels` cover.
 
-    What is made is written to `aside` where that is given, for another to put in the destination (`land`).
+    What is made is written to `aside` where that is given, for another to put in the destination (`land`); `done` is
+    then what lies there from before.
     """
 
     path: Path
@@ -56,6 +69,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     threads: int = 1
     aside: Path | None = None
+    done: "Fragment | None" = None
 
     @property
     def media(self) -> tuple[Path, Path]:
@@ -165,9 +179,8 @@ def _run(job: Job, say: Progress) -> Outcome:
     _refuse_missing(job.path)
     sha256 = sha256_of_file(job.path)
     digest = job.digest(sha256)
-    path = job.destination / WORK_FOLDER / f"{job.media_folder}.json"
-    old = fragment_of(path)
-    if old is not None and old.job == digest and _media_whole(job, old):
+    old = done_before(job) if job.aside is None else job.done
+    if old is not None and old.job == digest:
         return Outcome(name=job.name, fragment=old, reused=True)
     with Reader.open(job.path, job.limits) as reader:
         fragment = _extract(job, reader, sha256, digest, say)
@@ -177,8 +190,20 @@ def _run(job: Job, say: Progress) -> Outcome:
             fragment = _extract(job, reader, sha256, digest, say)
             decoded += reader.decoded
     if job.aside is None:
-        write_sealed(path, {"schema": _SCHEMA, **encode(fragment)})
+        _note(job, fragment)
     return Outcome(name=job.name, fragment=fragment, decoded=decoded)
+
+
+def done_before(job: Job) -> Fragment | None:
+    """What was made of the video before, if it still lies there whole; whether it is what is wanted, `job` says."""
+    old = fragment_of(job.destination / WORK_FOLDER / f"{job.media_folder}.json")
+    return old if old is not None and _media_whole(job, old) else None
+
+
+def _note(job: Job, fragment: Fragment) -> None:
+    """Write down that the video is done, after its media."""
+    path = job.destination / WORK_FOLDER / f"{job.media_folder}.json"
+    write_sealed(path, {"schema": _SCHEMA, **encode(fragment)})
 
 
 def land(job: Job, fragment: Fragment, files: Iterable[tuple[str, bytes]]) -> None:
@@ -191,7 +216,7 @@ def land(job: Job, fragment: Fragment, files: Iterable[tuple[str, bytes]]) -> No
             for name, content in files:
                 (aside / name).write_bytes(content)
             _put_in_place(aside, final)
-    write_sealed(job.destination / WORK_FOLDER / f"{job.media_folder}.json", {"schema": _SCHEMA, **encode(fragment)})
+    _note(job, fragment)
 
 
 def _refuse_missing(path: Path) -> None:

@@ -1,17 +1,17 @@
 """The engine: what is missing, cut into shards, mapped through an Executor, written as it comes."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.answers import State
 from strobe.core.errors import expect
-from strobe.core.ports import AnswerStore, Executor, FrameSource, Progress
+from strobe.core.ports import AnswerStore, FrameSource, Progress
 from strobe.predict.crops import Crops
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.executor import Local
@@ -19,7 +19,7 @@ from strobe.predict.forward import Runner
 from strobe.predict.work import Shard, ShardResult
 from strobe.predict.worker import Interrupted, ShardWorker
 
-__all__ = ["EngineOptions", "Outcome", "Recipe", "run_models"]
+__all__ = ["Elsewhere", "EngineOptions", "Outcome", "Recipe", "run_models"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,13 @@ class Recipe:
         expect(self.cores is None or self.cores >= 1, "cores", ">= 1", self.cores)
 
 
+class Elsewhere(Protocol):
+    """Other processes that carry out shards."""
+
+    def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
+        """What comes of each, in any order; `tick` hears of frames as they are done."""
+
+
 @dataclass(slots=True)
 class Outcome:
     """How a model fared: frames predicted now, found from before, unreadable; seconds in its forward; its failure.
@@ -87,15 +94,14 @@ def run_models(
     options: EngineOptions,
     progress: Progress,
     as_input: Collection[int] = (),
-    executor: Executor | None = None,
-    elsewhere: Callable[[Shard], ShardResult] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> dict[str, Outcome]:
     """Predict each of `rows` that a model's store does not hold yet. Frames are read once for all models.
 
     Rows in `as_input` hold a model's own input, neither to be resized nor cropped.
 
-    A model that fails is left out from there on and the others go on. Ctrl-C keeps whole batches. An `executor` of
-    other processes is given a worker that can be sent to them, `elsewhere`, in place of one made here.
+    A model that fails is left out from there on and the others go on. Ctrl-C keeps whole batches, and whole shards of
+    what is carried out `elsewhere`, in place of a worker made here.
     """
     asked = np.zeros(len(frame_names), dtype=bool)
     asked[rows] = True
@@ -112,18 +118,17 @@ def run_models(
     names = ", ".join(runner.name for runner in runners)
     with progress.task(f"predict {names}", total) as tick:
         here = None
-        worker = elsewhere
-        if worker is None:
-            worker = here = ShardWorker(
+        shards = _shards(missing, np.flatnonzero(asked), options.shard_size, outcomes)
+        if elsewhere is not None:
+            results = elsewhere.results(shards, tick)
+        else:
+            here = ShardWorker(
                 runners, source, decode=options.decode, frame_names=frame_names, as_input=as_input, tick=tick
             )
-        chosen = executor or Local(in_flight=options.in_flight)
-        shards = _shards(missing, np.flatnonzero(asked), options.shard_size, outcomes)
+            results = Local(in_flight=options.in_flight).map(here, shards)
         try:
-            for result in chosen.map(worker, shards):
+            for result in results:
                 _keep(result, stores, outcomes)
-                if here is None:  # what works elsewhere cannot say how far it is before it hands over
-                    tick(sum(len(rows) for rows, _ in result.parts.values()))
         except Interrupted as interrupted:
             _keep(interrupted.done, stores, outcomes)
             raise KeyboardInterrupt from interrupted

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from strobe.build.extract import Job, Outcome, land, run_job
+from strobe.build.extract import Job, Outcome, done_before, land, run_job
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 from strobe.workflows.ray_pool import RayPool
@@ -80,7 +80,7 @@ def outcomes_away(jobs: Sequence[Job], pool: RayPool) -> Iterator[Outcome]:
         return Outcome(name=job.name, problem=f"{printable(job.path.name)}: the decoder crashed on it ({why})")
 
     sent = [
-        replace(job, path=job.path.resolve(), destination=job.destination.resolve(), threads=pool.cores)
+        replace(job, path=job.path.absolute(), threads=pool.cores, done=done_before(job))
         for job in jobs
         if job.path.is_file()
     ]

@@ -15,7 +15,7 @@ from strobe.predict.engine import Recipe
 from strobe.predict.work import Shard, ShardResult
 from strobe.runs.wire import answers_of, table_of
 from strobe.workflows.ray_pool import RayPool
-from strobe.workflows.recipe import ModelTeller, ToldModel
+from strobe.workflows.recipe import ModelTeller, RecipeWorker, ToldModel
 
 __all__ = ["Away", "Engine", "away"]
 
@@ -94,9 +94,9 @@ class Away:
         """What a model of the recipe is, told by an actor that loads it."""
         return cast(ToldModel, next(iter(self.pool.map(ModelTeller(recipe), [name]))))
 
-    def executor(self, *, n_classes: int) -> "ArrowExecutor":
+    def worker(self, recipe: Recipe, *, n_classes: int) -> "OnActors":
         """What carries out shards there; answers are about so many classes."""
-        return ArrowExecutor(self.pool, n_classes=n_classes)
+        return OnActors(self.pool, recipe, n_classes=n_classes)
 
 
 @contextmanager
@@ -192,39 +192,59 @@ class _Sent:
 
 
 class _Sending:
-    """A worker whose answers are sent as Arrow."""
+    """The worker of a recipe, whose answers are sent as Arrow."""
 
-    def __init__(self, worker: Any) -> None:
-        self.worker = worker
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._worker: RecipeWorker | None = None
+        self.so_far = 0
 
     def open(self) -> None:
         """Load what it needs, before there is work."""
-        self.worker.open()
+        self._worker = RecipeWorker(self._recipe, tick=self._count)
+        self._worker.open()
 
     def close(self) -> None:
         """Let go of it."""
-        self.worker.close()
+        if self._worker is not None:
+            self._worker.close()
 
     def __call__(self, shard: Shard) -> _Sent:
         """The shard's predictions."""
-        found: ShardResult = self.worker(shard)
+        self.so_far = 0
+        found = cast(RecipeWorker, self._worker)(shard)
         return _Sent(
             tables={name: table_of(*part) for name, part in found.parts.items()},
             failures=found.failures, forward_s=found.forward_s, made_on=found.made_on,
         )  # fmt: skip
 
+    def _count(self, n: int) -> None:
+        self.so_far += n
 
-class ArrowExecutor:
-    """An Executor on the actors of a cluster: workers made from recipes, whose answers come back as Arrow."""
 
-    def __init__(self, pool: RayPool, *, n_classes: int) -> None:
+class OnActors:
+    """Shards on the actors of a cluster: workers made from one recipe, whose answers come back as Arrow.
+
+    Actors keep what they have loaded from one call to the next.
+    """
+
+    def __init__(self, pool: RayPool, recipe: Recipe, *, n_classes: int) -> None:
         self._pool, self._n_classes = pool, n_classes
-        self._sending = _Sending(None)
+        self._sending = _Sending(recipe)
 
-    def map(self, function: Callable[[Any], Any], shards: Iterable[Any]) -> Iterator[Any]:
-        """The results as they come. Actors keep what the same function has loaded from one call to the next."""
-        if self._sending.worker is not function:
-            self._sending = _Sending(function)
-        for sent in self._pool.map(self._sending, shards):
+    def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
+        """What comes of each shard, as it comes."""
+        done = shown = 0
+
+        def show(working_on: int) -> None:
+            nonlocal shown
+            new = done + working_on - shown  # less than none where a worker died half-way
+            if new > 0:
+                tick(new)
+                shown += new
+
+        for sent in self._pool.map(self._sending, shards, watch=show):
             parts = {name: answers_of(table, n_classes=self._n_classes) for name, table in sent.tables.items()}
+            done += sum(len(rows) for rows, _ in parts.values())
+            show(0)
             yield ShardResult(parts=parts, failures=sent.failures, forward_s=sent.forward_s, made_on=sent.made_on)

@@ -35,7 +35,7 @@ from strobe.runs.shards import ModelShards
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.engines import Away, Engine, away
 from strobe.workflows.opening import kept
-from strobe.workflows.recipe import RecipeWorker, inputs_of, load_runner, source_for, worker_recipe
+from strobe.workflows.recipe import inputs_of, load_runner, source_for, worker_recipe
 from strobe.workflows.sources import frame_source
 from strobe.workflows.stopping import Stopping, check_stopping
 from strobe.workflows.stores import store_of
@@ -329,8 +329,7 @@ class _Work:
         if cluster is not None:
             helpers = [one.name for one in models if one.helper]
             recipe = self._recipe(texts, cluster, engine, crops=crops, any_classes=helpers)
-            executor = cluster.executor(n_classes=len(dataset.info.label_space))
-            run_over = partial(run_over, executor=executor, elsewhere=RecipeWorker(recipe))
+            run_over = partial(run_over, elsewhere=cluster.worker(recipe, n_classes=len(dataset.info.label_space)))
         stopped: dict[str, StoppedEarly | None] = {}
         with sharing_cores(loaded.values()):
             if self.stopping is None:

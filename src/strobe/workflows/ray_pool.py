@@ -1,7 +1,9 @@
 """Work on a Ray cluster: actors that are sent a function once and items after it, replaced when they die."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,6 +20,12 @@ _TRIES = 3
 
 _PATIENCE_S = 20.0
 """How long nobody may be at work before that is said."""
+
+_LOOK_S = 1.0
+"""How often actors are asked how far they are, where nothing else comes from them."""
+
+_ASIDE = "aside"
+"""What answers such questions in an actor, beside the work."""
 
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
@@ -41,6 +49,10 @@ class _Actor:
         getattr(self._function, "close", bool)()
         self._function = function
         return self._said(getattr(function, "open", bool))
+
+    def so_far(self) -> int:
+        """How much of the item at hand is done, where the function counts it; asked for while it works."""
+        return getattr(self._function, "so_far", 0)
 
     def call(self, item: Any) -> object:
         """What the function makes of the item."""
@@ -66,11 +78,16 @@ class _Item:
 
 @dataclass(slots=True, eq=False)
 class _Hired:
-    """An actor: ready once it `holds` the function; the first of its items is the one it works on."""
+    """An actor: ready once it `holds` the function; the first of its items is the one it works on.
+
+    `so_far` is how much it said is done of that; `asking` is the item and the question under way.
+    """
 
     handle: Any
     holds: Any = None
     items: dict[Any, _Item] = field(default_factory=dict)
+    so_far: int = 0
+    asking: tuple[Any, Any] | None = None
 
 
 class RayPool:
@@ -86,9 +103,11 @@ class RayPool:
         self._hired: list[_Hired] = []
         self._sent: tuple[Any, Any] = (None, None)
         self._died_early, self._was_said = 0, False
+        self._idle_since: float | None = None
         # Ray's own restarts would run an item again that was answered already.
         how = {"num_cpus": cores, "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
-        self._actor = ray.remote(_Actor).options(scheduling_strategy="SPREAD", **how)
+        made = ray.remote(concurrency_groups={_ASIDE: 1}, **how)(_Actor)
+        self._actor = made.options(scheduling_strategy="SPREAD")
 
     def close(self) -> None:
         """Let go of every actor."""
@@ -101,12 +120,13 @@ class RayPool:
         shards: Iterable[Shard],
         *,
         given_up: Callable[[Shard, str], Result] | None = None,
+        watch: Callable[[int], None] | None = None,
     ) -> Iterator[Any]:
         """The results as they come; shards are taken from the iterable only when there is room for them.
 
         A result may lie in the object store in pieces: with `fetched(get)` it is got and made whole, before the actor
         may go. `given_up` is what stands for a shard over which workers die, with the reason; without one that is the
-        end.
+        end. `watch` hears how much of what is being worked on is done, where the function counts that (`so_far`).
         """
         if self._sent[0] is not function:
             self._sent = (function, self._ray.put(function))
@@ -122,6 +142,8 @@ class RayPool:
                     self._introduce(self._hired[-1], asked)
                 done = self._next(asked)
                 if done is None:
+                    if watch is not None:
+                        watch(self._so_far())
                     continue
                 one = asked[done]
                 try:
@@ -134,6 +156,7 @@ class RayPool:
                 if one.items.pop(done, None) is None:
                     one.holds = function
                 else:
+                    one.so_far = 0
                     yield answer
         finally:
             for one in set(asked.values()):  # still busy with what nobody waits for any more
@@ -160,15 +183,35 @@ class RayPool:
         return True
 
     def _next(self, asked: dict[Any, _Hired]) -> Any:
-        """The next answer there is; None after a while without, said once where nobody is at work."""
-        done, _ = self._ray.wait(list(asked), num_returns=1, timeout=_PATIENCE_S)
+        """The next answer there is; None after a moment without. Said once where nobody is at work for long."""
+        done, _ = self._ray.wait(list(asked), num_returns=1, timeout=_LOOK_S)
         if done:
             return done[0]
-        if not self._was_said and not any(one.holds for one in self._hired):
+        now = time.monotonic()
+        if any(one.holds for one in self._hired):
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = now
+        elif now - self._idle_since > _PATIENCE_S and not self._was_said:
             self._was_said = True
             share = f" and {self.gpus:g} of a GPU" if self.gpus else ""
             self._say.note(f"waiting for a Ray worker with {self.cores} core(s){share}: it starts, or nobody has room")
         return None
+
+    def _so_far(self) -> int:
+        """How much is done of the items at hand, as far as actors have said; and ask them again."""
+        for one in self._hired:
+            item = next(iter(one.items), None)
+            if one.asking is not None:
+                asked_about, question = one.asking
+                if not self._ray.wait([question], timeout=0)[0]:
+                    continue
+                one.asking = None
+                with suppress(self._ray.exceptions.RayError):  # it died; its items say so
+                    one.so_far = self._ray.get(question) if asked_about == item else 0
+            if item is not None:
+                one.asking = (item, one.handle.so_far.options(concurrency_group=_ASIDE).remote())
+        return sum(one.so_far for one in self._hired)
 
     def _lose(
         self, one: _Hired, error: Exception, again: deque[_Item], asked: dict[Any, _Hired],
