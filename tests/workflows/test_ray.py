@@ -1,5 +1,6 @@
 """--engine ray on a real Ray of two nodes: workers and a node killed, Ctrl-C, and the same bytes as here."""
 
+import json
 import os
 import signal
 import subprocess
@@ -26,7 +27,9 @@ from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.datasets import folder
+from strobe.models.asked import Asked
 from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
 from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.engines import _QUIET, Engine
 from strobe.workflows.predict import Fared, PredictOptions, predict
@@ -296,6 +299,29 @@ def test_ctrl_c_keeps_finished_shards_and_the_same_command_goes_on(cluster: Any,
     one = replace(SIX, shard_size=None, load=LoadOptions(device="cpu", batch_size=1))
     predict(dataset, [f"blocked=py:{tmp_path}/models.py:blocked"], tmp_path / "here", one, Silent())
     assert shards(dataset, "ray") == shards(dataset, "here")
+
+
+def test_what_a_program_hands_over_and_files_of_predictions_stay_here(cluster: Any, dataset: Dataset) -> None:
+    place, heard = Path(dataset.root or "").parent, Heard()
+    (place / "mine.json").write_text(json.dumps({str(key): [0.1, 0.2, 0.9] for key in dataset.frames.key}))
+    mine: list[int] = []
+
+    def live(options: LoadOptions) -> Any:
+        mine.append(os.getpid())  # would be lost elsewhere, as all that a closure holds
+        return load_model(f"py:{place}/models.py:colour", options)
+
+    models = ["colour=py:models.py:colour", Asked("live", "handed over", live=live), f"preds:{place}/mine.json"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(place)  # the workers have another folder
+        options = replace(SIX, engine=replace(RAY, actors=1))
+        fared = predict(dataset, models, place / "ray", options, heard)
+    assert [(one.name, one.ok) for one in fared] == [("colour", True), ("live", True), ("mine", True)]
+    assert mine == [os.getpid()]
+    assert any(line == "live was handed over by a program and runs here, not on Ray" for line in heard.lines)
+    assert {name.partition("/")[0] for name in shards(dataset, "ray")} == {"colour", "live"}
+    run(dataset, "here", "colour")
+    found = {name: body for name, body in shards(dataset, "ray").items() if name.startswith("colour")}
+    assert found == shards(dataset, "here")
 
 
 NETS = """
