@@ -2,13 +2,14 @@
 
 import errno
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from strobe.core.errors import CannotWrite, StrobeError
-from strobe.core.locks import local_locks, locked
+from strobe.core.locks import locked
 
 fcntl = pytest.importorskip("fcntl", reason="no such locks on this system")
 
@@ -42,21 +43,19 @@ def test_a_file_system_without_locks_is_refused_and_left_as_it_was(
         pass
 
 
-def test_mounts_whose_locks_hold_on_one_machine() -> None:
-    mounts = "\n".join(
-        (
-            "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw",
-            "30 22 0:40 / /nfs rw,relatime shared:1 - nfs4 host:/x rw,vers=4.2,local_lock=none",
-            "31 22 0:41 / /nfs/loose rw - nfs host:/y rw,vers=3,nolock,local_lock=all",
-            "32 22 0:42 / /lustre\\040two rw,localflock - lustre 10.0.0.1@tcp:/fs rw",
-            "33 22 8:2 / /plain rw,nolock - ext4 /dev/sdb1 rw",
-            "34 31 8:3 / /nfs/loose/own rw - xfs /dev/sdc1 rw",
-            "broken",
-        )
-    )
-    expected = {
-        "/home/run": None, "/nfs/run": None, "/nfs/loose/run": "nolock", "/nfs/loosely": None,
-        "/lustre two/run": "localflock", "/plain/run": None, "/nfs/loose/own/run": None,
-    }  # fmt: skip
-    assert {place: local_locks(Path(place), mounts) for place in expected} == expected
-    assert local_locks(Path("/data"), "") is None
+def test_a_lock_that_somebody_else_could_have_too_is_refused(tmp_path: Path) -> None:
+    lock = tmp_path / "run/.lock"
+    with locked(lock, busy="busy") as held:
+        again = pickle.loads(pickle.dumps(held))
+        again.check()  # whoever asks for it is turned away, as it should be
+        with pytest.raises(StrobeError), locked(lock, busy="busy"):
+            pytest.fail("two hold it")
+        again.check()  # nor has who was turned away changed what it says
+        token = lock.read_bytes()
+    assert lock.read_bytes() == b""
+    again.check()  # not held any more: not the same lock
+    lock.write_bytes(token)  # as another machine sees it where locks hold on one only: there, and free
+    with pytest.raises(CannotWrite, match="locks of its file system hold on one machine only"):
+        again.check()
+    lock.unlink()
+    again.check()  # a machine that does not see the folder

@@ -19,7 +19,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, read_json, settle, swapping, write_json
 from strobe.core.late import installed_version
-from strobe.core.locks import locked
+from strobe.core.locks import Lock, locked
 from strobe.core.tasks import Task
 from strobe.runs.brought import brought_files, read_brought
 from strobe.runs.frames import FRAMES, FrameNames, keep_frames
@@ -262,7 +262,7 @@ class Run:
     # -- writing -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def predicting(self) -> Iterator[None]:
+    def predicting(self) -> Iterator[Lock]:
         """Hold the run's predictions for writing; a second writer gets one line. The system frees it when we die.
 
         A new run that no prediction came into leaves nothing behind.
@@ -270,9 +270,9 @@ class Run:
         is_new, no_folder = not self.exists, not self.path.exists()
         folder = self.path / "predictions"
         busy = f"another strobe is predicting into {printable(self.path)}; wait for it to end"
-        with locked(folder / ".lock", busy=busy):
+        with locked(folder / ".lock", busy=busy) as held:
             try:
-                yield
+                yield held
             finally:
                 if is_new and not any(path for place in _HELD for path in self.path.glob(place)):
                     for made in (folder, self.path / FRAMES):

@@ -21,7 +21,7 @@ from strobe.build.store import STORES, FrameEncoder, Store
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.labels import LabelSpace, space
-from strobe.core.locks import locked, refuse_local_locks
+from strobe.core.locks import Lock, locked
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
@@ -104,10 +104,8 @@ def build(
     jobs = [_job(name, path, destination, options, spans, anchors, len(named), store) for name, path in named.items()]
     # Two builds into one folder at the same time would take each other's files away.
     busy = f"another build is writing to {printable(destination)}; wait for it to end"
-    if options.engine.name == "ray":
-        refuse_local_locks(destination)
-    with locked(destination / WORK_FOLDER / "lock", busy=busy):
-        outcomes = _run_all(jobs, options, say)
+    with locked(destination / WORK_FOLDER / "lock", busy=busy) as held:
+        outcomes = _run_all(jobs, options, held, say)
         outcomes = _each_once(sorted(outcomes, key=lambda outcome: outcome.name), say)
         problems = tuple(outcome.problem for outcome in outcomes if outcome.problem)
         fragments = [outcome.fragment for outcome in outcomes if outcome.fragment is not None]
@@ -323,12 +321,12 @@ def _each_once(outcomes: Sequence[Outcome], say: Progress) -> list[Outcome]:
 # -- processes -----------------------------------------------------------------------------------------------------
 
 
-def _run_all(jobs: Sequence[Job], options: BuildOptions, say: Progress) -> list[Outcome]:
+def _run_all(jobs: Sequence[Job], options: BuildOptions, held: Lock, say: Progress) -> list[Outcome]:
     """Do every job, and say how far it has come: in frames where there is one video, else in videos."""
     if len(jobs) == 1 and options.engine.name == "local":
         return [run_job(jobs[0], say)]
     outcomes = []
-    with away(options.engine, "cpu", say) as cluster, say.task("videos", len(jobs)) as advance:
+    with away(options.engine, "cpu", say, held=held) as cluster, say.task("videos", len(jobs)) as advance:
         for outcome in outcomes_away(jobs, cluster.pool) if cluster else _outcomes(jobs, options.workers):
             outcomes.append(outcome)
             advance(1)

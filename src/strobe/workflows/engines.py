@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.late import require
+from strobe.core.locks import Lock
 from strobe.core.ports import Progress
 from strobe.predict.engine import Recipe
 from strobe.predict.work import Shard, ShardResult
@@ -100,8 +101,11 @@ class Away:
 
 
 @contextmanager
-def away(engine: Engine, device: str, say: Progress) -> Iterator[Away | None]:
-    """The engine's cluster while open, None where it is this machine. `device` is the one that was asked for."""
+def away(engine: Engine, device: str, say: Progress, *, held: Lock | None = None) -> Iterator[Away | None]:
+    """The engine's cluster while open, None where it is this machine. `device` is the one that was asked for.
+
+    `held` is the lock of the folder that is written to.
+    """
     if engine.name == "local":
         yield None
         return
@@ -110,7 +114,7 @@ def away(engine: Engine, device: str, say: Progress) -> Iterator[Away | None]:
     with _connected(engine.address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         room = _room(engine, device, nodes)
-        pool = RayPool(ray, actors=room.actors, cores=room.cores, gpus=room.gpus, say=say)
+        pool = RayPool(ray, actors=room.actors, cores=room.cores, gpus=room.gpus, say=say, held=held)
         share = f" and {room.gpus:g} GPU" if room.gpus else ""
         say.note(f"Ray: {len(nodes)} node(s); at most {room.actors} worker(s) with {room.cores} core(s){share} each")
         try:

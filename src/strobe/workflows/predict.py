@@ -14,7 +14,6 @@ from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import ModelFailed, StrobeError, expect, printable, without_name
 from strobe.core.labels import MERGES
-from strobe.core.locks import refuse_local_locks
 from strobe.core.ports import Classifier, Detector, EncodedClassifier, FrameSource, Progress, SendableSource
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
@@ -165,13 +164,11 @@ def run_asked(
         raise StrobeError(
             f"--stop-early: {printable(boxed)} is made of boxes, which are looked for on every frame; leave one out"
         )
-    if options.engine.name == "ray":
-        refuse_local_locks(run.path)
-        if source is not None:
-            raise StrobeError("--engine ray: frames that a program hands over are not seen by other machines")
+    if options.engine.name == "ray" and source is not None:
+        raise StrobeError("--engine ray: frames that a program hands over are not seen by other machines")
     detectors = Detectors(dataset, run, models, stage=stage)
     singles = [*(one for one in models if one.view is None), *detectors.helpers]
-    with run.predicting(), away(options.engine, options.load.device, progress) as cluster:
+    with run.predicting() as held, away(options.engine, options.load.device, progress, held=held) as cluster:
         work = _Work(dataset, run, options, progress, alone=len(models) == 1, cluster=cluster)
         if options.stop_early:
             work.stopping = Stopping(scored or kept(dataset), k=k, run=run, asked=[one.name for one in models])

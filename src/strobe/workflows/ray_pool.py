@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from strobe.core.errors import StrobeError, printable
+from strobe.core.locks import Lock
 from strobe.core.ports import Progress
 
 __all__ = ["RayPool"]
@@ -41,14 +42,20 @@ class _Refused:
 class _Actor:
     """What lies in each actor: the function, made ready where it was sent to."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Lock | None) -> None:
         self._function: Any = None
+        self._held = held
 
     def take(self, function: Any) -> object:
         """Let go of the function of before and make this one ready (`open`, where it has that)."""
         getattr(self._function, "close", bool)()
         self._function = function
-        return self._said(getattr(function, "open", bool))
+        return self._said(self._open)
+
+    def _open(self) -> object:
+        if self._held is not None:
+            self._held.check()
+        return getattr(self._function, "open", bool)()
 
     def so_far(self) -> int:
         """How much of the item at hand is done, where the function counts it; asked for while it works."""
@@ -94,15 +101,18 @@ class RayPool:
     """An Executor on a Ray cluster: up to `actors` of them, each with so many cores and such a share of a GPU.
 
     An actor that dies, alone or with its node, is replaced, and what it held is given to others; what it may still send
-    is not listened to. Only the item it worked on is held against it: the third death over one ends the work.
+    is not listened to. Only the item it worked on is held against it: the third death over one ends the work. `held` is
+    the lock under which results are written, which each of them tries: it must not be had twice.
     """
 
-    def __init__(self, ray: Any, *, actors: int, cores: int, gpus: float, say: Progress) -> None:
+    def __init__(
+        self, ray: Any, *, actors: int, cores: int, gpus: float, say: Progress, held: Lock | None = None
+    ) -> None:
         self.cores, self.gpus = cores, gpus
         self._ray, self._most, self._say = ray, actors, say
         self._hired: list[_Hired] = []
         self._sent: tuple[Any, Any] = (None, None)
-        self._died_early, self._was_said = 0, False
+        self._died_early, self._was_said, self._held = 0, False, held
         self._idle_since: float | None = None
         # Ray's own restarts would run an item again that was answered already.
         how = {"num_cpus": cores, "num_gpus": gpus, "max_restarts": 0, "max_task_retries": 0}
@@ -138,7 +148,7 @@ class RayPool:
         try:
             while self._give(fresh, again, asked):
                 while len(self._hired) < many:
-                    self._hired.append(_Hired(self._actor.remote()))
+                    self._hired.append(_Hired(self._actor.remote(self._held)))
                     self._introduce(self._hired[-1], asked)
                 done = self._next(asked)
                 if done is None:
