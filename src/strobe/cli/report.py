@@ -13,7 +13,9 @@ __all__ = ["command"]
 @click.argument("run", type=folder())
 @click.option("--gallery", type=click.IntRange(0), default=36, show_default=True, help="Sets in the gallery at most.")
 @click.option("--picture-px", type=click.IntRange(32, 2000), default=400, show_default=True, help="Longest side.")
-@click.option("--max-mb", type=click.FloatRange(0.1), default=11.0, show_default=True, help="Pictures in all, MB.")
+@click.option(
+    "--max-mb", type=click.FloatRange(0.1), help="Pictures in all, MB; default: 11, beside more than 40 models 7."
+)
 @show_option
 @click.option("--before", help="A model to tell the change from, with --after: which sets it lost and won.")
 @click.option("--after", help="The model to tell the change to; with two models in the run both are known.")
@@ -24,7 +26,7 @@ def command(
     run: Path,
     gallery: int,
     picture_px: int,
-    max_mb: float,
+    max_mb: float | None,
     show: tuple[str, ...],
     before: str | None,
     after: str | None,

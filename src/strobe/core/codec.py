@@ -89,6 +89,8 @@ def _parts(cls: Any) -> tuple[_Part, ...]:
 
 def encode(value: object) -> Any:
     """The value as JSON has it: records become objects with their keys in the order of their fields."""
+    if type(value) in _PLAIN:  # by far the most there is
+        return value
     if is_dataclass(value):
         cls: Any = type(value)
         found = [(part, getattr(value, part.name)) for part in _parts(cls)]
@@ -219,7 +221,7 @@ def _record(cls: Any) -> Reader:
 
 def _union(args: Sequence[Any]) -> Reader:
     """Records are told apart by a tag they share (a field of literals with a default), or by the keys they need."""
-    records = [arg for arg in args if is_dataclass(arg)]
+    records = tuple(arg for arg in args if is_dataclass(arg))
     others = [_reader(arg) for arg in args if not is_dataclass(arg)]
 
     def read(data: object) -> Any:
@@ -236,22 +238,31 @@ def _union(args: Sequence[Any]) -> Reader:
     return read
 
 
-def _best(records: Sequence[Any], data: Mapping[str, object]) -> Any:
+def _best(records: tuple[Any, ...], data: Mapping[str, object]) -> Any:
     """The record whose tag is there, else the one of which most of the needed keys are."""
-    tags: dict[str, dict[object, Any]] = {}
-    for cls in records:
-        for part in _parts(cls):
-            if get_origin(part.hint) is Literal and not part.needed:
-                tags.setdefault(part.key, {}).update(dict.fromkeys(get_args(part.hint), cls))
+    if len(records) == 1:
+        return records[0]
+    tags, needs = _told_apart(records)
     for key, by_tag in tags.items():
         if key in data:
             return _at(f".{key}", _literal(list(by_tag)), data[key]) and by_tag[data[key]]
 
     def fit(cls: Any) -> tuple[bool, int]:
-        needed = [part.key in data for part in _parts(cls) if part.needed]
+        needed = [key in data for key in needs[cls]]
         return all(needed), sum(needed)
 
     return max(records, key=fit)
+
+
+@cache
+def _told_apart(records: tuple[Any, ...]) -> tuple[dict[str, dict[object, Any]], dict[Any, list[str]]]:
+    """The tags of records by their key, and the keys each record needs."""
+    tags: dict[str, dict[object, Any]] = {}
+    for cls in records:
+        for part in _parts(cls):
+            if get_origin(part.hint) is Literal and not part.needed:
+                tags.setdefault(part.key, {}).update(dict.fromkeys(get_args(part.hint), cls))
+    return tags, {cls: [part.key for part in _parts(cls) if part.needed] for cls in records}
 
 
 # -- the schema --------------------------------------------------------------------------------------------------

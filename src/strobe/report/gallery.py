@@ -4,9 +4,12 @@ import base64
 import io
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +51,22 @@ def picture(image: Image, *, longest: int, quality: int) -> str:
     return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
 
+class _Shown(NamedTuple):
+    """A picture as a data URI and its size, or why there is none."""
+
+    text: str
+    size: tuple[int, int] = (0, 0)
+    problem: str = ""
+
+
+def _shown(source: FrameSource, row: int, *, longest: int, quality: int) -> _Shown:
+    try:
+        image = source.read(row)
+        return _Shown(picture(image, longest=longest, quality=quality), (image.shape[1], image.shape[0]))
+    except StrobeError as error:
+        return _Shown("", problem=printable(error))
+
+
 def as_script(data: object) -> str:
     """JSON that is safe inside a script element: nothing in it can close the element or open a comment.
 
@@ -77,22 +96,23 @@ def build(
     spent = unreadable = 0
     first_problem = ""
     kept: list[SetView] = []
-    with progress.task("gallery", len(choice.sets)) as advance:
+
+    look = partial(_shown, source, longest=longest, quality=quality) if source is not None else None
+    # Reading and packing a picture leave the interpreter to others most of the time.
+    with progress.task("gallery", len(choice.sets)) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
         for one in choice.sets:
-            for row in one.rows:
-                if source is None or int(row) in pictures:
-                    continue
-                try:
-                    image = source.read(int(row))
-                    pictures[int(row)] = picture(image, longest=longest, quality=quality)
-                    sizes[int(row)] = (image.shape[1], image.shape[0])
-                except StrobeError as error:
-                    pictures[int(row)] = ""
-                    unreadable += 1
-                    first_problem = first_problem or printable(error)
-                spent += len(pictures[int(row)])
+            rows = [row for row in one.rows.tolist() if row not in pictures]
+            made = dict(zip(rows, pool.map(look, rows), strict=True)) if look is not None else {}
+            spent += sum(len(found.text) for found in made.values())
             if kept and spent > max_bytes:
                 break
+            for row, found in made.items():
+                pictures[row] = found.text
+                if found.text:
+                    sizes[row] = found.size
+                else:
+                    unreadable += 1
+                    first_problem = first_problem or found.problem
             kept.append(one)
             advance(1)
     place = {row: i for i, (row, text) in enumerate(pictures.items()) if text}

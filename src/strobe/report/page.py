@@ -61,6 +61,8 @@ FEW_FAILURES = 3
 """Failed models listed openly; more are folded away."""
 MANY_DETAILS = 12
 """Models whose settings have a line each; those of more are folded into one."""
+MANY_MODELS = 40
+"""Models whose tables the page shows whole; of more it shows the first, and keeps some room from the pictures."""
 SCRIPTS = ("page.js", "viewer.js", "gallery.js", "strips.js")
 """The page's scripts in the order in which they run; each builds on those before."""
 _ENDS = re.compile(r"(\[(?:[−\d.,\xa0]+|no\xa0interval)\])")
@@ -72,14 +74,15 @@ class ReportOptions:
     """How large the page may grow, and which models come first.
 
     `show` names models that figures and gallery show before the most robust. `gallery_sets` sets at most, pictures
-    `picture_px` on their longest side, and no more than `max_megabytes` of pictures in all. `raw_names` may name the
-    model's own best class for every frame (before projection). `change` names two models as before and after.
+    `picture_px` on their longest side, and no more than `max_megabytes` of pictures in all (None: 11, or 7 beside more
+    than 40 models, whose tables are long: the page then stays below 10). `raw_names` may name the model's own best
+    class for every frame (before projection). `change` names two models as before and after.
     """
 
     gallery_sets: int = 36
     picture_px: int = 400
     quality: int = 70
-    max_megabytes: float = 11.0
+    max_megabytes: float | None = None
     raw_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     show: Sequence[str] = ()
     change: tuple[str, str] | None = None
@@ -88,7 +91,11 @@ class ReportOptions:
         expect(self.gallery_sets >= 0, "gallery_sets", ">= 0", self.gallery_sets)
         expect(32 <= self.picture_px <= 2000, "picture_px", "32–2000", self.picture_px)
         expect(1 <= self.quality <= 100, "quality", "1–100", self.quality)
-        expect(self.max_megabytes > 0, "max_megabytes", "> 0", self.max_megabytes)
+        expect(self.max_megabytes is None or self.max_megabytes > 0, "max_megabytes", "> 0", self.max_megabytes)
+
+    def max_bytes(self, n_models: int) -> int:
+        """How much the pictures beside so many models may take."""
+        return int(1e6 * (self.max_megabytes or (7.0 if n_models > MANY_MODELS else 11.0)))
 
     def renamed(self, names: Mapping[str, str]) -> "ReportOptions":
         """The same with other names of models."""
@@ -145,7 +152,7 @@ def write_report(
         source,
         longest=options.picture_px,
         quality=options.quality,
-        max_bytes=int(options.max_megabytes * 1e6),
+        max_bytes=options.max_bytes(len(results.models)),
         raw_names=options.raw_names,
         progress=progress,
     )

@@ -142,8 +142,8 @@ def comparisons(view: View) -> tuple[list[Comparison], int]:
     rows = sorted(view.results.comparison, key=lambda row: (order[row.metric], not is_sure(row)))
     if view.words.is_still:
         rows = [row for row in rows if row.metric in ("acc_orig", "map_orig")]
-    rows = [replace(better_first(row), sentence=view.words.say(row.sentence)) for row in rows]
-    return rows[:MOST_PAIRS], max(len(rows) - MOST_PAIRS, 0)
+    shown = [replace(better_first(row), sentence=view.words.say(row.sentence)) for row in rows[:MOST_PAIRS]]
+    return shown, len(rows) - len(shown)
 
 
 def failures(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,14 +46,23 @@ def spread(prefix: str, found: Estimate) -> Row:
 def _row(record: "DataclassInstance", *first: str) -> Row:
     """A record as columns: the `first` of its fields, then the others in order; lists and records are left out."""
     out: Row = {}
-    later = {one.name: one.metadata == LEFT_OUT for one in fields(record)}
-    for name in dict.fromkeys([*first, *later]):
+    for name, is_later in _names(type(record), first):
         value = getattr(record, name)
         if isinstance(value, Estimate):
             out |= spread(name, value)
-        elif not (is_dataclass(value) or isinstance(value, tuple | Mapping) or (value is None and later[name])):
+        elif value is None:
+            if not is_later:
+                out[name] = None
+        elif not (is_dataclass(value) or isinstance(value, tuple | Mapping)):
             out[name] = value
     return out
+
+
+@cache
+def _names(record: "type[DataclassInstance]", first: tuple[str, ...]) -> list[tuple[str, bool]]:
+    """The names of a record's fields in this order, and whether each is left out where it is None."""
+    later = {one.name: one.metadata == LEFT_OUT for one in fields(record)}
+    return [(name, later[name]) for name in dict.fromkeys([*first, *later])]
 
 
 def _each(models: Mapping[str, M], rows: Callable[[M], Iterable[Row]]) -> Table:
@@ -262,10 +272,13 @@ def cell(value: Cell) -> Cell:
         return ""
     if isinstance(value, float):
         return repr(round(value, 6))
-    if isinstance(value, str):
-        value = printable(value, limit=2000)
-        return "'" + value if value.startswith(_FORMULA) else value  # a spreadsheet would run it as a formula
-    return value
+    return _text(value) if isinstance(value, str) else value
+
+
+@lru_cache(4096)  # names and methods are said over and over
+def _text(value: str) -> str:
+    value = printable(value, limit=2000)
+    return "'" + value if value.startswith(_FORMULA) else value  # a spreadsheet would run it as a formula
 
 
 def as_csv(rows: Sequence[Row]) -> str:
@@ -274,7 +287,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     >>> as_csv([{"model": "a", "acc": 0.5}, {"model": "=cmd()", "acc": None}])
     "model,acc\\na,0.5\\n'=cmd(),\\n"
     """
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+    columns = list(dict.fromkeys(column for names in dict.fromkeys(map(tuple, rows)) for column in names))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
