@@ -251,6 +251,7 @@ def _detector(
             raise ModelFailed(f"{printable(model.plain)}: it has {n_classes} classes, but labels names {len(space)}")
     found = detector_of(module, model, label_space=space, options=options)
     found.spec = replace(found.spec, weights=weights or found.spec.weights)
+    found.lanes = found.lanes if _is_stateless(module) else 1
     return found
 
 

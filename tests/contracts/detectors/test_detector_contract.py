@@ -2,7 +2,10 @@
 
 import json
 import pickle
+import threading
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -234,6 +237,17 @@ def test_twice_is_the_same(detector, images):
         np.testing.assert_array_equal(a.score, b.score)
 
 
+def test_side_by_side_is_the_same(detector, images):
+    prepared = [detector.prepare(image) for image in images]
+    wanted = detector.forward(prepared)
+    with ThreadPoolExecutor(3) as lanes:
+        for found in lanes.map(detector.forward, [prepared] * 3):
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(a.xyxy, b.xyxy)
+                np.testing.assert_array_equal(a.score, b.score)
+                np.testing.assert_array_equal(a.label, b.label)
+
+
 def test_a_blank_image_is_no_error(detector):
     found = run(detector, [np.zeros((40, 40, 3), dtype=np.uint8)])
     assert len(found) == 1
@@ -269,6 +283,59 @@ def test_a_models_own_input_is_shown_whole(detector, images):
 
 
 # -- what is particular to one -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["torchvision-fasterrcnn", "torchvision-ssdlite"])
+def test_torchvision_boxes_are_the_modules_own(name, tmp_path, real, images):
+    import torch
+
+    made, numbers = DETECTORS[name](tmp_path, real), []
+    three = [images[0], np.zeros_like(images[0]), images[1]]
+    for one in (three, images[2:]):  # by size: a mixed batch would be padded
+        with torch.inference_mode():
+            wanted = made.module(list(torch.from_numpy(np.stack(one)).permute(0, 3, 1, 2).float() / 255))
+        for a, b in zip(made.forward(one), wanted, strict=True):
+            order = np.argsort(-b["scores"].double().numpy(), kind="stable")
+            np.testing.assert_array_equal(a.xyxy, b["boxes"].double().numpy()[order])
+            np.testing.assert_array_equal(a.label, b["labels"].numpy()[order])
+            np.testing.assert_array_equal(a.score, b["scores"].double().numpy()[order])
+            numbers.append(len(a))
+    assert len(set(numbers)) > 1  # so that boxes given to the wrong image would be seen
+
+
+def test_the_first_forward_runs_alone():
+    from strobe.models.detectors.torch_detector import TorchDetector, detector_spec
+
+    class Counting(TorchDetector):
+        """How many forwards are under way, as the first one saw it."""
+
+        cuda_lanes, under_way = 4, 0
+        seen: list[int]
+
+        def _same_size(self, prepared):
+            self.under_way += 1
+            if self.under_way == 1 and not self.seen:
+                time.sleep(0.05)  # time enough for the others to come in
+            self.seen.append(self.under_way)
+            return [None] * len(prepared)
+
+    import torch
+
+    spec = detector_spec(
+        ModelName("test", "m"), label_space=THREE, weights="0" * 64, preprocessing={"size": 1}, batch_size=1
+    )
+    made = Counting(torch.nn.Identity(), spec, device="cpu")
+    made.seen, start, image = [], threading.Barrier(4), np.zeros((2, 2, 3), dtype=np.uint8)
+
+    def lane(_):
+        start.wait()
+        return made.forward([image])
+
+    with ThreadPoolExecutor(4) as lanes:
+        list(lanes.map(lane, range(4)))
+    assert made.seen[0] == 1
+    assert len(made.seen) == 4
+    assert made.lanes == 1  # on a CPU
 
 
 def test_known_boxes_of_the_plugin(tmp_path, real):

@@ -30,15 +30,16 @@ _SHIPPED = {"strobe-tiny": "strobe-tiny", "strobe-ground-boxes": "strobe-net-box
 class TinyDetector(TorchDetector):
     """The network behind the Detector port; its images lie in the middle of a grey square."""
 
+    cuda_lanes = 2
+
     def __init__(self, module: Any, spec: ModelSpec, *, device: str) -> None:
         super().__init__(module, spec, device=device)
         self.preparation = Placing(size_hw=(module.side, module.side), one_scale=True)
 
     def _same_size(self, prepared: list[tuple[Image, Placement]]) -> Iterator[Detections]:
-        import torch
 
         ops = require("torchvision.ops", what="strobe-tiny", extra="models")
-        pixels = torch.from_numpy(np.stack([one for one, _ in prepared])).to(self.device)
+        pixels = self._on_device([one for one, _ in prepared])
         logits, distances = self._module(self._module.to_input(pixels))
         scores = logits.flatten(2).transpose(1, 2).sigmoid().float().cpu()
         corners = self._module.decode(distances.float()).cpu()

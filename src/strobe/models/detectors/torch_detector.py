@@ -1,7 +1,11 @@
 """A torch module behind the Detector port: the part all torch-based adapters share."""
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
+
+import numpy as np
 
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace
@@ -15,13 +19,20 @@ __all__ = ["TorchDetector", "detector_spec", "in_float32"]
 
 
 class TorchDetector:
-    """A module and what it says of itself. An adapter adds `_same_size`, and what it does to an image first."""
+    """A module and what it says of itself. An adapter adds `_same_size`, and what it does to an image first.
 
-    lanes = 1
+    `cuda_lanes` forwards run side by side on a CUDA device: a detector waits for it again and again, where it counts
+    boxes, and meanwhile another batch goes on. More than one only where a module keeps nothing after its first call.
+    """
+
+    cuda_lanes = 1
     preparation: Preparation | None = AsDecoded()
 
     def __init__(self, module: Any, spec: ModelSpec, *, device: str) -> None:
         self._module, self.spec, self.device = module.eval().to(device), spec, device
+        self._cuda = device.startswith("cuda")
+        self.lanes = self.cuda_lanes if self._cuda else 1
+        self._streams, self._alone, self._used = threading.local(), threading.Lock(), False
         keep_freed_memory(one_arena=device == "cpu")
 
     @property
@@ -39,6 +50,13 @@ class TorchDetector:
 
     def forward(self, prepared: Sequence[Any]) -> list[Detections]:
         """What was found in each image, highest score first."""
+        if self._used:
+            return self._forward(prepared)
+        with self._alone:  # a module may keep what it makes at its first call (anchors): nobody else looks on
+            found, self._used = self._forward(prepared), True
+        return found
+
+    def _forward(self, prepared: Sequence[Any]) -> list[Detections]:
         import torch
 
         shapes = [tuple((one[0] if isinstance(one, tuple) else one).shape) for one in prepared]
@@ -46,13 +64,33 @@ class TorchDetector:
         # Images of one size at a time: in a mixed batch the smaller ones are padded, and padding changes boxes.
         for shape in dict.fromkeys(shapes):
             places = [place for place, one in enumerate(shapes) if one == shape]
-            with torch.inference_mode():
+            with torch.inference_mode(), self._stream():
                 found |= zip(places, self._same_size([prepared[place] for place in places]), strict=True)
         return [found[place] for place in range(len(prepared))]
 
     def _same_size(self, prepared: list[Any]) -> Iterable[Detections]:
         """What was found in each of some prepared images of one size."""
         raise NotImplementedError
+
+    def _on_device(self, images: Sequence[Image]) -> Any:
+        """Images of one size on the device, (N, height, width, 3), 8 bits."""
+        import torch
+
+        batch = torch.empty((len(images), *images[0].shape), dtype=torch.uint8, pin_memory=self._cuda)
+        np.stack(images, out=batch.numpy())
+        return batch.to(self.device, non_blocking=True)
+
+    def _stream(self) -> Any:
+        """A CUDA stream per calling thread, so that one batch does not wait for another's."""
+        if self.lanes == 1 or not self._cuda:
+            return nullcontext()
+        import torch
+
+        if not hasattr(self._streams, "stream"):
+            self._streams.stream = torch.cuda.Stream(device=self.device)
+        stream = self._streams.stream
+        stream.wait_stream(torch.cuda.current_stream(self.device))  # who trains it may have changed it there just now
+        return torch.cuda.stream(stream)
 
 
 def in_float32(model: ModelName, options: LoadOptions) -> None:
