@@ -7,7 +7,8 @@ Prints one JSON object. For torchvision's Faster R-CNN and SSD and each frame si
 the device, the same batches), the same with two and three at once, the engine as it was (one forward on the default
 stream, decoding on threads, or on processes with two shards at once) and as it is, each with its ratio to the bare
 forward; and what the stages take alone. Weights are random, but for a bias that leaves a usual number of boxes;
-everything runs the same weights and frames, and `same` says whether its boxes are those of the first way to the bit. Needs torch, torchvision, pyarrow, Pillow; nothing is downloaded.
+everything runs the same weights and frames, and `same` says whether its boxes are those of the first way to the bit.
+Needs torch, torchvision, pyarrow, Pillow; nothing is downloaded.
 """
 
 import argparse
