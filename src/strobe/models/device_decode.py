@@ -39,7 +39,7 @@ class DeviceDecoder:
     def __call__(self, files: Sequence[bytes]) -> Any:
         """The files decoded and prepared, (N, 3, H, W) 8 bits on the device, in order."""
         for place, content in enumerate(files):
-            if content[:3] != b"\xff\xd8\xff":
+            if bytes(content[:3]) != b"\xff\xd8\xff":
                 raise InvalidValue(f"file {place} of the batch: expected a JPEG file to decode on the device")
         encoded = [self._torch.from_numpy(np.frombuffer(content, dtype=np.uint8)) for content in files]
         return self._prepared(self._operation(encoded, _RGB, self._torch.device(self._device)))

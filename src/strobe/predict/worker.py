@@ -2,7 +2,7 @@
 
 Frames are decoded ahead while a model runs, once for all models of the run. Where a model would rather decode on its
 own device, a fixed share of its batches takes that way and the rest stays with the decoder, so that both work at once
-and the same frames always go the same way. One thread reads the files, a few decode batches of them, and what they
+and the same frames always go the same way. One thread has the files read, a few decode batches of them, and what they
 make goes to the threads that run the model: as many as it has lanes, for all shards together.
 """
 
@@ -11,9 +11,12 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
+import numpy as np
+
 from strobe.core.errors import StrobeError, out_of_memory, printable
 from strobe.core.ports import EncodedClassifier, FrameSource
 from strobe.predict.decoding import DecodeOptions, Decoder, Failed
+from strobe.predict.files import Encoded, FileReader
 from strobe.predict.forward import Runner
 from strobe.predict.work import Shard, ShardResult, Work, result_of, wanted, work_of
 
@@ -49,7 +52,9 @@ class ShardWorker:
         self._tick = tick or (lambda done: None)  # noqa: ARG005 (nobody watches)
         self._decoder = Decoder(runners, source, decode, frame_names, self._as_input)
         self._device = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
-        self._readers = ThreadPoolExecutor(max(1, len(runners)), thread_name_prefix="read")
+        self._readers = ThreadPoolExecutor(1, thread_name_prefix="read")
+        at_once = max([runner.batch_size for runner in runners], default=1)
+        self._files = FileReader(source, elsewhere=decode.processes > 0, at_once=at_once)
         self._closed = False
         lanes = {runner.model.lanes for runner in runners}
         self._forwards = {n: ThreadPoolExecutor(n, thread_name_prefix="forward") for n in lanes}
@@ -59,6 +64,7 @@ class ShardWorker:
         self._closed = True
         for pool in (self._readers, self._device, *self._forwards.values()):
             pool.shutdown(wait=False, cancel_futures=True)
+        self._files.close()
         self._decoder.close()
 
     def __call__(self, shard: Shard) -> ShardResult:
@@ -130,10 +136,9 @@ class ShardWorker:
         return self._readers.submit(self._feed_device, one, on_device)
 
     def _feed_device(self, one: Work, batches: list[list[int]]) -> "list[_Decoding]":
-        """Read files ahead in this one thread and hand whole batches to those that decode; those still under way.
+        """Have files read ahead and hand whole batches to the threads that decode them; those still under way.
 
-        One reader is faster than many: reading is little work but much taking turns with the interpreter. It does not
-        wait for its last batches, so that the next shard's files are read meanwhile.
+        It does not wait for its last batches, so that the next shard's files are read meanwhile.
         """
         under_way: deque[_Decoding] = deque()
         for rows in batches:
@@ -145,7 +150,7 @@ class ShardWorker:
         return list(under_way)
 
     def _decode_batch(
-        self, one: Work, rows: list[int], read: list[tuple[int, bytes | StrobeError | None]]
+        self, one: Work, rows: list[int], read: list[tuple[int, Encoded | StrobeError | None]]
     ) -> list[Future[None]]:
         """Have the model's device decode what are JPEG files and the decoder what are not; the forwards of both."""
         if one.failure is not None:
@@ -154,7 +159,7 @@ class ShardWorker:
             if isinstance(content, StrobeError):
                 one.errors[row] = printable(content)
                 self._tick(1)
-        jpegs = [(row, content) for row, content in read if isinstance(content, bytes) and content[:3] == _JPEG]
+        jpegs = [(row, content) for row, content in read if _is_jpeg(content)]
         prepared = self._prepare_encoded(one, [content for _, content in jpegs]) if jpegs else None
         decoded = [row for row, _ in jpegs] if prepared is not None else []
         forwards, lanes = [], self._forwards[one.runner.model.lanes]
@@ -167,17 +172,13 @@ class ShardWorker:
             forwards.append(lanes.submit(self._run_batch, one, values))
         return forwards
 
-    def _read_files(self, rows: list[int]) -> list[tuple[int, bytes | StrobeError | None]]:
-        out: list[tuple[int, bytes | StrobeError | None]] = []
-        for row in rows:
-            try:
-                # The device would resize and crop; a model's own input goes the way of what is no file.
-                out.append((row, None if row in self._as_input else self._source.read_encoded(row)))
-            except StrobeError as error:
-                out.append((row, error))
-        return out
+    def _read_files(self, rows: list[int]) -> list[tuple[int, Encoded | StrobeError | None]]:
+        # The device would resize and crop; a model's own input goes the way of what is no file.
+        files = [row for row in rows if row not in self._as_input]
+        found = dict(zip(files, self._files.read(files), strict=True))
+        return [(row, found.get(row)) for row in rows]
 
-    def _prepare_encoded(self, one: Work, files: list[bytes]) -> Any:
+    def _prepare_encoded(self, one: Work, files: list[Any]) -> Any:
         try:
             return cast(EncodedClassifier, one.runner.model).prepare_encoded(files)
         except Exception as error:
@@ -198,3 +199,7 @@ def _finish(decoding: _Decoding) -> None:
     """Wait until the batch is decoded and the model has seen it."""
     for forward in decoding.result():
         forward.result()
+
+
+def _is_jpeg(content: Encoded | StrobeError | None) -> bool:
+    return isinstance(content, bytes | np.ndarray) and bytes(content[:3]) == _JPEG
