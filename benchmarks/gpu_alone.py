@@ -4,14 +4,12 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-import torch.fx.experimental.optimization
 from PIL import Image as Pillow
 
 from strobe.core.dataset import Dataset
@@ -51,37 +49,6 @@ def bare_forward(model: TorchClassifier, *, rounds: int) -> float:
 
     work()
     return rate(work)
-
-
-def graphed(model: TorchClassifier) -> TorchClassifier:
-    """The same model, its launches recorded once and played again: the same kernels, without Python between them."""
-    out, call, n = copy(model), model._call, model.spec.batch_size
-    fixed = torch.zeros(n, 3, 224, 224, device=model.device).to(memory_format=torch.channels_last)
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-    with torch.inference_mode(), model._autocast():
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                call(fixed)
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph):
-            scores = call(fixed)
-
-    def play(pixels: Any) -> Any:
-        if len(pixels) < n:
-            return call(pixels)
-        fixed.copy_(pixels)
-        graph.replay()
-        return scores.clone()
-
-    out._call = play
-    return out
-
-
-def folded(model: TorchClassifier) -> TorchClassifier:
-    """The same model with its batch norms folded into the convolutions before them."""
-    out = copy(model)
-    out._call = torch.fx.experimental.optimization.fuse(model.module)
-    return out
 
 
 def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int) -> dict[str, float]:

@@ -16,7 +16,6 @@ import os
 import platform
 import resource
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -36,7 +35,7 @@ import torch
 import torch.fx.experimental.optimization
 from numpy.typing import NDArray
 
-from gpu_alone import bare_forward, data_loader, folded, graphed, pool_alone, rate, say, stages_alone
+from gpu_alone import bare_forward, data_loader, pool_alone, rate, say, stages_alone
 from gpu_frames import make_frames, make_packed
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
@@ -49,6 +48,7 @@ from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
 from strobe.models.torch_classifier import TorchClassifier
+from strobe.predict import decode_pool
 from strobe.predict.decode_pool import DecodePool
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
@@ -86,7 +86,8 @@ class Way:
     lanes: int = 3
     shard: int = 2048
     in_flight: int = 2
-    switch_s: float = 0.005
+    nice: int = 0
+    hurry: int = -1
     sent: SentPlan | None = None
 
 
@@ -149,7 +150,7 @@ def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[floa
         ahead=max(8, 2 * way.processes, (2 if way.processes else 3) * model.spec.batch_size // way.chunk),
     )  # fmt: skip
     options = EngineOptions(shard_size=way.shard, decode=decode, in_flight=way.in_flight)
-    before = sys.getswitchinterval()
+    as_it_is = decode_pool._START, TorchClassifier._hurry
     with tempfile.TemporaryDirectory() as folder:
         store = ModelShards(
             Path(folder), "resnet50", facts=dict.fromkeys(KEY_FACTS, ""), frames=FrameNames(dataset),
@@ -165,12 +166,14 @@ def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[floa
                 raise SystemExit(f"the engine failed: {outcomes['resnet50']}")
             return outcomes["resnet50"].n_new
 
-        sys.setswitchinterval(way.switch_s)
+        TorchClassifier._hurry = way.hurry
+        if way.nice:
+            decode_pool._START = f"import os; os.nice({way.nice}); {decode_pool._START}"
         try:
             with timed(about):
                 found = rate(work)
         finally:
-            sys.setswitchinterval(before)
+            decode_pool._START, TorchClassifier._hurry = as_it_is
         stored = store.read()
         if not stored.scored.all():
             raise SystemExit("frames are missing from the store")
@@ -258,14 +261,8 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
             result.setdefault("compiling", []).append(aloud.said[-1])
         return made
 
-    sizes = [batch, batch // 2] if options.sweep else [batch]
-    eager = {n: resnet(n) for n in sizes}
-    model = eager[batch]
-    quick = {}
-    if cuda:
-        for n in sizes:
-            quick[n] = resnet(n, compile_=True)
-        resnet(batch, compile_=True)  # what it takes where the disk has it from before
+    models = {"eager": resnet(batch)} | ({"compiled": resnet(batch, compile_=True)} if cuda else {})
+    model = models["eager"]
     default = model.preparation or SentPlan(cast(Any, model.plan))
 
     def packed() -> dict[str, Any]:
@@ -275,9 +272,9 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
         return {"bytes": int(size)} | exact(model, store, default, options)
 
     work: dict[str, Callable[[], Any]] = {
-        "bare": lambda: bare(eager, quick, batch, sweep=options.sweep and cuda),
-        "alone": lambda: {n: stages_alone(model, dataset, n=4096, batch=n) for n in sizes},
-        "device": lambda: on_device(eager, quick, dataset, options),
+        "bare": lambda: {name: bare_forward(one, rounds=40 if cuda else 1) for name, one in models.items()},
+        "alone": lambda: stages_alone(model, dataset, n=4096, batch=batch),
+        "device": lambda: on_device(models, dataset, options),
         "exact": lambda: exact(model, dataset, default, options),
         "packed": packed,
         "loader": lambda: data_loader(model, dataset, n=8192, workers=min(16, os.cpu_count() or 1)),
@@ -291,63 +288,43 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
             say(result[part])
 
 
-def bare(
-    eager: dict[int, TorchClassifier], quick: dict[int, TorchClassifier], batch: int, *, sweep: bool
-) -> dict[str, float]:
-    """The model alone: as it is and compiled, and what else could be done to it."""
-    rounds = 40 if eager[batch].device == "cuda" else 1
-    models = {f"eager, {n}": one for n, one in eager.items()} | {f"compiled, {n}": one for n, one in quick.items()}
-    if sweep:
-        models["eager, batch norms folded in"] = folded(eager[batch])
-        models["eager, graph"], models["compiled, graph"] = graphed(eager[batch]), graphed(quick[batch])
-    return {name: bare_forward(one, rounds=rounds) for name, one in models.items()}
-
-
-def on_device(
-    eager: dict[int, TorchClassifier], quick: dict[int, TorchClassifier], dataset: Dataset, options: argparse.Namespace
-) -> dict[str, Any]:
+def on_device(models: dict[str, TorchClassifier], dataset: Dataset, options: argparse.Namespace) -> dict[str, Any]:
     """The engine with JPEG files decoded on the device, and its knobs."""
-    cuda, batch, found = options.device == "cuda", options.batch, {}
+    cuda = options.device == "cuda"
     base = Way(share=(1, 1) if cuda else (0, 1), processes=options.processes if cuda else 0)
-    end_to_end(eager[batch], dataset, base)  # the cache is warm from here on
-    for name, models in (("eager", eager), ("compiled", quick)):
-        for n, one in models.items():
-            found[f"{name}, {n}"] = tried(one, dataset, {"now": base}, times=2)
+    end_to_end(models["eager"], dataset, base)  # the cache is warm from here on
+    found = {name: tried(one, dataset, {"now": base}, times=3) for name, one in models.items()}
     if options.sweep and cuda:
-        knobs = {f"{lanes} lanes": replace(base, lanes=lanes) for lanes in (1, 2, 4)} | {
-            "switch 0.5 ms": replace(base, switch_s=0.0005), "three shards": replace(base, in_flight=3),
+        knobs = {
+            "2 lanes": replace(base, lanes=2), "4 lanes": replace(base, lanes=4), "no hurry": replace(base, hurry=0),
+            "files read here": replace(base, processes=0), "larger shards": replace(base, shard=8192),
         }  # fmt: skip
-        found[f"eager, {batch}, knobs"] = tried(eager[batch], dataset, knobs)
-        for n, one in quick.items():
-            found[f"compiled, {n}, knobs"] = tried(one, dataset, knobs)
-        for name, models in (("eager", eager), ("compiled", quick)):
-            found[f"{name}, graph"] = tried(graphed(models[batch]), dataset, {"now": base}, times=2)
+        found |= {f"{name}, knobs": tried(one, dataset, knobs) for name, one in models.items()}
     return found
 
 
 def exact(model: TorchClassifier, dataset: Dataset, sent: SentPlan, options: argparse.Namespace) -> dict[str, Any]:
     """The exact way: processes alone, on to the device, and the engine with its knobs."""
     n = options.processes
-    out: dict[str, Any] = {"alone": {}}
-    for name, processes, chunk, bring in (
-        [("now", n, 16, False), ("and on the device", n, 16, True)]
-        + ([("chunks of 8", n, 8, False), ("a quarter more processes", n + n // 4, 16, False)] if options.sweep else [])
-    ):  # fmt: skip
-        out["alone"][name] = pool_alone(model, dataset, sent, n=8192, processes=processes, chunk=chunk, bring=bring)
-    out["alone"]["resized there"] = pool_alone(
-        model, dataset, replace(sent, on_device=False), n=4096, processes=n, chunk=16
-    )
-    say(json.dumps(out["alone"]))
+    out: dict[str, Any] = {}
+    if not options.sweep:
+        out["alone"] = {
+            name: pool_alone(model, dataset, plan, n=8192, processes=n, chunk=16, bring=bring)
+            for name, plan, bring in (
+                ("decoded", sent, False), ("and resized on the device", sent, True),
+                ("resized there", replace(sent, on_device=False), False),
+            )
+        }  # fmt: skip
+        say(json.dumps(out["alone"]))
     base = Way(processes=n)
     out |= tried(model, dataset, {
-        "now": base, "resized by the processes": replace(base, sent=replace(sent, on_device=False)),
+        "now": base,
+        **({} if options.sweep else {"resized by the processes": replace(base, sent=replace(sent, on_device=False))}),
     }, times=1 if options.sweep else 2, exact=True)  # fmt: skip
     if options.sweep:
         out |= tried(model, dataset, {
-            f"{n + n // 4} processes": replace(base, processes=n + n // 4),
-            f"{n - n // 8} processes": replace(base, processes=n - n // 8),
-            "chunks of 8": replace(base, chunk=8), "chunks of 32": replace(base, chunk=32),
-            "switch 0.5 ms": replace(base, switch_s=0.0005),
+            f"{less} fewer, nice {nice}": replace(base, processes=n - less, nice=nice)
+            for less, nice in ((2, 0), (1, 0), (0, 10), (2, 10))
         })  # fmt: skip
     return out
 

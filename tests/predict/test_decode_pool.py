@@ -34,6 +34,7 @@ from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.predict.decode_pool import DecodePool, can_start_workers
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
+from strobe.predict.files import FileReader, Whole
 from strobe.predict.forward import Runner
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
@@ -284,6 +285,41 @@ def test_frames_that_somebody_holds_are_not_written_over(colours: Make, nothing_
     pool.close()
 
 
+def test_files_are_read_by_a_process_once_it_is_up(colours: Make, nothing_left: None) -> None:
+    dataset = colours()
+    root = dataset.root or Path()
+    (root / "media/00002.jpg").unlink()
+    Pillow.effect_noise((900, 900), 99).save(root / "media/00003.jpg", quality=100)  # through the socket
+    (root / "media/00004.zst").write_bytes(b"no file for others")
+    dataset.frames.media[4] = "media/00004.zst"
+    source, rows = MediaSource(dataset), list(range(7))
+    reader = FileReader(source, elsewhere=True, at_once=4)
+    here = reader.read(rows)
+    assert reader._started is not None
+    reader._started.result()
+    there = reader.read(rows)
+    reader.close()
+    assert isinstance(here[0], bytes)
+    assert isinstance(there[0], np.ndarray)
+    assert len(there[3]) > Whole().n_bytes
+    for row in (0, 1, 3, 5, 6):
+        assert bytes(there[row]) == here[row] == (root / str(dataset.frames.media[row])).read_bytes()
+    assert here[4] is there[4] is None
+    assert isinstance(there[2], StrobeError)
+    assert str(there[2]) == str(here[2])
+
+
+def test_files_are_read_here_where_no_process_can_be_had(colours: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    source = MediaSource(colours())
+    reader = FileReader(source, elsewhere=True, at_once=4)
+    reader.read([0])
+    assert reader._started is not None
+    assert reader._started.exception() is not None
+    assert reader.read([0, 1]) == [source.read_encoded(row) for row in (0, 1)]
+    reader.close()
+
+
 def test_a_frame_as_it_is_is_sent_once_for_all(colours: Make, nothing_left: None) -> None:
     source = MediaSource(colours())
     plans = {f"m{size}": SentPlan(ImagePlan(size_hw=(size, size), resize=26), on_device=True) for size in (20, 22, 60)}
@@ -340,17 +376,16 @@ def test_what_is_sent_does_not_grow_with_the_dataset(colours: Make) -> None:
     assert isinstance(MediaSource(few), SendableSource)
 
 
-def test_when_processes_decode(colours: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_processes_decode(colours: Make) -> None:
     class Model:
         device: str = "cuda"
         preparation: Any = SMALL
         spec = Sums(colours(), SMALL).spec
 
     source, models = MediaSource(colours()), {"a": Model(), "b": Model()}
-    monkeypatch.setattr(workflow, "cores", lambda: 16)
 
-    def processes(source: Any = source, **options: Any) -> int:
-        return workflow._processes(PredictOptions(**options), models, source)  # type: ignore[arg-type]
+    def processes(source: Any = source, n_cores: int = 16, **options: Any) -> int:
+        return workflow._processes(PredictOptions(**options), models, source, n_cores)  # type: ignore[arg-type]
 
     assert processes() == 16
     assert processes(workers=3) == 3
@@ -361,13 +396,12 @@ def test_when_processes_decode(colours: Make, monkeypatch: pytest.MonkeyPatch) -
     assert processes() == 0, "a model on the CPU needs the cores"
     models["b"].device = "cuda:1"
     assert processes() == 16
-    engine = workflow._engine_options(PredictOptions(), models, processes=16)  # type: ignore[arg-type]
+    engine = workflow._engine_options(PredictOptions(), models, 16, processes=16)  # type: ignore[arg-type]
     assert (engine.decode.chunk, engine.shard_size, engine.in_flight) == (16, 2048, 2), "whatever kind of model it is"
     models["b"].preparation = None
     assert processes() == 0
     models["b"].preparation = SMALL
-    monkeypatch.setattr(workflow, "cores", lambda: 2)
-    assert processes(workers=8) == 0
+    assert processes(workers=8, n_cores=2) == 0
 
 
 def test_only_a_plain_torch_classifier_is_its_plan() -> None:
@@ -419,7 +453,7 @@ import strobe.workflows.predict as workflow
 from strobe.cli.main import main
 
 chosen, in_flight = workflow._engine_options, int(sys.argv[1])
-workflow._processes = lambda options, models, source: 2
+workflow._processes = lambda options, models, source, n_cores: 2
 workflow._engine_options = lambda *args, **named: replace(chosen(*args, **named), in_flight=in_flight, shard_size=8)
 main(sys.argv[2:])
 """
@@ -467,7 +501,7 @@ def test_ctrl_c_in_a_terminal_ends_everything_within_a_second(
         assert word not in errors
     assert took < 1.0
     assert _gone(workers, within_s=1)
-    monkeypatch.setattr(workflow, "_processes", lambda options, models, source: 2)
+    monkeypatch.setattr(workflow, "_processes", lambda options, models, source, n_cores: 2)
     data, model = folder.read(tmp_path / "data"), f"py:{tmp_path / 'slow.py'}:make"
     (run,) = predict(data, [model], tmp_path / "run", PredictOptions(load=LoadOptions(device="cpu")), Silent())
     assert run.outcome is not None

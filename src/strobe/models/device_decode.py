@@ -46,9 +46,9 @@ class DeviceDecoder:
 
     def _prepared(self, images: list[Any]) -> Any:
         torch = self._torch
-        by_size: dict[tuple[int, int], list[int]] = defaultdict(list)
+        by_size: dict[Any, list[int]] = defaultdict(list)
         for place, image in enumerate(images):
-            by_size[image.shape[1], image.shape[2]].append(place)
+            by_size[image.shape].append(place)
         if len(by_size) == 1:  # frames of one video: one launch for all
             return resize_on_device(torch.stack(images), self._plan)
         out = torch.empty((len(images), 3, *self._plan.size_hw), dtype=torch.uint8, device=self._device)

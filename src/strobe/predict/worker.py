@@ -165,7 +165,8 @@ class ShardWorker:
         forwards, lanes = [], self._forwards[one.runner.model.lanes]
         if decoded:
             forwards.append(lanes.submit(self._forward, one, decoded, prepared))
-        odd = [row for row in rows if row not in one.errors and row not in set(decoded)]
+        known = {*decoded, *one.errors}
+        odd = [row for row in rows if row not in known]
         if odd and one.failure is None:  # no JPEG, or a broken one among them: the decoder tells which
             found = self._decoder.ahead(odd, {row: [one] for row in odd})
             values = [(row, value) for row, prepared in found for _, value in prepared]
