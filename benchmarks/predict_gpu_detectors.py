@@ -29,7 +29,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from predict_gpu import picture
+from gpu_frames import picture
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import Projection

@@ -66,7 +66,7 @@ def photo(rng: np.random.Generator) -> NDArray[np.uint8]:
         np.fft.irfft2(np.fft.rfft2(rng.normal(size=(HEIGHT, WIDTH))) * fall, (HEIGHT, WIDTH)) for _ in range(4)
     )
     whole = np.stack([grey + 0.3 * one for one in tint], axis=-1)
-    return np.clip(128 + 50 * whole / whole.std(), 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(128 + 50 * whole / whole.std(), 0, 255), dtype=np.uint8)
 
 
 def make(out: Path, n_models: int) -> None:
