@@ -139,7 +139,8 @@ def _connected(address: str | None) -> Iterator[Any]:
         if address is not None or os.environ.get("RAY_ADDRESS"):
             where = printable(address or os.environ["RAY_ADDRESS"])
             raise StrobeError(
-                f"no Ray cluster answers at {where} ({printable(error, limit=120)}); see ray status there"
+                f"no Ray cluster answers at {where} ({printable(error, limit=120)}); see ray status there, and set "
+                "RAY_AUTH_MODE=token where it asks for a token"
             ) from error
         ray.init(address="local", include_dashboard=False, object_store_memory=_STORE_BYTES, **quiet)
     try:
