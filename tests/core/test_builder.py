@@ -39,6 +39,19 @@ def test_rows_stand_as_they_were_given_and_members_by_distance() -> None:
     assert data.boxes is None
 
 
+def test_rows_that_became_columns_on_the_way_stand_as_they_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def digest() -> str:
+        made = grown()
+        for row, members in enumerate([[(2, 1), (0, -1)], [], [(1, 1)]]):
+            made.set(set_id=f"s{row}", anchor=(1, 2, 0)[row], members=members)
+            made.box(frame=row, label=0, xyxy=(0, 1, 2, 3 + row), track=row)
+        return made.build(INFO).digest()
+
+    whole = digest()
+    monkeypatch.setattr("strobe.core.builder._ROWS", 2)
+    assert digest() == whole
+
+
 def test_times_given_as_two_numbers_stay_unreduced() -> None:
     made = grown()
     made.set(set_id="a", anchor=0, members=[])

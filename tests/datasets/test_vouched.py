@@ -32,6 +32,17 @@ def test_texts_stay_on_disk_until_somebody_asks(place: Path, monkeypatch: pytest
     assert data.frames.is_later("media")
 
 
+def test_a_large_column_that_is_looked_at_once_is_not_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = folder.read(place)
+    monkeypatch.setattr("strobe.core.tables.BLOCK", 0)
+    large = folder.read(place)
+    assert large.frames.passing("time_num").tolist() == small.frames.time_num.tolist()
+    assert large.frames.is_later("time_num")
+    monkeypatch.undo()
+    small.frames.passing("pict_type")
+    assert not small.frames.is_later("pict_type")
+
+
 def test_what_was_touched_since_is_checked_and_worked_out(place: Path) -> None:
     before = folder.read(place).digest()
     edit(place, name="another")

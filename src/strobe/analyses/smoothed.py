@@ -12,7 +12,7 @@ from strobe.metrics.smoothing import Method, delay, smooth_labels, smooth_votes
 __all__ = ["smoothed"]
 
 _BLOCK = 2**17
-"""Probabilities held at once: sets are smoothed in blocks, so memory does not grow with the dataset."""
+"""Probabilities, or votes, held at once: sets are smoothed in blocks, so memory does not grow with the dataset."""
 
 
 def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estimate]) -> tuple[Smoothed, ...]:
@@ -27,8 +27,7 @@ def smoothed(plan: Plan, predictions: ClassAnswers, unsmoothed: dict[str, Estima
     variants = _variants(plan, votes=not predictions.has_shares)
     first = {variant: np.empty(plan.n_sets, dtype=np.int32) for variant in variants}
     short, n_classes = dict.fromkeys(variants, 0), len(plan.view.info.label_space)
-    width = strips.frame.shape[1] * (1 if predictions.scores is None else predictions.scores.shape[1])
-    for sets, rows in plan.blocks(max(1, _BLOCK // width)):
+    for sets, rows in plan.blocks(max(1, _BLOCK // (strips.frame.shape[1] * n_classes))):
         frame = strips.frame[sets]
         present = (frame >= 0) & (predictions.state[frame] <= State.OUTSIDE)
         label = np.where(present, predictions.label[frame], -1)
