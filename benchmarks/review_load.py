@@ -46,6 +46,8 @@ from strobe.datasets import folder as folders
 
 SERVER = Path(__file__).with_name("review_timed_server.py")
 
+CLASSES = ("cat", "dog", *(f"class {number}" for number in range(28)))
+
 N_FILES = 500
 """Names of pictures; all are one file."""
 
@@ -67,7 +69,7 @@ def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:
     videos = texts([f"video{v}" for v in range(n_sets)])
     folders.write(
         Dataset(
-            info=DatasetInfo(name="load", label_space=LabelSpace.of_names("two", ["cat", "dog"]), k=k),
+            info=DatasetInfo(name="load", label_space=LabelSpace.of_names("many", CLASSES), k=k),
             videos=Videos(
                 video_id=videos, name=videos, fps_num=np.full(n_sets, 30), fps_den=np.full(n_sets, 1),
                 n_frames=np.full(n_sets, width), path=texts([""] * n_sets), codec=texts([""] * n_sets),
@@ -84,7 +86,7 @@ def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:
                 frame=np.arange(n), distance=np.tile(np.arange(-k, k + 1), n_sets).astype(float),
                 is_anchor=np.tile(np.arange(-k, k + 1) == 0, n_sets),
             ),
-            labels=Labels(frame=np.arange(n), label=zeros),
+            labels=Labels(frame=np.arange(n), label=np.repeat(np.arange(n_sets) % (len(CLASSES) if k else 1), width)),
         ),
         root,
     )  # fmt: skip

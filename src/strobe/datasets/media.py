@@ -18,6 +18,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
 from strobe.core.packed import PACKED_SUFFIX, is_packed, is_sealed, packed_size, unpacked
 from strobe.core.ports import Image
+from strobe.core.tables import Frames
 from strobe.datasets.quick_png import quick_png
 
 __all__ = ["MAX_PIXELS", "MediaSource", "decode_image"]
@@ -122,8 +123,7 @@ class MediaSource:
             raise StrobeError(f"the dataset {dataset.name} has no folder, so no images can be read")
         self._root = dataset.root.resolve()
         self._media: Texts | dict[int, str] = dataset.frames.media
-        self._keys: Texts | dict[int, str] = dataset.frames.key
-        self._sha256: Texts | dict[int, str] = dataset.frames.sha256
+        self._frames: Frames | dict[str, dict[int, str]] = dataset.frames
         self._hashed = "pixels"  # what the dataset's digests are of, as far as seen: pixels (built) or files (imported)
         self._folders: dict[str, Path] = {}
         self._max_pixels = max_pixels
@@ -132,17 +132,21 @@ class MediaSource:
         """A source of these rows alone, small enough to be sent to another process."""
         part = copy.copy(self)
         part._media = {row: self._media[row] for row in rows}
-        part._keys = {row: self._keys[row] for row in rows}
-        part._sha256 = {row: self._sha256[row] for row in rows}
+        part._frames = {name: {row: self._text(name, row) for row in rows} for name in ("key", "sha256")}
         part._folders = {}
         return part
+
+    def _text(self, name: str, row: int) -> str:
+        """A frame's key or digest: columns that are not read where nobody decodes."""
+        column = self._frames[name] if isinstance(self._frames, dict) else getattr(self._frames, name)
+        return str(column[row])
 
     def path(self, row: int) -> Path:
         """Where the frame lies: inside the folder, whatever links are on the way."""
         relative = str(self._media[row])
         if not relative:
             raise StrobeError(
-                f"frame {printable(self._keys[row])} has no stored image; import the dataset with its media"
+                f"frame {printable(self._text('key', row))} has no stored image; import the dataset with its media"
             )
         folder, _, name = relative.rpartition("/")
         try:
@@ -205,7 +209,7 @@ class MediaSource:
 
     def read(self, row: int) -> Image:
         """The frame, upright RGB; refused where it can be told that it is not the one the dataset was made with."""
-        content, digest = self.read_stored(row), str(self._sha256[row])
+        content, digest = self.read_stored(row), self._text("sha256", row)
         if digest and self._hashed == "pixels":
             quick = quick_png(content, max_pixels=self._max_pixels)
             if quick is not None and hashlib.sha256(quick.data).hexdigest() == digest:

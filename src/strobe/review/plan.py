@@ -44,7 +44,7 @@ class Claimed:
 
 def task_name(secret: bytes, *parts: str) -> str:
     """The opaque name of a task: nothing tells what is behind it."""
-    return hmac.new(secret, "\n".join(parts).encode(), hashlib.sha256).hexdigest()[:24]
+    return hmac.digest(secret, "\n".join(parts).encode(), "sha256").hex()[:24]
 
 
 def candidates_digest(dataset: Dataset) -> str:
@@ -91,6 +91,10 @@ def strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted
     """Anchors with a frame of another video, of another class where there is one: nobody could call them the same."""
     order = sorted(range(dataset.n_sets), key=lambda number: str(dataset.sets.set_id[number]))
     anchor, video = dataset.sets.anchor_frame, dataset.video_of_set
+    labels: dict[int, set[int]] = {}
+    shown = np.isin(dataset.labels.frame, anchor)
+    for frame, label in zip(dataset.labels.frame[shown].tolist(), dataset.labels.label[shown].tolist(), strict=True):
+        labels.setdefault(frame, set()).add(label)
     found: dict[tuple[str, str], None] = {}
     for _ in range(20 * wanted):
         if len(found) >= wanted:
@@ -98,7 +102,7 @@ def strangers(dataset: Dataset, ids: list[str], rng: np.random.Generator, wanted
         one, other = (order[place] for place in rng.integers(0, len(order), 2))
         if video[one] == video[other]:
             continue
-        alike = set(dataset.labels_of(int(anchor[one]))) & set(dataset.labels_of(int(anchor[other])))
+        alike = labels.get(int(anchor[one]), set()) & labels.get(int(anchor[other]), set())
         if alike and rng.random() < 0.9:
             continue
         found[str(dataset.sets.set_id[one]), ids[int(anchor[other])]] = None

@@ -17,7 +17,7 @@ from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.review.conduct import Conduct, ReviewSettings
-from strobe.review.database import Database, execute, meta, set_meta
+from strobe.review.database import Database, execute, fill, meta, set_meta
 from strobe.review.log import Conflict
 from strobe.review.moments import just_after, timestamp
 from strobe.review.plan import Task, candidates_digest
@@ -91,7 +91,9 @@ class Store:
     def _lay_out(self, connection: Connection, dataset: Dataset, content: Content | None) -> None:
         set_meta(connection, "candidates", self._check(connection, dataset))
         set_meta(connection, "candidates_of", "" if content is None else content[0])
-        tasks = self.question.plan(dataset, self.settings, secret=_secret(connection))
+        tasks = sorted(
+            self.question.plan(dataset, self.settings, secret=_secret(connection)), key=lambda task: task.task_id
+        )
         there = execute(
             connection,
             "SELECT task_id FROM tasks WHERE question = :question AND position >= 0",
@@ -102,14 +104,17 @@ class Store:
             asked_no_more = "UPDATE tasks SET position = -1 WHERE task_id = :task"
             execute(connection, asked_no_more, [{"task": name} for name in sorted(gone)])
         names = columns(Task)
+        # A new task is taken for open; `rebuild` closes those that are not, which are few.
+        if execute(connection, "SELECT 1 FROM tasks LIMIT 1").first() is None:
+            fill(connection, "tasks", [*names, "open1"], ((*_task_row(task, names), 1) for task in tasks))
+            return
         new = ", ".join(f"{name} = excluded.{name}" for name in names if name != "task_id")
         other = " OR ".join(f"tasks.{name} <> excluded.{name}" for name in names if name != "task_id")
-        # A new task is taken for open; `rebuild` closes those that are not, which are few.
         execute(
             connection,
             f"INSERT INTO tasks ({', '.join(names)}, open1) VALUES (:{', :'.join(names)}, 1) "  # noqa: S608
             f"ON CONFLICT (task_id) DO UPDATE SET {new} WHERE {other}",
-            [row_of(task) | {"kin": task.kin or task.task_id} for task in sorted(tasks, key=_task_id)],
+            [dict(zip(names, _task_row(task, names), strict=True)) for task in tasks],
         )
 
     def _take_in(self, connection: Connection, dataset: Dataset) -> int:
@@ -302,8 +307,9 @@ class Store:
         return None if row is None else record_of(Task, row)
 
 
-def _task_id(task: Task) -> str:
-    return task.task_id
+def _task_row(task: Task, names: Sequence[str]) -> list[Any]:
+    """The values of a task's columns; its kin is itself where it has no other."""
+    return [getattr(task, name) or (task.task_id if name == "kin" else getattr(task, name)) for name in names]
 
 
 _LAYOUT = 1

@@ -92,7 +92,7 @@ def serve(
     from strobe.review.secret import server_secret
     from strobe.review.serve import bind, run
     from strobe.review.sessions import Sessions
-    from strobe.workflows.sources import frame_source
+    from strobe.workflows.sources import LateSource, frame_source
 
     for name, only in _ONLY.items():
         if ask not in only and getattr(settings, name) != getattr(ReviewSettings(), name):
@@ -116,9 +116,10 @@ def serve(
     with closing(bind(options.host, options.port)) as listener, _open(folder, options.db, ask) as store:
         if suggest is not None:
             _suggest(store, dataset, suggest)
-        if not store.is_laid_out(settings, content):
-            dataset = _read(folder)
-        store.prepare(dataset, settings, content=content)
+        known = store.is_laid_out(settings, content)
+        # What was laid out before had its pictures then.
+        source = LateSource(dataset) if known else frame_source(dataset)
+        store.prepare(dataset if known else _read(folder), settings, content=content)
         port = int(listener.getsockname()[1])
         address = ServerAddress.of(options.host, port, options.public_url)
         people = People(store)
@@ -131,7 +132,7 @@ def serve(
         )  # fmt: skip
         sessions = Sessions(people, secret=access.secret, mode=access.mode)
         personal = {person.name: f"{address.url}/#key={sessions.new_key(person)}" for person in invited}
-        app = make_app(dataset, store, frame_source(dataset), access)
+        app = make_app(dataset, store, source, access)
         links = Links(
             url=address.url,
             admin=f"{address.url}/admin" + ("" if access.is_open else f"#key={admin_key}"),

@@ -1,5 +1,7 @@
 """Where a dataset's frames come from: stored images, the videos they are kept in, what is rendered from either."""
 
+import threading
+
 import numpy as np
 
 from strobe.core.dataset import Dataset
@@ -8,7 +10,7 @@ from strobe.core.ports import FrameSource, Image
 from strobe.datasets.media import MediaSource
 from strobe.vary.rendering import with_rendered_frames
 
-__all__ = ["frame_source"]
+__all__ = ["LateSource", "frame_source"]
 
 
 class _Mixed:
@@ -26,6 +28,27 @@ class _Mixed:
 
     def _of(self, row: int) -> FrameSource:
         return self._stored if self._is_stored[row] else self._videos
+
+
+class LateSource:
+    """The door to a dataset's frames, looked for when somebody first asks: a million names are not read to start."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset, self._lock = dataset, threading.Lock()
+        self._found: FrameSource | None = None
+
+    def read(self, row: int) -> Image:
+        """A frame."""
+        return self._source().read(row)
+
+    def read_encoded(self, row: int) -> bytes | None:
+        """A frame's file, where it is one."""
+        return self._source().read_encoded(row)
+
+    def _source(self) -> FrameSource:
+        with self._lock:
+            self._found = self._found or frame_source(self._dataset)
+        return self._found
 
 
 def frame_source(dataset: Dataset) -> FrameSource:
