@@ -61,7 +61,7 @@ def answers(dataset: Dataset, n_models: int, rng: np.random.Generator) -> dict[s
 def photo(rng: np.random.Generator) -> NDArray[np.uint8]:
     """Coloured noise whose amplitude falls with frequency as that of photos does."""
     down, across = np.fft.fftfreq(HEIGHT)[:, None], np.fft.rfftfreq(WIDTH)[None]
-    fall = 1 / np.maximum(np.hypot(down, across), 1 / WIDTH) ** 1.1
+    fall = 1 / np.maximum(np.hypot(down, across), 1 / WIDTH) ** 1.3
     grey, *tint = (
         np.fft.irfft2(np.fft.rfft2(rng.normal(size=(HEIGHT, WIDTH))) * fall, (HEIGHT, WIDTH)) for _ in range(4)
     )
@@ -81,10 +81,12 @@ def make(out: Path, n_models: int) -> None:
     frames = replace(plain.frames, media=media, width=np.full(n, WIDTH), height=np.full(n, HEIGHT))
     strobe.save_dataset(replace(plain, frames=frames), out / "dataset")
     opened, run = Opened.of(out / "dataset"), Run(out / "run")
-    request = ScoreRequest(options=ScoreOptions(replicates=100, control_seeds=5))
+    files = [Asked(name, "answers", answers=one) for name, one in answers(opened.dataset, n_models, rng).items()]
+    lines = [f"{one.name},{'standard' if place % 3 else 'robust'},{bool(place % 3)}" for place, one in enumerate(files)]
+    (out / "types.csv").write_text("\n".join(["model,model_type,standard", *lines]), encoding="utf-8")
+    request = ScoreRequest(options=ScoreOptions(replicates=100, control_seeds=5), types=out / "types.csv")
     begin = time.perf_counter()
     with run.stage() as stage:
-        files = [Asked(name, "answers", answers=one) for name, one in answers(opened.dataset, n_models, rng).items()]
         bring(opened.dataset, run, files, request, Silent(), stage=stage)
         score_staged(run, stage, opened, request, Silent(), asked_for=[one.name for one in files])
     print(f"{n_models} models scored and compared in {time.perf_counter() - begin:.1f} s")

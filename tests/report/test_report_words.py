@@ -5,6 +5,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -25,9 +26,10 @@ from strobe.report import figures_accuracy, figures_slices, figures_smoothing, f
 from strobe.report.headline import headline
 from strobe.report.page import ReportOptions, write_report
 from strobe.report.ranges import bin_names, measure_of
-from strobe.report.story import comparisons, lead
+from strobe.report.story import compared, comparisons, lead
 from strobe.report.subject import sources
 from strobe.report.terminal import print_headline
+from strobe.report.view import MOST_SHOWN
 
 
 def words_of(path):
@@ -373,6 +375,25 @@ def test_a_pair_beyond_chance_is_drawn_and_listed_before_larger_ones_that_could_
     assert "15 are drawn, those beyond chance first" in drawn.sentence
     listed, left_out = comparisons(found)
     assert (listed[0].a, listed[0].difference.value, left_out) == ("b99", 0.3, 21)  # as its sentence has it
+
+
+def test_of_too_many_pairs_those_of_models_that_are_drawn_are_listed():
+    names = [f"m{place:02d}" for place in range(12)]
+    rows = tuple(
+        Comparison(a=a, b=b, metric="acc_pmk", n_sets=8, p_holm=0.01, difference=share(0.1, 0.05, 0.2))
+        for a, b in combinations(names, 2)
+    )
+    found = view_of({name: scored(0.9, 0.8 - place / 50) for place, name in enumerate(names)}, comparison=rows)
+    listed, left_out = comparisons(found)
+    assert {(one.a, one.b) for one in listed} == set(combinations(names[:MOST_SHOWN], 2))
+    assert left_out == len(rows) - len(listed)
+    assert compared(found, left_out) == "Pairs of the 8 models that are drawn"
+    drawn = figure(figures_accuracy.comparison, found)
+    assert "66 of 66 pairs differ" in drawn.sentence
+    assert "15 of the 28 pairs of models shown are drawn" in drawn.sentence
+    assert "m11" not in drawn.drawing.svg
+    few = view_of({name: scored(0.9, 0.8) for name in names[:3]}, comparison=rows[:3])
+    assert compared(few, comparisons(few)[1]) == "Every pair of models"
 
 
 def test_intervals_are_not_spoken_of_where_there_are_none():

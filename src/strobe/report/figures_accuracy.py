@@ -131,7 +131,8 @@ def comparison(view: View) -> Answer:
     metric = "acc_orig" if view.words.is_still else "acc_pmk"
     wanted = [row for row in rows if row.metric == metric] or rows
     # What the sentence below counts is drawn first, however small beside differences that could be chance.
-    shown = sorted(wanted, key=lambda row: (not is_sure(row), -abs(value_of(row.difference))))[:_MOST_PAIRS]
+    listed = view.listed(wanted, _MOST_PAIRS)
+    shown = sorted(listed, key=lambda row: (not is_sure(row), -abs(value_of(row.difference))))[:_MOST_PAIRS]
     shown = [better_first(row) for row in shown]
 
     def paint(figure: Any, is_narrow: bool) -> None:
@@ -160,7 +161,8 @@ def comparison(view: View) -> Answer:
         top = max(real, key=lambda row: abs(value_of(row.difference)))
         text += f" {view.words.say(printable(top.sentence, limit=400))}" if top.sentence else ""
     if len(shown) < len(wanted):
-        text += f" {len(shown)} are drawn, those beyond chance first; all are in tables/."
+        part = f" of the {len(listed)} pairs of models shown" if len(listed) < len(wanted) else ""
+        text += f" {len(shown)}{part} are drawn, those beyond chance first; all are in tables/."
     height = 1.0 + 0.34 * len(shown)
     return Finding(
         sentence=text,

@@ -393,6 +393,7 @@ def _context(
         "spread_text": spread_text,
         "in_gallery": {one["id"] for one in gallery.data["sets"]} if choice.change else (),
         "pairs_left_out": left_out,
+        "compared": story.compared(view, left_out),
         "off_the_line": story.off_the_line(view),
         "facts": story.facts(view, about),
         "details": story.run_details(view, about),

@@ -19,7 +19,7 @@ from strobe.report.story_variants import variants_lead
 from strobe.report.view import View
 from strobe.report.wording import better_first, counted, is_known, is_sure, measured, plain_number, value_of
 
-__all__ = ["MOST_PAIRS", "comparisons", "facts", "failures", "lead", "off_the_line", "run_details"]
+__all__ = ["MOST_PAIRS", "compared", "comparisons", "facts", "failures", "lead", "off_the_line", "run_details"]
 
 M = TypeVar("M", bound=ModelResult)
 
@@ -139,11 +139,18 @@ def _lede(models: Mapping[str, ClassificationResult], view: View) -> str:
 def comparisons(view: View) -> tuple[list[Comparison], int]:
     """The rows of the comparison table, whole sets first, what is beyond chance before the rest; how many are not."""
     order = {"acc_pmk": 0, "drop": 1, "acc_orig": 2, "map_pmk": 3, "map_drop": 4, "map_orig": 5}
-    rows = sorted(view.results.comparison, key=lambda row: (order[row.metric], not is_sure(row)))
-    if view.words.is_still:
-        rows = [row for row in rows if row.metric in ("acc_orig", "map_orig")]
-    shown = [replace(better_first(row), sentence=view.words.say(row.sentence)) for row in rows[:MOST_PAIRS]]
-    return shown, len(rows) - len(shown)
+    still = ("acc_orig", "map_orig")
+    every = [row for row in view.results.comparison if not view.words.is_still or row.metric in still]
+    rows = sorted(view.listed(every, MOST_PAIRS), key=lambda row: (order[row.metric], not is_sure(row)))[:MOST_PAIRS]
+    shown = [replace(better_first(row), sentence=view.words.say(row.sentence)) for row in rows]
+    return shown, len(every) - len(shown)
+
+
+def compared(view: View, left_out: int) -> str:
+    """Whose comparisons are listed."""
+    drawn = len(view.drawn(view.classifiers)) + len(view.drawn(view.detectors))
+    is_part = left_out and drawn < len(view.results.models)
+    return f"Pairs of the {drawn} models that are drawn" if is_part else "Every pair of models"
 
 
 def failures(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
+from strobe.analyses.comparison import Comparison
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
 from strobe.analyses.results import Results
 from strobe.analyses.variants_records import VariantFacts
@@ -73,6 +74,14 @@ class View:
             f" {len(shown)} of {len(every)} models are drawn: those asked for or your own, then the most robust; all "
             "are in tables/."
         )
+
+    def listed(self, rows: Sequence[Comparison], most: int) -> Sequence[Comparison]:
+        """All of these comparisons, or where there are more than `most` those of models that are drawn.
+
+        Of hundreds of models each with each, the few pairs there is room for would be of the best with the worst.
+        """
+        drawn = {*self.drawn(self.classifiers), *self.drawn(self.detectors)}
+        return rows if len(rows) <= most else [row for row in rows if row.a in drawn and row.b in drawn] or rows
 
     @property
     def words(self) -> Subject:
