@@ -1,4 +1,4 @@
-"""Frames for benchmarks/predict_gpu.py: JPEG files of about 110 KB, and 1280×720 frames in our own store."""
+"""Frames for the benchmarks on a GPU: JPEG files of about 110 KB, and 1280×720 frames in our own store."""
 
 import hashlib
 import io
@@ -54,27 +54,29 @@ def packed_frame(seed: int) -> tuple[bytes, str]:
 
 def make_frames(root: Path, n: int) -> Dataset:
     """A dataset of n stored JPEG frames, some hundred different pictures among them."""
-    files = _all_of(encoded, min(n, DISTINCT_JPEG))
-    return _stored(root, n, files, [""] * len(files), ".jpg", (500, 375))
+    files = all_of(encoded, min(n, DISTINCT_JPEG))
+    return stored(root, n, files, [""] * len(files), ".jpg", (500, 375))
 
 
 def make_packed(root: Path, n: int) -> Dataset:
     """A dataset of n packed frames, some dozen different pictures among them."""
-    made = _all_of(packed_frame, min(n, DISTINCT_PACKED))
-    return _stored(root, n, [data for data, _ in made], [digest for _, digest in made], PACKED_SUFFIX, (1280, 720))
+    made = all_of(packed_frame, min(n, DISTINCT_PACKED))
+    return stored(root, n, [data for data, _ in made], [digest for _, digest in made], PACKED_SUFFIX, (1280, 720))
 
 
-def _all_of(make: Callable[[int], T], n: int) -> list[T]:
+def all_of(make: Callable[[int], T], n: int) -> list[T]:
+    """What is made of 0 … n−1, on all cores."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return list(pool.map(make, range(n)))
 
 
-def _stored(
+def stored(
     root: Path, n: int, files: list[bytes], digests: list[str], suffix: str, size_wh: tuple[int, int]
 ) -> Dataset:
+    """A dataset of n frames of one size, these files again and again."""
     (root / "media").mkdir(parents=True)
     names = [f"media/{row:06d}{suffix}" for row in range(n)]
-    _all_of(lambda row: (root / names[row]).write_bytes(files[row % len(files)]), n)
+    all_of(lambda row: (root / names[row]).write_bytes(files[row % len(files)]), n)
     rows, unknown, n_sets = np.arange(n), np.zeros(n, dtype=np.int64), n // 21 + 1
     return Dataset(
         info=DatasetInfo(name="benchmark", label_space=space("imagenet-vid"), k=10),

@@ -4,20 +4,21 @@
     PYTHONPATH=src python benchmarks/predict_gpu_detectors.py --device cpu --batch 2 --small   # a dry run
 
 Prints one JSON object. For torchvision's Faster R-CNN and SSD and each frame size: the bare forward (images resident on
-the device, the same batches), the same with two and three at once, the engine as it was (one forward on the default
-stream, decoding on threads, or on processes with two shards at once) and as it is, each with its ratio to the bare
-forward; and what the stages take alone. Weights are random, but for a bias that leaves a usual number of boxes;
-everything runs the same weights and frames, and `same` says whether its boxes are those of the first way to the bit.
-Needs torch, torchvision, pyarrow, Pillow; nothing is downloaded.
+the device, the same batches), the engine as it was (decoding on threads and one forward at a time; on processes and two
+at a time on one stream) and as it is, with other numbers of lanes beside it, each with its ratio to the bare forward;
+and what the stages take alone. Weights are random, but for a bias that leaves a usual number of boxes. All run the same
+weights and frames; `same` says whether the stored boxes are those of the first way to the bit. Rates are those after
+the first batch: the processes start meanwhile (`start_s`). Needs torch, torchvision, pyarrow, Pillow; nothing is
+downloaded.
 """
 
 import argparse
 import io
 import json
-import os
 import platform
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,13 +30,12 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from gpu_frames import picture
+from gpu_frames import all_of, picture, stored
 from strobe.core.answers import BoxAnswers
-from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.labels import Projection
+from strobe.core.dataset import Dataset
 from strobe.core.ports import Image
+from strobe.core.projections import projection_between
 from strobe.core.records import Detections
-from strobe.core.tables import NO_PTS, Frames, Labels, Sets, Videos, texts
 from strobe.core.tasks import Task
 from strobe.datasets.media import MediaSource
 from strobe.models.cores import cores, quick_source
@@ -52,13 +52,22 @@ from strobe.runs.shards import KEY_FACTS, ModelShards
 
 MODELS = ("fasterrcnn_resnet50_fpn", "ssd300_vgg16")
 SIZES = ((500, 375), (1280, 720))
-DISTINCT = 48
+DISTINCT = 32
 CANDIDATES = 300
 """So many scores a frame are to be above a detector's threshold, before overlapping boxes are suppressed."""
+SPREAD = 2.0
+"""The standard deviation of the class scores of one box, before softmax."""
 
 
 class Before(TorchvisionDetector):
     """The adapter as it was: pageable memory, the default stream, three transfers for each image."""
+
+    @classmethod
+    def of(cls, model: TorchvisionDetector, *, lanes: int) -> "Before":
+        """The same detector as it was; two shards at a time were two forwards at a time."""
+        made = cls(model.module, model.spec, device=model.device)
+        made.lanes = lanes
+        return made
 
     def _stream(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -87,47 +96,23 @@ class Watch:
         """Nothing."""
 
 
-def encoded(seed: int, size_wh: tuple[int, int]) -> bytes:
-    """A picture as JPEG."""
-    buffer = io.BytesIO()
-    picture(np.random.default_rng(seed), *size_wh).save(buffer, "JPEG", quality=92)
-    return buffer.getvalue()
-
-
 def make_frames(root: Path, n: int, size_wh: tuple[int, int]) -> Dataset:
-    """A dataset of n JPEG frames of one size; the files of `DISTINCT` pictures under many names."""
-    (root / "media").mkdir(parents=True)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        files = list(pool.map(lambda seed: encoded(seed, size_wh), range(min(n, DISTINCT))))
-    for row in range(n):
-        path = root / f"media/{row:06d}.jpg"
-        path.write_bytes(files[row]) if row < len(files) else path.hardlink_to(root / f"media/{row % DISTINCT:06d}.jpg")
-    rows, unknown, none = np.arange(n), np.zeros(n, dtype=np.int64), texts([""] * n)
-    classes = load(ModelName("torchvision", MODELS[1]), LoadOptions(device="cpu", pretrained=False)).spec.label_space
-    return Dataset(
-        info=DatasetInfo(name="benchmark", label_space=classes, k=10),
-        videos=Videos(
-            video_id=texts(["0" * 16]), name=texts(["one"]), fps_num=np.array([30]), fps_den=np.array([1]),
-            n_frames=np.array([n]), path=texts([""]), codec=texts([""]),
-        ),
-        frames=Frames(
-            video=unknown, index=rows, key=texts([f"{row:06d}" for row in rows]), pts=np.full(n, NO_PTS),
-            time_num=unknown, time_den=unknown, pict_type=none, width=np.full(n, size_wh[0]),
-            height=np.full(n, size_wh[1]), sha256=none, media=texts([f"media/{row:06d}.jpg" for row in rows]),
-        ),
-        sets=Sets(
-            set_id=texts(["all"]), set=unknown, frame=rows, distance=rows.astype(float), is_anchor=rows == 0,
-        ),
-        labels=Labels(frame=rows, label=unknown),
-        root=root,
-    )  # fmt: skip
+    """A dataset of n JPEG frames of one size, some dozen different pictures among them."""
+
+    def encoded(seed: int) -> bytes:
+        buffer = io.BytesIO()
+        picture(np.random.default_rng(seed), *size_wh).save(buffer, "JPEG", quality=92)
+        return buffer.getvalue()
+
+    files = all_of(encoded, min(n, DISTINCT))
+    return stored(root, n, files, [""] * len(files), ".jpg", size_wh)
 
 
-def tame(model: TorchvisionDetector, images: Sequence[Image]) -> dict[str, float]:
-    """Give the background of random weights so much more that about `CANDIDATES` scores a frame pass the threshold.
+def tame(model: TorchvisionDetector, images: Sequence[Image]) -> float:
+    """Have about `CANDIDATES` class scores a frame pass the threshold; how many boxes a frame then has.
 
     Random weights are sure of everything or of nothing: no boxes at all, or so many that suppressing them is all the
-    work. How many boxes a frame then has, and what was added.
+    work. So the spread of class scores is set, and then how much more likely the background is.
     """
     module: Any = model.module
     heads = getattr(module, "roi_heads", None)
@@ -143,16 +128,19 @@ def tame(model: TorchvisionDetector, images: Sequence[Image]) -> dict[str, float
             layers = list(module.head.classification_head.module_list)
             features = list(module.backbone(module.transform(pixels)[0].tensors).values())
             logits, threshold = module.head(features)["cls_logits"].flatten(0, 1), module.score_thresh
-        n_classes, low, high = logits.shape[-1], -100.0, 100.0
+        n_classes, low, high = logits.shape[-1], -50.0, 50.0
+        factor = SPREAD / float(logits.std(dim=-1).mean())
         for _ in range(30):
             more = torch.zeros(n_classes, device=logits.device)
             more[0] = (low + high) / 2
-            passing = int((torch.softmax(logits + more, dim=-1)[:, 1:] > threshold).sum()) / len(images)
+            passing = int((torch.softmax(factor * logits + more, dim=-1)[:, 1:] > threshold).sum()) / len(images)
             low, high = (float(more[0]), high) if passing > CANDIDATES else (low, float(more[0]))
     with torch.no_grad():
         for layer in layers:
+            layer.weight *= factor
+            layer.bias *= factor
             layer.bias.view(-1, n_classes)[:, 0] += high
-    return {"boxes": float(np.mean([len(one) for one in model.forward(images)])), "background": high}
+    return float(np.mean([len(one) for one in model.forward(images)]))
 
 
 def seconds_of(work: Callable[[], object], *, device: str) -> float:
@@ -203,14 +191,15 @@ def busy(model: TorchvisionDetector, batch: Any) -> dict[str, float]:
 def end_to_end(
     model: TorchvisionDetector, dataset: Dataset, n: int, *, processes: int, in_flight: int, shard: int
 ) -> tuple[dict[str, Any], BoxAnswers]:
-    """The engine over the first n frames: whole rate, rate after the first batch, seconds; and the boxes."""
+    """The engine over the first n frames: its rate after the first batch, and over all; and the boxes."""
     size, space = model.spec.batch_size, dataset.info.label_space
+    way = projection_between(model.spec.label_space, space)
     media = MediaSource(dataset)
     keys, watch = [str(key) for key in dataset.frames.key], Watch()
     with tempfile.TemporaryDirectory() as folder:
         store = ModelShards(
             Path(folder), "detector", facts=dict.fromkeys(KEY_FACTS, ""), frames=FrameNames(dataset),
-            task=Task.DETECTION, n_classes=len(space),
+            task=Task.DETECTION, n_classes=len(space), every_box=True,
         )  # fmt: skip
         chunk = min(16, size)
         decode = DecodeOptions(
@@ -218,18 +207,18 @@ def end_to_end(
         )
         begin = time.perf_counter()
         outcome = run_models(
-            [Runner(name="detector", model=model, projection=Projection.identity(space))], {"detector": store},
+            [Runner(name="detector", model=model, projection=way)], {"detector": store},
             media if processes else quick_source(media), frame_names=keys, rows=np.arange(n),
             options=EngineOptions(shard_size=shard, decode=decode, in_flight=in_flight), progress=watch,
         )["detector"]  # fmt: skip
         end = time.perf_counter()
         if outcome.error or outcome.n_unreadable or watch.first is None:
             raise SystemExit(f"the engine failed: {outcome}")
-        found = cast(BoxAnswers, store.read())
+        found = cast(BoxAnswers, store.read(every_box=True))
     first, done = watch.first
     out = {
-        "fps": n / (end - begin), "steady_fps": (n - done) / (end - first), "start_s": first - begin,
-        "forward_s": outcome.forward_s, "wall_s": end - begin,
+        "fps": (n - done) / (end - first), "start_s": first - begin, "whole_fps": n / (end - begin),
+        "forwards_at_once": outcome.forward_s / (end - begin),
     }  # fmt: skip
     return out, found
 
@@ -288,7 +277,7 @@ def case(model: TorchvisionDetector, dataset: Dataset, *, seconds: float, quick:
     source, size, device = MediaSource(dataset), model.spec.batch_size, model.device
     images = [source.read(row) for row in range(min(len(dataset.frames), 4 * size))]
     whole = len(images) // size
-    result: dict[str, Any] = {"a_frame": tame(model, images[:size])}
+    result: dict[str, Any] = {"boxes_a_frame": tame(model, images[:size])}
     batches = [
         [torch.from_numpy(image.copy()).to(device).permute(2, 0, 1).float() / 255 for image in images[at : at + size]]
         for at in range(0, whole * size, size)
@@ -296,8 +285,8 @@ def case(model: TorchvisionDetector, dataset: Dataset, *, seconds: float, quick:
     bare(model, batches, rounds=whole)  # warm, and how many rounds make the seconds
     rounds = max(whole, int(seconds / 2 * bare(model, batches, rounds=whole) / size))
     result["bare_fps"] = {"1": bare(model, batches, rounds=rounds)}
-    for lanes in () if quick else (2, 3):
-        result["bare_fps"][str(lanes)] = bare(model, batches, rounds=rounds, lanes=lanes)
+    if not quick:
+        result["bare_fps"]["2 at once"] = bare(model, batches, rounds=rounds, lanes=2)
     result["bare_fps"]["1 again"] = bare(model, batches, rounds=rounds)
     if device.startswith("cuda"):
         result["device_busy_a_batch"] = busy(model, batches[0])
@@ -307,24 +296,26 @@ def case(model: TorchvisionDetector, dataset: Dataset, *, seconds: float, quick:
     threads_before = torch.get_num_threads()
     if device != "cpu":
         torch.set_num_threads(1)  # as the predict workflow does
-    before = Before(model.module, model.spec, device=device)
-    ways: dict[str, tuple[TorchvisionDetector, int, int, int]] = {
-        "before: threads, one lane": (before, 0, 1, shard),
-        "before: processes, two shards": (before, processes, 2, shard),
-        f"now: processes, {model.lanes} lanes": (model, processes, 2, shard),
+    ways = {
+        "before: threads, one at a time": (Before.of(model, lanes=1), 0, 1),
+        "before: processes, two at a time": (Before.of(model, lanes=2), processes, 2),
+        "now": (model, processes, 2),
     }
-    for lanes in () if quick else {1, 2, 3} - {model.lanes}:
-        other = copy(model)
-        other.lanes = lanes
-        ways[f"lanes {lanes}"] = (other, processes, 1, n) if lanes == 1 else (other, processes, 2, shard)
+    if not quick:
+        one, two, three = copy(model), copy(model), copy(model)
+        one.lanes, two.lanes, three.lanes, two._turn = 1, 2, 3, threading.Lock()
+        ways |= {
+            "1 lane": (one, processes, 2),
+            "2 lanes, in turns": (two, processes, 2),
+            "3 lanes": (three, processes, 2),
+        }
     result |= {"frames": n, "shard": shard, "ways": {}}
     first: BoxAnswers | None = None
-    for name, (one, several, in_flight, at_once) in ways.items():
-        told, found = end_to_end(one, dataset, n, processes=several, in_flight=in_flight, shard=at_once)
+    for name, (way, several, in_flight) in ways.items():
+        told, found = end_to_end(way, dataset, n, processes=several, in_flight=in_flight, shard=shard)
         first = first or found
-        told |= {"ratio": told["fps"] / reference, "steady_ratio": told["steady_fps"] / reference}
+        told["ratio"] = told["fps"] / reference
         result["ways"][name] = told | {"same": same(found, first)}
-        print(name, {key: round(value, 2) for key, value in told.items()}, file=sys.stderr)
     if first is not None:
         result["alone"] = stages(model, dataset, images[:size], first)
     torch.set_num_threads(threads_before)
@@ -343,8 +334,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=3.0, help="about so long takes each measurement")
+    parser.add_argument("--seconds", type=float, default=2.0, help="about so long takes each measurement")
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--within", type=float, default=600, help="no other case is begun after so many seconds")
     parser.add_argument("--quick", action="store_true", help="no other numbers of lanes")
     parser.add_argument("--small", action="store_true", help="a small network, small frames and few: a dry run")
     options = parser.parse_args()
@@ -361,6 +353,8 @@ def main() -> None:
             dataset = make_frames(Path(folder) / f"{size[0]}", 8 if options.small else 2048, size)
             files = [path.stat().st_size for path in sorted((Path(folder) / f"{size[0]}/media").glob("*"))[:DISTINCT]]
             for name in options.models.split(","):
+                if time.perf_counter() - begin > options.within:
+                    break
                 torch.manual_seed(0)
                 side = 96 if options.small and not name.startswith("ssd") else None
                 options_ = LoadOptions(device=device, batch_size=options.batch, pretrained=False, image_size=side)
@@ -370,7 +364,8 @@ def main() -> None:
                 except Exception as error:  # time on such a machine is dear: the other cases are measured all the same
                     told = {"failed": repr(error)[:300]}
                 result["cases"][f"{name} {size[0]}x{size[1]}"] = {"jpeg_kb": float(np.mean(files)) / 1000} | told
-                del model
+                ratios = {way: one["ratio"] for way, one in told.get("ways", {}).items()}
+                print(f"{time.perf_counter() - begin:.0f} s", name, size, rounded(ratios), file=sys.stderr, flush=True)
     result["took_s"] = time.perf_counter() - begin
     print(json.dumps(rounded(result)))
 

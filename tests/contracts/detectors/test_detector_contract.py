@@ -289,12 +289,13 @@ def test_a_models_own_input_is_shown_whole(detector, images):
 def test_torchvision_boxes_are_the_modules_own(detector, images, monkeypatch):
     import torch
 
-    if detector.spec.provider != "torchvision":
+    if "fasterrcnn" not in detector.spec.name:  # random weights of the others find the same in every image
         return
     three, numbers = [images[0], np.zeros_like(images[0]), images[1]], []
     scores = np.concatenate([one.score for one in run(detector, three)])
-    heads = getattr(detector.module, "roi_heads", detector.module)
-    monkeypatch.setattr(heads, "score_thresh", float(np.median(scores)))  # or each image has as many boxes
+    monkeypatch.setattr(
+        detector.module.roi_heads, "score_thresh", float(np.quantile(scores, 0.8))
+    )  # or all have as many
     for one in (three, images[2:]):  # by size: a mixed batch would be padded
         with torch.inference_mode():
             wanted = detector.module(list(torch.from_numpy(np.stack(one)).permute(0, 3, 1, 2).float() / 255))

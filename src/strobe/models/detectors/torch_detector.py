@@ -33,6 +33,7 @@ class TorchDetector:
         self._cuda = device.startswith("cuda")
         self.lanes = self.cuda_lanes if self._cuda else 1
         self._streams, self._alone, self._used = threading.local(), threading.Lock(), False
+        self._turn: Any = nullcontext()
         keep_freed_memory(one_arena=device == "cpu")
 
     @property

@@ -29,7 +29,9 @@ class TorchvisionDetector(TorchDetector):
     def _same_size(self, prepared: list[Image]) -> Iterator[Detections]:
         import torch
 
-        found = self._module(list(self._on_device(prepared).permute(0, 3, 1, 2).float() / 255))
+        pixels = list(self._on_device(prepared).permute(0, 3, 1, 2).float() / 255)
+        with self._turn:
+            found = self._module(pixels)
         # Everything in one table and one transfer: each would wait for the device.
         columns = [torch.cat([one["boxes"], one["labels"][:, None], one["scores"][:, None]], dim=1) for one in found]
         table, ends = torch.cat(columns).float().cpu().numpy(), np.cumsum([len(one) for one in columns])
