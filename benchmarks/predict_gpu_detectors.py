@@ -201,7 +201,7 @@ def end_to_end(
             Path(folder), "detector", facts=dict.fromkeys(KEY_FACTS, ""), frames=FrameNames(dataset),
             task=Task.DETECTION, n_classes=len(space), every_box=True,
         )  # fmt: skip
-        chunk = min(16, size)
+        chunk = max(1, min(16, size // 2))  # as the predict workflow has it
         decode = DecodeOptions(
             threads=max(2, cores()), processes=processes, chunk=chunk, ahead=max(8, 2 * processes, 2 * size // chunk)
         )
@@ -237,7 +237,7 @@ def stages(
     """What each stage takes alone: frames a second decoded by processes, milliseconds a batch for the others."""
     n, size = min(len(dataset.frames), 20 * cores()), model.spec.batch_size
     plan = model.preparation or AsDecoded()
-    pool = DecodePool(MediaSource(dataset), {"detector": plan}, processes=cores(), chunk=min(16, size))
+    pool = DecodePool(MediaSource(dataset), {"detector": plan}, processes=cores(), chunk=max(1, min(16, size // 2)))
     chunks = [list(range(start, min(start + size, n))) for start in range(0, n, size)]
 
     def decode() -> None:

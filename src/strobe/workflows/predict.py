@@ -394,7 +394,8 @@ def _engine_options(
     largest = max(model.spec.batch_size for model in models.values())
     on_gpu = any(model.device != "cpu" for model in models.values())
     # Threads that each took several frames of a video would be far apart in it, and what lies between has to be kept.
-    chunk = 1 if in_order else 16 if on_gpu else 4
+    # Half a batch at most: a detector's are small, and each frame of them is sent and kept whole.
+    chunk = 1 if in_order else max(1, min(16, largest // 2)) if on_gpu else 4
     decode = DecodeOptions(
         threads=options.workers or max(2, n_cores),
         processes=processes,
