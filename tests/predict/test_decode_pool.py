@@ -28,6 +28,7 @@ from strobe.core.tasks import Task
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.models.detectors.boxes import Placing
+from strobe.models.detectors.py import detector
 from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded, ImagePlan
@@ -69,7 +70,10 @@ class Sums:
         return (pixels @ weights / 1e6).astype(np.float32)
 
 
-def _run(dataset: Dataset, out: Path, models: dict[str, Any], *, processes: int, in_flight: int = 1) -> dict[str, Any]:
+def _run(
+    dataset: Dataset, out: Path, models: dict[str, Any], *, processes: int, in_flight: int = 1,
+    task: Task = Task.CLASSIFICATION,
+) -> dict[str, Any]:  # fmt: skip
     space, ids = dataset.info.label_space, dataset.frame_ids()
     stores = {
         name: ModelShards(
@@ -77,7 +81,7 @@ def _run(dataset: Dataset, out: Path, models: dict[str, Any], *, processes: int,
             name,
             facts=dict.fromkeys(KEY_FACTS, ""),
             frames=FrameNames(dataset),
-            task=Task.CLASSIFICATION,
+            task=task,
             n_classes=len(space),
         )
         for name in models
@@ -158,6 +162,33 @@ def test_shards_are_byte_for_byte_those_of_threads(
     for name, outcome in processes.items():
         assert (outcome.n_new, outcome.n_unreadable, outcome.error) == (45, 6, None)
         assert outcome.first_problem == threads[name].first_problem
+
+
+def test_boxes_are_those_of_threads_and_one_lane(colours: Make, tmp_path: Path, nothing_left: None) -> None:
+    dataset = colours(n_sets=9, k=2)
+    ((dataset.root or Path()) / "media/00007.jpg").unlink()
+
+    def find(images: list[Any]) -> list[Any]:
+        """As many boxes as the first pixel says, of a place and score that any other pixel changes."""
+        out = []
+        for image in images:
+            place, whole = np.arange(int(image[0, 0, 0]) % 5), float(image.sum())
+            corner = place + whole % 97
+            boxes = np.stack([corner, corner, corner + 1 + place, corner + 2], axis=1)
+            out.append((boxes, place % 3, 1 / (2 + place + whole)))
+        return out
+
+    def model(lanes: int) -> dict[str, Any]:
+        made = detector(find, list(dataset.info.label_space.names), name="boxes", batch_size=4)
+        made.lanes = lanes
+        return {"boxes": made}
+
+    _run(dataset, tmp_path / "one", model(1), processes=0, task=Task.DETECTION)
+    fared = _run(dataset, tmp_path / "lanes", model(3), processes=2, in_flight=2, task=Task.DETECTION)["boxes"]
+    assert (fared.n_new, fared.n_unreadable, fared.error) == (45, 1, None)
+    want = _shards(tmp_path / "one")
+    assert len(want) == 3
+    assert want == _shards(tmp_path / "lanes")
 
 
 def test_a_killed_worker_is_replaced(colours: Make, tmp_path: Path, nothing_left: None) -> None:
@@ -397,7 +428,8 @@ def test_when_processes_decode(colours: Make) -> None:
     models["b"].device = "cuda:1"
     assert processes() == 16
     engine = workflow._engine_options(PredictOptions(), models, 16, processes=16)  # type: ignore[arg-type]
-    assert (engine.decode.chunk, engine.shard_size, engine.in_flight) == (16, 2048, 2), "whatever kind of model it is"
+    assert (engine.shard_size, engine.in_flight) == (2048, 2), "whatever kind of model it is"
+    assert engine.decode.chunk == 2, "half a batch of four"
     models["b"].preparation = None
     assert processes() == 0
     models["b"].preparation = SMALL
