@@ -104,6 +104,13 @@ def watched():
         return scores(images)
     return forward, ["red", "green", "blue"]
 
+def mending():
+    def forward(images):
+        if images[0][0, 0, 0] == 10:
+            (HERE / "data/media/1-3.png").write_bytes((HERE / "good.png").read_bytes())
+        return scores(images)
+    return forward, ["red", "green", "blue"]
+
 def doomed():
     def forward(images):
         import ray
@@ -254,6 +261,14 @@ def test_the_third_death_over_the_same_frames_is_one_line(cluster: Any, dataset:
     assert run(dataset, "ray", "deadly", engine=RAY)[0].ok
     run(dataset, "here", "deadly")
     assert shards(dataset, "ray") == shards(dataset, "here")
+
+
+def test_a_machine_that_does_not_see_a_file_leaves_no_hole(cluster: Any, dataset: Dataset) -> None:
+    place = Path(dataset.root or "").parent
+    (place / "good.png").write_bytes((place / "data/media/1-2.png").read_bytes())
+    # The worker finds the file damaged, and it is whole before the driver hears of it.
+    with pytest.raises(StrobeError, match=r"could not read a frame that can be read here .*1-3\.png"):
+        run(dataset, "ray", "mending", engine=Engine(name="ray", actors=1))
 
 
 class Touching(Silent):

@@ -1,17 +1,22 @@
 """Where models run: here, or on the actors of a Ray cluster, which are sent a recipe and answer in Arrow."""
 
 import os
+import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from strobe.core.answers import Answers, State
 from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.locks import Lock
-from strobe.core.ports import Progress
+from strobe.core.ports import FrameSource, Progress
 from strobe.predict.engine import Recipe
 from strobe.predict.work import Shard, ShardResult
 from strobe.runs.wire import answers_of, table_of
@@ -91,13 +96,13 @@ class Away:
         """Cores of each actor."""
         return self.pool.cores
 
-    def told(self, recipe: Recipe, name: str) -> ToldModel:
-        """What a model of the recipe is, told by an actor that loads it."""
-        return cast(ToldModel, next(iter(self.pool.map(ModelTeller(recipe), [name]))))
+    def tell(self, recipes: Sequence[Recipe], label_space: LabelSpace) -> dict[str, ToldModel | str]:
+        """What the one model of each recipe is, or why it cannot run, told by actors that load them."""
+        return dict(self.pool.map(ModelTeller(label_space), recipes))
 
-    def worker(self, recipe: Recipe, *, n_classes: int) -> "OnActors":
-        """What carries out shards there; answers are about so many classes."""
-        return OnActors(self.pool, recipe, n_classes=n_classes)
+    def worker(self, recipe: Recipe, *, n_classes: int, source: FrameSource) -> "OnActors":
+        """What carries out shards there; answers are about so many classes, frames are those of the source."""
+        return OnActors(self.pool, recipe, n_classes=n_classes, source=source)
 
 
 @contextmanager
@@ -194,6 +199,7 @@ class _Sent:
     failures: dict[str, str] = field(default_factory=dict)
     forward_s: dict[str, float] = field(default_factory=dict)
     made_on: dict[str, str] = field(default_factory=dict)
+    machine: str = ""
 
 
 class _Sending:
@@ -220,7 +226,7 @@ class _Sending:
         found = cast(RecipeWorker, self._worker)(shard)
         return _Sent(
             tables={name: table_of(*part) for name, part in found.parts.items()},
-            failures=found.failures, forward_s=found.forward_s, made_on=found.made_on,
+            failures=found.failures, forward_s=found.forward_s, made_on=found.made_on, machine=platform.node(),
         )  # fmt: skip
 
     def _count(self, n: int) -> None:
@@ -233,8 +239,8 @@ class OnActors:
     Actors keep what they have loaded from one call to the next.
     """
 
-    def __init__(self, pool: RayPool, recipe: Recipe, *, n_classes: int) -> None:
-        self._pool, self._n_classes = pool, n_classes
+    def __init__(self, pool: RayPool, recipe: Recipe, *, n_classes: int, source: FrameSource) -> None:
+        self._pool, self._n_classes, self._source = pool, n_classes, source
         self._sending = _Sending(recipe)
 
     def results(self, shards: Iterable[Shard], tick: Callable[[int], None]) -> Iterator[ShardResult]:
@@ -250,6 +256,21 @@ class OnActors:
 
         for sent in self._pool.map(self._sending, shards, watch=show):
             parts = {name: answers_of(table, n_classes=self._n_classes) for name, table in sent.tables.items()}
+            for rows, answers in parts.values():
+                self._check_read(rows, answers, sent.machine)
             done += sum(len(rows) for rows, _ in parts.values())
             show(0)
             yield ShardResult(parts=parts, failures=sent.failures, forward_s=sent.forward_s, made_on=sent.made_on)
+
+    def _check_read(self, rows: NDArray[np.int64], answers: Answers, machine: str) -> None:
+        """Refuse what a machine could not read and this one can: it does not see all files, and would leave holes."""
+        for place in np.flatnonzero(answers.state == State.UNREADABLE).tolist():
+            try:
+                self._source.read(int(rows[place]))
+            except StrobeError:
+                continue
+            raise StrobeError(
+                f"{printable(machine)} could not read a frame that can be read here "
+                f"({printable(answers.reasons[place])}): every machine needs all files of the dataset under the same "
+                "path; finished work is kept"
+            )

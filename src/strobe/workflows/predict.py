@@ -34,7 +34,7 @@ from strobe.runs.shards import ModelShards
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.engines import Away, Engine, away
 from strobe.workflows.opening import kept
-from strobe.workflows.recipe import inputs_of, load_runner, source_for, worker_recipe
+from strobe.workflows.recipe import ToldModel, inputs_of, load_runner, source_for, worker_recipe
 from strobe.workflows.sources import frame_source
 from strobe.workflows.stopping import Stopping, check_stopping
 from strobe.workflows.stores import store_of
@@ -266,13 +266,23 @@ class _Work:
             any_classes=any_classes,
         )  # fmt: skip
 
-    def _told(self, one: Asked, spec: str, cluster: Away, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG002
-        """What a model is that lies on the cluster."""
-        some = [one.name] if one.helper else []
-        recipe = self._recipe({one.name: spec}, cluster, EngineOptions(), any_classes=some)
-        told = cluster.told(recipe, one.name)
-        # Paths are absolute on their way; a model is called what it is called here.
-        return replace(told, spec=replace(told.spec, name=told.spec.name.replace(recipe.models[one.name], spec)))
+    def _told(self, models: Sequence[Asked], cluster: Away) -> dict[str, ToldModel | StrobeError]:
+        """What models are that lie on the cluster, or why they cannot run."""
+        found: dict[str, ToldModel | StrobeError] = {}
+        recipes: dict[str, Recipe] = {}
+        for one in models:
+            try:
+                some = [one.name] if one.helper else []
+                recipes[one.name] = self._recipe({one.name: _text(one)}, cluster, EngineOptions(), any_classes=some)
+            except StrobeError as error:
+                found[one.name] = error
+        names = {one.name: (recipes[one.name].models[one.name], _text(one)) for one in models if one.name in recipes}
+        for name, told in cluster.tell(list(recipes.values()), self._dataset.info.label_space).items():
+            if isinstance(told, str):
+                found[name] = StrobeError(told)
+            else:  # paths are absolute on their way; a model is called what it is called here
+                found[name] = replace(told, spec=replace(told.spec, name=told.spec.name.replace(*names[name])))
+        return found
 
     def _run_group(
         self, models: Sequence[Asked], crops: Crops | None, outside: NDArray[np.int64] | None, cluster: Away | None
@@ -284,14 +294,15 @@ class _Work:
         runners: list[Runner] = []
         stores: dict[str, ModelShards] = {}
         frames, rows = FrameNames(dataset, run.path), np.unique(dataset.sets.frame)
+        told = {} if cluster is None else self._told(models, cluster)
         for one in models:
-            name, text = one.name, one.view.classifier if isinstance(one.view, CropView) else one.spec
+            name, text = one.name, _text(one)
             try:
                 self._check_free(one)
                 runner = load_runner(
                     name, text, replace(options.load, progress=options.load.progress or progress),
                     dataset.info.label_space, merge=options.merge, any_classes=one.helper,
-                    live=one.live if cluster is None else partial(self._told, one, text, cluster),
+                    live=one.live if cluster is None else partial(_lent, told[name]),
                 )  # fmt: skip
                 if self.stopping is not None:
                     self.stopping.check_model(runner)
@@ -326,7 +337,9 @@ class _Work:
         if cluster is not None:
             helpers = [one.name for one in models if one.helper]
             recipe = self._recipe(texts, cluster, engine, crops=crops, any_classes=helpers)
-            run_over = partial(run_over, elsewhere=cluster.worker(recipe, n_classes=len(dataset.info.label_space)))
+            run_over = partial(
+                run_over, elsewhere=cluster.worker(recipe, n_classes=len(dataset.info.label_space), source=self.source)
+            )
         stopped: dict[str, StoppedEarly | None] = {}
         with sharing_cores(loaded.values()):
             if self.stopping is None:
@@ -357,6 +370,18 @@ class _Work:
                 name=name, ok=outcome.error is None, error=outcome.error, spec=specs[name], outcome=outcome,
                 stopped=stopped.get(name),
             )  # fmt: skip
+
+
+def _text(one: Asked) -> str:
+    """The model itself as it is written, without what it is shown."""
+    return one.view.classifier if isinstance(one.view, CropView) else one.spec
+
+
+def _lent(told: ToldModel | StrobeError, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG001
+    """A model that was told about, or the error that was."""
+    if isinstance(told, StrobeError):
+        raise told
+    return told
 
 
 def _check_ran(detector: str, found: Mapping[str, Fared]) -> None:

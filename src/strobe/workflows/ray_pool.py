@@ -28,6 +28,9 @@ _LOOK_S = 1.0
 _ASIDE = "aside"
 """What answers such questions in an actor, beside the work."""
 
+_ENDED = ("ActorDiedError", "ActorUnavailableError", "NodeDiedError", "RayActorError", "WorkerCrashedError")
+_LOST = ("ObjectLostError", "ObjectReconstructionFailedError", "OwnerDiedError", "ObjectFetchTimedOutError")
+
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 
@@ -143,7 +146,7 @@ class RayPool:
         many = min(self._most, len(shards)) if isinstance(shards, Sized) else self._most
         fresh, again = (_Item(one) for one in shards), deque[_Item]()
         asked: dict[Any, _Hired] = {}
-        for one in self._hired:
+        for one in self._hired[:many]:
             self._introduce(one, asked)
         try:
             while self._give(fresh, again, asked):
@@ -183,7 +186,7 @@ class RayPool:
         """Give actors that are ready what they have room for, one each before a second; whether there is work left."""
         for depth in range(1, _IN_FLIGHT + 1):
             for one in self._hired:
-                if one.holds is None or len(one.items) >= depth:
+                if one.holds is not self._sent[0] or len(one.items) >= depth:
                     continue
                 item = again.popleft() if again else next(fresh, None)
                 if item is None:
@@ -273,13 +276,15 @@ class RayPool:
 
 def _reason(error: Exception) -> str:
     """Why an actor is gone, in a few words out of Ray's many."""
-    text = str(error).lower()
-    if "out of memory" in text or "node_out_of_memory" in text or "low on memory" in text:
+    text = str(error)
+    low = text.lower()
+    if "out of memory" in low or "node_out_of_memory" in low or "low on memory" in low:
         return "its node ran out of memory"
-    if "node" in text and (
-        "node has died" in text or "node is dead" in text or "node_died" in text or "node was" in text
-    ):
-        return "its node is gone"
-    if "no module named" in text:
-        return printable(str(error)[text.index("no module named") :].splitlines()[0], limit=80) + " on its node"
-    return "its process ended"
+    if "no module named" in low:
+        return printable(text[low.index("no module named") :].splitlines()[0], limit=80) + " on its node"
+    if type(error).__name__ in _LOST:
+        return "what it sent was lost with its node"
+    if type(error).__name__ not in _ENDED:
+        return printable(f"{type(error).__name__}: {text}", limit=120)
+    gone = "node has died" in low or "node is dead" in low or "node died" in low or "node_died" in low
+    return "its node is gone" if gone else "its process ended"

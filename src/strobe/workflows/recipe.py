@@ -188,12 +188,17 @@ class ToldModel:
 
 
 class ModelTeller:
-    """Says what a model of a recipe is, where it is called: it is loaded there, asked, and let go."""
+    """Says what the model of a recipe is, where it is called: it is loaded there, asked, and let go."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
+    def __init__(self, label_space: LabelSpace) -> None:
+        self.label_space = label_space
 
-    def __call__(self, name: str) -> ToldModel:
-        """What the model of this name is."""
-        model = _runner_of(self.recipe, name, _dataset_of(self.recipe).info.label_space).model
-        return ToldModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)
+    def __call__(self, recipe: Recipe) -> tuple[str, ToldModel | str]:
+        """The name of the recipe's model, and what it is, or the line why it cannot run."""
+        (name,) = recipe.models
+        try:
+            model = _runner_of(recipe, name, self.label_space).model
+        except StrobeError as error:
+            return name, str(error)
+        said = ToldModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)
+        return name, said
