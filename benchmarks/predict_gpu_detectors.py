@@ -18,7 +18,6 @@ import json
 import platform
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -296,25 +295,25 @@ def case(model: TorchvisionDetector, dataset: Dataset, *, seconds: float, quick:
     threads_before = torch.get_num_threads()
     if device != "cpu":
         torch.set_num_threads(1)  # as the predict workflow does
-    ways = {
+    ways: dict[str, tuple[TorchvisionDetector, int, int]] = {
         "before: threads, one at a time": (Before.of(model, lanes=1), 0, 1),
         "before: processes, two at a time": (Before.of(model, lanes=2), processes, 2),
-        "now": (model, processes, 2),
+        f"now: processes, {model.lanes} lanes": (model, processes, 2),
     }
-    if not quick:
-        one, two, three = copy(model), copy(model), copy(model)
-        one.lanes, two.lanes, three.lanes, two._turn = 1, 2, 3, threading.Lock()
-        ways |= {
-            "1 lane": (one, processes, 2),
-            "2 lanes, in turns": (two, processes, 2),
-            "3 lanes": (three, processes, 2),
-        }
+    for lanes in () if quick else (1, 2, 4):
+        other = copy(model)
+        other.lanes = lanes
+        ways[f"{lanes} lanes"] = (other, processes, 2)
     result |= {"frames": n, "shard": shard, "ways": {}}
     first: BoxAnswers | None = None
     for name, (way, several, in_flight) in ways.items():
+        if device.startswith("cuda"):
+            torch.cuda.reset_peak_memory_stats()
         told, found = end_to_end(way, dataset, n, processes=several, in_flight=in_flight, shard=shard)
         first = first or found
         told["ratio"] = told["fps"] / reference
+        if device.startswith("cuda"):
+            told["device_gb"] = torch.cuda.max_memory_allocated() / 1e9
         result["ways"][name] = told | {"same": same(found, first)}
     if first is not None:
         result["alone"] = stages(model, dataset, images[:size], first)

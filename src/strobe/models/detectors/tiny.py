@@ -30,7 +30,7 @@ _SHIPPED = {"strobe-tiny": "strobe-tiny", "strobe-ground-boxes": "strobe-net-box
 class TinyDetector(TorchDetector):
     """The network behind the Detector port; its images lie in the middle of a grey square."""
 
-    cuda_lanes = 2
+    own_streams = True
 
     def __init__(self, module: Any, spec: ModelSpec, *, device: str) -> None:
         super().__init__(module, spec, device=device)

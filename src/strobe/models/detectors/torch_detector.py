@@ -22,10 +22,11 @@ class TorchDetector:
     """A module and what it says of itself. An adapter adds `_same_size`, and what it does to an image first.
 
     `cuda_lanes` forwards run side by side on a CUDA device: a detector waits for it again and again, where it counts
-    boxes, and meanwhile another batch goes on. More than one only where a module keeps nothing after its first call.
+    boxes, and meanwhile another batch goes on. Each has a stream of its own where the module keeps nothing between
+    calls but for what it makes at the first.
     """
 
-    cuda_lanes = 1
+    cuda_lanes, own_streams = 2, False
     preparation: Preparation | None = AsDecoded()
 
     def __init__(self, module: Any, spec: ModelSpec, *, device: str) -> None:
@@ -33,7 +34,6 @@ class TorchDetector:
         self._cuda = device.startswith("cuda")
         self.lanes = self.cuda_lanes if self._cuda else 1
         self._streams, self._alone, self._used = threading.local(), threading.Lock(), False
-        self._turn: Any = nullcontext()
         keep_freed_memory(one_arena=device == "cpu")
 
     @property
@@ -83,7 +83,7 @@ class TorchDetector:
 
     def _stream(self) -> Any:
         """A CUDA stream per calling thread, so that one batch does not wait for another's."""
-        if self.lanes == 1 or not self._cuda:
+        if not (self._cuda and self.own_streams) or self.lanes == 1:
             return nullcontext()
         import torch
 

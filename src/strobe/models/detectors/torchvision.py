@@ -24,14 +24,12 @@ __all__ = ["TorchvisionDetector", "detector_of", "has_background", "load", "size
 class TorchvisionDetector(TorchDetector):
     """A torchvision detector, which resizes, normalises, suppresses and scales back by itself."""
 
-    cuda_lanes = 2
+    cuda_lanes, own_streams = 3, True
 
     def _same_size(self, prepared: list[Image]) -> Iterator[Detections]:
         import torch
 
-        pixels = list(self._on_device(prepared).permute(0, 3, 1, 2).float() / 255)
-        with self._turn:
-            found = self._module(pixels)
+        found = self._module(list(self._on_device(prepared).permute(0, 3, 1, 2).float() / 255))
         # Everything in one table and one transfer: each would wait for the device.
         columns = [torch.cat([one["boxes"], one["labels"][:, None], one["scores"][:, None]], dim=1) for one in found]
         table, ends = torch.cat(columns).float().cpu().numpy(), np.cumsum([len(one) for one in columns])
