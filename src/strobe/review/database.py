@@ -17,7 +17,9 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 from strobe.review.schema import migrate
 
-__all__ = ["Database", "execute", "fill", "meta", "set_meta"]
+__all__ = ["Database", "execute", "fill", "meta", "roomy", "set_meta"]
+
+_ROOM_KB = 400_000
 
 _LOCK = 7_263_551_902
 """The PostgreSQL advisory lock every writer takes, so that the queue has one writer there as SQLite has by itself."""
@@ -228,6 +230,21 @@ def execute(
 def _prepared(statement: str, lists: tuple[str, ...]) -> TextClause:
     """A statement, read once: every request asks the same few."""
     return text(statement).bindparams(*(bindparam(name, expanding=True) for name in lists))
+
+
+@contextmanager
+def roomy(connection: Connection) -> Iterator[None]:
+    """Let SQLite keep much of the file in memory for a while: work on all tasks jumps about in it."""
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    before = execute(connection, "PRAGMA cache_size").scalar_one()
+    execute(connection, f"PRAGMA cache_size = -{_ROOM_KB}")
+    try:
+        yield
+    finally:
+        execute(connection, f"PRAGMA cache_size = {int(before)}")
+        execute(connection, "PRAGMA shrink_memory")
 
 
 def fill(connection: Connection, table: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

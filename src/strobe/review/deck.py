@@ -188,16 +188,16 @@ class PairDeck(Deck):
         """
         places = self._places
         sets = {row: places.sets_of(row) for row in rows}
-        named = sorted({name for names in sets.values() for name in names})
-        of_anchor = latest_votes(self._store.answers_on(_ON_ANCHORS, {"sets": named}), anchors=True)
+        named = {name: places.frame_id(places.anchor(name)) for names in sets.values() for name in names}
+        tasks = [task_name(self._secret, "anchor", *pair) for pair in named.items()]
+        of_anchor = latest_votes(self._store.answers_on("task_id IN :tasks", {"tasks": tasks}), anchors=True)
         out = {}
         for row, names in sets.items():
             labels = places.labels(row)
             for set_id in names:
-                anchor = places.anchor(set_id)
-                chosen = majority_labels(self._dataset, of_anchor.get((set_id, places.frame_id(anchor)), {}))
+                chosen = majority_labels(self._dataset, of_anchor.get((set_id, named[set_id]), {}))
                 if chosen:
-                    labels = relabelled(labels, before=places.labels(anchor), after=chosen)
+                    labels = relabelled(labels, before=places.labels(places.anchor(set_id)), after=chosen)
             out[row] = sorted(labels)
         return out
 
@@ -205,9 +205,6 @@ class PairDeck(Deck):
         space = self._dataset.info.label_space
         return [{"id": space.ids[label], "name": space.names[label]} for label in labels]
 
-
-_ON_ANCHORS = "task_id IN (SELECT task_id FROM tasks WHERE question = 'pairs' AND kind = 'anchor' AND set_id IN :sets)"
-"""The votes of the label stage on these sets' anchors."""
 
 _OF_SET = """annotator = :who AND task_id IN
     (SELECT task_id FROM tasks WHERE question = 'pairs' AND kind <> 'anchor' AND set_id = :set)"""

@@ -52,7 +52,7 @@ class Places:
         if number is None or row is None:
             return None
         sets = self._dataset.sets
-        begin, end = np.searchsorted(sets.set, (number, number + 1)).tolist()
+        begin, end = np.searchsorted(sets.set, np.array([number, number + 1], dtype=sets.set.dtype)).tolist()
         found = np.flatnonzero((sets.frame[begin:end] == row) & ~sets.is_anchor[begin:end])
         return begin + int(found[0]) if len(found) else None
 
@@ -105,5 +105,6 @@ class _Sorted:
 
     def of(self, value: int) -> list[int]:
         """The places of a value, ascending."""
-        begin, end = (int(np.searchsorted(self._column, value, side=s, sorter=self._order)) for s in ("left", "right"))
+        wanted = self._column.dtype.type(value)  # of another type the whole column would be converted to it
+        begin, end = (int(np.searchsorted(self._column, wanted, side=s, sorter=self._order)) for s in ("left", "right"))
         return list(range(begin, end)) if self._order is None else sorted(self._order[begin:end].tolist())

@@ -17,7 +17,7 @@ from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.review.conduct import Conduct, ReviewSettings
-from strobe.review.database import Database, execute, fill, meta, set_meta
+from strobe.review.database import Database, execute, fill, meta, roomy, set_meta
 from strobe.review.log import Conflict
 from strobe.review.moments import just_after, timestamp
 from strobe.review.plan import Task, candidates_digest
@@ -72,11 +72,13 @@ class Store:
                 self._remember(connection, settings)
             known, laid_out = self._laid_out(connection), _laid_out(content, settings)
             if content is None or known[0] != laid_out[0]:
-                self._lay_out(connection, dataset, content)
-                self._take_in(connection, dataset)
-                self.question.rebuild(connection, settings)
+                with roomy(connection):
+                    self._lay_out(connection, dataset, content)
+                    self._take_in(connection, dataset)
+                    self.question.rebuild(connection, settings)
             elif known != laid_out and self._take_in(connection, dataset):
-                self.question.rebuild(connection, settings)
+                with roomy(connection):
+                    self.question.rebuild(connection, settings)
             set_meta(connection, self._kept("laid_out"), json.dumps(laid_out))
 
     def is_laid_out(self, settings: ReviewSettings, content: Content) -> bool:
@@ -206,8 +208,9 @@ class Store:
         """
         log = self.question.log
         with self.database.write() as connection:
-            fresh = log.insert_all(connection, log.in_turn(connection, answers))
-            self.question.rebuild(connection, self.settings)
+            with roomy(connection):
+                fresh = log.insert_all(connection, log.in_turn(connection, answers))
+                self.question.rebuild(connection, self.settings)
             return fresh
 
     def cast(self, answers: Sequence[Answer]) -> list[Saved]:

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,13 +87,7 @@ def serve(
     """
     for package in ("fastapi", "uvicorn", "sqlalchemy"):
         require(package, what="the review page", extra="review")
-    from strobe.review.app import Access, make_app
     from strobe.review.guard import ServerAddress, is_loopback
-    from strobe.review.people import People
-    from strobe.review.secret import server_secret
-    from strobe.review.serve import bind, run
-    from strobe.review.sessions import Sessions
-    from strobe.workflows.sources import LateSource, frame_source
 
     for name, only in _ONLY.items():
         if ask not in only and getattr(settings, name) != getattr(ReviewSettings(), name):
@@ -109,7 +104,18 @@ def serve(
         )
     if options.token is not None and len(options.token) < MIN_TOKEN:
         raise StrobeError(f"--token: expected at least {MIN_TOKEN} characters, so that it cannot be guessed")
-    content, dataset = _content(folder), _read(folder, people=False)
+    content = _content(folder)
+    with ThreadPoolExecutor(1) as beside:
+        # Reading waits for the disk and for Arrow, importing for the interpreter: together they take as long as one.
+        reading = beside.submit(_read, folder, people=False)
+        from strobe.review.app import Access, make_app
+        from strobe.review.people import People
+        from strobe.review.secret import server_secret
+        from strobe.review.serve import bind, run
+        from strobe.review.sessions import Sessions
+        from strobe.workflows.sources import LateSource, frame_source
+
+        dataset = reading.result()
     settings = replace(settings, guidelines=None if guidelines is None else _guidelines(guidelines))
     if ask == "pairs":
         settings = replace(settings, examples=_examples(dataset, settings, examples))
