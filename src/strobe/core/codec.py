@@ -18,6 +18,7 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
+from itertools import repeat
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -196,21 +197,34 @@ def _tuple(args: Sequence[Any]) -> Reader:
     def read(data: object) -> Any:
         if not isinstance(data, list | tuple) or not (many or len(data) == len(readers)):
             raise _Wrong("a list" if many else f"a list of {len(readers)}", data)
-        return tuple(_at(f"[{i}]", readers[0 if many else i], one) for i, one in enumerate(data))
+        out: list[Any] = []
+        try:
+            for reader, one in zip(repeat(readers[0]) if many else readers, data, strict=False):
+                out.append(reader(one))  # noqa: PERF401 (how many there are says where it is wrong)
+        except _Wrong as error:
+            error.path = f"[{len(out)}]" + error.path
+            raise
+        return tuple(out)
 
     return read
 
 
 def _record(cls: Any) -> Reader:
-    readers = [(part, _reader(part.hint)) for part in _parts(cls)]
+    readers = [(part.name, part.key, part.needed, _reader(part.hint)) for part in _parts(cls)]
 
     def read(data: object) -> Any:
-        found, values = _object(data), {}
-        for part, reader in readers:
-            if part.key in found:
-                values[part.name] = _at(f".{part.key}", reader, found[part.key])
-            elif part.needed:
-                raise _Wrong(f"the key {part.key}", list(found))
+        found, values, at = _object(data), {}, ""
+        try:
+            for name, key, needed, reader in readers:
+                if key in found:
+                    at = f".{key}"
+                    values[name] = reader(found[key])
+                elif needed:
+                    at = ""
+                    raise _Wrong(f"the key {key}", list(found))
+        except _Wrong as error:
+            error.path = at + error.path
+            raise
         try:
             return cls(**values)
         except InvalidValue as error:
@@ -223,8 +237,11 @@ def _union(args: Sequence[Any]) -> Reader:
     """Records are told apart by a tag they share (a field of literals with a default), or by the keys they need."""
     records = tuple(arg for arg in args if is_dataclass(arg))
     others = [_reader(arg) for arg in args if not is_dataclass(arg)]
+    may_lack = NoneType in args
 
     def read(data: object) -> Any:
+        if data is None and may_lack:
+            return None
         if records and isinstance(data, dict):
             return _reader(_best(records, data))(data)
         rules = ["an object"] if records else []

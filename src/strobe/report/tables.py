@@ -291,7 +291,11 @@ def as_csv(rows: Sequence[Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([cell(row.get(column)) for column in columns] for row in rows)
+    # The writer has repr for floats and nothing for None: most cells need no call of ours.
+    writer.writerows(
+        [round(one, 6) if type(one) is float else one if one is None else cell(one) for one in map(row.get, columns)]
+        for row in rows
+    )
     return out.getvalue()
 
 
