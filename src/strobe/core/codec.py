@@ -200,7 +200,7 @@ def _tuple(args: Sequence[Any]) -> Reader:
         out: list[Any] = []
         try:
             for reader, one in zip(repeat(readers[0]) if many else readers, data, strict=False):
-                out.append(reader(one))  # noqa: PERF401 (how many there are says where it is wrong)
+                out.append(reader(one))
         except _Wrong as error:
             error.path = f"[{len(out)}]" + error.path
             raise
