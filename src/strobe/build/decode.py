@@ -6,7 +6,6 @@ in the end from the start of the file.
 """
 
 import bisect
-import gc
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,10 +24,6 @@ __all__ = ["DecodedFrame", "Reader", "rgb_of", "square_size", "upright"]
 
 _WORTH_A_SEEK = 8
 """A gap of fewer frames than this before the next key is decoded through: a seek costs about as much."""
-
-_COLLECTED = 8
-"""So many frames whose side data was looked at are left to lie: PyAV ties each into a circle with it, so that it stays,
-with all its pixels, until the garbage collector comes by, which thinks a few hundred objects no matter."""
 
 _PICT_TYPES: dict[int, PictType] = {1: "I", 2: "P", 3: "B", 5: "I", 6: "P", 7: "B"}
 
@@ -64,7 +59,6 @@ class Reader:
         self._fresh = opened is None
         self._sar = _sample_aspect(self._stream)
         self._key_places = [key.place for key in index.keys]
-        self._made_frames = 0
 
     @classmethod
     def open(cls, path: Path, limits: Limits | None = None, *, by_decoding: bool = False) -> "Reader":
@@ -248,11 +242,7 @@ class Reader:
             from PIL import Image as Pillow
 
             image = np.asarray(Pillow.fromarray(image).resize(size, Pillow.Resampling.BICUBIC))
-        matrix = _display_matrix(frame)
-        self._made_frames += 1
-        if self._made_frames % _COLLECTED == 0:
-            gc.collect(1)
-        return upright(image, matrix)
+        return upright(image, _display_matrix(frame))
 
 
 def rgb_of(frame: Any) -> Image:
@@ -298,7 +288,11 @@ def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
 
 
 def _display_matrix(frame: Any) -> tuple[int, ...] | None:
-    data = frame.side_data.get("DISPLAYMATRIX")
+    from av.sidedata.sidedata import SideDataContainer
+
+    # Not `frame.side_data`: the frame would keep it, and it the frame, with all its pixels, until the garbage collector
+    # comes by, which thinks a few hundred objects no matter.
+    data = SideDataContainer(frame).get("DISPLAYMATRIX")
     if data is None:
         return None
     values = np.frombuffer(bytes(data), dtype=np.int32)

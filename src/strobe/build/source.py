@@ -17,11 +17,15 @@ from strobe.core.ports import Image
 
 __all__ = ["VideoSource"]
 
-_CACHE_BYTES = 48 * 2**20
-"""What kept frames may take: eighteen of 1280×720."""
+_CACHE_BYTES = 12 * 2**20
+"""What kept frames may take: four of 1280×720."""
 
-_KEPT = 16
-"""So many are kept however large they are, for threads that are a little behind: going back is dear."""
+_GIVEN = 4
+"""So many that somebody had are kept however large they are: another thread may want the same one."""
+
+_PASSED = 16
+"""So many that nobody had yet are kept however large they are: who is on the way to one would send the decoder back,
+which is dear."""
 
 _BEFORE = 8
 """A decoder that jumps begins so many wanted frames early: who wants those is on the way, and would send it back."""
@@ -43,7 +47,8 @@ class VideoSource:
         self._turn = threading.Condition()
         self._waiting: list[int] = []  # rows, ascending
         self._decoding = False
-        self._cache: OrderedDict[int, Image] = OrderedDict()
+        self._passed: OrderedDict[int, Image] = OrderedDict()
+        self._given: OrderedDict[int, Image] = OrderedDict()
         self._held = 0
         self._open: OrderedDict[int, _OpenVideo] = OrderedDict()
         # Rows by video and place in it, and where each video begins among them.
@@ -72,7 +77,8 @@ class VideoSource:
             for video in self._open.values():
                 video.reader.close()
             self._open.clear()
-            self._cache.clear()
+            self._passed.clear()
+            self._given.clear()
             self._held = 0
 
     def _image(self, row: int) -> Image:
@@ -80,12 +86,12 @@ class VideoSource:
         with self._turn:
             bisect.insort(self._waiting, row)
             try:
-                self._turn.wait_for(lambda: row in self._cache or (not self._decoding and self._waiting[0] == row))
+                self._turn.wait_for(lambda: self._kept(row) or (not self._decoding and self._waiting[0] == row))
             finally:
                 self._waiting.remove(row)
                 self._turn.notify_all()
-            if row in self._cache:
-                return self._cache[row]
+            if self._kept(row):
+                return self._give(row)
             self._decoding = True
         try:
             return self._decode(row)
@@ -98,9 +104,10 @@ class VideoSource:
         video, index = int(self._dataset.frames.video[row]), int(self._dataset.frames.index[row])
         opened = self._opened(video)
         for frame in opened.until(index):
-            self._keep(opened.rows[frame.index], frame.image)
-            if frame.index == index:
-                return frame.image
+            with self._turn:
+                self._keep(opened.rows[frame.index], frame.image)
+                if frame.index == index:
+                    return self._give(row)
         raise InvalidFile(opened.reader.index.path, "the frame is damaged", where=f"frame {index}")
 
     def _opened(self, video: int) -> "_OpenVideo":
@@ -133,14 +140,29 @@ class VideoSource:
         self._open[video] = _OpenVideo(reader, wanted)
         return self._open[video]
 
+    def _kept(self, row: int) -> bool:
+        return row in self._passed or row in self._given
+
     def _keep(self, row: int, image: Image) -> None:
-        with self._turn:
-            if row in self._cache:
+        """Keep a frame the decoder came by, and let old ones go where there are too many."""
+        if self._kept(row):
+            return
+        self._passed[row] = image
+        self._held += image.nbytes
+        while self._held > self._cache_bytes:
+            if len(self._given) > _GIVEN:
+                oldest = self._given
+            elif len(self._passed) > _PASSED:
+                oldest = self._passed
+            else:
                 return
-            self._cache[row] = image
-            self._held += image.nbytes
-            while self._held > self._cache_bytes and len(self._cache) > _KEPT:
-                self._held -= self._cache.popitem(last=False)[1].nbytes
+            self._held -= oldest.popitem(last=False)[1].nbytes
+
+    def _give(self, row: int) -> Image:
+        """The kept frame, from now on one of those somebody had."""
+        image = self._passed.pop(row) if row in self._passed else self._given.pop(row)
+        self._given[row] = image
+        return image
 
 
 class _OpenVideo:
