@@ -2,8 +2,9 @@
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -94,6 +95,34 @@ def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int
         out[f"nvJPEG and resize, {threads} threads"] = rate(partial(all_of, both, threads))
     out["resize alone"] = rate(partial(all_of, resize, 1))
     return out
+
+
+def from_memory(model: TorchClassifier, dataset: Dataset, *, n: int, threads: int, lanes: int) -> float:
+    """The ceiling of decoding on the device: files in memory, decoded by so many threads, for the model in its lanes.
+
+    No files, no projection, nothing stored, and no engine.
+    """
+    source, size = MediaSource(dataset), model.spec.batch_size
+    files = [source.read_encoded(row) or b"" for row in range(min(4096, len(dataset.frames)))]
+    starts = [start % len(files) for start in range(0, n, size)]
+
+    def work() -> int:
+        with ThreadPoolExecutor(threads) as decoders, ThreadPoolExecutor(lanes) as forwards:
+            decoding: deque[Future[Any]] = deque()
+            running: deque[Future[Any]] = deque()
+            for start in [*starts, *([None] * threads)]:
+                if start is not None:
+                    decoding.append(decoders.submit(model.prepare_encoded, files[start : start + size]))
+                if len(decoding) > threads or (start is None and decoding):
+                    running.append(forwards.submit(model.forward, decoding.popleft().result()))
+                if len(running) > lanes:
+                    running.popleft().result()
+            while decoding:
+                model.forward(decoding.popleft().result())
+        return len(starts) * size
+
+    work()
+    return rate(work)
 
 
 def pool_alone(

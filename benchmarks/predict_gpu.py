@@ -35,7 +35,7 @@ import torch
 import torch.fx.experimental.optimization
 from numpy.typing import NDArray
 
-from gpu_alone import bare_forward, data_loader, pool_alone, rate, say, stages_alone
+from gpu_alone import bare_forward, data_loader, from_memory, pool_alone, rate, say, stages_alone
 from gpu_frames import make_frames, make_packed
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
@@ -48,7 +48,6 @@ from strobe.models.exact_resize import SentPlan
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.timm import load
 from strobe.models.torch_classifier import TorchClassifier
-from strobe.predict import decode_pool
 from strobe.predict.decode_pool import DecodePool
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
@@ -58,7 +57,7 @@ from strobe.predict.worker import ShardWorker
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 
-PARTS = ("bare", "alone", "device", "exact", "packed", "loader")
+PARTS = ("bare", "alone", "memory", "device", "exact", "packed", "loader")
 
 
 class Aloud(Silent):
@@ -86,8 +85,6 @@ class Way:
     lanes: int = 3
     shard: int = 2048
     in_flight: int = 2
-    nice: int = 0
-    hurry: int = -1
     sent: SentPlan | None = None
 
 
@@ -150,7 +147,6 @@ def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[floa
         ahead=max(8, 2 * way.processes, (2 if way.processes else 3) * model.spec.batch_size // way.chunk),
     )  # fmt: skip
     options = EngineOptions(shard_size=way.shard, decode=decode, in_flight=way.in_flight)
-    as_it_is = decode_pool._START, TorchClassifier._hurry
     with tempfile.TemporaryDirectory() as folder:
         store = ModelShards(
             Path(folder), "resnet50", facts=dict.fromkeys(KEY_FACTS, ""), frames=FrameNames(dataset),
@@ -166,14 +162,8 @@ def end_to_end(model: TorchClassifier, dataset: Dataset, way: Way) -> tuple[floa
                 raise SystemExit(f"the engine failed: {outcomes['resnet50']}")
             return outcomes["resnet50"].n_new
 
-        TorchClassifier._hurry = way.hurry
-        if way.nice:
-            decode_pool._START = f"import os; os.nice({way.nice}); {decode_pool._START}"
-        try:
-            with timed(about):
-                found = rate(work)
-        finally:
-            decode_pool._START, TorchClassifier._hurry = as_it_is
+        with timed(about):
+            found = rate(work)
         stored = store.read()
         if not stored.scored.all():
             raise SystemExit("frames are missing from the store")
@@ -261,7 +251,11 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
             result.setdefault("compiling", []).append(aloud.said[-1])
         return made
 
-    models = {"eager": resnet(batch)} | ({"compiled": resnet(batch, compile_=True)} if cuda else {})
+    models = {"eager": resnet(batch)}
+    if cuda:
+        models["compiled"] = resnet(batch // 2, compile_=True)
+    if cuda and options.sweep:
+        models[f"compiled, batches of {batch}"] = resnet(batch, compile_=True)
     model = models["eager"]
     default = model.preparation or SentPlan(cast(Any, model.plan))
 
@@ -274,6 +268,13 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
     work: dict[str, Callable[[], Any]] = {
         "bare": lambda: {name: bare_forward(one, rounds=40 if cuda else 1) for name, one in models.items()},
         "alone": lambda: stages_alone(model, dataset, n=4096, batch=batch),
+        "memory": lambda: {
+            f"{name}, {threads} threads, {lanes} lanes": from_memory(
+                one, dataset, n=options.frames, threads=threads, lanes=lanes
+            )
+            for name, one in models.items()
+            for threads, lanes in (((3, 1), (3, 2)) if cuda else ())
+        },
         "device": lambda: on_device(models, dataset, options),
         "exact": lambda: exact(model, dataset, default, options),
         "packed": packed,
@@ -293,40 +294,28 @@ def on_device(models: dict[str, TorchClassifier], dataset: Dataset, options: arg
     cuda = options.device == "cuda"
     base = Way(share=(1, 1) if cuda else (0, 1), processes=options.processes if cuda else 0)
     end_to_end(models["eager"], dataset, base)  # the cache is warm from here on
-    found = {name: tried(one, dataset, {"now": base}, times=3) for name, one in models.items()}
+    ways = {"now": base}
     if options.sweep and cuda:
-        knobs = {
-            "2 lanes": replace(base, lanes=2), "4 lanes": replace(base, lanes=4), "no hurry": replace(base, hurry=0),
-            "files read here": replace(base, processes=0), "larger shards": replace(base, shard=8192),
+        ways |= {
+            "2 lanes": replace(base, lanes=2), "4 lanes": replace(base, lanes=4),
+            "files read here": replace(base, processes=0),
         }  # fmt: skip
-        found |= {f"{name}, knobs": tried(one, dataset, knobs) for name, one in models.items()}
-    return found
+    return {name: tried(one, dataset, ways, times=2) for name, one in models.items()}
 
 
 def exact(model: TorchClassifier, dataset: Dataset, sent: SentPlan, options: argparse.Namespace) -> dict[str, Any]:
-    """The exact way: processes alone, on to the device, and the engine with its knobs."""
-    n = options.processes
+    """The exact way: processes alone, on to the device, and the engine; what resizing on the device gains."""
+    n, there = options.processes, replace(sent, on_device=False)
     out: dict[str, Any] = {}
-    if not options.sweep:
-        out["alone"] = {
-            name: pool_alone(model, dataset, plan, n=8192, processes=n, chunk=16, bring=bring)
-            for name, plan, bring in (
-                ("decoded", sent, False), ("and resized on the device", sent, True),
-                ("resized there", replace(sent, on_device=False), False),
-            )
-        }  # fmt: skip
-        say(json.dumps(out["alone"]))
-    base = Way(processes=n)
-    out |= tried(model, dataset, {
-        "now": base,
-        **({} if options.sweep else {"resized by the processes": replace(base, sent=replace(sent, on_device=False))}),
-    }, times=1 if options.sweep else 2, exact=True)  # fmt: skip
+    out["alone"] = {
+        name: pool_alone(model, dataset, plan, n=8192, processes=n, chunk=16, bring=bring)
+        for name, plan, bring in (("decoded", sent, False), ("and resized on the device", sent, True))
+    }
+    say(json.dumps(out["alone"]))
+    ways = {"now": Way(processes=n)}
     if options.sweep:
-        out |= tried(model, dataset, {
-            f"{less} fewer, nice {nice}": replace(base, processes=n - less, nice=nice)
-            for less, nice in ((2, 0), (1, 0), (0, 10), (2, 10))
-        })  # fmt: skip
-    return out
+        ways["resized by the processes"] = Way(processes=n, sent=there)
+    return out | tried(model, dataset, ways, times=2, exact=True)
 
 
 if __name__ == "__main__":

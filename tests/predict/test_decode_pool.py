@@ -324,10 +324,9 @@ def test_files_are_read_by_a_process_once_it_is_up(colours: Make, nothing_left: 
     (root / "media/00004.zst").write_bytes(b"no file for others")
     dataset.frames.media[4] = "media/00004.zst"
     source, rows = MediaSource(dataset), list(range(7))
-    reader = FileReader(source, elsewhere=True, at_once=4)
+    reader = FileReader(source, processes=2, at_once=4)
     here = reader.read(rows)
-    assert reader._started is not None
-    reader._started.result()
+    assert [len(first.result()) for first in reader._started] == [1, 1]
     there = reader.read(rows)
     reader.close()
     assert isinstance(here[0], bytes)
@@ -343,10 +342,9 @@ def test_files_are_read_by_a_process_once_it_is_up(colours: Make, nothing_left: 
 def test_files_are_read_here_where_no_process_can_be_had(colours: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     source = MediaSource(colours())
-    reader = FileReader(source, elsewhere=True, at_once=4)
+    reader = FileReader(source, processes=2, at_once=4)
     reader.read([0])
-    assert reader._started is not None
-    assert reader._started.exception() is not None
+    assert all(first.exception() is not None for first in reader._started)
     assert reader.read([0, 1]) == [source.read_encoded(row) for row in (0, 1)]
     reader.close()
 

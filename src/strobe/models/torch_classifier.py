@@ -312,7 +312,7 @@ def classifier_of(
         weights=digest or digest_of_state(module.state_dict()),
         kind=kind,
         preprocessing={**described, "precision": setup.dtype, **facts},
-        batch_size=options.batch_size or default_batch(n_parameters, device=setup.device),
+        batch_size=options.batch_size or default_batch(n_parameters, device=setup.device, compiled=options.compile),
     )
     made = TorchClassifier(module, spec=spec, plan=plan, setup=setup, call=call)
     if options.compile:

@@ -41,6 +41,9 @@ _START = "import sys; sys.path[:] = sys.argv[4:]; from strobe.predict.decode_poo
 _LENT = 4
 """So many tasks of a worker may lie in its memory, waiting for a model, while it works at the next."""
 
+_NICE = 10
+"""Workers take what cores are left: if the process that runs the models has to wait for one, they all wait for it."""
+
 _WAY_OUT = "try fewer --workers (1: a thread instead)"
 
 _Asked = tuple[int, bool, list[int]]
@@ -238,6 +241,7 @@ class _Worker:
 def work(connection: str, memory: str, n_bytes: str) -> None:
     """A worker's life: answer until the other end of the socket is closed."""
     with suppress(EOFError, OSError):
+        os.nice(_NICE)
         ours = Connection(int(connection))
         plans, chunk = ours.recv()
         areas = np.frombuffer(mmap.mmap(int(memory), int(n_bytes)), np.uint8).reshape(1 + _LENT, -1)

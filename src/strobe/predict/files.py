@@ -1,9 +1,10 @@
-"""Stored files read ahead by a process, whole batches at a time, for a model whose device decodes them.
+"""Stored files read by processes, whole batches at a time, for a model whose device decodes them.
 
 Reading is little work, but every file is four turns at the interpreter's lock, and a GPU takes ten thousand files a
 second: that alone keeps the threads waiting that decode and run the model.
 """
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -61,33 +62,37 @@ class FileSource:
 
 
 class FileReader:
-    """Reads files here until a process is up that does, where there may be one. Called from one thread at a time."""
+    """Reads files here until processes are up that do, where there may be some; one for each thread that asks."""
 
-    def __init__(self, source: FrameSource, *, elsewhere: bool, at_once: int) -> None:
-        self._source = source
+    def __init__(self, source: FrameSource, *, processes: int, at_once: int) -> None:
+        self._source, self._processes = source, processes
         self._pool: DecodePool | None = None
-        if elsewhere and isinstance(source, SendableSource):
-            self._pool = DecodePool(FileSource(source), {_NAME: Whole()}, processes=1, chunk=at_once)
-        self._start = ThreadPoolExecutor(1, thread_name_prefix="read-start")
-        self._started: Future[Any] | None = None
+        if processes and isinstance(source, SendableSource):
+            self._pool = DecodePool(FileSource(source), {_NAME: Whole()}, processes=processes, chunk=at_once)
+        self._starting = ThreadPoolExecutor(max(1, processes), thread_name_prefix="read-start")
+        self._started: list[Future[Any]] = []
+        self._guard = threading.Lock()
 
     def close(self) -> None:
-        """End the process."""
-        self._start.shutdown(wait=False, cancel_futures=True)
+        """End the processes."""
+        self._starting.shutdown(wait=False, cancel_futures=True)
         if self._pool is not None:
             self._pool.close()
 
     def read(self, rows: Sequence[int]) -> list[Encoded | StrobeError | None]:
         """The content of each row's file, None where it has none, or why it cannot be read."""
-        if self._pool is not None and len(rows):
-            if self._started is None:
-                self._started = self._start.submit(self._pool.read, rows[:1], [[_NAME]])
-            if self._started.done():
+        pool = self._pool
+        if pool is not None and len(rows):
+            with self._guard:
+                if not self._started:  # as many first readings at once as there are processes: each takes one
+                    first = [self._starting.submit(pool.read, rows[:1], [[_NAME]]) for _ in range(self._processes)]
+                    self._started = first
+            if all(one.done() for one in self._started):
                 try:
-                    return [_content(found) for found in self._pool.read(rows, [[_NAME]] * len(rows))]
-                except StrobeError:  # no process can be had: it is read here
-                    self._pool.close()
+                    return [_content(found) for found in pool.read(rows, [[_NAME]] * len(rows))]
+                except StrobeError:  # no process can be had: files are read here
                     self._pool = None
+                    pool.close()
         return [self._here(row) for row in rows]
 
     def _here(self, row: int) -> Encoded | StrobeError | None:

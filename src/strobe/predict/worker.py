@@ -2,8 +2,8 @@
 
 Frames are decoded ahead while a model runs, once for all models of the run. Where a model would rather decode on its
 own device, a fixed share of its batches takes that way and the rest stays with the decoder, so that both work at once
-and the same frames always go the same way. One thread has the files read, a few decode batches of them, and what they
-make goes to the threads that run the model: as many as it has lanes, for all shards together.
+and the same frames always go the same way. A few threads have files read and decoded, a batch each, and what they make
+goes to the threads that run the model: as many as it has lanes, for all shards together.
 """
 
 from collections import deque
@@ -54,7 +54,8 @@ class ShardWorker:
         self._device = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="read")
         at_once = max([runner.batch_size for runner in runners], default=1)
-        self._files = FileReader(source, elsewhere=decode.processes > 0, at_once=at_once)
+        processes = decode.device_lanes if decode.processes and decode.device_share[0] else 0
+        self._files = FileReader(source, processes=processes, at_once=at_once)
         self._closed = False
         lanes = {runner.model.lanes for runner in runners}
         self._forwards = {n: ThreadPoolExecutor(n, thread_name_prefix="forward") for n in lanes}
@@ -136,7 +137,7 @@ class ShardWorker:
         return self._readers.submit(self._feed_device, one, on_device)
 
     def _feed_device(self, one: Work, batches: list[list[int]]) -> "list[_Decoding]":
-        """Have files read ahead and hand whole batches to the threads that decode them; those still under way.
+        """Hand batches to the threads that decode them, a few ahead of the model; those still under way.
 
         It does not wait for its last batches, so that the next shard's files are read meanwhile.
         """
@@ -144,17 +145,16 @@ class ShardWorker:
         for rows in batches:
             if one.failure is not None or self._closed:
                 break
-            under_way.append(self._device.submit(self._decode_batch, one, rows, self._read_files(rows)))
+            under_way.append(self._device.submit(self._decode_batch, one, rows))
             if len(under_way) > self._decode.device_lanes + one.runner.model.lanes:
                 _finish(under_way.popleft())
         return list(under_way)
 
-    def _decode_batch(
-        self, one: Work, rows: list[int], read: list[tuple[int, Encoded | StrobeError | None]]
-    ) -> list[Future[None]]:
+    def _decode_batch(self, one: Work, rows: list[int]) -> list[Future[None]]:
         """Have the model's device decode what are JPEG files and the decoder what are not; the forwards of both."""
         if one.failure is not None:
             return []
+        read = self._read_files(rows)
         for row, content in read:
             if isinstance(content, StrobeError):
                 one.errors[row] = printable(content)
