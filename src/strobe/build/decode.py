@@ -288,11 +288,12 @@ def upright(image: Image, matrix: tuple[int, ...] | None) -> Image:
 
 
 def _display_matrix(frame: Any) -> tuple[int, ...] | None:
-    from av.sidedata.sidedata import SideDataContainer
+    import av.sidedata.sidedata as found
 
     # Not `frame.side_data`: the frame would keep it, and it the frame, with all its pixels, until the garbage collector
     # comes by, which thinks a few hundred objects no matter.
-    data = SideDataContainer(frame).get("DISPLAYMATRIX")
+    container: Any = found.SideDataContainer
+    data = container(frame).get("DISPLAYMATRIX")
     if data is None:
         return None
     values = np.frombuffer(bytes(data), dtype=np.int32)
