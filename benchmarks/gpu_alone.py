@@ -121,7 +121,6 @@ def from_memory(model: TorchClassifier, dataset: Dataset, *, n: int, threads: in
                 model.forward(decoding.popleft().result())
         return len(starts) * size
 
-    work()
     return rate(work)
 
 

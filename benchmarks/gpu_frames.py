@@ -74,9 +74,10 @@ def stored(
     root: Path, n: int, files: list[bytes], digests: list[str], suffix: str, size_wh: tuple[int, int]
 ) -> Dataset:
     """A dataset of n frames of one size, these files again and again."""
-    (root / "media").mkdir(parents=True)
+    (root / "media").mkdir(parents=True, exist_ok=True)
     names = [f"media/{row:06d}{suffix}" for row in range(n)]
-    all_of(lambda row: (root / names[row]).write_bytes(files[row % len(files)]), n)
+    if not (root / names[-1]).exists():
+        all_of(lambda row: (root / names[row]).write_bytes(files[row % len(files)]), n)
     rows, unknown, n_sets = np.arange(n), np.zeros(n, dtype=np.int64), n // 21 + 1
     return Dataset(
         info=DatasetInfo(name="benchmark", label_space=space("imagenet-vid"), k=10),
