@@ -274,11 +274,7 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
         "bare": lambda: {name: bare_forward(one, rounds=40 if cuda else 1) for name, one in models.items()},
         "alone": lambda: stages_alone(model, dataset, n=4096, batch=batch),
         "memory": lambda: {
-            f"{name}, {threads} threads, {lanes} lanes": from_memory(
-                one, dataset, n=options.first, threads=threads, lanes=lanes
-            )
-            for name, one in models.items()
-            for threads, lanes in (((3, 1), (3, 2)) if cuda else ())
+            name: from_memory(one, dataset, n=options.first, threads=3, lanes=2) for name, one in models.items() if cuda
         },
         "device": lambda: on_device(models, dataset, options),
         "exact": lambda: exact(model, dataset, default, options),
@@ -292,6 +288,8 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
         except Exception:  # a lent machine is not asked twice: the other parts go on
             result[part] = traceback.format_exc()
             say(result[part])
+        if options.out is not None:
+            options.out.write_text(json.dumps(result, default=float))
 
 
 def on_device(models: dict[str, TorchClassifier], dataset: Dataset, options: argparse.Namespace) -> dict[str, Any]:
