@@ -241,8 +241,8 @@ def test_twice_is_the_same(detector, images):
 def test_side_by_side_is_the_same(detector, images):
     prepared = [detector.prepare(image) for image in images]
     wanted = detector.forward(prepared)
-    with ThreadPoolExecutor(3) as lanes:
-        for found in lanes.map(detector.forward, [prepared] * 3):
+    with ThreadPoolExecutor(2) as lanes:
+        for found in lanes.map(detector.forward, [prepared] * 2):
             for a, b in zip(found, wanted, strict=True):
                 np.testing.assert_array_equal(a.xyxy, b.xyxy)
                 np.testing.assert_array_equal(a.score, b.score)
