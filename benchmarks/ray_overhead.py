@@ -14,6 +14,7 @@ import json
 import os
 import statistics
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -35,29 +36,47 @@ def made(root: Path, n: int) -> Dataset:
     return folder.read(root)
 
 
-def processor_s() -> float:
-    """Processor time so far of this process and all it started, those that ended with the one that waited for them."""
-    parents, seconds = {}, {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            words = path.read_text().rpartition(")")[2].split()
-        except OSError:  # it ended meanwhile
-            continue
-        pid = int(path.parent.name)
-        parents[pid], seconds[pid] = int(words[1]), sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+class Spent:
+    """Processor time of this process and all it started, looked at often: Ray's workers leave nothing when they end."""
 
-    def ours(pid: int) -> bool:
-        return pid == os.getpid() or (pid in parents and ours(parents[pid]))
+    def __init__(self) -> None:
+        self._last: dict[tuple[int, str], float] = {}
+        threading.Thread(target=self._watch, daemon=True).start()
 
-    return sum(spent for pid, spent in seconds.items() if ours(pid))
+    def seconds(self) -> float:
+        """So far."""
+        parents, found = {}, {}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                words = path.read_text().rpartition(")")[2].split()
+            except OSError:  # it ended meanwhile
+                continue
+            pid = int(path.parent.name)
+            parents[pid], found[pid] = int(words[1]), (words[19], sum(map(int, words[11:13])))
+
+        def ours(pid: int) -> bool:
+            return pid == os.getpid() or (pid in parents and ours(parents[pid]))
+
+        for pid, (began, ticks) in found.items():
+            if ours(pid):
+                self._last[pid, began] = ticks / os.sysconf("SC_CLK_TCK")
+        return sum(list(self._last.values()))
+
+    def _watch(self) -> None:
+        while True:
+            self.seconds()
+            time.sleep(0.3)
+
+
+SPENT = Spent()
 
 
 def timed(dataset: Dataset, out: Path, engine: Engine) -> tuple[float, float]:
     """Seconds of one command's work, models loaded and shards written: on the clock, and of processors."""
-    begin, spent = time.perf_counter(), processor_s()
+    begin, spent = time.perf_counter(), SPENT.seconds()
     done = predict(dataset, ["efficientnet-lite0"], out, PredictOptions(engine=engine, shard_size=FEW), Silent())
     assert done[0].ok, done[0].error
-    return time.perf_counter() - begin, processor_s() - spent
+    return time.perf_counter() - begin, SPENT.seconds() - spent
 
 
 def shards(out: Path) -> dict[str, bytes]:

@@ -38,6 +38,8 @@ from strobe.workflows.ray_pool import RayPool
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec("ray") is None, reason="Ray has no wheel for this Python"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # files that older versions of Ray leave open
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 PATIENCE_S = 120.0

@@ -148,5 +148,7 @@ def test_a_recipe_is_plain_data(dataset: Dataset) -> None:
     assert pickle.loads(pickle.dumps(worker)).recipe == made
     with pytest.raises(StrobeError, match="holds other frames than the work was cut for"):
         RecipeWorker(replace(made, frames_digest="f" * 64))(shards(dataset)[0])
+    with pytest.raises(StrobeError, match="does not see the dataset /nowhere: every machine needs it under this path"):
+        RecipeWorker(replace(made, dataset=Path("/nowhere")))(shards(dataset)[0])
     with pytest.raises(StrobeError, match="lies in no folder"):
         worker_recipe(replace(dataset, root=None), made.models, LoadOptions(), merge="max", engine=ENGINE)

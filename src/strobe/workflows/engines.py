@@ -2,6 +2,7 @@
 
 import os
 import platform
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,9 @@ __all__ = ["Away", "Engine", "away"]
 
 _MOST_CORES = 4
 """Cores of an actor where nobody says how many: as many forwards as run side by side on a CPU."""
+
+_KNOCK_S = 10.0
+"""How long a cluster may take to open its door."""
 
 _STORE_BYTES = 2**28
 """The object store of a Ray that is started for one command: answers pass through it, a few shards at a time."""
@@ -138,20 +142,28 @@ def _connected(address: str | None) -> Iterator[Any]:
         yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    named = address or os.environ.get("RAY_ADDRESS") or "auto"
     try:
-        ray.init(address=address or "auto", **quiet)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        if address is not None or os.environ.get("RAY_ADDRESS"):
-            where = printable(address or os.environ["RAY_ADDRESS"])
+        _knock(named)
+        ray.init(address=named, **quiet)
+    except (OSError, RuntimeError, ValueError) as error:
+        if named != "auto":
             raise StrobeError(
-                f"no Ray cluster answers at {where} ({printable(error, limit=120)}); see ray status there, and set "
-                "RAY_AUTH_MODE=token where it asks for a token"
+                f"no Ray cluster answers at {printable(named)} ({printable(error, limit=120)}); see ray status there, "
+                "and set RAY_AUTH_MODE=token where it asks for a token"
             ) from error
         ray.init(address="local", include_dashboard=False, object_store_memory=_STORE_BYTES, **quiet)
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens at HOST:PORT; Ray itself would wait for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
 @dataclass(frozen=True, slots=True)

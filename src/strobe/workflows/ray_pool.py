@@ -1,5 +1,6 @@
 """Work on a Ray cluster: actors that are sent a function once and items after it, replaced when they die."""
 
+import platform
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from strobe.core.errors import StrobeError, printable
+from strobe.core.late import installed_version
 from strobe.core.locks import Lock
 from strobe.core.ports import Progress
 
@@ -45,9 +47,9 @@ class _Refused:
 class _Actor:
     """What lies in each actor: the function, made ready where it was sent to."""
 
-    def __init__(self, held: Lock | None) -> None:
+    def __init__(self, held: Lock | None, version: str | None) -> None:
         self._function: Any = None
-        self._held = held
+        self._held, self._version = held, version
 
     def take(self, function: Any) -> object:
         """Let go of the function of before and make this one ready (`open`, where it has that)."""
@@ -56,6 +58,12 @@ class _Actor:
         return self._said(self._open)
 
     def _open(self) -> object:
+        here = installed_version()
+        if here != self._version:
+            raise StrobeError(
+                f"{printable(platform.node())} has strobe-vision {here}, the driver {self._version}; install the same "
+                "version on every machine"
+            )
         if self._held is not None:
             self._held.check()
         return getattr(self._function, "open", bool)()
@@ -151,7 +159,7 @@ class RayPool:
         try:
             while self._give(fresh, again, asked):
                 while len(self._hired) < many:
-                    self._hired.append(_Hired(self._actor.remote(self._held)))
+                    self._hired.append(_Hired(self._actor.remote(self._held, installed_version())))
                     self._introduce(self._hired[-1], asked)
                 done = self._next(asked)
                 if done is None:

@@ -1,0 +1,51 @@
+"""Where work is carried out: what is asked of a cluster, and what cannot be."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from strobe.core.errors import StrobeError
+from strobe.core.ports import Silent
+from strobe.workflows.engines import Engine, _Room, _room, away
+from strobe.workflows.ray_pool import _Actor, _Refused
+
+
+def test_how_much_room_a_cluster_has() -> None:
+    gpus, cpus = [{"CPU": 8.0, "GPU": 2.0}, {"CPU": 1.0}], [{"CPU": 16.0}, {"CPU": 2.0}, {"node:head": 1.0}]
+    assert _room(Engine(name="ray", gpus=0.5), "auto", gpus) == _Room(4, 2, 0.5)
+    assert _room(Engine(name="ray"), "cuda", gpus) == _Room(2, 4, 1.0)
+    assert _room(Engine(name="ray"), "cpu", gpus) == _Room(9, 1, 0.0)
+    assert _room(Engine(name="ray"), "auto", cpus) == _Room(9, 2, 0.0)
+    assert _room(Engine(name="ray", cores=8, actors=1), "auto", cpus) == _Room(1, 8, 0.0)
+    assert _room(Engine(name="ray", actors=3, gpus=1), "auto", []) == _Room(
+        3, 1, 1.0
+    )  # they come when they are asked for
+    with pytest.raises(
+        StrobeError, match=r"^no node of the Ray cluster has 1 core\(s\) and 4 GPU for a worker; ask for less"
+    ):
+        _room(Engine(name="ray", gpus=4), "auto", gpus)
+    with pytest.raises(StrobeError, match=r"^--actor-gpus 1 and --device cpu: leave one out"):
+        _room(Engine(name="ray", gpus=1), "cpu", gpus)
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray has no wheel for this Python")
+@pytest.mark.parametrize(
+    ("engine", "device", "line"),
+    [
+        ("slurm", "cpu", "engine: expected local, ray or ray=ADDRESS, got 'slurm'"),
+        ("ray=ray://head:10001", "cpu", "who writes the answers has to be a node of the cluster"),
+        ("ray", "cuda:1", "--device cuda:1 is a device of one machine; with --engine ray say cpu or cuda"),
+        ("ray=127.0.0.1:1", "cpu", r"no Ray cluster answers at 127.0.0.1:1 \(.*refused"),
+    ],
+)
+def test_engines_that_cannot_be(engine: str, device: str, line: str) -> None:
+    with pytest.raises(StrobeError, match=line), away(Engine.of(engine), device, Silent()):
+        pass
+
+
+def test_another_version_is_refused() -> None:
+    said = _Actor(None, "0.0.0").take(bool)
+    assert isinstance(said, _Refused)
+    assert "the driver 0.0.0; install the same version on every machine" in said.line
+    with pytest.raises(StrobeError, match=r"^--actors is for --engine ray$"):
+        Engine(actors=2)
