@@ -17,13 +17,13 @@ fifty of them on the same machine; `server` is what the server says of itself (r
 
 import argparse
 import asyncio
-import io
 import json
 import os
 import random
 import resource
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,58 +38,12 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.labels import LabelSpace
-from strobe.core.records import Verdict
-from strobe.core.tables import Frames, Labels, Sets, Videos, texts
-from strobe.datasets import folder as folders
+from review_made import fill, make_dataset
 
 SERVER = Path(__file__).with_name("review_timed_server.py")
 
-CLASSES = ("cat", "dog", *(f"class {number}" for number in range(28)))
-
-N_FILES = 500
-"""Names of pictures; all are one file."""
-
-
-def make_dataset(root: Path, *, n_sets: int, k: int = 10) -> None:
-    """Sets of 2k candidates; every frame is the same noisy JPEG of ordinary size, which the server cannot know."""
-    from PIL import Image
-
-    width = 2 * k + 1
-    n = n_sets * width
-    (root / "media").mkdir(parents=True)
-    pixels = np.random.default_rng(0).integers(0, 255, (45, 80, 3), dtype=np.uint8)
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).resize((640, 360)).save(buffer, "JPEG", quality=80)
-    (root / "media" / "frame0.jpg").write_bytes(buffer.getvalue())
-    for number in range(1, N_FILES):
-        os.link(root / "media" / "frame0.jpg", root / "media" / f"frame{number}.jpg")
-    zeros = np.zeros(n, dtype=np.int64)
-    videos = texts([f"video{v}" for v in range(n_sets)])
-    folders.write(
-        Dataset(
-            info=DatasetInfo(name="load", label_space=LabelSpace.of_names("many", CLASSES), k=k),
-            videos=Videos(
-                video_id=videos, name=videos, fps_num=np.full(n_sets, 30), fps_den=np.full(n_sets, 1),
-                n_frames=np.full(n_sets, width), path=texts([""] * n_sets), codec=texts([""] * n_sets),
-            ),
-            frames=Frames(
-                video=np.repeat(np.arange(n_sets), width), index=np.tile(np.arange(width), n_sets),
-                key=texts([f"f{i}" for i in range(n)]), pts=zeros, time_num=zeros, time_den=zeros,
-                pict_type=texts([""] * n), width=zeros + 640, height=zeros + 360,
-                sha256=texts([random.Random(i).randbytes(32).hex() for i in range(n)]),
-                media=texts([f"media/frame{i % N_FILES}.jpg" for i in range(n)]),
-            ),
-            sets=Sets(
-                set_id=texts([f"set{v}" for v in range(n_sets)]), set=np.repeat(np.arange(n_sets), width),
-                frame=np.arange(n), distance=np.tile(np.arange(-k, k + 1), n_sets).astype(float),
-                is_anchor=np.tile(np.arange(-k, k + 1) == 0, n_sets),
-            ),
-            labels=Labels(frame=np.arange(n), label=np.repeat(np.arange(n_sets) % (len(CLASSES) if k else 1), width)),
-        ),
-        root,
-    )  # fmt: skip
+KEPT = "review.sqlite"
+"""The store of a kept dataset: laid out and filled by the run before, which is not done again."""
 
 
 class Connection:
@@ -236,7 +190,7 @@ class Server:
 
     def stop(self) -> dict[str, list[float]]:
         """End it; what it says of itself."""
-        self.process.terminate()
+        self.process.send_signal(signal.SIGINT)  # as Ctrl-C
         self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
@@ -247,6 +201,12 @@ class Server:
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         found = dict(line.split(":", 1) for line in lines)
         return {name: int(found[key].split()[0]) // 1000 for name, key in (("now", "VmRSS"), ("most", "VmHWM"))}
+
+
+def cpu_s(pid: int) -> float:
+    """The processor's seconds a process has had: what it takes, whatever else the machine does."""
+    told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return round((int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK"), 2)
 
 
 def start(command: list[str], out: Path) -> Server:
@@ -270,6 +230,7 @@ def start(command: list[str], out: Path) -> Server:
                 raise SystemExit(f"{path}: {status} {data[:200]!r}")
             if what:
                 seconds[what] = round(time.monotonic() - begin, 2)
+                seconds[f"{what}_cpu"] = cpu_s(process.pid)
         (card,) = json.loads(data)["tasks"]
         await page.request("GET", f"/media/{card['task']}")
         seconds["picture"] = round(time.monotonic() - begin, 2)
@@ -280,51 +241,22 @@ def start(command: list[str], out: Path) -> Server:
     return Server(process, url, out, seconds)
 
 
-def imports_s() -> float:
+def imports_s() -> dict[str, float]:
     """What Python and the packages the server stands on take by themselves, the least of three."""
     what = (
         "import strobe.cli.review, strobe.workflows.review, strobe.review.app, strobe.review.serve, strobe.review.pairs"
     )
     what += ", strobe.datasets.folder, strobe.workflows.sources"
 
-    def once() -> float:
+    def once() -> tuple[float, float]:
         begin = time.monotonic()
-        subprocess.run([sys.executable, "-c", what], check=True)
-        return time.monotonic() - begin
+        process = subprocess.Popen([sys.executable, "-c", what])
+        _, _, used = os.wait4(process.pid, 0)
+        process.returncode = 0
+        return time.monotonic() - begin, used.ru_utime + used.ru_stime
 
-    return round(min(once() for _ in range(3)), 2)
-
-
-def fill(url: str, n: int, people: int) -> None:
-    """Votes on the first `n` pairs of the queue, as people would have left them: every fifth calls for round two."""
-    from strobe.review.database import execute
-    from strobe.review.store import Store
-
-    store = Store(url)
-    conduct = store.conduct()
-    if conduct is not None:
-        store.settings = conduct.settings
-    with store.database.read() as connection:
-        rows = (
-            execute(
-                connection,
-                "SELECT set_id, frame_id FROM tasks WHERE question = 'pairs' AND kind = 'pair' "
-                "ORDER BY position LIMIT :n",
-                {"n": n},
-            )
-            .mappings()
-            .all()
-        )
-    store.extend(
-        Verdict(
-            verdict_id=f"before{place}", annotator=f"p{place % people}", stage="pair", set_id=row["set_id"],
-            at=f"2026-01-{place // 4000 % 28 + 1:02d}T10:{place // 60 % 60:02d}:{place % 60:02d}.{place % 1000:03d}Z",
-            frame_id=row["frame_id"], decision="similar" if place % 5 else "dissimilar",
-            reason="" if place % 5 else "blur", seconds=2.0 + place % 7, page_version="bench",
-        )
-        for place, row in enumerate(rows)
-    )  # fmt: skip
-    store.close()
+    found = [once() for _ in range(3)]
+    return {"clock": round(min(one for one, _ in found), 2), "cpu": round(min(one for _, one in found), 2)}
 
 
 def timed_verb(*arguments: str) -> dict[str, float]:
@@ -363,13 +295,17 @@ def measured(root: Path, url: str, options: argparse.Namespace) -> dict[str, Any
     command += ["--votes", str(options.wanted), *(["--practice", "0"] if options.ask == "name" else [])]
     out = root.parent / "server.json"
     figures: dict[str, Any] = {"imports_s": imports_s()}
-    server = start(command, out)
-    figures["first_start_s"] = server.seconds
-    server.stop()
-    if options.votes:
-        begin = time.monotonic()
-        fill(url, options.votes, options.people)
-        figures["votes_taken_in_s"] = round(time.monotonic() - begin, 1)
+    kept = options.dataset and options.store == "sqlite" and not options.db and options.dataset / KEPT
+    if not (kept and kept.exists()):
+        server = start(command, out)
+        figures["first_start_s"] = server.seconds
+        server.stop()
+        if options.votes:
+            begin = time.monotonic()
+            fill(url, options.votes, options.people)
+            figures["votes_taken_in_s"] = round(time.monotonic() - begin, 1)
+        if kept:
+            shutil.copy(root / KEPT, kept)
     for number in range(options.starts):
         server = start(command, out)
         figures.setdefault("start_s", []).append(server.seconds)
@@ -423,7 +359,7 @@ def main() -> int:
     parser.add_argument("--ask", choices=sorted(ANSWERS), default="pairs")
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--db", help="a database that is there and empty, instead of one of its own")
-    parser.add_argument("--dataset", type=Path, help="a folder to keep the made dataset in, for the next run")
+    parser.add_argument("--dataset", type=Path, help="a folder to keep dataset and SQLite store in")
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--verbs", action="store_true", help="also time status, export and a start after it")
     parser.add_argument("--limit-ms", type=float, default=100, help="the p99 of a decision that is still fine")
@@ -436,7 +372,7 @@ def main() -> int:
         if not (kept / "dataset.json").exists():
             make_dataset(kept, n_sets=options.pairs // max(1, 2 * k), k=k)
         if kept != root:
-            shutil.copytree(kept, root, copy_function=os.link)
+            shutil.copytree(kept, root, copy_function=lambda a, b: (shutil.copy if KEPT in a else os.link)(a, b))
         with database(options, root) as url:
             found = measured(root, url, options)
     figures = {

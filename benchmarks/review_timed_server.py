@@ -40,8 +40,10 @@ def main() -> None:
             if scope.get("path") in WATCHED:
                 found[WATCHED[scope["path"]]].append(time.perf_counter() - begin)
 
-        run(watched, *args, **options)  # type: ignore[arg-type]  # an ASGI application like any other
-        out.write_text(json.dumps(found), encoding="utf-8")
+        try:
+            run(watched, *args, **options)  # type: ignore[arg-type]  # an ASGI application like any other
+        finally:
+            out.write_text(json.dumps(found), encoding="utf-8")
 
     queue.claim, serve.run = watched_claim, watched_run
     command(sys.argv[2:])

@@ -41,7 +41,8 @@ def renew(connection: Connection, settings: ReviewSettings, question: str, *, ki
     own = {"question": question}
     for table in ("counts", "own_counts"):
         execute(connection, f"DELETE FROM {table} WHERE question = :question", own)  # noqa: S608
-    _add(connection, settings, "question = :question", own, sign="", kins=kins)
+    # In the order the tasks lie in; by an index the file would be read in jumps.
+    _add(connection, settings, "question || '' = :question", own, sign="", kins=kins)
 
 
 def whole_counts(connection: Connection, question: str) -> Counts:
