@@ -387,7 +387,7 @@ def test_of_too_many_pairs_those_of_models_that_are_drawn_are_listed():
     listed, left_out = comparisons(found)
     assert {(one.a, one.b) for one in listed} == set(combinations(names[:MOST_SHOWN], 2))
     assert left_out == len(rows) - len(listed)
-    assert compared(found, left_out) == "Pairs of the 8 models that are drawn"
+    assert compared(found, left_out) == "Pairs of the 8 models that are drawn,"
     drawn = figure(figures_accuracy.comparison, found)
     assert "66 of 66 pairs differ" in drawn.sentence
     assert "15 of the 28 pairs of models shown are drawn" in drawn.sentence

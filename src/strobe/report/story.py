@@ -150,7 +150,7 @@ def compared(view: View, left_out: int) -> str:
     """Whose comparisons are listed."""
     drawn = len(view.drawn(view.classifiers)) + len(view.drawn(view.detectors))
     is_part = left_out and drawn < len(view.results.models)
-    return f"Pairs of the {drawn} models that are drawn" if is_part else "Every pair of models"
+    return f"Pairs of the {drawn} models that are drawn," if is_part else "Every pair of models"
 
 
 def failures(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
