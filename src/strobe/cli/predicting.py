@@ -52,8 +52,10 @@ _TRUST = (
 
 
 def _loading(**load: Any) -> Any:
+    from strobe.models.cores import share_one_heap
     from strobe.models.options import LoadOptions
 
+    share_one_heap(load["device"])
     said = click.get_current_context().params
     return LoadOptions(progress=None if said.get("quiet") or said.get("as_json") else progress(), **load)
 

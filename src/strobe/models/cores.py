@@ -8,10 +8,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 from strobe.core.ports import FrameSource, Model
 
-__all__ = ["cores", "cpu_lanes", "device_kind", "keep_freed_memory", "quick_source", "sharing_cores"]
+__all__ = ["cores", "cpu_lanes", "device_kind", "keep_freed_memory", "quick_source", "share_one_heap", "sharing_cores"]
+
+
+_ARENA_MAX = -8
+"""Of mallopt: how many heaps there may be."""
 
 
 def cores() -> int:
@@ -80,9 +85,20 @@ def keep_freed_memory(*, one_arena: bool) -> bool:
     arithmetic: a batch of 32 through efficientnet-lite0 took 32 ms an image so, and 11 ms with the blocks kept. Threads
     other than the first have arenas too small for activations; with `one_arena` they share the first one's.
     """
-    if platform.libc_ver()[0] != "glibc":
-        return False
-    mmap_threshold, trim_threshold, arena_max, limit = -3, -1, -8, 1 << 30
-    libc = ctypes.CDLL(None)
-    kept = libc.mallopt(mmap_threshold, limit) and libc.mallopt(trim_threshold, limit)
-    return bool(kept and (not one_arena or libc.mallopt(arena_max, 1)))
+    mmap_threshold, trim_threshold, limit = -3, -1, 1 << 30
+    kept = _mallopt(mmap_threshold, limit) and _mallopt(trim_threshold, limit)
+    return kept and (not one_arena or _mallopt(_ARENA_MAX, 1))
+
+
+def share_one_heap(device: str) -> bool:
+    """Have all threads to come share the first one's heap, where models will run on the CPU; True where that worked.
+
+    For a program of our own, before it has threads: glibc gives each of the first ones a heap, takes none away, and
+    deals them out by turns to later threads. What is kept in one is of no use in another: 50 MB of a run over a video.
+    """
+    accelerated = any(Path(place).exists() for place in ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"))
+    return (device == "cpu" or (device == "auto" and not accelerated)) and _mallopt(_ARENA_MAX, 1)
+
+
+def _mallopt(parameter: int, value: int) -> bool:
+    return platform.libc_ver()[0] == "glibc" and bool(ctypes.CDLL(None).mallopt(parameter, value))
