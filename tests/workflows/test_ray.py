@@ -215,7 +215,7 @@ def test_killed_workers_are_replaced_and_the_bytes_are_those_of_this_machine(clu
         (True, 24, 1),
     ]
     assert all((place / f"killed-{frame}").exists() for frame in (4, 14))
-    assert sum("a Ray worker died (its process ended)" in line for line in heard.lines) == 2
+    assert sum("a Ray worker died (its process ended)" in line for line in heard.lines) >= 2
     assert shards(dataset, "ray") == shards(dataset, "here")
     each_once(dataset, "ray", "mortal")
     one = next((place / "ray/predictions/colour").glob("*.parquet"))

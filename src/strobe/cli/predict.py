@@ -18,7 +18,9 @@ __all__ = ["command"]
 
 
 @click.command(
-    cls=Grouped, epilog="Example: strobe predict DATASET -m timm:resnet50.a1_in1k -m efficientnet-lite0 -o run/"
+    cls=Grouped,
+    epilog="Example: strobe predict DATASET -m timm:resnet50.a1_in1k -m efficientnet-lite0 -o run/   ·   on a Ray "
+    "cluster: the same with --engine ray=10.0.0.1:6379 (docs/scale.md)",
 )
 @click.argument("dataset", type=folder())
 @model_option
