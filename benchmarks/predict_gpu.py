@@ -1,10 +1,10 @@
 """Images per second on a GPU, frames on disk to stored predictions: ResNet-50, bf16, 224 px, 110 KB JPEG frames.
 
-    PYTHONPATH=src python benchmarks/predict_gpu.py                       # one command, about four minutes
+    PYTHONPATH=src python benchmarks/predict_gpu.py                       # one command, about three minutes
     PYTHONPATH=src python benchmarks/predict_gpu.py --parts device,exact  # some of it
     PYTHONPATH=src python benchmarks/predict_gpu.py --device cpu --frames 64 --packed 16 --batch 8   # a dry run
 
-Prints one JSON object: the bare forward, every stage alone, the engine end to end with its knobs one by one and how
+Prints one JSON object: the bare forward, every stage alone, the ceiling from memory, the engine end to end and how
 busy each stage was, 1280×720 frames of our own store, and a plain DataLoader + PIL loop. Needs torch, torchvision,
 timm, pyarrow, Pillow; nothing is downloaded.
 """
@@ -214,7 +214,6 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated: " + ", ".join(PARTS))
     parser.add_argument("--out", type=Path, help="a file for the JSON object, in place of the standard output")
-    parser.add_argument("--sweep", action="store_true", help="every knob on its own, each once")
     parser.add_argument("--dump-after", type=int, default=0, help="print where every thread is after so many seconds")
     options = parser.parse_args()
     parts = options.parts.split(",")
@@ -259,8 +258,6 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
     models = {"eager": resnet(batch)}
     if cuda:
         models["compiled"] = resnet(batch // 2, compile_=True)
-    if cuda and options.sweep:
-        models[f"compiled, batches of {batch}"] = resnet(batch, compile_=True)
     model = models["eager"]
     default = model.preparation or SentPlan(cast(Any, model.plan))
 
@@ -293,19 +290,15 @@ def measure(result: dict[str, Any], parts: list[str], options: argparse.Namespac
 
 
 def on_device(models: dict[str, TorchClassifier], dataset: Dataset, options: argparse.Namespace) -> dict[str, Any]:
-    """The engine with JPEG files decoded on the device, and its knobs."""
+    """The engine with JPEG files decoded on the device, read by processes and here."""
     cuda = options.device == "cuda"
     base = Way(
         share=(1, 1) if cuda else (0, 1), processes=options.processes if cuda else 0, first=options.first
     )  # fmt: skip
     end_to_end(models["eager"], dataset, base)  # the cache is warm from here on
     found = {name: tried(one, dataset, {"now": base}, times=2) for name, one in models.items()}
-    if options.sweep and cuda:
-        knobs = {
-            "2 lanes": replace(base, lanes=2), "4 lanes": replace(base, lanes=4),
-            "files read here": replace(base, processes=0),
-        }  # fmt: skip
-        found["compiled, knobs"] = tried(models["compiled"], dataset, knobs)
+    if cuda:
+        found["compiled, files read here"] = tried(models["compiled"], dataset, {"now": replace(base, processes=0)})
     return found
 
 
@@ -321,7 +314,7 @@ def exact(model: TorchClassifier, dataset: Dataset, sent: SentPlan, options: arg
     ways = {"now": Way(processes=n)}
     if options.first < len(dataset.frames):
         ways["fewer frames"] = Way(processes=n, first=options.first)
-    if not options.sweep:
+    if model.resizes:
         ways["resized by the processes"] = Way(processes=n, first=options.first, sent=replace(sent, on_device=False))
     return out | tried(model, dataset, ways, exact=True)
 

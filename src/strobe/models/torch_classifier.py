@@ -49,9 +49,6 @@ class TorchClassifier:
     runs the batch of one, the other brings the next one there and begins it.
     """
 
-    _hurry = -1
-    """How copies and resizing of the next batch come before the forward of this one, which is the longer."""
-
     def __init__(
         self,
         module: Any,
@@ -275,7 +272,8 @@ class TorchClassifier:
         if not self._cuda:
             return nullcontext()
         if not hasattr(self._own, "stream"):
-            self._own.stream = self._torch.cuda.Stream(device=self._setup.device, priority=self._hurry)
+            # Copies and resizing of the next batch come before the forward of this one, which is the longer.
+            self._own.stream = self._torch.cuda.Stream(device=self._setup.device, priority=-1)
         return self._torch.cuda.stream(self._own.stream)
 
 
