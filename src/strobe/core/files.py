@@ -15,6 +15,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,7 +98,8 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         temporary, handle = _beside(path)
         yield temporary
-        _make_lasting(temporary)
+        if not any(part.startswith(_STAGING) for part in path.parts):  # a stage is synced when it is committed
+            _make_lasting(temporary)
         temporary.replace(path)
         temporary = None
     except OSError as error:
@@ -199,8 +201,8 @@ class Staged:
         """Put everything in place; `swapping` does this on leaving."""
         try:
             put = sorted(path for path in self.root.rglob("*") if path.is_file())
-            for path in put:
-                _make_lasting(path)
+            with ThreadPoolExecutor(8) as pool:  # synced at once they take hardly longer than one
+                list(pool.map(_make_lasting, put))
             listing = self.aside / _LIST
             names = [path.relative_to(self.root).as_posix() for path in put]
             _refuse_blocked(self.folder, names)
