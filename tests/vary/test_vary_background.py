@@ -21,7 +21,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.ladders import CONTROLS, RUNGS
 from strobe.core.people import BoxAnswer
-from strobe.core.ports import SendableSource
+from strobe.core.ports import SendableSource, Silent
 from strobe.core.tables import Boxes
 from strobe.core.variants import Variant
 from strobe.datasets import folder
@@ -305,8 +305,19 @@ def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Pa
     keys = plain.frames.key.tolist()
     lines = ["file,x0,y0,x1,y1", *(f"{key},10,12,{30 + place},40" for place, key in enumerate(keys[:20]))]
     lines.append(f"{keys[20]},10,12,10,40")
+    lines += [f"gone/{place}.png,10,12,30,40" for place in range(2)]
     (tmp_path / "boxes.csv").write_text("\n".join(lines))
-    boxed = vary_background(bare, tmp_path / "b", BackgroundWanted(boxes=str(tmp_path / "boxes.csv")))
+    noted: list[str] = []
+
+    class Notes(Silent):
+        def note(self, text: str) -> None:
+            noted.append(text)
+
+    wanted = BackgroundWanted(boxes=str(tmp_path / "boxes.csv"))
+    boxed = vary_background(bare, tmp_path / "b", wanted, progress=Notes())
+    assert [line.partition(": ")[2] for line in noted if "of no anchor" in line] == [
+        f"2 boxes are of no anchor of {plain.name} and not used"
+    ]
     assert not set(boxed.counts()) & set(MASKED)
     assert boxed.counts()["crop"] == 20
     assert boxed.absent() == {"ladder": {"it has no box in the file": 3, "its box has no area": 1}}

@@ -290,6 +290,7 @@ def test_what_cannot_be_done_is_one_line(world: Dataset, tmp_path: Path) -> None
             "boxes:strobe-tinny",
             "its detector strobe-tinny: unknown model 'strobe-tinny'; did you mean strobe-tiny",
         ),
+        (world, "crop:thruth:strobe-world", "did you mean truth, the dataset's own boxes?"),
     ]
     for dataset, spec, said in cases:
         one = ran(dataset, [spec], tmp_path / "run")[0]

@@ -60,9 +60,12 @@ def mask_files(folder: Path, keys: Sequence[str]) -> dict[str, Path]:
     return {key: folder / name for key, name in found.items()}
 
 
-def read_boxes(path: Path, keys: Sequence[str]) -> dict[str, Corners]:
-    """The box of every picture the file has one for: a CSV with the columns key, x0, y0, x1, y1, or the manifest.json
-    of a crop set. A picture that stands in it twice is refused."""
+def read_boxes(path: Path, keys: Sequence[str]) -> tuple[dict[str, Corners], int]:
+    """The box of every picture the file has one for, and how many of its boxes are of no picture.
+
+    A CSV with the columns key, x0, y0, x1, y1, or the manifest.json of a crop set. A picture that stands in it twice is
+    refused.
+    """
     rows = _of_manifest(path) if path.suffix.lower() == ".json" else _of_csv(path)
     boxes: dict[str, Corners] = {}
     for where, name, corners in rows:
@@ -74,7 +77,7 @@ def read_boxes(path: Path, keys: Sequence[str]) -> dict[str, Corners]:
         raise InvalidFile(
             path, f"none of its {len(boxes)} names is a picture's", hint=f"pictures are named like {printable(keys[0])}"
         )
-    return {key: boxes[name] for key, name in found.items()}
+    return {key: boxes[name] for key, name in found.items()}, len(boxes.keys() - set(found.values()))
 
 
 def _of_manifest(path: Path) -> list[tuple[str, str, Corners]]:

@@ -157,9 +157,12 @@ class FileBoxes:
 
     who = "true"
 
-    def __init__(self, path: Path, dataset: Dataset) -> None:
+    def __init__(self, path: Path, dataset: Dataset, say: Progress) -> None:
         keys = {row: str(dataset.frames.key[row]) for row in anchors_of(dataset)}
-        found = read_boxes(path, list(keys.values()))
+        found, elsewhere = read_boxes(path, list(keys.values()))
+        if elsewhere:
+            said = "box is" if elsewhere == 1 else "boxes are"
+            say.note(f"{printable(path)}: {elsewhere} {said} of no anchor of {printable(dataset.name)} and not used")
         self._boxes = {row: found[key] for row, key in keys.items() if key in found}
         self.facts = {"boxes_file": sha256_of_file(path)}
 

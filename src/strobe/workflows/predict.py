@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -387,9 +388,9 @@ def _lent(told: ToldModel | StrobeError, load: LoadOptions) -> Classifier | Dete
 def _check_ran(detector: str, found: Mapping[str, Fared]) -> None:
     """Refuse to go on with what a detector found that failed."""
     if detector in found and not found[detector].ok:
-        raise ModelFailed(
-            f"its detector {printable(detector)}: {without_name(detector, found[detector].error or 'failed')}"
-        )
+        meant = "; did you mean truth, the dataset's own boxes?" if get_close_matches(detector, ["truth"]) else ""
+        why = without_name(detector, found[detector].error or "failed")
+        raise ModelFailed(f"its detector {printable(detector)}: {why}{meant}")
 
 
 def _checked_spec(one: Asked, spec: ModelSpec, crops: Crops | None) -> ModelSpec:

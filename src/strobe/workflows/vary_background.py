@@ -110,7 +110,7 @@ def vary_background(
         opened = with_drawn_boxes(opened, drawn_pictures(opened))
     folder.refuse_other_content(destination, leftovers=("media", "masks", LADDER_FILE, SHEET))
     frame_source(opened)  # before anything is done for pictures that are not there
-    boxes, masks = _boxes(opened, wanted, load, destination), _masks(opened, wanted, load, say)
+    boxes, masks = _boxes(opened, wanted, load, destination, say), _masks(opened, wanted, load, say)
     whose = boxes if boxes is not None else masks
     if whose is None:
         raise InvalidValue(f"{printable(source)} has neither boxes nor masks; {_WAYS}")
@@ -163,12 +163,14 @@ def _tidied(boxes: BoxSource | None) -> Iterator[None]:
         boxes.done()
 
 
-def _boxes(opened: Dataset, wanted: BackgroundWanted, load: LoadOptions, destination: Path) -> BoxSource | None:
+def _boxes(
+    opened: Dataset, wanted: BackgroundWanted, load: LoadOptions, destination: Path, say: Progress
+) -> BoxSource | None:
     """Where boxes come from; None: from the masks."""
     if wanted.detector:
         return DetectorBoxes(wanted.detector, opened, load, destination)
     if wanted.boxes not in ("", "truth", "people"):
-        return FileBoxes(Path(wanted.boxes), opened)
+        return FileBoxes(Path(wanted.boxes), opened, say)
     if opened.boxes is None and wanted.boxes == "truth":
         raise InvalidValue(f"--boxes truth: {printable(opened.name)} has no boxes; {_WAYS}")
     return None if opened.boxes is None else TableBoxes(dataset=opened)
