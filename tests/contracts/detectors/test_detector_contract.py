@@ -238,17 +238,6 @@ def test_twice_is_the_same(detector, images):
         np.testing.assert_array_equal(a.score, b.score)
 
 
-def test_side_by_side_is_the_same(detector, images):
-    prepared = [detector.prepare(image) for image in images]
-    wanted = detector.forward(prepared)
-    with ThreadPoolExecutor(2) as lanes:
-        for found in lanes.map(detector.forward, [prepared] * 2):
-            for a, b in zip(found, wanted, strict=True):
-                np.testing.assert_array_equal(a.xyxy, b.xyxy)
-                np.testing.assert_array_equal(a.score, b.score)
-                np.testing.assert_array_equal(a.label, b.label)
-
-
 def test_a_blank_image_is_no_error(detector):
     found = run(detector, [np.zeros((40, 40, 3), dtype=np.uint8)])
     assert len(found) == 1
