@@ -22,9 +22,8 @@ from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.executor import Local
 from strobe.predict.forward import Runner
-from strobe.predict.worker import Interrupted
+from strobe.predict.worker import Interrupted, ShardWorker
 from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
@@ -378,22 +377,23 @@ def test_a_full_disk_is_one_line_and_finished_shards_stay(
 
 def test_shards_may_come_back_in_any_order(colours: Make, tmp_path: Path) -> None:
     dataset = colours(n_sets=6, k=2)
+    source, ids = MediaSource(dataset), dataset.frame_ids()
+    runner = Runner(name="m", model=Brightness(dataset), projection=Projection.identity(dataset.info.label_space))
+    worker = ShardWorker([runner], source, decode=DecodeOptions(), frame_names=ids)
 
     class Backwards:
-        def map(self, function: Any, shards: Any) -> Any:
-            return (function(shard) for shard in reversed(list(shards)))
+        def results(self, shards: Any, tick: Any) -> Any:
+            return (worker(shard) for shard in reversed(list(shards)))
 
-    space = dataset.info.label_space
-    ids = dataset.frame_ids()
     results = []
-    for place, executor in enumerate((Local(), Local(in_flight=3), Backwards())):
+    for place, (in_flight, elsewhere) in enumerate(((1, None), (3, None), (1, Backwards()))):
         store = store_of(tmp_path / str(place), "m", dataset)
         run_models(
-            [Runner(name="m", model=Brightness(dataset), projection=Projection.identity(space))], {"m": store},
-            MediaSource(dataset), frame_names=ids, rows=np.arange(30), options=EngineOptions(shard_size=8),
-            progress=Silent(), executor=executor,
+            [runner], {"m": store}, source, frame_names=ids, rows=np.arange(30), progress=Silent(),
+            options=EngineOptions(shard_size=8, in_flight=in_flight), elsewhere=elsewhere,
         )  # fmt: skip
         results.append(store.read().scores)
+    worker.close()
     assert all((one == results[0]).all() for one in results)
 
 
