@@ -4,8 +4,8 @@
 
 1. One anchor (k = 10) in a 12-second 720p H.264 clip with 2-second GOPs: frames decoded and time to have the pixels,
    as a median over anchors all along the clip, against decoding the whole clip in the same run.
-2. A build of every frame of the clip (hashes, hints, PNG, fsync, tables) against a bare loop that decodes, converts
-   and encodes the same PNGs, each on the same number of processes (one).
+2. A build of every frame of the clip (hashes, hints, packed frames, fsync, tables) against a bare loop that decodes,
+   converts and packs the same frames, each on the same number of processes (one).
 
 Wall time and processor time are both printed. The whole build is held against the clock, as people wait for it; on a
 busy machine look at the processor time, which other work does not stretch.
