@@ -16,6 +16,7 @@ from strobe.review.pictures import Pictures
 from strobe.review.places import Places
 from strobe.review.question import QUESTIONS, TABLES, question_named
 from strobe.review.store import Store
+from strobe.workflows import review
 
 PEOPLE = ("Ann", "Bo", "Cy")
 
@@ -262,6 +263,21 @@ def test_votes_that_come_with_the_folder_are_taken_in(database_url, small, clock
     assert queue.progress(store, "Bo").mine == 1
     assert queue.progress(store, "Bo").tasks_open == 11
     assert kept(store) == counted(store)
+    store.close()
+
+
+def test_an_export_leaves_nothing_to_take_in(small, clock):
+    settings = ReviewSettings(controls=0)
+    store = Store(f"sqlite:///{small.root / 'review.sqlite'}", clock=clock)
+    store.prepare(small, settings, content=folders.content(small.root))
+    tasks = [one.task for one in queue.claim(store, "Ann", tab="tab", want=2)]
+    store.cast([vote(0, tasks[0], "Ann")])
+    review.export(small.root)
+    assert store.is_laid_out(settings, folders.content(small.root))
+    other = replace(vote("elsewhere", tasks[1], "Bo"), at="2026-01-01T00:00:00.000Z")
+    folders.append_verdicts(small.root, [other])
+    review.export(small.root)
+    assert not store.is_laid_out(settings, folders.content(small.root)), "a vote that is not here yet"
     store.close()
 
 

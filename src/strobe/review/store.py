@@ -86,6 +86,17 @@ class Store:
         with self.database.read() as connection:
             return self._laid_out(connection) == _laid_out(content, settings)
 
+    def took_in(self, before: Content, after: Content, n: int) -> None:
+        """Know that what the folder holds since an export lies here too, so that the next start need not compare them.
+
+        So it is where all of it did before, and the folder's `n` answers to this question are as many as those here.
+        """
+        with self.database.write() as connection:
+            known = self._laid_out(connection)
+            here = execute(connection, f"SELECT count(*) FROM {self.question.log.table}").scalar_one()  # noqa: S608
+            if known[1] == before[1] and here == n:
+                set_meta(connection, self._kept("laid_out"), json.dumps([known[0], after[1]]))
+
     def _laid_out(self, connection: Connection) -> list[str]:
         """What the tasks were laid out from, and what people said in the folder then; empty where that is not known."""
         return list(json.loads(meta(connection, self._kept("laid_out")) or "[]")) or ["", ""]

@@ -208,7 +208,7 @@ def export(
         raise StrobeError("--out writes the sets that follow from pairs or boxes: leave it out, or --ask pairs")
     if crops is not None and ask != "box":
         raise StrobeError("--crops cuts pictures to the boxes people drew: it is for --ask box alone")
-    dataset = _read(folder)
+    before, dataset = _content(folder), _read(folder)
     answers, conduct = _all_answers(folder, dataset, ask, db)
     if not answers:
         what = "votes" if ask == "pairs" else f"answers to --ask {ask}"
@@ -218,6 +218,9 @@ def export(
     else:
         dataset = append_answers(folder, **{question.log.table: answers})
     whole = getattr(dataset, question.log.table)
+    if _has_store(folder, db):
+        with _open(folder, db, ask) as store:
+            store.took_in(before, _content(folder), len(whole))
     figures = {"schema": 1, "dataset": dataset.name, **question.summarise(dataset, whole, conduct)}
     if ask == "pairs":
         figures["undecided_labels"] = list(derive(dataset).undecided_labels)
