@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-import os
 import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from itertools import chain, pairwise
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,10 +137,14 @@ def _sorted(n: int, part: Part) -> Iterator[bytes]:
             for place, (low, high) in zip(places, pairwise(ends), strict=True):
                 if high > low:
                     place.append((file.tell(), file.write("".join(lines[low:high]).encode())))
-        file.flush()
         for place in places:
-            texts = b"".join(os.pread(file.fileno(), size, at) for at, size in place)
-            yield b"".join(sorted(texts.splitlines(keepends=True)))
+            lines_of = (_read(file, at, size).splitlines(keepends=True) for at, size in place)
+            yield b"".join(sorted(chain.from_iterable(lines_of)))
+
+
+def _read(file: IO[bytes], at: int, size: int) -> bytes:
+    file.seek(at)
+    return file.read(size)
 
 
 def _lines(columns: Sequence[NDArray[Any] | list[Any]]) -> list[str]:
