@@ -49,3 +49,9 @@ def test_another_version_is_refused() -> None:
     assert "the driver 0.0.0; install the same version on every machine" in said.line
     with pytest.raises(StrobeError, match=r"^--actors is for --engine ray$"):
         Engine(actors=2)
+
+
+@pytest.mark.parametrize("gpus", [-1.0, 1.5, float("nan"), float("inf")])
+def test_shares_of_a_gpu_that_cannot_be(gpus: float) -> None:
+    with pytest.raises(StrobeError, match=r"^actor gpus: expected a part of one, or whole ones, got "):
+        Engine(name="ray", gpus=gpus)

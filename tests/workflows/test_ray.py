@@ -453,5 +453,6 @@ def test_what_workers_die_over_is_given_up_and_the_rest_goes_on(cluster: Any) ->
         assert sorted(map(str, found)) == ["(2, 'its process ended')", "0", "1", "16", "9"]
         with pytest.raises(StrobeError, match=r"^a worker raised ZeroDivisionError: division by zero$"):
             list(pool.map(lambda number: 1 / number, [0]))
+        assert list(pool.map(square, [])) == []  # nobody is hired, and nobody waited for
     finally:
         pool.close()

@@ -39,6 +39,7 @@ def colour():
         return np.array([image.reshape(-1, 3).mean(axis=0) / 10 for image in images], dtype=np.float32)
     return forward, ["red", "green", "blue"]
 """
+COLOURS = LabelSpace.of_names("colours", ("red", "green", "blue"))
 ENGINE = EngineOptions(shard_size=6, decode=DecodeOptions(threads=2))
 
 
@@ -55,7 +56,7 @@ def dataset(tmp_path: Path) -> Dataset:
             rows.append(grown.frame(video=video, index=index, key=name, media=name, labels=[number % 3]))
         grown.set(set_id=f"s{number}", anchor=rows[2], members=[(rows[i], i - 2) for i in (0, 1, 3, 4)])
     (root / "media/1-3.png").write_bytes(b"not a picture")
-    info = DatasetInfo(name="noise", label_space=LabelSpace.of_names("colours", ("red", "green", "blue")), k=2)
+    info = DatasetInfo(name="noise", label_space=COLOURS, k=2)
     folder.write(grown.build(info), root, overwrite=True)
     (tmp_path / "models.py").write_text(MODELS)
     return folder.read(root)
@@ -152,3 +153,32 @@ def test_a_recipe_is_plain_data(dataset: Dataset) -> None:
         RecipeWorker(replace(made, dataset=Path("/nowhere")))(shards(dataset)[0])
     with pytest.raises(StrobeError, match="lies in no folder"):
         worker_recipe(replace(dataset, root=None), made.models, LoadOptions(), merge="max", engine=ENGINE)
+
+
+def test_another_model_under_the_same_name_is_refused(dataset: Dataset) -> None:
+    made = recipe(dataset)
+    spec = load_runner("mine", made.models["mine"], LoadOptions(**made.load), COLOURS, merge="max").model.spec
+    first = shards(dataset)[0]
+    assert not RecipeWorker(replace(made, specs={"mine": spec}))(first).failures
+    others = {"weights": {"weights": "f" * 64}, "preprocessing": {"preprocessing": {"compiled": True}}}
+    for what, other in others.items():
+        worker = RecipeWorker(replace(made, specs={"mine": replace(spec, **other)}))
+        with pytest.raises(StrobeError, match=f"^mine has other {what} on .* than where it was loaded first; every"):
+            worker(first)
+
+
+class Heard(Silent):
+    """A Progress that keeps what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
+
+
+def test_what_is_no_network_of_torchs_says_that_it_is_not_compiled(dataset: Dataset) -> None:
+    heard = Heard()
+    load = LoadOptions(device="cpu", batch_size=4, compile=True, progress=heard)
+    load_runner("mine", recipe(dataset).models["mine"], load, COLOURS, merge="max")
+    assert heard.said == ["mine: not compiled, it runs as it is: --compile is for torch's classifiers"]

@@ -146,18 +146,19 @@ class PlainProgress:
     def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
         """Start a task; call the result with the number of units just done."""
         begin = last = time.monotonic()
-        done, wait_s = 0, self._first_s
+        done, wait_s, said = 0, self._first_s, -1
 
         def advance(units: int) -> None:
-            nonlocal done, last, wait_s
+            nonlocal done, last, wait_s, said
             done += units
             now = time.monotonic()
             if now - last >= wait_s:
-                last, wait_s = now, min(wait_s * 1.5, self._rarest_s)
+                last, wait_s, said = now, min(wait_s * 1.5, self._rarest_s), done
                 self._say(label, done, total, now - begin)
 
         yield advance
-        self._say(label, done, total, time.monotonic() - begin)
+        if said != done:
+            self._say(label, done, total, time.monotonic() - begin)
 
     def note(self, text: str) -> None:
         """Say one line."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from strobe.core.answers import State
 from strobe.core.errors import expect
 from strobe.core.ports import AnswerStore, FrameSource, Progress
+from strobe.core.records import ModelSpec
 from strobe.predict.crops import Crops
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.executor import Local
@@ -43,7 +44,8 @@ class Recipe:
 
     `models` are specs by name; `load` holds the options they are loaded with by name, the device among them. `cores` is
     how many threads the models share, None for all there are. `crops` is what they see of each frame, None for all of
-    it. Of `any_classes` are models that may have none of the dataset's. It pickles, and says nothing of who runs it.
+    it. Of `any_classes` are models that may have none of the dataset's. `specs` is what models said they are where they
+    were first loaded, and have to be wherever they are loaded again. It pickles, and says nothing of who runs it.
     """
 
     dataset: Path
@@ -55,6 +57,7 @@ class Recipe:
     cores: int | None = None
     crops: Crops | None = None
     any_classes: frozenset[str] = frozenset()
+    specs: Mapping[str, ModelSpec] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         expect(len(self.models) > 0, "recipe", "at least one model", 0)

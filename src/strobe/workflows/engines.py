@@ -63,8 +63,8 @@ class Engine:
             raise StrobeError(f"{given} is for --engine ray")
         expect(self.actors is None or self.actors >= 1, "actors", ">= 1", self.actors)
         expect(self.cores is None or self.cores >= 1, "actor cores", ">= 1", self.cores)
-        whole = self.gpus is None or self.gpus <= 1 or self.gpus == int(self.gpus)
-        expect(self.gpus is None or (self.gpus >= 0 and whole), "actor gpus", "a part of one, or whole ones", self.gpus)
+        whole = self.gpus is None or 0 <= self.gpus <= 1 or (self.gpus > 1 and float(self.gpus).is_integer())
+        expect(whole, "actor gpus", "a part of one, or whole ones", self.gpus)
 
     @classmethod
     def of(

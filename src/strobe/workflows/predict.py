@@ -258,13 +258,13 @@ class _Work:
 
     def _recipe(
         self, specs: Mapping[str, str], cluster: Away, how: EngineOptions, *, crops: Crops | None = None,
-        any_classes: Sequence[str] = (),
+        any_classes: Sequence[str] = (), known: Mapping[str, ModelSpec] | None = None,
     ) -> Recipe:  # fmt: skip
         """What an actor of the cluster needs to run these models."""
         load = replace(self._options.load, device=cluster.device)
         return worker_recipe(
             self._dataset, specs, load, merge=self._options.merge, engine=how, cores=cluster.cores, crops=crops,
-            any_classes=any_classes,
+            any_classes=any_classes, known=known,
         )  # fmt: skip
 
     def _told(self, models: Sequence[Asked], cluster: Away) -> dict[str, ToldModel | StrobeError]:
@@ -337,7 +337,8 @@ class _Work:
         )  # fmt: skip
         if cluster is not None:
             helpers = [one.name for one in models if one.helper]
-            recipe = self._recipe(texts, cluster, engine, crops=crops, any_classes=helpers)
+            known = {name: model.spec for name, model in loaded.items()}
+            recipe = self._recipe(texts, cluster, engine, crops=crops, any_classes=helpers, known=known)
             run_over = partial(
                 run_over, elsewhere=cluster.worker(recipe, n_classes=len(dataset.info.label_space), source=self.source)
             )

@@ -152,6 +152,8 @@ class RayPool:
         if self._sent[0] is not function:
             self._sent = (function, self._ray.put(function))
         many = min(self._most, len(shards)) if isinstance(shards, Sized) else self._most
+        if not many:
+            return
         fresh, again = (_Item(one) for one in shards), deque[_Item]()
         asked: dict[Any, _Hired] = {}
         for one in self._hired[:many]:

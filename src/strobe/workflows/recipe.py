@@ -41,11 +41,13 @@ def worker_recipe(
     crops: Crops | None = None,
     cores: int | None = None,
     any_classes: Iterable[str] = (),
+    known: Mapping[str, ModelSpec] | None = None,
 ) -> Recipe:
     """The recipe of a worker for these models on a dataset that lies in a folder; `crops` is what they see of it.
 
     Python files of one's own go along, with what they name beside them; other files are named by absolute paths.
-    It has `cores` to itself, None for all there are. Models in `any_classes` may have none of the dataset's.
+    It has `cores` to itself, None for all there are. Models in `any_classes` may have none of the dataset's. `known` is
+    what models said they are, where they were loaded before.
     """
     if dataset.root is None:
         raise StrobeError(f"{printable(dataset.name)} lies in no folder, so no other process can be sent to it")
@@ -55,7 +57,7 @@ def worker_recipe(
     plain = {field.name: getattr(load, field.name) for field in fields(load) if field.name not in _NOT_SENT}
     return Recipe(
         dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), models=specs, load=plain,
-        merge=merge, engine=engine, crops=crops, cores=cores, any_classes=frozenset(any_classes),
+        merge=merge, engine=engine, crops=crops, cores=cores, any_classes=frozenset(any_classes), specs=known or {},
     )  # fmt: skip
 
 
@@ -80,6 +82,9 @@ def load_runner(
             f"{printable(name)}: --backend {load.backend} is for torch's classifiers in float32 whose preprocessing is "
             "resize, crop and normalise; run this model without it"
         )
+    own_words = hasattr(model, "compile") or "compiled" in model.spec.preprocessing  # it says itself what came of it
+    if load.compile and load.progress is not None and not own_words:
+        load.progress.note(f"{printable(name)}: not compiled, it runs as it is: --compile is for torch's classifiers")
     own = model.spec.label_space
     try:
         way = projection_between(own, label_space)
@@ -155,11 +160,19 @@ def _dataset_of(recipe: Recipe) -> Dataset:
 
 
 def _runner_of(recipe: Recipe, name: str, label_space: LabelSpace) -> Runner:
-    """A model of the recipe, loaded here."""
-    return load_runner(
+    """A model of the recipe, loaded here; refused where it is another one than where it was first loaded."""
+    runner = load_runner(
         name, recipe.models[name], LoadOptions(**recipe.load), label_space, merge=recipe.merge,
         any_classes=name in recipe.any_classes,
     )  # fmt: skip
+    meant, here = recipe.specs.get(name), runner.model.spec
+    if meant is not None and (here.weights, here.preprocessing) != (meant.weights, meant.preprocessing):
+        what = "weights" if here.weights != meant.weights else "preprocessing"
+        raise StrobeError(
+            f"{printable(name)} has other {what} on {printable(platform.node())} than where it was loaded first; every "
+            "machine needs the same files and packages"
+        )
+    return runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
