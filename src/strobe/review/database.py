@@ -234,9 +234,13 @@ def _prepared(statement: str, lists: tuple[str, ...]) -> TextClause:
 
 @contextmanager
 def roomy(connection: Connection) -> Iterator[None]:
-    """Let SQLite keep much of the file in memory for a while: work on all tasks jumps about in it."""
+    """For work on all tasks: SQLite may keep much of its file in memory meanwhile, PostgreSQL looks at them anew after.
+
+    It would plan for tables as they were, empty perhaps, until its own housekeeping comes by.
+    """
     if connection.dialect.name != "sqlite":
         yield
+        execute(connection, "ANALYZE tasks, latest, verdicts")
         return
     before = execute(connection, "PRAGMA cache_size").scalar_one()
     execute(connection, f"PRAGMA cache_size = -{_ROOM_KB}")
@@ -264,7 +268,7 @@ def fill(connection: Connection, table: str, names: Sequence[str], rows: Iterabl
                 copy.write_row(row)
     for index in kept:
         execute(connection, str(index["made"]))
-    if not sqlite:  # it would plan for an empty table until its own housekeeping comes by
+    if not sqlite:
         execute(connection, f"ANALYZE {table}")
 
 
