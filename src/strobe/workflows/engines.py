@@ -125,7 +125,9 @@ def away(engine: Engine, device: str, say: Progress, *, held: Lock | None = None
         room = _room(engine, device, nodes)
         pool = RayPool(ray, actors=room.actors, cores=room.cores, gpus=room.gpus, say=say, held=held)
         share = f" and {room.gpus:g} GPU" if room.gpus else ""
-        say.note(f"Ray: {len(nodes)} node(s); at most {room.actors} worker(s) with {room.cores} core(s){share} each")
+        at = ray.get_runtime_context().gcs_address  # the one at hand may be somebody else's
+        each = f"{room.cores} core(s){share} each"
+        say.note(f"Ray at {at}: {len(nodes)} node(s); at most {room.actors} worker(s) with {each}")
         try:
             yield Away(pool=pool, device="cuda" if room.gpus else "cpu")
         finally:
