@@ -4,6 +4,7 @@ import click
 import pytest
 
 from strobe.cli import main as cli_main
+from strobe.cli.common import PlainProgress
 from strobe.core.errors import StrobeError
 
 
@@ -85,3 +86,10 @@ def test_version_without_an_installation(monkeypatch, capsys):
         cli_main.main(["--version"])
     assert end.value.code == 0
     assert capsys.readouterr().out == "strobe (not installed)\n"
+
+
+def test_plain_progress_does_not_say_its_last_line_twice(capsys):
+    for first_s in (0.0, 1e9):  # said as it was done, or only at the end
+        with PlainProgress(first_s=first_s).task("frames", 7) as tick:
+            tick(7)
+        assert capsys.readouterr().err.count("frames: 7/7") == 1
