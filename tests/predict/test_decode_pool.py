@@ -349,6 +349,32 @@ def test_files_are_read_here_where_no_process_can_be_had(colours: Make, monkeypa
     reader.close()
 
 
+@pytest.mark.parametrize("given_up", [True, False])
+def test_a_thread_whose_processes_another_gave_up_reads_on(
+    colours: Make, monkeypatch: pytest.MonkeyPatch, given_up: bool
+) -> None:
+    source = MediaSource(colours())
+    reader = FileReader(source, processes=1, at_once=4)
+    reader.read([0])
+    assert reader._started[0].exception() is None
+    pool = reader._pool
+    assert pool is not None
+    read = pool.read
+
+    def closed_meanwhile(*asked: Any) -> Any:
+        reader._pool = None if given_up else pool
+        pool.close()
+        return read(*asked)
+
+    monkeypatch.setattr(pool, "read", closed_meanwhile)
+    if given_up:
+        assert reader.read([0, 1]) == [source.read_encoded(row) for row in (0, 1)]
+    else:  # all the work is dropped
+        with pytest.raises(CancelledError):
+            reader.read([0, 1])
+    reader.close()
+
+
 def test_a_frame_as_it_is_is_sent_once_for_all(colours: Make, nothing_left: None) -> None:
     source = MediaSource(colours())
     plans = {f"m{size}": SentPlan(ImagePlan(size_hw=(size, size), resize=26), on_device=True) for size in (20, 22, 60)}

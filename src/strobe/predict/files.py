@@ -6,7 +6,7 @@ second: that alone keeps the threads waiting that decode and run the model.
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,9 @@ class FileReader:
                 except StrobeError:  # no process can be had: files are read here
                     self._pool = None
                     pool.close()
+                except CancelledError:  # it was closed: by who gave up the processes, or with all the work
+                    if self._pool is pool:
+                        raise
         with self._turn:  # one thread that reads is faster than several that take turns at every file
             return [self._here(row) for row in rows]
 
