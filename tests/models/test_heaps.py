@@ -1,4 +1,4 @@
-"""Threads of a program that runs models on the CPU share one heap: what one gives back serves the others."""
+"""Threads of a program that runs models on the CPU share one heap, and workers of one machine its cores."""
 
 import platform
 import subprocess
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from strobe.models import cores
 
 _HEAPS = """
 import ctypes, sys, threading
@@ -39,3 +41,12 @@ def test_threads_share_one_heap_where_models_run_on_the_cpu(device: str, shared:
     worked, heaps = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert worked == str(shared)
     assert (int(heaps) == 1) == shared
+
+
+def test_a_worker_counts_only_the_cores_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores, "_limits", [])
+    there = cores.cores()
+    cores.limit_cores(1)
+    assert (cores.cores(), cores.cpu_lanes()) == (1, 1)
+    cores.limit_cores(there + 100)
+    assert cores.cores() == there

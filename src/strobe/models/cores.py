@@ -12,7 +12,16 @@ from pathlib import Path
 
 from strobe.core.ports import FrameSource, Model
 
-__all__ = ["cores", "cpu_lanes", "device_kind", "keep_freed_memory", "quick_source", "share_one_heap", "sharing_cores"]
+__all__ = [
+    "cores",
+    "cpu_lanes",
+    "device_kind",
+    "keep_freed_memory",
+    "limit_cores",
+    "quick_source",
+    "share_one_heap",
+    "sharing_cores",
+]
 
 
 _ARENA_MAX = -8
@@ -21,7 +30,16 @@ _ARENA_MAX = -8
 
 def cores() -> int:
     """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min([there, *_limits])
+
+
+_limits: list[int] = []
+
+
+def limit_cores(most: int) -> None:
+    """Have this process use no more than so many cores from now on: for workers that share a machine."""
+    _limits[:] = [most]
 
 
 def cpu_lanes() -> int:

@@ -12,6 +12,7 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock
 from strobe.core.ports import Progress
+from strobe.models.cores import limit_cores
 
 __all__ = ["RayPool"]
 
@@ -47,7 +48,8 @@ class _Refused:
 class _Actor:
     """What lies in each actor: the function, made ready where it was sent to."""
 
-    def __init__(self, held: Lock | None, version: str | None) -> None:
+    def __init__(self, held: Lock | None, version: str | None, cores: int) -> None:
+        limit_cores(cores)
         self._function: Any = None
         self._held, self._version = held, version
 
@@ -161,7 +163,7 @@ class RayPool:
         try:
             while self._give(fresh, again, asked):
                 while len(self._hired) < many:
-                    self._hired.append(_Hired(self._actor.remote(self._held, installed_version())))
+                    self._hired.append(_Hired(self._actor.remote(self._held, installed_version(), self.cores)))
                     self._introduce(self._hired[-1], asked)
                 done = self._next(asked)
                 if done is None:
