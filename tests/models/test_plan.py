@@ -87,7 +87,7 @@ def test_timm_models_get_timms_preprocessing(name: str) -> None:
     for shape in SHAPES[:3]:
         image = _picture(*shape)
         want = theirs(Pillow.fromarray(image)).numpy()
-        got = model._normalised([model.prepare(image)])[0].numpy()
+        got = model._normalised(model._brought([model.prepare(image)]))[0].numpy()
         step = 1 / 255 / min(config["std"])
         assert np.abs(got - want).max() <= 2.01 * step
         assert (np.abs(got - want) > 1e-5).mean() < 0.01

@@ -99,7 +99,7 @@ class ImagePlan:
         >>> ImagePlan(size_hw=(4, 4), resize=4).prepare(np.zeros((8, 16, 3), np.uint8)).shape
         (4, 4, 3)
         """
-        pixels = np.asarray(self._fitted(PillowImage.fromarray(image)))
+        pixels = np.asarray(self._fitted(image))
         return pixels[:, :, ::-1] if self.channels == "bgr" else pixels
 
     def prepare_input(self, image: Image) -> Image:
@@ -112,40 +112,48 @@ class ImagePlan:
         """
         return replace(self, fit="squash", resize=None, resize_hw=None).prepare(image)
 
-    def _fitted(self, picture: PillowImage.Image) -> PillowImage.Image:
+    def _fitted(self, image: Image) -> PillowImage.Image:
         height, width = self.size_hw
-        have_w, have_h = picture.size
+        have_h, have_w = image.shape[:2]
         new_w, new_h = self.resized(have_w, have_h)
         left, top = _centred(new_w, width), _centred(new_h, height)
+        whole = (new_w, new_h) == (have_w, have_h)
+        if self.fit == "short-side" and not whole and new_w >= width and new_h >= height:
+            return self._resized_crop(image, (new_w, new_h), (left, top))
+        picture = PillowImage.fromarray(image)
         if new_w < width or new_h < height:
             return _pad_to(picture.resize((new_w, new_h), _FILTERS[self.interpolation]), width, height, self.fill)
-        if (new_w, new_h) == (have_w, have_h):
-            return picture.crop((left, top, left + width, top + height))
-        if self.fit == "short-side":
-            return self._resized_crop(picture, (new_w, new_h), (left, top))
-        whole = picture.resize((new_w, new_h), _FILTERS[self.interpolation])
-        return whole if (new_w, new_h) == (width, height) else whole.crop((left, top, left + width, top + height))
+        if not whole:
+            picture = picture.resize((new_w, new_h), _FILTERS[self.interpolation])
+        return picture if picture.size == (width, height) else picture.crop((left, top, left + width, top + height))
 
-    def _resized_crop(
-        self, picture: PillowImage.Image, new: tuple[int, int], corner: tuple[int, int]
-    ) -> PillowImage.Image:
+    def _resized_crop(self, image: Image, new: tuple[int, int], corner: tuple[int, int]) -> PillowImage.Image:
         """Resize only what the crop keeps, and a little more: bit for bit the crop of the resized image.
 
         The window grows to places where input and output coordinates meet in whole numbers, so that the filter sits
         exactly where it would in the whole image. First across, then down, each on its own: Pillow chooses the order
-        by the size of its input, and between the two passes pixels are rounded.
+        by the size of its input, and between the two passes pixels are rounded. What no filter reaches is left out
+        before the rest becomes a picture, which copies it.
         """
-        height, width = self.size_hw
-        (new_w, new_h), (left, top) = new, corner
+        (new_w, new_h), (left, top), (height, width) = new, corner, self.size_hw
         filter_ = _FILTERS[self.interpolation]
-        x0, x1, from_x, to_x = _whole_window(picture.width, new_w, left, width)
-        y0, y1, from_y, to_y = _whole_window(picture.height, new_h, top, height)
-        reach = int(_REACH[self.interpolation] * max(1.0, picture.height / new_h)) + 3
-        begin, end = max(0, from_y - reach), min(picture.height, to_y + reach)
-        across = picture.resize((x1 - x0, end - begin), filter_, box=(from_x, begin, to_x, end))
-        across = across.crop((left - x0, 0, left - x0 + width, end - begin))  # columns do not look at each other
-        down = across.resize((width, y1 - y0), filter_, box=(0, from_y - begin, width, to_y - begin))
-        return down.crop((0, top - y0, width, top - y0 + height))
+        x0, x1, from_x, to_x = _whole_window(image.shape[1], new_w, left, width)
+        y0, y1, from_y, to_y = _whole_window(image.shape[0], new_h, top, height)
+        down = self._reached(image.shape[0], new_h, from_y, to_y)
+        # Of two pixels equally near, which one is the nearest hangs on where counting begins.
+        nearest = self.interpolation == "nearest"
+        across = slice(0, image.shape[1]) if nearest else self._reached(image.shape[1], new_w, from_x, to_x)
+        rows = down.stop - down.start
+        picture = PillowImage.fromarray(image[down, across])
+        picture = picture.resize((x1 - x0, rows), filter_, box=(from_x - across.start, 0, to_x - across.start, rows))
+        picture = picture.crop((left - x0, 0, left - x0 + width, rows))  # columns do not look at each other
+        picture = picture.resize((width, y1 - y0), filter_, box=(0, from_y - down.start, width, to_y - down.start))
+        return picture.crop((0, top - y0, width, top - y0 + height))
+
+    def _reached(self, have: int, new: int, begin: int, end: int) -> slice:
+        """The pixels of a side that the filter looks at for those from `begin` to `end`, and a few more."""
+        reach = int(_REACH[self.interpolation] * max(1.0, have / new)) + 3
+        return slice(max(0, begin - reach), min(have, end + reach))
 
     def resized(self, width: int, height: int) -> tuple[int, int]:
         """The (width, height) an image of this size has after resizing, before the crop."""
