@@ -71,15 +71,17 @@ class Store:
             if remember:
                 self._remember(connection, settings)
             known, laid_out = self._laid_out(connection), _laid_out(content, settings)
-            if content is None or known[0] != laid_out[0]:
+            anew = content is None or known[0] != laid_out[0]
+            if anew or known != laid_out:
                 with roomy(connection):
-                    self._lay_out(connection, dataset, content)
-                    self._take_in(connection, dataset)
-                    self.question.rebuild(connection, settings)
-            elif known != laid_out and self._take_in(connection, dataset):
-                with roomy(connection):
-                    self.question.rebuild(connection, settings)
+                    if anew:
+                        self._lay_out(connection, dataset, content)
+                    anew = bool(self._take_in(connection, dataset)) or anew
+                    if anew:
+                        self.question.rebuild(connection, settings)
             set_meta(connection, self._kept("laid_out"), json.dumps(laid_out))
+        if anew:
+            self.database.tidy()
 
     def is_laid_out(self, settings: ReviewSettings, content: Content) -> bool:
         """Whether `prepare` has nothing to do: then it asks nothing of the dataset."""
@@ -218,11 +220,11 @@ class Store:
         Those without a time get one in the order they come in, after those taken in before: the last word counts.
         """
         log = self.question.log
-        with self.database.write() as connection:
-            with roomy(connection):
-                fresh = log.insert_all(connection, log.in_turn(connection, answers))
-                self.question.rebuild(connection, self.settings)
-            return fresh
+        with self.database.write() as connection, roomy(connection):
+            fresh = log.insert_all(connection, log.in_turn(connection, answers))
+            self.question.rebuild(connection, self.settings)
+        self.database.tidy()
+        return fresh
 
     def cast(self, answers: Sequence[Answer]) -> list[Saved]:
         """Keep the answers of one decision, all or none, stamped with the server's time; replays change nothing."""
