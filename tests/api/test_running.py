@@ -13,6 +13,7 @@ from torchvision import transforms
 from torchvision.models import detection
 
 import strobe
+from strobe.core.answers import Answers
 from strobe.core.errors import StrobeError
 from strobe.core.files import read_json
 from strobe.core.records import Detections, ModelSpec
@@ -164,9 +165,12 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many frames were answered, call by call of the store."""
     counts: list[int] = []
     plain = ModelShards.write
-    monkeypatch.setattr(
-        ModelShards, "write", lambda self, rows, answers: (counts.append(len(rows)), plain(self, rows, answers))[1]
-    )
+
+    def write(self: ModelShards, rows: np.ndarray, answers: Answers, *, device: str = "") -> Path:
+        counts.append(len(rows))
+        return plain(self, rows, answers, device=device)
+
+    monkeypatch.setattr(ModelShards, "write", write)
     return counts
 
 

@@ -97,7 +97,7 @@ def test_what_is_waited_for_is_what_the_queue_holds(small, tmp_path_factory, dra
         stage = "anchor" if task.kind == "anchor" else stage
         store.cast([replace(cast, set_id=task.set_id, frame_id=task.frame_id, stage=stage)])
     found = waiting(small, list(store.all()), store.conduct())
-    whole = queue.whole_progress(store)
+    whole = queue.progress(store, "ann")
     assert found["round_one"]["pairs"] == whole.tasks_open
     assert found["anchors"] == whole.anchors_open
     if verify:

@@ -44,7 +44,7 @@ def test_engines_that_cannot_be(engine: str, device: str, line: str) -> None:
 
 
 def test_another_version_is_refused() -> None:
-    said = _Actor(None, "0.0.0").take(bool)
+    said = _Actor(None, "0.0.0", 1 << 20).take(bool)
     assert isinstance(said, _Refused)
     assert "the driver 0.0.0; install the same version on every machine" in said.line
     with pytest.raises(StrobeError, match=r"^--actors is for --engine ray$"):
