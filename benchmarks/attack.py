@@ -59,7 +59,7 @@ def fetched(address: str, sha256: str) -> bytes:
     return content
 
 
-class LeNet(torch.nn.Module):  # type: ignore[misc]
+class LeNet(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Two convolutions, two layers: the shape of the weights says so."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def foolbox_wrong(
 ) -> Any:
     foolbox = import_module("foolbox")  # no package of ours, so not known to the type checker
 
-    class Module(torch.nn.Module):  # type: ignore[misc]
+    class Module(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
         def forward(self, x: Any) -> Any:
             return scores(x)
 
@@ -114,6 +114,7 @@ def ours(
     rounded: bool = False, margin: float = 0.0, loss: str = "cross-entropy",
 ) -> tuple[Any, Any]:  # fmt: skip
     steps, step = SETTINGS[norm]
+    # `loss` is one of its own words.
     how = Pgd(norm=norm, steps=steps, step=step, loss=loss, margin=margin, rounded=rounded)  # type: ignore[arg-type]
     start = Ball(norm).noise(tuple(pixels.shape), None, pixels.device) if random else torch.zeros_like(pixels)
     radius = torch.full((len(pixels),), eps, device=pixels.device)

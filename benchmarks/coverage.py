@@ -56,6 +56,7 @@ def covered(right: NDArray[np.bool_], cluster: NDArray[np.int64], truth: float, 
     # Every draw has videos of its own, so that all draws go through in one pass.
     videos = (np.tile(cluster, (draws, 1)) + np.arange(draws)[:, None] * (int(cluster.max()) + 1)).ravel()
     chosen = "clopper-pearson" if interval == "clopper-pearson" else "auto"
+    # `chosen` is one of its own words.
     shares = Grouping(group, videos, n_groups=draws, interval=chosen).shares(right.ravel())  # type: ignore[arg-type]
     return float(((shares.low <= truth) & (truth <= shares.high)).mean())
 

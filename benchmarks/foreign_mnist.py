@@ -23,7 +23,7 @@ from strobe.models.torch_classifier import TorchClassifier, classifier_of
 DIGITS = LabelSpace.of_names("mnist", [str(digit) for digit in range(10)])
 
 
-class Decoder(nn.Module):  # type: ignore[misc]
+class Decoder(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Four transposed convolutions from 8 numbers to 28 × 28 pixels."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ def decoders(options: LoadOptions) -> TorchGenerator:
     )  # fmt: skip
 
 
-class LeNet(nn.Module):  # type: ignore[misc]
+class LeNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     """Two convolutions, two layers, on grey pixels."""
 
     def __init__(self) -> None:

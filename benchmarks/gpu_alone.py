@@ -136,7 +136,7 @@ def pool_alone(
         found = pool.read(rows, [["m"]] * len(rows))
         if bring:
             with torch.inference_mode(), model._stream():
-                model._brought([values[0] for values in found])  # type: ignore[index]
+                model._brought([values[0] for values in found])  # type: ignore[index]  # none of them failed
 
     def work() -> int:
         with ThreadPoolExecutor(processes) as waiting:

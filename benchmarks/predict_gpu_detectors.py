@@ -84,7 +84,7 @@ class Watch:
         self.first: tuple[float, int] | None = None
 
     @contextmanager
-    def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:  # noqa: ARG002
+    def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:  # noqa: ARG002 (the port has them)
         """A task of which only the first tick is kept."""
         yield self._tick
 

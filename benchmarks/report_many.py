@@ -9,10 +9,7 @@ it is read from. Exit code 1 where the page is late (60 s) or large (10 MB). Tim
 """
 
 import argparse
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import strobe
+from eval_time import strobe as strobe_of
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
@@ -94,23 +92,11 @@ def make(out: Path, n_models: int) -> None:
 
 def report(tree: Path, run: Path) -> float:
     """`strobe report` of a source tree; its seconds on the clock."""
-    environment = os.environ | {"PYTHONPATH": str(tree / "src")}
-    begin = time.perf_counter()
-    with tempfile.TemporaryFile("w+") as errors:
-        command = [sys.executable, "-m", "strobe", "report", str(run), "-q"]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
-        _, status, used = os.wait4(process.pid, 0)  # what this one process used, and no other
-        wall = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
-        errors.seek(0)
-        if process.returncode:
-            raise SystemExit(f"{tree}: strobe report failed: {errors.read().strip()[-500:]}")
+    used = strobe_of(tree, "report", str(run), "-q")
     page = (run / "report.html").stat().st_size / 1e6
-    print(
-        f"report: {wall:.1f} s, processor {used.ru_utime + used.ru_stime:.1f} s, peak {used.ru_maxrss / 1e6:.2f} GB, "
-        f"page {page:.2f} MB"
-    )
-    return wall
+    took = f"{used.wall_s:.1f} s, processor {used.cpu_s:.1f} s"
+    print(f"report: {took}, peak {used.peak_mb / 1e3:.2f} GB, page {page:.2f} MB")
+    return used.wall_s
 
 
 def main() -> int:

@@ -62,7 +62,8 @@ class Database:
         Until its own housekeeping came by, every claim would step over a million of them.
         """
         if self._file is None:
-            with self._writer.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            plain = self._writer.execution_options(isolation_level="AUTOCOMMIT")  # VACUUM refuses transactions
+            with _worded(self.shown), plain.connect() as connection:
                 execute(connection, "VACUUM (ANALYZE) tasks, latest, verdicts")
 
     @contextmanager
