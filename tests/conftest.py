@@ -6,7 +6,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
         elif item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=1))
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., subprocess.Popen[Any]]]:
+    """`subprocess.Popen`; what a failed test leaves running is ended, its pipes closed: no later one trips on it."""
+    with ExitStack() as at_end:
+
+        def start(command: list[str], **options: Any) -> subprocess.Popen[Any]:
+            process = at_end.enter_context(subprocess.Popen(command, **options))
+            at_end.callback(process.kill)
+            return process
+
+        yield start
 
 
 SPACE = LabelSpace.of_names("zoo", ["fox", "sheep", "bird"])

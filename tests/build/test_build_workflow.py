@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,12 +139,12 @@ def test_killed_and_resumed_gives_the_same_bytes(after: int, workers: int, clips
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_workers_at_once_and_loses_nothing(clips: list[Path], tmp_path: Path) -> None:
+def test_ctrl_c_ends_workers_at_once_and_loses_nothing(clips: list[Path], tmp_path: Path, started: Any) -> None:
     script = tmp_path / "slow.py"
     script.write_text(KILLED.replace("sleep(0.05)", "sleep(2)"))
     out = tmp_path / "out"
     command = [sys.executable, str(script), str(out), "2", *map(str, clips)]
-    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE)
+    process = started(command, start_new_session=True, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
     while not list(out.rglob("*.zst")) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 WORK = """
 import time
@@ -26,9 +27,9 @@ if __name__ == "__main__":
 """
 
 
-def test_ctrl_c_is_one_line_with_processes_at_work(tmp_path: Path) -> None:
+def test_ctrl_c_is_one_line_with_processes_at_work(tmp_path: Path, started: Any) -> None:
     (tmp_path / "work.py").write_text(WORK)
-    running = subprocess.Popen(
+    running = started(
         [sys.executable, "work.py"], cwd=tmp_path, text=True, start_new_session=True, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )  # fmt: skip

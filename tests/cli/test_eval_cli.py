@@ -188,9 +188,9 @@ def test_rich_on_a_terminal_and_plain_in_a_pipe(dataset: Dataset, tmp_path: Path
 
 
 @pytest.mark.timing
-def test_ctrl_c_is_one_line_and_leaves_nothing(dataset: Dataset, tmp_path: Path) -> None:
+def test_ctrl_c_is_one_line_and_leaves_nothing(dataset: Dataset, tmp_path: Path, started: Any) -> None:
     os.mkfifo(tmp_path / "slow.json")
-    running = subprocess.Popen(
+    running = started(
         [sys.executable, "-m", "strobe", "eval", "data", "-m", "preds:slow.json", "-o", "run"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -516,10 +517,12 @@ main(sys.argv[2:])
 """`strobe predict` as on a GPU machine, with a model that needs none. No guard: workers do not run it again."""
 
 
-def _start(data: Path, out: Path, plugin: Path, *, in_flight: int) -> tuple[subprocess.Popen[str], list[int]]:
+def _start(
+    started: Any, data: Path, out: Path, plugin: Path, *, in_flight: int
+) -> tuple[subprocess.Popen[str], list[int]]:
     """The command at work, and its workers."""
     arguments = ["predict", str(data), "-m", f"py:{plugin}:make", "-o", str(out)]
-    process = subprocess.Popen(
+    process = started(
         [sys.executable, "-c", COMMAND, str(in_flight), *arguments],
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
@@ -533,10 +536,10 @@ def _start(data: Path, out: Path, plugin: Path, *, in_flight: int) -> tuple[subp
 
 
 @pytest.fixture
-def command(colours: Make, tmp_path: Path) -> Callable[..., tuple[subprocess.Popen[str], list[int]]]:
+def command(colours: Make, tmp_path: Path, started: Any) -> Callable[..., tuple[subprocess.Popen[str], list[int]]]:
     folder.write(colours(n_sets=30, k=3), tmp_path / "data")
     (tmp_path / "slow.py").write_text(PLUGIN)
-    return lambda in_flight: _start(tmp_path / "data", tmp_path / "run", tmp_path / "slow.py", in_flight=in_flight)
+    return partial(_start, started, tmp_path / "data", tmp_path / "run", tmp_path / "slow.py")
 
 
 @pytest.mark.slow
@@ -545,7 +548,7 @@ def command(colours: Make, tmp_path: Path) -> Callable[..., tuple[subprocess.Pop
 def test_ctrl_c_in_a_terminal_ends_everything_within_a_second(
     in_flight: int, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process, workers = command(in_flight)
+    process, workers = command(in_flight=in_flight)
     assert len(workers) == 2
     begin = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
@@ -567,7 +570,7 @@ def test_ctrl_c_in_a_terminal_ends_everything_within_a_second(
 
 @pytest.mark.slow
 def test_workers_end_when_the_command_is_killed(command: Any) -> None:
-    process, workers = command(2)
+    process, workers = command(in_flight=2)
     assert len(workers) == 2
     process.kill()
     process.communicate()

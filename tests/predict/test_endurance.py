@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,14 +131,16 @@ def test_a_real_model_says_the_same_alone_in_ones_and_in_64s(colours: Make, tmp_
 
 @pytest.mark.slow
 @pytest.mark.timing
-def test_ctrl_c_ends_within_a_second_and_keeps_the_work(colours: Make, plugin: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_within_a_second_and_keeps_the_work(
+    colours: Make, plugin: Path, tmp_path: Path, started: Any
+) -> None:
     dataset = colours(n_sets=60, k=3)
     folder.write(dataset, tmp_path / "data")
     command = [
         sys.executable, "-m", "strobe", "predict", str(tmp_path / "data"), "-m", f"py:{plugin}:slow", "--batch-size",
         "1", "-o", str(tmp_path / "run"),
     ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = started(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     process.stderr.readline()  # the preprocessing is said when the model is ready
     time.sleep(1.5)

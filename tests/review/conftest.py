@@ -471,10 +471,10 @@ def visit(chromium):
 class Process:
     """`strobe review serve` as people run it, to be killed."""
 
-    def __init__(self, root, *options, port=0):
+    def __init__(self, started, root, *options, port=0):
         call = "from strobe.cli.review import command; command()"
         arguments = ["serve", str(root), "--no-open", "--port", str(port), "--controls", "0", *options]
-        self.process = subprocess.Popen(
+        self.process = started(
             [sys.executable, "-c", call, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self.url = self.process.stdout.readline().split()[-1]
@@ -483,4 +483,3 @@ class Process:
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(20)
-        self.process.stdout.close()

@@ -316,10 +316,10 @@ def test_geometry_never_leaves_the_picture(small, run_server, visit):
     assert wrong == []
 
 
-def test_server_killed_while_boxes_are_on_their_way(helpers, tmp_path, visit):
+def test_server_killed_while_boxes_are_on_their_way(helpers, tmp_path, visit, started):
     root = tmp_path / "killed"
     helpers.make_dataset(root, n_sets=8, k=1)
-    server = helpers.Process(root, "--ask", "box")
+    server = helpers.Process(started, root, "--ask", "box")
     visitors = [visit(server.url, "Ann"), visit(server.url, "Bo", **PHONE)]
     made = {}
     for visitor in visitors:
@@ -342,7 +342,7 @@ def test_server_killed_while_boxes_are_on_their_way(helpers, tmp_path, visit):
     for visitor in (*visitors, visitors[0]):
         box_one(visitor)
         visitor.await_page("#saved.offline")
-    server = helpers.Process(root, "--ask", "box", port=server.port)
+    server = helpers.Process(started, root, "--ask", "box", port=server.port)
     try:
         helpers.finish(*visitors, act=box_one)
     finally:

@@ -170,10 +170,10 @@ def test_history_before_a_number_no_database_counts_to(small, run_server):
 
 
 @pytest.mark.slow
-def test_a_request_still_open_when_the_server_is_stopped_is_told_so(small):
+def test_a_request_still_open_when_the_server_is_stopped_is_told_so(small, started):
     call = "from strobe.cli.review import command; command()"
     arguments = ["serve", str(small.root), "--no-open", "--port", "0"]
-    process = subprocess.Popen(
+    process = started(
         [sys.executable, "-c", call, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     url = process.stdout.readline().split()[-1]

@@ -106,10 +106,10 @@ def _votes(root):
         store.close()
 
 
-def test_server_killed_in_the_middle_of_a_burst(helpers, tmp_path, visit):
+def test_server_killed_in_the_middle_of_a_burst(helpers, tmp_path, visit, started):
     root = tmp_path / "burst"
     helpers.make_dataset(root, n_sets=5, k=4)
-    server = helpers.Process(root)
+    server = helpers.Process(started, root)
     visitors = [visit(server.url, name) for name in ("Ann", "Bo")]
     acknowledged = []
     for visitor in visitors:
@@ -128,7 +128,7 @@ def test_server_killed_in_the_middle_of_a_burst(helpers, tmp_path, visit):
     for visitor in visitors:
         visitor.page.keyboard.press("s")
     before = list(acknowledged)
-    server = helpers.Process(root, port=int(server.url.rsplit(":", 1)[1]))
+    server = helpers.Process(started, root, port=int(server.url.rsplit(":", 1)[1]))
     try:
         helpers.finish(*visitors)
     finally:
@@ -147,11 +147,13 @@ SET_KEYS = ["ArrowRight", "ArrowLeft", "ArrowDown", "Enter", "Enter", *"s1u3zzyw
 
 
 @pytest.mark.parametrize(("at_once", "keys", "rounds"), [("pair", PAIR_KEYS, 30), ("set", SET_KEYS, 30)])
-def test_a_wild_quarter_of_a_minute_loses_nothing_and_doubles_nothing(helpers, tmp_path, visit, at_once, keys, rounds):
+def test_a_wild_quarter_of_a_minute_loses_nothing_and_doubles_nothing(
+    helpers, tmp_path, visit, at_once, keys, rounds, started
+):
     """Bursts of keys, undo, reloads, lost networks and killed servers, by two people at once, from a fixed seed."""
     root = tmp_path / "wild"
     helpers.make_dataset(root, n_sets=10 if at_once == "pair" else 30, k=3)
-    server = helpers.Process(root, "--at-once", at_once)
+    server = helpers.Process(started, root, "--at-once", at_once)
     port = int(server.url.rsplit(":", 1)[1])
     # What goes into the browser's outbox is noted where a reload does not lose it.
     note = """(() => { const set = Storage.prototype.setItem; Storage.prototype.setItem = function (key, text) {
@@ -185,7 +187,7 @@ def test_a_wild_quarter_of_a_minute_loses_nothing_and_doubles_nothing(helpers, t
             else:
                 server.kill()
                 page.keyboard.press("s" if at_once == "pair" else "Enter")
-                server = helpers.Process(root, "--at-once", at_once, port=port)
+                server = helpers.Process(started, root, "--at-once", at_once, port=port)
             page.wait_for_timeout(rng.random() * 200)
     try:
         for visitor in visitors:

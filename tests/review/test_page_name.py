@@ -173,9 +173,9 @@ def test_after_the_limit_the_picture_is_covered_and_an_answer_is_late(many, run_
     assert all(one.seconds > 1 for one in server.store.all())
 
 
-def test_an_offline_minute_and_a_killed_server_lose_nothing(many, helpers, visit):
+def test_an_offline_minute_and_a_killed_server_lose_nothing(many, helpers, visit, started):
     options = ("--ask", "name", "--practice", "0", "--votes", "3")
-    server = helpers.Process(many.root, *options)
+    server = helpers.Process(started, many.root, *options)
     visitors = [visit(server.url, who) for who in ("Ann", "Bo")]
     ann, bo = visitors
     made = []
@@ -205,7 +205,7 @@ def test_an_offline_minute_and_a_killed_server_lose_nothing(many, helpers, visit
         bo.await_page("#saved.offline")
     finally:
         server.kill()
-    server = helpers.Process(many.root, *options, port=server.port)
+    server = helpers.Process(started, many.root, *options, port=server.port)
     try:
         helpers.finish(*visitors, act=lambda visitor: give(visitor, "person"))
     finally:

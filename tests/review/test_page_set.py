@@ -132,10 +132,10 @@ def test_nothing_is_asked_for_or_called_done_before_what_was_decided_is_in(helpe
     assert of_queue[:3] == ["decisions/set asked", "decisions/set answered", "claim asked"]
 
 
-def test_two_people_a_reload_and_an_outage_store_what_was_made(helpers, tmp_path, visit):
+def test_two_people_a_reload_and_an_outage_store_what_was_made(helpers, tmp_path, visit, started):
     root = tmp_path / "outage"
     helpers.make_dataset(root, n_sets=12, k=3)
-    server = helpers.Process(root, "--at-once", "set")
+    server = helpers.Process(started, root, "--at-once", "set")
     visitors = {name: visit(server.url, name) for name in ("Ann", "Bo")}
     made = {name: [] for name in visitors}
     for name, visitor in visitors.items():
@@ -155,7 +155,7 @@ def test_two_people_a_reload_and_an_outage_store_what_was_made(helpers, tmp_path
     bo.decide("Enter")
     bo.page.reload()
     server.kill()
-    server = helpers.Process(root, "--at-once", "set", port=server.port)
+    server = helpers.Process(started, root, "--at-once", "set", port=server.port)
     ann.context.set_offline(False)
     bo.ready()
     try:

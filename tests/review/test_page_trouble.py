@@ -27,9 +27,16 @@ def test_decisions_wait_for_their_own_review(helpers, tmp_path, run_server, visi
     ann.await_page("#saved.offline")
     other = run_server(theirs, port=port)
     ann.await_page("#login:not([hidden])")
+    claims = []
+    ann.page.route("**/api/claim", lambda claim: claims.append(claim))  # not answered yet
     ann.page.fill("#name", "Ann")
     ann.page.keyboard.press("Enter")
-    ann.shown()
+    ann.await_page("#idle:not([hidden])")
+    assert ann.page.inner_text("#idle-title") == "One moment", "who is in again is not offline any more"
+    ann.until(lambda: claims)
+    claims[0].continue_()
+    ann.page.unroute("**/api/claim")
+    assert ann.shown()
     ann.decide("2")
     ann.saved()
     assert decisions(other) == ["dissimilar"], "only what was decided here"

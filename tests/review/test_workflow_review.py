@@ -350,10 +350,10 @@ def test_a_taken_port_is_one_line(small):
 
 
 @pytest.mark.slow
-def test_serve_on_the_command_line_prints_links_and_stops_on_a_signal(small):
+def test_serve_on_the_command_line_prints_links_and_stops_on_a_signal(small, started):
     call = "from strobe.cli.review import command; command()"
     arguments = ["serve", str(small.root), "--no-open", "--port", "0", "--invite", "Ann", "--observer", "Olga"]
-    process = subprocess.Popen(
+    process = started(
         [sys.executable, "-c", call, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     lines = [process.stdout.readline() for _ in range(4)]

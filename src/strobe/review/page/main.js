@@ -95,9 +95,10 @@ async function enter(problem = "") {
   }
   if (card && past().atEnd) queue.putBack([card]);
   card = null;
+  queue.unreachable = false; // we are in: what the last try met is past
+  outbox.tell("saving");
   outbox.send();
-  const others = othersWaiting(session.store, session.person.name);
-  for (const [name, count] of others) say(`${count} answers of ${name} wait in this browser: log in as ${name} to send them.`);
+  for (const [name, count] of othersWaiting(session.store, session.person.name)) say(`${count} answers of ${name} wait in this browser: log in as ${name} to send them.`);
   await question.enter(session);
   queue.putBack(question.practice?.() || []);
   showGuide(session.guidelines, session.store, session.person.name);

@@ -12,18 +12,19 @@ export class Queue {
   constructor(page) {
     this.page = page;
     this.tab = newId(); // leases belong to a tab; one that is closed or loaded anew gives them back
-    this.progress = null;
-    this.since = 0; // decisions since the counts came
     this.claiming = null; // the promise of a claim under way
     this.overtaken = false; // something was decided after the last claim went out: its answer may not know of it
     this.claimedAt = 0;
-    this.paused = this.unreachable = false;
+    this.unreachable = false;
     this.startAfresh([]);
   }
 
   // What still waits in the outbox was decided, perhaps in a tab that is closed: it is not asked again.
   startAfresh(waiting) {
     this.cards = [];
+    this.progress = null;
+    this.since = 0; // decisions since the counts came
+    this.paused = false;
     const votes = waiting.flatMap((body) => body.votes || [body]).filter((one) => one.task && !one.member);
     this.decided = new Set(votes.map(nameOf)); // a claim may still list them
   }
