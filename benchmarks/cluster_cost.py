@@ -58,7 +58,7 @@ WAYS = (
         shared=True, kilobytes=43,
     ),
     Way(
-        name="efficientnet-lite0, 720p of one's own", machine="two cores", one=_LITE0 / 1.53, forward=_LITE0,
+        name="efficientnet-lite0, 720p of one's own", machine="two cores", one=_LITE0 / 1.48, forward=_LITE0,
         shared=True, kilobytes=1_418,
     ),
 )  # fmt: skip
@@ -68,7 +68,7 @@ BYTES = 119.7
 """Stored of a frame and model of 30 classes (--measure)."""
 WRITTEN = 80_000.0
 """Frames of one model that one process stores in a second, syncing every shard (--measure)."""
-SCORED = 106 / 10.5e6
+SCORED = 89 / 10.5e6
 """Seconds of one core to score a frame of one model (docs/performance.md, How scoring grows)."""
 
 
