@@ -16,276 +16,109 @@ class Killed:
     ask: tuple[str, ...] = ()  # the outcome is what this prints, where files hold times or random ids
 
 
-_FEW = ("--k", "2", "-q", "--workers", "1")
-_SCORE = ("-q", "--bootstrap", "100")
-_SEARCH = ("--images", "2", "--steps", "2", "--scale-images", "8", "--strips", "1", "--device", "cpu", "-q")
-_ATTACK = ("--eps", "2/255,8/255", "--steps", "3", "--restarts", "0", "--device", "cpu", "--batch-size", "2", "-q")
+def _killed(words: str, place: str = "", *, dest: str = "out", before: str = "", ask: str = "") -> Killed:
+    first = (tuple(before.split()),) if before else ()
+    return Killed(
+        words=tuple(words.split()), place=tuple(place.split()), dest=dest, before=first, ask=tuple(ask.split())
+    )
+
+
+_FEW = "--k 2 -q --workers 1"
+_SCORE = "-q --bootstrap 100"
+_EVAL = f"--workers 1 --no-report {_SCORE}"
+_SEARCH = "--images 2 --steps 2 --scale-images 8 --strips 1 --device cpu -q"
+_ATTACK = "--eps 2/255,8/255 --steps 3 --restarts 0 --device cpu --batch-size 2 -q"
 KILLS: dict[str, Killed] = {
-    "build": Killed(words=("build", "clips/a.mp4", "out", "--label", "dog", *_FEW), place=("clips",), dest="out"),
-    "build-more": Killed(
-        words=("build", "clips/a.mp4", "clips/b.mp4", "out", "--label", "dog", *_FEW),
-        place=("clips",),
-        dest="out",
-        before=(("build", "clips/a.mp4", "out", "--label", "dog", *_FEW),),
+    "build": _killed(f"build clips/a.mp4 out --label dog {_FEW}", "clips"),
+    "build-more": _killed(
+        f"build clips/a.mp4 clips/b.mp4 out --label dog {_FEW}",
+        "clips",
+        before=f"build clips/a.mp4 out --label dog {_FEW}",
     ),
-    "simulate": Killed(
-        words=("simulate", "photos/in", "out", "--k", "1", "--size", "24", "-q", "--workers", "1"),
-        place=("photos",),
-        dest="out",
+    "simulate": _killed("simulate photos/in out --k 1 --size 24 -q --workers 1", "photos"),
+    "synthesize": _killed("synthesize out --videos 2 --size 32 --k 1 --masks -q"),
+    "vary": _killed(
+        "vary corruption datasets/shaky out --kind fog --severity 1,3 --store -q --workers 1", "datasets/shaky"
     ),
-    "synthesize": Killed(
-        words=("synthesize", "out", "--videos", "2", "--size", "32", "--k", "1", "--masks", "-q"),
-        place=(),
-        dest="out",
+    "ladder": _killed(
+        "vary background datasets/masked out --rungs zoom,other --store -q --workers 1", "datasets/masked"
     ),
-    "vary": Killed(
-        words=(
-            "vary",
-            "corruption",
-            "datasets/shaky",
-            "out",
-            "--kind",
-            "fog",
-            "--severity",
-            "1,3",
-            "--store",
-            *_FEW[2:],
-        ),
-        place=("datasets/shaky",),
-        dest="out",
+    "attack": _killed(f"vary attack datasets/video out -m py:net.py:make {_ATTACK}", "datasets/video net.py"),
+    "import-vid-robust": _killed("import imagenet-vid-robust releases/vid-robust out -q", "releases/vid-robust"),
+    "import-ytbb-robust": _killed(
+        "import ytbb-robust releases/ytbb-robust out --media link -q", "releases/ytbb-robust"
     ),
-    "ladder": Killed(
-        words=("vary", "background", "datasets/masked", "out", "--rungs", "zoom,other", "--store", *_FEW[2:]),
-        place=("datasets/masked",),
-        dest="out",
+    "import-youtube-bb": _killed(
+        "import youtube-bb releases/youtube-bb/yt_bb.csv out --videos releases/youtube-bb/videos --k 1 -q",
+        "releases/youtube-bb",
     ),
-    "attack": Killed(
-        words=("vary", "attack", "datasets/video", "out", "-m", "py:net.py:make", *_ATTACK),
-        place=("datasets/video", "net.py"),
-        dest="out",
+    "import-coco-vid": _killed("import coco-vid releases/coco-vid/ann.json out --k 1 --hints -q", "releases/coco-vid"),
+    "import-photos": _killed("import photos photos/in out -q", "photos/in"),
+    "import-imagenet-c": _killed(
+        "import imagenet-c releases/imagenet-c/npy out --clean releases/imagenet-c/clean.npy -q", "releases/imagenet-c"
     ),
-    "import-vid-robust": Killed(
-        words=("import", "imagenet-vid-robust", "releases/vid-robust", "out", "-q"),
-        place=("releases/vid-robust",),
-        dest="out",
+    "import-imagenet-a-plus": _killed(
+        "import imagenet-a-plus releases/crops out --originals releases/imagenet-a -q",
+        "releases/crops releases/imagenet-a",
     ),
-    "import-ytbb-robust": Killed(
-        words=("import", "ytbb-robust", "releases/ytbb-robust", "out", "--media", "link", "-q"),
-        place=("releases/ytbb-robust",),
-        dest="out",
+    "import-imagenet-9": _killed("import imagenet-9 releases/imagenet-9 out -q", "releases/imagenet-9"),
+    "import-objectnet": _killed("import objectnet releases/objectnet out -q", "releases/objectnet"),
+    "import-trials": _killed(
+        "import trials releases/trials/csv out --images releases/trials/images -q", "releases/trials"
     ),
-    "import-youtube-bb": Killed(
-        words=(
-            "import",
-            "youtube-bb",
-            "releases/youtube-bb/yt_bb.csv",
-            "out",
-            "--videos",
-            "releases/youtube-bb/videos",
-            "--k",
-            "1",
-            "-q",
-        ),
-        place=("releases/youtube-bb",),
-        dest="out",
+    "export-coco": _killed("export datasets/boxes coco out --media copy -q", "datasets/boxes"),
+    "export-fiftyone": _killed("export datasets/boxes fiftyone out --media copy -q", "datasets/boxes"),
+    "export-huggingface": _killed("export datasets/boxes huggingface out -q", "datasets/boxes"),
+    "export-croissant": _killed("export datasets/boxes croissant out --media copy -q", "datasets/boxes"),
+    "gate": _killed(
+        "gate runs/new-boxes -m py:models.py:blobs --min map_pmk=0 -o out -q", "runs/new-boxes datasets/boxes models.py"
     ),
-    "import-coco-vid": Killed(
-        words=("import", "coco-vid", "releases/coco-vid/ann.json", "out", "--k", "1", "--hints", "-q"),
-        place=("releases/coco-vid",),
-        dest="out",
+    "history": _killed(
+        "history runs/video-py runs/new-video -o out -q", "runs/new-video runs/video-py datasets/video models.py"
     ),
-    "import-photos": Killed(words=("import", "photos", "photos/in", "out", "-q"), place=("photos/in",), dest="out"),
-    "import-imagenet-c": Killed(
-        words=(
-            "import",
-            "imagenet-c",
-            "releases/imagenet-c/npy",
-            "out",
-            "--clean",
-            "releases/imagenet-c/clean.npy",
-            "-q",
-        ),
-        place=("releases/imagenet-c",),
-        dest="out",
+    "leaderboard": _killed(
+        "export runs/severity runs/new-boxes leaderboard out",
+        "runs/severity runs/new-boxes",
+        before="export runs/severity leaderboard out",
     ),
-    "import-imagenet-a-plus": Killed(
-        words=("import", "imagenet-a-plus", "releases/crops", "out", "--originals", "releases/imagenet-a", "-q"),
-        place=("releases/crops", "releases/imagenet-a"),
-        dest="out",
+    "generator": _killed(
+        f"vary generator out --generator py:generator.py:make -m py:net.py:make {_SEARCH}", "generator.py net.py"
     ),
-    "import-imagenet-9": Killed(
-        words=("import", "imagenet-9", "releases/imagenet-9", "out", "-q"), place=("releases/imagenet-9",), dest="out"
+    "export-csv": _killed("export datasets/video csv out -q", "datasets/video"),
+    "export-vid-robust": _killed("export datasets/votes imagenet-vid-robust out -q", "datasets/votes"),
+    "predict": _killed(
+        "predict datasets/video -m py:models.py:logits -o out -q --workers 1", "datasets/video models.py"
     ),
-    "import-objectnet": Killed(
-        words=("import", "objectnet", "releases/objectnet", "out", "-q"), place=("releases/objectnet",), dest="out"
+    "score": _killed(
+        f"score datasets/video -m preds:inputs/video-logits.json -o out {_SCORE}", "datasets/video inputs"
     ),
-    "import-trials": Killed(
-        words=("import", "trials", "releases/trials/csv", "out", "--images", "releases/trials/images", "-q"),
-        place=("releases/trials",),
-        dest="out",
+    "score-again": _killed(
+        f"score runs/new-video --k 2 {_SCORE}", "datasets/video runs/new-video", dest="runs/new-video"
     ),
-    "export-coco": Killed(
-        words=("export", "datasets/boxes", "coco", "out", "--media", "copy", "-q"),
-        place=("datasets/boxes",),
-        dest="out",
+    "eval": _killed(f"eval datasets/boxes -m py:models.py:blobs -o out {_EVAL}", "datasets/boxes models.py"),
+    "eval-two": _killed(
+        f"eval datasets/boxes -m boxes:py:models.py:blobs -m crop:truth,fit=pad:py:models.py:logits -o out {_EVAL}",
+        "datasets/boxes models.py",
     ),
-    "export-fiftyone": Killed(
-        words=("export", "datasets/boxes", "fiftyone", "out", "--media", "copy", "-q"),
-        place=("datasets/boxes",),
-        dest="out",
-    ),
-    "export-huggingface": Killed(
-        words=("export", "datasets/boxes", "huggingface", "out", "-q"), place=("datasets/boxes",), dest="out"
-    ),
-    "export-croissant": Killed(
-        words=("export", "datasets/boxes", "croissant", "out", "--media", "copy", "-q"),
-        place=("datasets/boxes",),
-        dest="out",
-    ),
-    "gate": Killed(
-        words=("gate", "runs/new-boxes", "-m", "py:models.py:blobs", "--min", "map_pmk=0", "-o", "out", "-q"),
-        place=("runs/new-boxes", "datasets/boxes", "models.py"),
-        dest="out",
-    ),
-    "history": Killed(
-        words=("history", "runs/video-py", "runs/new-video", "-o", "out", "-q"),
-        place=("runs/new-video", "runs/video-py", "datasets/video", "models.py"),
-        dest="out",
-    ),
-    "leaderboard": Killed(
-        words=("export", "runs/severity", "runs/new-boxes", "leaderboard", "out"),
-        place=("runs/severity", "runs/new-boxes"),
-        dest="out",
-        before=(("export", "runs/severity", "leaderboard", "out"),),
-    ),
-    "generator": Killed(
-        words=("vary", "generator", "out", "--generator", "py:generator.py:make", "-m", "py:net.py:make", *_SEARCH),
-        place=("generator.py", "net.py"),
-        dest="out",
-    ),
-    "export-csv": Killed(words=("export", "datasets/video", "csv", "out", "-q"), place=("datasets/video",), dest="out"),
-    "export-vid-robust": Killed(
-        words=("export", "datasets/votes", "imagenet-vid-robust", "out", "-q"),
-        place=("datasets/votes",),
-        dest="out",
-    ),
-    "predict": Killed(
-        words=("predict", "datasets/video", "-m", "py:models.py:logits", "-o", "out", "-q", "--workers", "1"),
-        place=("datasets/video", "models.py"),
-        dest="out",
-    ),
-    "score": Killed(
-        words=("score", "datasets/video", "-m", "preds:inputs/video-logits.json", "-o", "out", *_SCORE),
-        place=("datasets/video", "inputs"),
-        dest="out",
-    ),
-    "score-again": Killed(
-        words=("score", "runs/new-video", "--k", "2", *_SCORE),
-        place=("datasets/video", "runs/new-video"),
-        dest="runs/new-video",
-    ),
-    "eval": Killed(
-        words=(
-            "eval",
-            "datasets/boxes",
-            "-m",
-            "py:models.py:blobs",
-            "-o",
-            "out",
-            "--workers",
-            "1",
-            "--no-report",
-            *_SCORE,
-        ),
-        place=("datasets/boxes", "models.py"),
-        dest="out",
-    ),
-    "eval-two": Killed(
-        words=(
-            "eval",
-            "datasets/boxes",
-            "-m",
-            "boxes:py:models.py:blobs",
-            "-m",
-            "crop:truth,fit=pad:py:models.py:logits",
-            "-o",
-            "out",
-            "--workers",
-            "1",
-            "--no-report",
-            *_SCORE,
-        ),
-        place=("datasets/boxes", "models.py"),
-        dest="out",
-    ),
-    "eval-more": Killed(
-        words=(
-            "eval",
-            "datasets/video",
-            "-m",
-            "py:models.py:logits",
-            "-m",
-            "py:models.py:shares",
-            "-o",
-            "runs/video-py",
-            "-m",
-            "new=preds:inputs/video-logits.json",
-            "--workers",
-            "1",
-            "--no-report",
-            *_SCORE,
-        ),
-        place=("datasets/video", "inputs", "models.py", "runs/video-py"),
+    "eval-more": _killed(
+        "eval datasets/video -m py:models.py:logits -m py:models.py:shares -o runs/video-py "
+        f"-m new=preds:inputs/video-logits.json {_EVAL}",
+        "datasets/video inputs models.py runs/video-py",
         dest="runs/video-py",
     ),
-    "eval-early": Killed(
-        words=(
-            "eval",
-            "datasets/video",
-            "-m",
-            "py:models.py:logits",
-            "-m",
-            "py:models.py:shares",
-            "--stop-early",
-            "-o",
-            "out",
-            "--workers",
-            "1",
-            "--no-report",
-            *_SCORE,
-        ),
-        place=("datasets/video", "models.py"),
-        dest="out",
+    "eval-early": _killed(
+        f"eval datasets/video -m py:models.py:logits -m py:models.py:shares --stop-early -o out {_EVAL}",
+        "datasets/video models.py",
     ),
-    "report": Killed(
-        words=("report", "runs/new-boxes", "-q", "--gallery", "1"),
-        place=("datasets/boxes", "runs/new-boxes"),
-        dest="runs/new-boxes",
-    ),
-    "sheet": Killed(
-        words=("inspect", "datasets/video", "--sheet", "out/sheet.png", "--sets", "2", "-q"),
-        place=("datasets/video",),
-        dest="out",
-    ),
-    "review-import": Killed(
-        words=("review", "import", "datasets/video", "inputs/votes.csv"),
-        place=("datasets/video", "inputs"),
+    "report": _killed("report runs/new-boxes -q --gallery 1", "datasets/boxes runs/new-boxes", dest="runs/new-boxes"),
+    "sheet": _killed("inspect datasets/video --sheet out/sheet.png --sets 2 -q", "datasets/video"),
+    "review-import": _killed(
+        "review import datasets/video inputs/votes.csv",
+        "datasets/video inputs",
         dest="datasets/video",
-        ask=("review", "status", "datasets/video", "--json"),
+        ask="review status datasets/video --json",
     ),
-    "review-boxes": Killed(
-        words=("review", "export", "datasets/boxing", "--ask", "box", "-o", "out", "-q"),
-        place=("datasets/boxing",),
-        dest="out",
-    ),
-    "review-crops": Killed(
-        words=("review", "export", "datasets/boxing", "--ask", "box", "--crops", "out", "-q"),
-        place=("datasets/boxing",),
-        dest="out",
-    ),
-    "review-export": Killed(
-        words=("review", "export", "datasets/reviewing", "-o", "out"),
-        place=("datasets/reviewing",),
-        dest="out",
-    ),
+    "review-boxes": _killed("review export datasets/boxing --ask box -o out -q", "datasets/boxing"),
+    "review-crops": _killed("review export datasets/boxing --ask box --crops out -q", "datasets/boxing"),
+    "review-export": _killed("review export datasets/reviewing -o out", "datasets/reviewing"),
 }
