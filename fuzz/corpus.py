@@ -354,68 +354,35 @@ def _weights(folder: Path) -> None:
 
 def _made(folder: Path) -> None:
     """Datasets and runs written by the code under test, through the verbs that are fuzzed later."""
-    few = ("--k", "2", "-q", "--workers", "1")
-    corrupted = ("--kind", "fog,glass_blur", "--severity", "1,3", "-q", "--workers", "1")
-    quick = ("--no-report", "-q", "--bootstrap", "100", "--workers", "1")
-    for words in (
-        ("build", "clips/a.mp4", "datasets/clips", "--label", "dog", *few),
-        ("build", "clips/b.mp4", "datasets/reference", "--label", "cat", "--reference", *few),
-        ("simulate", "photos/in", "datasets/shaky", "--k", "1", "--size", "24", "-q", "--workers", "1"),
-        ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q"),
-        ("vary", "corruption", "datasets/shaky", "datasets/varied", *corrupted),
-        ("synthesize", "datasets/masked", "--videos", "4", "--size", "32", "--k", "0", "--masks", "-q"),
-        ("vary", "background", "datasets/masked", "datasets/ladder", "--context", "1,2", "-q", "--workers", "1"),
-        (
-            "import",
-            "imagenet-c",
-            "releases/imagenet-c/c",
-            "datasets/variants",
-            "--clean",
-            "releases/imagenet-c/clean",
-            "--severity",
-            "1-2",
-            "-q",
-        ),
-        ("import", "trials", "releases/trials/csv", "datasets/named", "--images", "releases/trials/images", "-q"),
-        (
-            "eval",
-            "datasets/video",
-            "-m",
-            "py:models.py:logits",
-            "-m",
-            "py:models.py:shares",
-            "-m",
-            "third=preds:inputs/video-logits.json",
-            "-o",
-            "runs/new-video",
-            *quick,
-        ),
-        (
-            "eval",
-            "datasets/boxes",
-            "-m",
-            "py:models.py:blobs",
-            "-m",
-            "preds:inputs/boxes-coco.json",
-            "--empty-frames",
-            "-o",
-            "runs/new-boxes",
-            *quick,
-        ),
+    few, quick = "--k 2 -q --workers 1", "--no-report -q --bootstrap 100 --workers 1"
+    for line in (
+        f"build clips/a.mp4 datasets/clips --label dog {few}",
+        f"build clips/b.mp4 datasets/reference --label cat --reference {few}",
+        "simulate photos/in datasets/shaky --k 1 --size 24 -q --workers 1",
+        "synthesize datasets/world --videos 3 --size 32 --k 1 -q",
+        "vary corruption datasets/shaky datasets/varied --kind fog,glass_blur --severity 1,3 -q --workers 1",
+        "synthesize datasets/masked --videos 4 --size 32 --k 0 --masks -q",
+        "vary background datasets/masked datasets/ladder --context 1,2 -q --workers 1",
+        "import imagenet-c releases/imagenet-c/c datasets/variants --clean releases/imagenet-c/clean --severity 1-2 -q",
+        "import trials releases/trials/csv datasets/named --images releases/trials/images -q",
+        "eval datasets/video -m py:models.py:logits -m py:models.py:shares -m third=preds:inputs/video-logits.json "
+        f"-o runs/new-video {quick}",
+        "eval datasets/boxes -m py:models.py:blobs -m preds:inputs/boxes-coco.json --empty-frames "
+        f"-o runs/new-boxes {quick}",
     ):
-        _call(folder, *words)
+        _call(folder, line)
     media = folder / "datasets/variants/media"
     pictures = [path.relative_to(media).as_posix() for path in sorted(media.rglob("*.png"))]
     answers = {picture: [TENCH, GOLDFISH][place % 2] for place, picture in enumerate(pictures)}
     _text(folder / "inputs/variants.json", json.dumps(answers))
-    _call(folder, "score", "datasets/variants", "-m", "preds:inputs/variants.json", "-o", "runs/new-variants", "-q")
+    _call(folder, "score datasets/variants -m preds:inputs/variants.json -o runs/new-variants -q")
 
 
 def _votes(folder: Path) -> None:
     """Votes on the golden video dataset, names of its frames, and a copy of it with a review under way."""
     import csv
 
-    _call(folder, "export", "datasets/video", "csv", "as-csv", "-q")
+    _call(folder, "export datasets/video csv as-csv -q")
     with (folder / "as-csv/sets.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     members = [row for row in rows if row["is_anchor"] == "false"]
@@ -428,11 +395,11 @@ def _votes(folder: Path) -> None:
     named = [f"{frame},{said},Ann,{place}.5" for place, (frame, said) in enumerate(label.items())]
     _text(folder / "inputs/names.csv", "frame,label,annotator,seconds", *named)
     shutil.copytree(folder / "datasets/video", folder / "datasets/reviewing")
-    _call(folder, "review", "import", "datasets/reviewing", "inputs/votes.csv")
-    _call(folder, "review", "import", "datasets/reviewing", "inputs/names.csv", "--ask", "name")
+    _call(folder, "review import datasets/reviewing inputs/votes.csv")
+    _call(folder, "review import datasets/reviewing inputs/names.csv --ask name")
     shutil.copytree(folder / "datasets/reviewing", folder / "datasets/reviewed")
-    _call(folder, "review", "export", "datasets/reviewed")
-    _call(folder, "review", "export", "datasets/reviewed", "--ask", "name")
+    _call(folder, "review export datasets/reviewed")
+    _call(folder, "review export datasets/reviewed --ask name")
     lines = [
         f"{frame},{label[frame]},{'1,2,7,8,' if person == 'Ann' or place % 3 else ',,,,several'},{person}"
         for place, frame in enumerate(anchors)
@@ -440,11 +407,11 @@ def _votes(folder: Path) -> None:
     ]
     _text(folder / "inputs/boxes.csv", "frame,label,x0,y0,x1,y1,reason,annotator", *lines)
     shutil.copytree(folder / "datasets/video", folder / "datasets/boxing")
-    _call(folder, "review", "import", "datasets/boxing", "inputs/boxes.csv", "--ask", "box")
-    _call(folder, "review", "export", "datasets/boxing", "--ask", "box")
+    _call(folder, "review import datasets/boxing inputs/boxes.csv --ask box")
+    _call(folder, "review export datasets/boxing --ask box")
 
 
-def _call(folder: Path, *words: str) -> None:
-    done = call(words, cwd=folder, limit_s=300)
+def _call(folder: Path, line: str) -> None:
+    done = call(line.split(), cwd=folder, limit_s=300)
     if done.code != 0:
-        raise RuntimeError(f"the corpus: strobe {' '.join(words)}: {done.ended}: {done.stderr[-500:]}")
+        raise RuntimeError(f"the corpus: strobe {line}: {done.ended}: {done.stderr[-500:]}")
