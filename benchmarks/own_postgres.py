@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 def postgres_programs() -> Path | None:
@@ -20,7 +21,10 @@ def postgres_programs() -> Path | None:
 
 @contextmanager
 def started_postgres(programs: Path, *, fsync: bool) -> Iterator[str]:
-    """Its address while it runs. PostgreSQL refuses to run as root; there it runs as a user without rights."""
+    """Its address while it runs; it ends with this process, however that ends.
+
+    PostgreSQL refuses to run as root; there it runs as a user without rights.
+    """
     base = Path(tempfile.mkdtemp(prefix="strobe-pg-"))
     base.chmod(0o755)
     as_user: list[str] = []
@@ -30,17 +34,18 @@ def started_postgres(programs: Path, *, fsync: bool) -> Iterator[str]:
         shutil.chown(base, user)
         as_user = ["runuser", "-u", user, "--"]
 
-    def call(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [*as_user, str(programs / program), "-D", str(base / "data"), *arguments],
-            check=True, cwd=base, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=120,
-        )  # fmt: skip
+    def words(program: str, *arguments: str) -> list[str]:
+        return [*as_user, str(programs / program), "-D", str(base / "data"), *arguments]
 
-    call("initdb", "-U", "strobe", "-A", "trust", "-E", "UTF8", "--no-sync")
+    quiet: dict[str, Any] = {"cwd": base, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     options = f"-c listen_addresses='' -c unix_socket_directories='{base}' -c fsync={'on' if fsync else 'off'}"
-    call("pg_ctl", "-w", "-o", options, "-l", str(base / "log"), "start")
+    # A shell reads from a pipe of ours until nobody holds its other end: closed here, or by a kill of this process.
+    end = ["sh", "-c", 'cat; "$@"; rm -rf "$0"', str(base), *words("pg_ctl", "-m", "immediate", "-w", "stop")]
+    watcher = subprocess.Popen(end, stdin=subprocess.PIPE, start_new_session=True, **quiet)
     try:
+        subprocess.run(words("initdb", "-U", "strobe", "-A", "trust", "-E", "UTF8", "--no-sync"), check=True, **quiet)
+        start = words("pg_ctl", "-w", "-o", options, "-l", str(base / "log"), "start")
+        subprocess.run(start, check=True, timeout=120, **quiet)
         yield f"postgresql://strobe@/postgres?host={base}"
     finally:
-        call("pg_ctl", "-m", "immediate", "-w", "stop")
-        shutil.rmtree(base, ignore_errors=True)
+        watcher.communicate(timeout=120)
