@@ -31,7 +31,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "strobe.cli.synthesize:command",
             "Make a dataset of rendered moving objects, all answers known.",
         ),
-        "vary": ("strobe.cli.vary:command", "Make a dataset from another's anchors: corruptions, attacks."),
+        "vary": (
+            "strobe.cli.vary:command",
+            "Make a dataset of changed pictures: corruptions, attacks, backgrounds, generators.",
+        ),
         "import": ("strobe.cli.import_:command", "Make a dataset from a public release or a foreign format."),
         "export": ("strobe.cli.export:command", "Write a dataset in a foreign format."),
         "inspect": ("strobe.cli.inspect:command", "What a dataset holds; contact sheets of its sets."),

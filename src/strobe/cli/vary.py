@@ -36,7 +36,7 @@ __all__ = ["command"]
 
 @click.group(name="vary", epilog="Example: strobe vary corruption data/photos data/corrupted --kind fog,snow")
 def command() -> None:
-    """Make a dataset from the anchors of another: what should get the same answer, and may not."""
+    """Make a dataset of changed pictures: what should get the same answer, and may not."""
 
 
 def _kinds(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001
@@ -224,12 +224,13 @@ _changes = options(
                  help="The magnitudes of --search budget, ascending, in standard deviations a neuron (RMS)."),
     click.option("--steps", type=click.IntRange(1), help="Gradient steps of one try. Default: 120 for minimal, 500 for "
                  "reference, 40 a magnitude for budget."),
-    click.option("--restarts", type=int, default=0, show_default=True, help="Further tries from random directions."),
+    click.option("--restarts", type=click.IntRange(0), default=0, show_default=True,
+                 help="Further tries from random directions."),
     click.option("--margin", type=float, default=0.01, show_default=True,
                  help="The lead a finding must have, in nats, so that it survives being read back."),
     click.option("--strips", type=click.IntRange(0), default=8, show_default=True,
                  help="Of how many pictures the way from nothing to what was found is kept, to look at."),
-    click.option("--scale-images", type=int, default=500, show_default=True,
+    click.option("--scale-images", type=click.IntRange(2), default=500, show_default=True,
                  help="Images over which the standard deviation of every neuron is taken."),
     click.option("--changes/--no-changes", default=True, show_default=True,
                  help="Keep what was changed, two bytes a neuron, so that each picture can be made again."),

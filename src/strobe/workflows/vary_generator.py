@@ -68,7 +68,8 @@ class GeneratorWanted:
         expect(1 <= self.images <= 10_000_000, "--images", "1–10,000,000", self.images)
         expect(self.strips >= 0, "--strips", ">= 0", self.strips)
         expect(2 <= self.scale_images <= 1_000_000, "--scale-images", "2–1,000,000", self.scale_images)
-        for flag, given in (("--most", self.most or 1.0), *(("--budget", one) for one in self.budget)):
+        last = () if self.most is None else (("--most", self.most),)
+        for flag, given in (*last, *(("--budget", one) for one in self.budget)):
             expect(math.isfinite(given) and given > 0, flag, "above 0", given)
         if list(self.budget) != sorted(set(self.budget)):
             raise InvalidValue(f"--budget: expected ascending, each once, got {', '.join(map(str, self.budget))}")
@@ -99,7 +100,7 @@ class GeneratorWanted:
     def levels(self, neurons: int) -> tuple[float, ...]:
         """The grid of magnitudes M where so many neurons may change."""
         root = math.sqrt(neurons)
-        return tuple(one * root for one in self.budget) or levels_of((self.most or _MOST) * root)
+        return tuple(one * root for one in self.budget) or levels_of((_MOST if self.most is None else self.most) * root)
 
 
 def vary_generator(
@@ -128,6 +129,8 @@ def _searched_on(
     spec = bench.generator()
     words = wanted.named(spec)
     classes = [spec.label_space.index(one) for one in wanted.classes] or list(range(len(spec.label_space)))
+    if len(set(classes)) != len(classes):
+        raise InvalidValue(f"--classes: expected each once, got {printable(', '.join(wanted.classes))}")
     aim = _aimed(spec, wanted.aim)
     victims = bench.victims()
     _refuse_others(victims, spec)
