@@ -28,8 +28,9 @@ from strobe.models.weights import read_state
 from strobe.synthetic.sets import ArraySource, SyntheticOptions, stored_clip, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.train.recipe import find
-from strobe.workflows.train import Material, Trained, TrainOptions, train
+from strobe.workflows.train import train
 from strobe.workflows.train_detector import train_detector
+from strobe.workflows.train_job import Material, Trained, TrainOptions
 
 WORLD = WorldOptions(size=64, frames=1, distractors=1, occluders=0, object_scale=(0.2, 0.8))
 """Objects of every size, up to one thing of no class beside them, nothing in front of them."""

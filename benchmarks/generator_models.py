@@ -26,13 +26,14 @@ from typing import Any
 
 import numpy as np
 
+from generator_measured import accuracies, agreement, half
 from strobe.build.pool import worker_pool
 from strobe.core.ports import Silent
 from strobe.datasets import folder as dataset_folder
 from strobe.synthetic.sets import ArraySource, SyntheticOptions, stored_clip, synthetic_dataset
 from strobe.synthetic.world import Clip, WorldOptions
 from strobe.vary.pgd import Norm
-from strobe.workflows.train import Material, TrainOptions
+from strobe.workflows.train_job import Material, TrainOptions
 
 WORLD = WorldOptions(
     size=64, frames=1, distractors=0, occluders=0, object_scale=(0.6, 0.85), motion=0.5, blur=0.0, noise=0.0
@@ -343,7 +344,7 @@ class Bench:
         halved = self.work / "half"
         halved.mkdir(exist_ok=True)
         told: dict[str, Any] = {"size": self.args.size, "classifiers": {}, "generators": {}}
-        kept = [name for name in CLASSIFIERS if _half(self.models / name / "model.safetensors", halved, name)]
+        kept = [name for name in CLASSIFIERS if half(self.models / name / "model.safetensors", halved, name)]
         with tarfile.open(self.args.out / "classifiers.tar", "w") as tar:
             for name in kept:
                 tar.add(halved / f"{name}.safetensors", f"{name}.safetensors")
@@ -362,11 +363,15 @@ class Bench:
             held = self.world("held") if data == "world" else self.digits("held")
             models = {name: self._load(name, halved) for name in kept if name.startswith(f"strobe-{data}")}
             for name, model in models.items():
-                told["classifiers"][name] = self._accuracies(model, held, data)
+                told["classifiers"][name] = accuracies(
+                    model, held, eps=EPS[data], most=self.size.held, device=self.device
+                )
                 self.talk.note(f"{name}: {told['classifiers'][name]}")
             weights = self.models / generator / "model.safetensors"
             if weights.is_file():
-                told["generators"][generator] = self._agreement(weights, models, self.args.out / f"{generator}.png")
+                told["generators"][generator] = agreement(
+                    weights, models, self.args.out / f"{generator}.png", samples=self.size.samples, device=self.device
+                )
                 self.talk.note(f"{generator}: {json.dumps(told['generators'][generator])}")
             told["seconds"] = round(time.time() - self.begin, 1)
             (self.args.out / "report.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
@@ -378,63 +383,6 @@ class Bench:
         network = CLASSIFIERS[name][2]
         return load_model(f"{network}@{halved / f'{name}.safetensors'}", LoadOptions(device=self.device))
 
-    def _accuracies(self, model: Any, held: Material, data: str) -> dict[str, float]:
-        """Shares right on held-out pictures: as they are, and under PGD of 20 steps within each ε."""
-        import torch
-
-        from strobe.train.sets import targets_of
-        from strobe.vary.pgd import Ball, Pgd, best_of_steps
-
-        label = targets_of(held.dataset).label
-        rows = held.dataset.sets.frame[: self.size.held]
-        pixels = np.stack([held.source.read(int(row)) for row in rows])
-        images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float().to(self.device) / 255
-        truth = torch.from_numpy(label[: self.size.held]).to(self.device)
-        with torch.no_grad():
-            right = model.input_scores(images).argmax(dim=1) == truth
-        found = {"n": len(rows), "clean": float(right.float().mean())}
-        mask = torch.nn.functional.one_hot(truth, len(model.spec.label_space)).bool()
-        for norm, eps in EPS[data].items():
-            rng = torch.Generator(device=self.device).manual_seed(0)
-            start = Ball(norm).noise(tuple(images.shape), rng, self.device)
-            how = Pgd(norm=norm, steps=20, margin=0.0, rounded=False)
-            radius = torch.full((len(images),), eps, device=self.device)
-            _, lead = best_of_steps(model.input_scores, images, mask, eps=radius, how=how, start=start)
-            found[f"pgd-20 {norm} {eps:.3g}"] = float(((lead < 0) & right).float().mean())
-        return {key: round(value, 4) for key, value in found.items()}
-
-    def _agreement(self, weights: Path, models: dict[str, Any], sheet: Path) -> dict[str, Any]:
-        """The share of samples each classifier names as asked for, in all and by class; and a sheet of samples."""
-        import torch
-
-        from strobe.core.png import png_bytes
-        from strobe.generator.weights import read_network
-        from strobe.workflows.train_gan import sample_sheet
-
-        loaded = read_network(weights)
-        network, space = loaded.network.to(self.device), loaded.label_space
-        rng = torch.Generator().manual_seed(7)
-        count = self.size.samples * len(space)
-        latents = torch.randn(count, network.about.latent, generator=rng).to(self.device)
-        classes = (torch.arange(count) % len(space)).to(self.device)
-        step = 250
-        with torch.no_grad():
-            parts = [slice(first, first + step) for first in range(0, count, step)]
-            images = [network(latents[part], classes[part]) for part in parts]
-            made = (torch.cat(images).clamp(0, 1).expand(-1, 3, -1, -1) * 255).round() / 255
-            found: dict[str, Any] = {"n": count, "megabytes": round(weights.stat().st_size / 1e6, 3)}
-            for name, model in models.items():
-                scores = [model.input_scores(made[part]) for part in parts]
-                right = torch.cat(scores).argmax(dim=1) == classes
-                by_class = {
-                    label: round(float(right[classes == place].float().mean()), 3)
-                    for place, label in enumerate(space.names)
-                }
-                found[name] = {"all": round(float(right.float().mean()), 4), **by_class}
-        shown = made[: min(16, self.size.samples) * len(space)].cpu().numpy()
-        sheet.write_bytes(png_bytes(sample_sheet(shown, len(space))))
-        return found
-
 
 def _until(clips: Iterator[Clip], until: float) -> Iterator[Clip]:
     """The clips until it is time to go on, twelve classes' worth at least."""
@@ -443,30 +391,6 @@ def _until(clips: Iterator[Clip], until: float) -> Iterator[Clip]:
         yield clip
         if time.time() > until:
             return
-
-
-def _half(path: Path, folder: Path, name: str) -> bool:
-    """Write the weights of a finished training in half precision; whether there are any."""
-    from strobe.models.header import read_header, write_weights
-    from strobe.models.weights import read_state
-
-    if not path.is_file():
-        return False
-    header = read_header(path)
-    if header is None:
-        return False
-    state = {key: value for key, value in read_state(path).items() if not key.endswith("num_batches_tracked")}
-    about = json.loads((path.parent / "training.json").read_text(encoding="utf-8"))
-    told = {"name": about["name"], "facts": about["facts"], "versions": about["versions"]}
-    write_weights(
-        folder / f"{name}.safetensors",
-        state,
-        label_space=header.label_space,
-        plan=header.plan,
-        training=told,
-        half=True,
-    )
-    return True
 
 
 def main() -> None:

@@ -91,7 +91,8 @@ def fold(data: Path, out: Path, held: str, epochs: int, device: str) -> dict[str
     from strobe.workflows.evaluate import evaluate
     from strobe.workflows.predict import PredictOptions
     from strobe.workflows.score import ScoreRequest
-    from strobe.workflows.train import Material, TrainOptions, train
+    from strobe.workflows.train import train
+    from strobe.workflows.train_job import Material, TrainOptions
 
     whole = Material.of(data)
     training = replace(whole, dataset=whole.dataset.only_videos([name for name in CLIPS if name != held]))

@@ -9,7 +9,7 @@ import torch
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.train import Material
+from strobe.workflows.train_job import Material
 
 WORLD = SyntheticOptions(world=WorldOptions(size=32, frames=5, occluders=0), videos=36, seed=3)
 

@@ -36,8 +36,8 @@ from strobe.workflows.evaluate import evaluate
 from strobe.workflows.predict import PredictOptions
 from strobe.workflows.score import ScoreRequest
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.train import Material, TrainOptions
 from strobe.workflows.train_detector import DETECTION_WORLD, train_detector
+from strobe.workflows.train_job import Material, TrainOptions
 
 CPU = LoadOptions(device="cpu")
 

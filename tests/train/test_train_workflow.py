@@ -29,7 +29,8 @@ from strobe.train.recipe import Recipe, find
 from strobe.train.sets import targets_of
 from strobe.train.split import split_by_source
 from strobe.train.trainer import Trainer
-from strobe.workflows.train import Material, TrainOptions, train
+from strobe.workflows.train import train
+from strobe.workflows.train_job import Material, TrainOptions
 
 NET = "timm:test_resnet"
 OPTIONS = TrainOptions(image_size=32, from_scratch=True, evaluations=2, held_share=0.3, device="cpu")

@@ -20,7 +20,8 @@ from strobe.train.recipe import Recipe, find
 from strobe.train.sets import TrainingSets
 from strobe.train.trainer import Hooks, Normal, Trainer
 from strobe.vary.pgd import perturbed
-from strobe.workflows.train import Material, hooks_of
+from strobe.workflows.train import hooks_of
+from strobe.workflows.train_job import Material
 
 NORMAL = Normal(255.0, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 

@@ -20,7 +20,7 @@ from strobe.cli.common import (
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
-    from strobe.workflows.train import Trained, TrainOptions
+    from strobe.workflows.train_job import Trained, TrainOptions
 
 __all__ = ["command"]
 
@@ -38,7 +38,7 @@ def _list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 _running = options(
-    "wanted", "Running", "strobe.workflows.train:TrainOptions",
+    "wanted", "Running", "strobe.workflows.train_job:TrainOptions",
     seed_option,
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps."),
     click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), default="auto", show_default=True,
@@ -101,7 +101,8 @@ def command(
     `strobe train detector -m strobe-tiny` does without a DATASET: it renders its own clips.
     """
     from strobe.train.recipe import find
-    from strobe.workflows.train import Material, train
+    from strobe.workflows.train import train
+    from strobe.workflows.train_job import Material
 
     said = [*changes, *(["multi_label=true"] if multi_label else [])]
     chosen, bar = find(recipe, changes=said, model=model), progress(quiet=quiet or as_json)

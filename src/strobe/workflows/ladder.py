@@ -18,7 +18,7 @@ from strobe.workflows.opening import Opened
 from strobe.workflows.sources import frame_source
 
 if TYPE_CHECKING:
-    from strobe.workflows.train import Material
+    from strobe.workflows.train_job import Material
 
 __all__ = [
     "RUNGS",
@@ -219,7 +219,8 @@ def _done_in_turn(jobs: Sequence[RungJob], workers: int, work: Callable[[RungJob
 def train_rung(job: RungJob) -> RungDone:
     """Do one training in this process."""
     from strobe.train.recipe import find
-    from strobe.workflows.train import TrainOptions, train
+    from strobe.workflows.train import train
+    from strobe.workflows.train_job import TrainOptions
 
     start = job.size.model
     if job.rung.start:
@@ -240,7 +241,7 @@ def train_rung(job: RungJob) -> RungDone:
 @lru_cache(maxsize=4)
 def material(path: Path, *, with_frames: bool) -> "Material":
     """A dataset folder to train on, read once in a process; its pixels from `frames.npy` where that is all it has."""
-    from strobe.workflows.train import Material
+    from strobe.workflows.train_job import Material
 
     dataset = Opened.of(path).dataset
     if with_frames:

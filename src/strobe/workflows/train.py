@@ -1,122 +1,33 @@
 """`strobe train`: a model, a dataset and a recipe; a folder with weights any other verb can use."""
 
 import hashlib
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from strobe.core.answers import ClassAnswers
 from strobe.core.arrays import Ints
-from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, expect, printable
+from strobe.core.errors import StrobeError, printable
 from strobe.core.files import cache_folder
-from strobe.core.late import require
-from strobe.core.ports import FrameSource, Image, MetricLog, Progress, Silent
-from strobe.models.options import LoadOptions, default_batch, torch_setup
-from strobe.models.plan import ImagePlan
-from strobe.report.loggers import LogPlace, check_logs, opened_logs
+from strobe.core.ports import Image, Progress
+from strobe.models.options import default_batch
 from strobe.train.recipe import Recipe
-from strobe.workflows.opening import Opened
-from strobe.workflows.sources import frame_source
-from strobe.workflows.train_card import CARD, WEIGHTS, About, began, finish, trained_on
+from strobe.workflows.train_card import About, began, finish, trained_on
+from strobe.workflows.train_job import Job, Material, Trained, TrainOptions, in_training
 
 if TYPE_CHECKING:
     from strobe.models.trainable import Backbone, Start
-    from strobe.train.folder import Point, TrainFolder
     from strobe.train.loop import Measured
     from strobe.train.pixels import Pixels
     from strobe.train.probe import Features
-    from strobe.train.processes import Processes
     from strobe.train.sets import TrainingSets
     from strobe.train.split import Split
     from strobe.train.trainer import Hooks, Normal, Trainer
 
-__all__ = ["Material", "TrainOptions", "Trained", "hooks_of", "in_training", "logging_to", "pixels_of", "train"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainOptions:
-    """How to run a training; none of it but seed, image size, share and precision changes what is learnt.
-
-    `precision` auto is bfloat16 on CUDA and float32 elsewhere, where the worst of a set is only chosen in bfloat16 if
-    the processor has it; float32 is float32 throughout. `held_share` of the sources are held out where no dataset is
-    given for it. `from_scratch` starts from random weights. `evaluations` of the held-out side are spread over the
-    training. A checkpoint is written every `checkpoint_s` seconds. `minutes` ends a training that takes longer, with
-    the weights as they are then. `cache_gb` bounds the prepared frames kept on disk. `threads` are torch's on a CPU.
-    `log` names where the curves go too: tensorboard[=FOLDER], wandb[=PROJECT].
-    """
-
-    seed: int = 0
-    device: str = "auto"
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    image_size: int | None = None
-    held_share: float = 0.2
-    from_scratch: bool = False
-    evaluations: int = 10
-    checkpoint_s: float = 60.0
-    minutes: float | None = None
-    cache_gb: float = 16.0
-    threads: int | None = None
-    deterministic: bool = False
-    trust: bool = False
-    offline: bool = False
-    settings: Path | None = None
-    log: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        expect(self.seed >= 0, "seed", ">= 0", self.seed)
-        expect(0 < self.held_share < 1, "held-out share", "above 0 and below 1", self.held_share)
-        expect(1 <= self.evaluations <= 100_000, "evaluations", "1 to 100,000", self.evaluations)
-        expect(self.checkpoint_s >= 0, "checkpoint-s", ">= 0", self.checkpoint_s)
-        expect(self.minutes is None or self.minutes > 0, "minutes", "above 0", self.minutes)
-        expect(self.cache_gb > 0, "cache-gb", "above 0", self.cache_gb)
-        expect(self.threads is None or self.threads >= 1, "threads", ">= 1", self.threads)
-        expect(
-            self.precision in ("auto", "float32", "bfloat16"), "precision", "auto, float32 or bfloat16", self.precision
-        )
-        check_logs(self.log)
-
-    def loading(self, progress: Progress) -> LoadOptions:
-        """The same for who loads the model."""
-        return LoadOptions(
-            device="cpu", image_size=self.image_size, trust=self.trust, offline=self.offline, settings=self.settings,
-            pretrained=not self.from_scratch, progress=progress,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
-    """A dataset and where its frames come from."""
-
-    dataset: Dataset
-    source: FrameSource
-
-    @classmethod
-    def of(cls, path: Path) -> "Material":
-        """The dataset in a folder: what its votes keep."""
-        dataset = Opened.of(path).dataset
-        return cls(dataset=dataset, source=frame_source(dataset))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """What came of it. `model` is its name for every other verb; `k` is that of the held-out sets' acc_pmk.
-
-    `was_there` says that it was finished before.
-    """
-
-    model: str
-    k: int
-    weights: Path
-    card: Path
-    history: "tuple[Point, ...]"
-    seconds: float
-    was_there: bool
+__all__ = ["hooks_of", "train"]
 
 
 def train(
@@ -134,99 +45,42 @@ def train(
         return _Job(recipe, material, held_out, model, out, options, say, processes, device).run()
 
 
-@contextmanager
-def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Progress, "Processes", str]]:
-    """Threads and processes of a training: who may speak, the processes that share it, and this one's device."""
-    torch = require("torch", what="training", extra="models")
-    from strobe.train.processes import joined
-
-    setup = torch_setup(LoadOptions(device=options.device, deterministic=options.deterministic))
-    before = torch.get_num_threads()
-    torch.set_num_threads(options.threads or before)
-    try:
-        with joined(setup.device) as (processes, device):
-            if options.minutes is not None and processes.count > 1:
-                raise StrobeError("--minutes: clocks of several processes differ; train in one, or leave it out")
-            yield progress if processes.is_first else Silent(), processes, device
-    finally:
-        torch.set_num_threads(before)
-
-
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """One training, in one of the processes that share it."""
+class _Job(Job):
+    """One training of a classifier."""
 
-    recipe: Recipe
     material: Material
-    held_out: Material | None
-    model: str
-    out: Path
-    options: TrainOptions
-    say: Progress
-    processes: "Processes"
-    device: str
 
     def run(self) -> Trained:
         """Everything: the split, the start, the pixels, the steps, the files."""
         from strobe.models.trainable import backbone_of, start_of
-        from strobe.train.folder import TrainFolder
-        from strobe.train.loop import run
 
-        begin, options, space = time.monotonic(), self.options, self.material.dataset.info.label_space
-        split = self._split()
+        options, dataset = self.options, self.material.dataset
+        split = self.sides(dataset, multi_label=self.recipe.multi_label)
         load = backbone_of if self.recipe.trains == "head" else start_of
         start = self.processes.first_then_all(
-            lambda: load(self.model, space, options.loading(self.say), seed=options.seed)
+            lambda: load(self.model, dataset.info.label_space, options.loading(self.say), seed=options.seed)
         )
-        folder = TrainFolder(self.out, self._facts(split, start))
-        with folder.held() if self.processes.is_first else nullcontext():
-            if self.processes.first_then_all(folder.is_done):
-                return self._trained(folder, start, folder.history(), begin, was_there=True)
-            trainer, measured = self._trainer(split, start)
-            if self.processes.is_first:
-                folder.begin(split.files(self.material.dataset))
-            with logging_to(options.log, folder, self.model, self.say, self.processes) as log:
-                history = run(
-                    trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
-                    minutes=options.minutes, progress=self.say, log=log,
-                )  # fmt: skip
-            predicted = measured.predicted(trainer)  # by all processes together
-            if self.processes.is_first:
-                about = self._about(folder, start, split, measured, predicted)
-                finish(folder, history, about, lambda path, told: self._write(path, told, trainer.result, start))
-        return self._trained(folder, start, history, begin, was_there=False)
-
-    def _split(self) -> "Split":
-        from strobe.train.split import sides_of
-
-        held = None if self.held_out is None else self.held_out.dataset
-        return sides_of(
-            self.material.dataset, held, share=self.options.held_share, seed=self.options.seed,
-            multi_label=self.recipe.multi_label, say=self.say,
-        )  # fmt: skip
+        with self.opened(self._facts(split, start)) as (folder, was_there):
+            if was_there:
+                history = folder.history()
+            else:
+                trainer, measured = self._trainer(split, start)
+                history = self.steps(folder, split.files(dataset), trainer, measured)
+                predicted = measured.predicted(trainer)  # by all processes together
+                if self.processes.is_first:
+                    about = self._about(start, split, measured, predicted)
+                    finish(folder, history, about, lambda path, told: self._write(path, told, trainer.result, start))
+        k = (self.held_out or self.material).dataset.info.k
+        return self.trained(start.written(self.weights), k, history, was_there=was_there)
 
     def _facts(self, split: "Split", start: "Start") -> dict[str, Any]:
         """All that the weights follow from."""
-        dataset, held = self.material.dataset, self.held_out
         return {
-            "model": start.name,
-            "recipe": self.recipe.settings(),
-            "seed": self.options.seed,
-            "start": start.weights,
-            "new_head": start.new_head,
-            "dataset": dataset.digest(),
-            "held_out": None if held is None else held.dataset.digest(),
-            "split": split.digest(dataset),
-            "preprocessing": start.plan.to_json(),
-            "precision": self._precision,
-            "scoring": self._scoring,
-        }
-
-    @property
-    def _precision(self) -> str:
-        if self.options.precision != "auto":
-            return self.options.precision
-        return "bfloat16" if self.device.startswith("cuda") else "float32"
+            "model": start.name, "recipe": self.recipe.settings(), "seed": self.options.seed, "start": start.weights,
+            "new_head": start.new_head, **self.data_facts(self.material.dataset, split),
+            "preprocessing": start.plan.to_json(), "precision": self.precision, "scoring": self._scoring,
+        }  # fmt: skip
 
     @property
     def _scoring(self) -> str | None:
@@ -235,7 +89,7 @@ class _Job:
 
         if not self.recipe.takes_sets:
             return None
-        return quick_precision(self.device, self._precision) if self.options.precision == "auto" else self._precision
+        return quick_precision(self.device, self.precision) if self.options.precision == "auto" else self.precision
 
     def _trainer(self, split: "Split", start: "Start") -> "tuple[Trainer, Measured]":
         from strobe.models.trainable import Backbone
@@ -246,7 +100,7 @@ class _Job:
 
         recipe, plan, dataset = self.recipe, start.plan, self.material.dataset
         hooks = hooks_of(recipe)
-        pixels, places = self._pixels(self.material, plan)
+        pixels, places = self.pixels(self.material, plan)
         sets = TrainingSets.of(
             dataset, split.training, places, k=recipe.k, multi_label=recipe.multi_label,
             which="matching" if recipe.takes_sets else "labelled",
@@ -259,7 +113,7 @@ class _Job:
                     "choose; use the recipe stills"
                 )
             self.say.note(f"{alone} of {len(sets)} sets have one frame only")
-        shown, shown_places = (pixels, places) if self.held_out is None else self._pixels(self.held_out, plan)
+        shown, shown_places = (pixels, places) if self.held_out is None else self.pixels(self.held_out, plan)
         held = HeldOut.of((self.held_out or self.material).dataset, split.held_out, shown_places)
         normal, module = Normal(plan.divide, plan.mean, plan.std), start.module
         if not isinstance(start, Backbone):
@@ -277,7 +131,7 @@ class _Job:
         from strobe.train.trainer import Trainer
 
         return Trainer(
-            module, self.recipe, sets, pixels, normal, seed=self.options.seed, precision=self._precision,
+            module, self.recipe, sets, pixels, normal, seed=self.options.seed, precision=self.precision,
             scoring=self._scoring, processes=self.processes, hooks=hooks,
         )  # fmt: skip
 
@@ -308,9 +162,6 @@ class _Job:
         )  # fmt: skip
         return Features(table, device=self.device)
 
-    def _pixels(self, material: Material, plan: ImagePlan) -> "tuple[Pixels, Ints]":
-        return pixels_of(material, plan, self.options, self.say, self.processes, self.device)
-
     def _write(self, path: Path, told: Mapping[str, Any], module: Any, start: "Start") -> None:
         from strobe.models.header import write_weights
         from strobe.models.trainable import Backbone
@@ -319,9 +170,7 @@ class _Job:
         space = self.material.dataset.info.label_space
         write_weights(path, state, label_space=space, plan=start.plan, training=told)
 
-    def _about(
-        self, folder: "TrainFolder", start: "Start", split: "Split", measured: "Measured", predicted: Ints
-    ) -> About:
+    def _about(self, start: "Start", split: "Split", measured: "Measured", predicted: Ints) -> About:
         from strobe.analyses.classification import ScoreOptions, score
         from strobe.analyses.variants_view import overall
 
@@ -334,7 +183,7 @@ class _Job:
         return About(
             recipe=self.recipe,
             name=start.name,
-            written=start.written(folder.path / WEIGHTS),
+            written=start.written(self.weights),
             start=began(self.model, start.weights, is_random=start.is_random, new_head=start.new_head),
             knew=not (start.is_random or start.new_head),
             classes=dataset.info.label_space,
@@ -346,51 +195,6 @@ class _Job:
             device=self.device,
             processes=self.processes.count,
         )
-
-    def _trained(
-        self, folder: "TrainFolder", start: "Start", history: "Sequence[Point]", begin: float, *, was_there: bool
-    ) -> Trained:
-        weights = folder.path / WEIGHTS
-        return Trained(
-            model=start.written(weights), k=(self.held_out or self.material).dataset.info.k, weights=weights,
-            card=folder.path / CARD, history=tuple(history), seconds=time.monotonic() - begin, was_there=was_there,
-        )  # fmt: skip
-
-
-def logging_to(
-    wanted: Sequence[str], folder: "TrainFolder", model: str, progress: Progress, processes: "Processes"
-) -> AbstractContextManager[MetricLog | None]:
-    """Where the curves of a training go beside its folder: nowhere, unless asked for, and by one process alone."""
-    if not wanted or not processes.is_first:
-        return nullcontext()
-    facts = {"model": model, **folder.facts}
-    place = LogPlace(home=folder.path, name=folder.path.absolute().name, group="strobe train", facts=facts)
-    return opened_logs(wanted, place, progress)
-
-
-def pixels_of(
-    material: Material, plan: ImagePlan, options: TrainOptions, say: Progress, processes: "Processes", device: str
-) -> "tuple[Pixels, Ints]":
-    """The prepared frames of a dataset, and the place of each frame among them."""
-    from strobe.train.pixels import Pixels, prepared
-
-    dataset, source = material.dataset, material.source
-    rows = np.unique(dataset.sets.frame)
-    ready = dataset.frames.as_input
-
-    def read(row: int) -> Image:
-        image = source.read(row)
-        return plan.prepare_input(image) if ready[row] else plan.prepare(image)
-
-    table = processes.first_then_all(
-        lambda: prepared(
-            dataset, rows, read, size_hw=plan.size_hw, facts=plan.to_json(), folder=cache_folder() / "frames",
-            most_bytes=int(options.cache_gb * 1e9), progress=say,
-        )
-    )  # fmt: skip
-    places = np.full(len(dataset.frames), -1, dtype=np.int64)
-    places[rows] = np.arange(len(rows))
-    return Pixels(table, device=device), places
 
 
 def hooks_of(recipe: Recipe) -> "Hooks":

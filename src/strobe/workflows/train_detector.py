@@ -3,9 +3,7 @@
 Without a dataset strobe-tiny is trained on clips rendered for it, as the weights that are shipped were.
 """
 
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +15,6 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Ints
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
-from strobe.core.files import cache_folder
 from strobe.core.ports import Image, Progress
 from strobe.core.records import Box, Detections
 from strobe.core.tables import Boxes
@@ -26,16 +23,14 @@ from strobe.synthetic.classes import KINDS, LABEL_SPACE
 from strobe.synthetic.sets import SyntheticOptions, boxes_seen, synthetic_dataset
 from strobe.synthetic.world import Clip, World, WorldOptions
 from strobe.train.recipe import Recipe
-from strobe.workflows.train import Material, Trained, TrainOptions, in_training, logging_to
-from strobe.workflows.train_card import CARD, WEIGHTS, About, began, finish, trained_on
+from strobe.workflows.train_card import About, began, finish, trained_on
+from strobe.workflows.train_job import Job, Material, Trained, TrainOptions, in_training
 
 if TYPE_CHECKING:
     from strobe.models.detectors.boxes import Placement
     from strobe.models.detectors.trainable import DetectorStart
     from strobe.train.detector import Samples
-    from strobe.train.folder import Point, TrainFolder
     from strobe.train.optimising import Optimising
-    from strobe.train.processes import Processes
     from strobe.train.split import Split
 
 __all__ = ["DETECTION_WORLD", "train_detector"]
@@ -106,74 +101,50 @@ class _Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Job):
     """One training of a detector; without material, on clips rendered for it."""
-
-    recipe: Recipe
-    material: Material | None
-    held_out: Material | None
-    model: str
-    out: Path
-    options: TrainOptions
-    say: Progress
-    processes: "Processes"
-    device: str
 
     def run(self) -> Trained:
         """Everything: the data, the start, the steps, the files."""
         from strobe.models.detectors.trainable import detector_start
-        from strobe.train.folder import TrainFolder
-        from strobe.train.loop import run
 
-        begin, options = time.monotonic(), self.options
         space = LABEL_SPACE if self.material is None else self.material.dataset.info.label_space
-        loading = options.loading(self.say)
+        loading, seed = self.options.loading(self.say), self.options.seed
         if self.material is None:
             loading = LoadOptions(device="cpu", pretrained=False)  # as the shipped weights were made: from nothing
         split = self._split()
-        start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=options.seed))
+        start = self.processes.first_then_all(lambda: detector_start(self.model, space, loading, seed=seed))
         if start.is_grid and self.processes.count > 1:
             raise StrobeError(f"{printable(self.model)}: it is small; train it in one process")
         if self.material is None and start.name != "strobe-tiny":
             raise StrobeError(f"{printable(self.model)}: say which DATASET to train on; only strobe-tiny does without")
-        folder = TrainFolder(self.out, self._facts(split, start))
-        with folder.held() if self.processes.is_first else nullcontext():
-            if self.processes.first_then_all(folder.is_done):
-                return self._trained(folder, start, folder.history(), begin, was_there=True)
-            measured, trainer = self._measured(split, start), self._trainer(split, start)
-            if self.processes.is_first:
-                folder.begin({} if split is None or self.material is None else split.files(self.material.dataset))
-            with logging_to(options.log, folder, self.model, self.say, self.processes) as log:
-                history = run(
-                    trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
-                    progress=self.say, log=log, minutes=options.minutes,
-                )  # fmt: skip
-            if self.processes.is_first:
-                about = self._about(folder, start, split, measured, measured.scored(trainer))
-                finish(folder, history, about, lambda path, told: start.write(path, trainer.result, told))
-        return self._trained(folder, start, history, begin, was_there=False)
+        with self.opened(self._facts(split, start)) as (folder, was_there):
+            if was_there:
+                history = folder.history()
+            else:
+                measured, trainer = self._measured(split, start), self._trainer(split, start)
+                files = {} if split is None or self.material is None else split.files(self.material.dataset)
+                history = self.steps(folder, files, trainer, measured)
+                if self.processes.is_first:
+                    about = self._about(start, split, measured, measured.scored(trainer))
+                    finish(folder, history, about, lambda path, told: start.write(path, trainer.result, told))
+        shown = self.held_out or self.material
+        k = DETECTION_WORLD.frames // 2 if shown is None else shown.dataset.info.k
+        return self.trained(start.written(self.weights), k, history, was_there=was_there)
 
     def _split(self) -> "Split | None":
-        from strobe.train.split import sides_of
-
         if self.material is None:
             return None
         if self.material.dataset.boxes is None:
             raise StrobeError(
                 f"{printable(self.material.dataset.name)}: it has no boxes, so no detector can learn from it"
             )
-        held = None if self.held_out is None else self.held_out.dataset
-        return sides_of(
-            self.material.dataset, held, share=self.options.held_share, seed=self.options.seed, multi_label=True,
-            say=self.say,
-        )  # fmt: skip
+        return self.sides(self.material.dataset, multi_label=True)
 
     def _facts(self, split: "Split | None", start: "DetectorStart") -> dict[str, Any]:
         data: dict[str, Any] = {"clips": asdict(DETECTION_WORLD)}
         if self.material is not None and split is not None:
-            held = None if self.held_out is None else self.held_out.dataset.digest()
-            dataset = self.material.dataset
-            data = {"dataset": dataset.digest(), "held_out": held, "split": split.digest(dataset)}
+            data = self.data_facts(self.material.dataset, split)
         return {
             "model": start.name, "recipe": self.recipe.settings(), "seed": self.options.seed, "start": start.weights,
             "new_head": start.new_head, "image_size": self.options.image_size, "precision": "float32", **data,
@@ -203,17 +174,16 @@ class _Job:
         dataset, rows = self.material.dataset, np.unique(self.material.dataset.sets.frame)
         sizes = _sizes(self.material, rows)
         canvas = (int(sizes[rows, 0].max()), int(sizes[rows, 1].max()))
-        pixels, places = self._pixels(rows, canvas, "corner")
+        pixels, places = self._placed_frames(rows, canvas, "corner")
         sets = TrainingSets.of(dataset, split.training, places, multi_label=True, which="all")
         return BoxTrainer(
             start.module, self.recipe, sets, pixels, Truth(dataset, sizes), first_label=start.first_label,
             seed=self.options.seed, processes=self.processes,
         )  # fmt: skip
 
-    def _pixels(self, rows: Ints, canvas: tuple[int, int], way: str) -> tuple[Any, Ints]:
+    def _placed_frames(self, rows: Ints, canvas: tuple[int, int], way: str) -> tuple[Any, Ints]:
         """The frames on a canvas of one size: as they are in its corner, or made to fit its middle."""
         from strobe.models.detectors.boxes import place
-        from strobe.train.pixels import Pixels, prepared
 
         material = self.material
         if material is None:
@@ -227,15 +197,7 @@ class _Job:
             out[: image.shape[0], : image.shape[1]] = image
             return out
 
-        table = self.processes.first_then_all(
-            lambda: prepared(
-                material.dataset, rows, read, size_hw=canvas, facts={"canvas": canvas, "way": way},
-                folder=cache_folder() / "frames", most_bytes=int(self.options.cache_gb * 1e9), progress=self.say,
-            )
-        )  # fmt: skip
-        places = np.full(len(material.dataset.frames), -1, dtype=np.int64)
-        places[rows] = np.arange(len(rows))
-        return Pixels(table, device=self.device), places
+        return self.prepared(material.dataset, rows, read, size_hw=canvas, facts={"canvas": canvas, "way": way})
 
     def _placed(self, split: "Split", side: int) -> "Samples":
         """The training frames of the dataset at the network's input, their boxes with them."""
@@ -250,7 +212,7 @@ class _Job:
         if self.recipe.frames == "anchor":
             chosen &= dataset.sets.is_anchor
         rows = np.unique(dataset.sets.frame[chosen])
-        pixels, _ = self._pixels(rows, (side, side), "middle")
+        pixels, _ = self._placed_frames(rows, (side, side), "middle")
         placing, found = Placing(size_hw=(side, side), one_scale=True), []
         order = np.argsort(boxes.frame, kind="stable")
         first = np.searchsorted(boxes.frame[order], np.arange(len(dataset.frames) + 1))
@@ -276,12 +238,7 @@ class _Job:
         return Samples.of(images.reshape(-1, INPUT, INPUT, 3), boxes, stride=STRIDE)
 
     def _about(
-        self,
-        folder: "TrainFolder",
-        start: "DetectorStart",
-        split: "Split | None",
-        measured: _Measured,
-        found: DetectionScore,
+        self, start: "DetectorStart", split: "Split | None", measured: _Measured, found: DetectionScore
     ) -> About:
         on = f"{self.recipe.clips} clips rendered for it, two frames of each, seed {self.options.seed}"
         if self.material is not None and split is not None:
@@ -289,7 +246,7 @@ class _Job:
         return About(
             recipe=self.recipe,
             name=start.name,
-            written=start.written(folder.path / WEIGHTS),
+            written=start.written(self.weights),
             start=began(self.model, start.weights, is_random=start.is_random, new_head=start.new_head),
             knew=not (start.is_random or start.new_head),
             classes=measured.dataset.info.label_space,
@@ -301,22 +258,6 @@ class _Job:
             device=self.device,
             processes=self.processes.count,
         )
-
-    def _trained(
-        self,
-        folder: "TrainFolder",
-        start: "DetectorStart",
-        history: "Sequence[Point]",
-        begin: float,
-        *,
-        was_there: bool,
-    ) -> Trained:
-        weights, shown = folder.path / WEIGHTS, self.held_out or self.material
-        k = DETECTION_WORLD.frames // 2 if shown is None else shown.dataset.info.k
-        return Trained(
-            model=start.written(weights), k=k, weights=weights, card=folder.path / CARD, history=tuple(history),
-            seconds=time.monotonic() - begin, was_there=was_there,
-        )  # fmt: skip
 
 
 def _sizes(material: Material, rows: Ints) -> Ints:

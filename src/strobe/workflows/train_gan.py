@@ -1,6 +1,5 @@
 """`strobe train gan`: a generator of pictures like a dataset's, with a sheet of samples to look at while it learns."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,15 +15,14 @@ from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
 from strobe.models.strobe_net import plan_of
 from strobe.train.recipe import Recipe
-from strobe.workflows.train import Material, Trained, TrainOptions, in_training, logging_to, pixels_of
 from strobe.workflows.train_card import CARD, CURVES, WEIGHTS, draw_curves, trained_on, versions_of
+from strobe.workflows.train_job import Job, Material, Trained, TrainOptions, in_training
 
 if TYPE_CHECKING:
     from strobe.generator.networks import NetFacts
     from strobe.train.folder import Point, TrainFolder
     from strobe.train.gan import GanTrainer
     from strobe.train.pixels import Pixels
-    from strobe.train.processes import Processes
     from strobe.train.sets import HeldOut
     from strobe.train.split import Split
 
@@ -109,39 +107,23 @@ def sample_sheet(images: NDArray[np.float32], n_classes: int) -> NDArray[np.uint
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Job):
     """One training of a generator."""
 
-    recipe: Recipe
     material: Material
-    held_out: Material | None
-    model: str
-    out: Path
-    options: TrainOptions
-    say: Progress
-    processes: "Processes"
-    device: str
 
     def run(self) -> Trained:
         """Everything: the split, the networks, the pixels, the steps, the files."""
-        from strobe.train.folder import TrainFolder
-        from strobe.train.loop import run
-
-        begin, options = time.monotonic(), self.options
-        net, split = self._net(), self._split()
-        folder = TrainFolder(self.out, self._facts(net, split))
-        with folder.held():
-            if folder.is_done():
-                return self._trained(folder, folder.history(), begin, was_there=True)
-            trainer, measured = self._trainer(net, split)
-            folder.begin(split.files(self.material.dataset))
-            with logging_to(options.log, folder, self.model, self.say, self.processes) as log:
-                history = run(
-                    trainer, measured, folder, evaluations=options.evaluations, checkpoint_s=options.checkpoint_s,
-                    minutes=options.minutes, progress=self.say, log=log,
-                )  # fmt: skip
-            self._finish(folder, history, trainer, net, split)
-        return self._trained(folder, history, begin, was_there=False)
+        dataset, net = self.material.dataset, self._net()
+        split = self.sides(dataset, multi_label=False)
+        with self.opened(self._facts(net, split)) as (folder, was_there):
+            if was_there:
+                history = folder.history()
+            else:
+                trainer, measured = self._trainer(net, split)
+                history = self.steps(folder, split.files(dataset), trainer, measured)
+                self._finish(folder, history, trainer, measured, net, split)
+        return self.trained(f"{self.model}@{self.weights}", 0, history, was_there=was_there)
 
     @property
     def _space(self) -> LabelSpace:
@@ -156,29 +138,13 @@ class _Job:
         net = facts_named(name)
         return replace(net, classes=len(self._space), side=self.options.image_size or net.side)
 
-    def _split(self) -> "Split":
-        from strobe.train.split import sides_of
-
-        held = None if self.held_out is None else self.held_out.dataset
-        return sides_of(
-            self.material.dataset, held, share=self.options.held_share, seed=self.options.seed, multi_label=False,
-            say=self.say,
-        )  # fmt: skip
-
     def _facts(self, net: "NetFacts", split: "Split") -> dict[str, Any]:
         """All that the weights follow from."""
-        dataset, held = self.material.dataset, self.held_out
         return {
             "model": net.kind, "network": asdict(net), "recipe": self.recipe.settings(), "seed": self.options.seed,
-            "dataset": dataset.digest(), "held_out": None if held is None else held.dataset.digest(),
-            "split": split.digest(dataset), "preprocessing": plan_of(net.side).to_json(), "precision": self._precision,
+            **self.data_facts(self.material.dataset, split), "preprocessing": plan_of(net.side).to_json(),
+            "precision": self.precision,
         }  # fmt: skip
-
-    @property
-    def _precision(self) -> str:
-        if self.options.precision != "auto":
-            return self.options.precision
-        return "bfloat16" if self.device.startswith("cuda") else "float32"
 
     def _trainer(self, net: "NetFacts", split: "Split") -> "tuple[GanTrainer, _Measured]":
         import torch
@@ -188,38 +154,34 @@ class _Job:
         from strobe.train.gan import GanTrainer
         from strobe.train.sets import HeldOut, TrainingSets, targets_of
 
-        recipe, held_in = self.recipe, self.held_out or self.material
-        pixels, places = self._pixels(self.material)
+        recipe, plan, held_in = self.recipe, plan_of(net.side), self.held_out or self.material
+        pixels, places = self.pixels(self.material, plan)
         sets = TrainingSets.of(self.material.dataset, split.training, places, which="labelled")
-        shown, shown_places = (pixels, places) if self.held_out is None else self._pixels(held_in)
+        shown, shown_places = (pixels, places) if self.held_out is None else self.pixels(held_in, plan)
         held = HeldOut.of(held_in.dataset, split.held_out, shown_places)
         torch.manual_seed(self.options.seed)
         trainer = GanTrainer(
             LayeredNet(net), Discriminator(net, width=recipe.width), recipe, sets, pixels, latent=net.latent,
-            channels=net.channels, seed=self.options.seed, precision=self._precision,
+            channels=net.channels, seed=self.options.seed, precision=self.precision,
             compiles=self.device.startswith("cuda") and not self.options.deterministic, say=self.say,
         )  # fmt: skip
         label = np.full(len(held_in.dataset.frames), -1, dtype=np.int64)
         label[held_in.dataset.sets.frame] = targets_of(held_in.dataset).label
         return trainer, _Measured(held, shown, label[held.frames], self.out)
 
-    def _pixels(self, material: Material) -> Any:
-        plan = plan_of(self.options.image_size or self._net().side)
-        return pixels_of(material, plan, self.options, self.say, self.processes, self.device)
-
     def _finish(
-        self, folder: "TrainFolder", history: "Sequence[Point]", trainer: "GanTrainer", net: "NetFacts", split: "Split"
-    ) -> None:
+        self, folder: "TrainFolder", history: "Sequence[Point]", trainer: "GanTrainer", measured: _Measured,
+        net: "NetFacts", split: "Split",
+    ) -> None:  # fmt: skip
         from strobe.generator.networks import standing_statistics
         from strobe.generator.weights import write_network
 
         network, versions = trainer.settle(standing_statistics), versions_of(self.device)
         told = {"name": folder.name, "facts": folder.facts, "versions": versions}
-        names = "samples named", "held-out pictures named"
         with folder.finishing(history, {"versions": versions}) as staged:
             write_network(staged.root / WEIGHTS, network, self._space, training=told)
             title = f"{self.recipe.name}: {net.kind}"
-            has_curves = draw_curves(staged.root / CURVES, history, names=names, title=title)
+            has_curves = draw_curves(staged.root / CURVES, history, names=measured.names, title=title)
             write_text(staged.root / "recipe.toml", self.recipe.to_toml())
             text = self._card(folder, history, net, split, versions, trainer.steps, has_curves=has_curves)
             write_text(staged.root / CARD, text)
@@ -260,10 +222,3 @@ class _Job:
             "",
         ]
         return "\n".join(lines)
-
-    def _trained(self, folder: "TrainFolder", history: "Sequence[Point]", begin: float, *, was_there: bool) -> Trained:
-        weights = folder.path / WEIGHTS
-        return Trained(
-            model=f"{self.model}@{weights}", k=0, weights=weights, card=folder.path / CARD, history=tuple(history),
-            seconds=time.monotonic() - begin, was_there=was_there,
-        )  # fmt: skip

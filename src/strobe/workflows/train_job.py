@@ -1,0 +1,240 @@
+"""What the trainings of every kind of network share: their options, their data, their folder and their steps."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from strobe.core.arrays import Ints
+from strobe.core.dataset import Dataset
+from strobe.core.errors import StrobeError, expect
+from strobe.core.files import cache_folder
+from strobe.core.late import require
+from strobe.core.ports import FrameSource, Image, MetricLog, Progress, Silent
+from strobe.models.options import LoadOptions, torch_setup
+from strobe.models.plan import ImagePlan
+from strobe.report.loggers import LogPlace, check_logs, opened_logs
+from strobe.train.recipe import Recipe
+from strobe.workflows.opening import Opened
+from strobe.workflows.sources import frame_source
+from strobe.workflows.train_card import CARD, WEIGHTS
+
+if TYPE_CHECKING:
+    from strobe.train.folder import Point, TrainFolder
+    from strobe.train.loop import Measure
+    from strobe.train.optimising import Optimising
+    from strobe.train.pixels import Pixels
+    from strobe.train.processes import Processes
+    from strobe.train.split import Split
+
+__all__ = ["Job", "Material", "TrainOptions", "Trained", "in_training"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainOptions:
+    """How to run a training; none of it but seed, image size, share and precision changes what is learnt.
+
+    `precision` auto is bfloat16 on CUDA and float32 elsewhere, where the worst of a set is only chosen in bfloat16 if
+    the processor has it; float32 is float32 throughout. `held_share` of the sources are held out where no dataset is
+    given for it. `from_scratch` starts from random weights. `evaluations` of the held-out side are spread over the
+    training. A checkpoint is written every `checkpoint_s` seconds. `minutes` ends a training that takes longer, with
+    the weights as they are then. `cache_gb` bounds the prepared frames kept on disk. `threads` are torch's on a CPU.
+    `log` names where the curves go too: tensorboard[=FOLDER], wandb[=PROJECT].
+    """
+
+    seed: int = 0
+    device: str = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    image_size: int | None = None
+    held_share: float = 0.2
+    from_scratch: bool = False
+    evaluations: int = 10
+    checkpoint_s: float = 60.0
+    minutes: float | None = None
+    cache_gb: float = 16.0
+    threads: int | None = None
+    deterministic: bool = False
+    trust: bool = False
+    offline: bool = False
+    settings: Path | None = None
+    log: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        expect(self.seed >= 0, "seed", ">= 0", self.seed)
+        expect(0 < self.held_share < 1, "held-out share", "above 0 and below 1", self.held_share)
+        expect(1 <= self.evaluations <= 100_000, "evaluations", "1 to 100,000", self.evaluations)
+        expect(self.checkpoint_s >= 0, "checkpoint-s", ">= 0", self.checkpoint_s)
+        expect(self.minutes is None or self.minutes > 0, "minutes", "above 0", self.minutes)
+        expect(self.cache_gb > 0, "cache-gb", "above 0", self.cache_gb)
+        expect(self.threads is None or self.threads >= 1, "threads", ">= 1", self.threads)
+        expect(
+            self.precision in ("auto", "float32", "bfloat16"), "precision", "auto, float32 or bfloat16", self.precision
+        )
+        check_logs(self.log)
+
+    def loading(self, progress: Progress) -> LoadOptions:
+        """The same for who loads the model."""
+        return LoadOptions(
+            device="cpu", image_size=self.image_size, trust=self.trust, offline=self.offline, settings=self.settings,
+            pretrained=not self.from_scratch, progress=progress,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """A dataset and where its frames come from."""
+
+    dataset: Dataset
+    source: FrameSource
+
+    @classmethod
+    def of(cls, path: Path) -> "Material":
+        """The dataset in a folder: what its votes keep."""
+        dataset = Opened.of(path).dataset
+        return cls(dataset=dataset, source=frame_source(dataset))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What came of it. `model` is its name for every other verb; `k` is that of the held-out sets' acc_pmk.
+
+    `was_there` says that it was finished before.
+    """
+
+    model: str
+    k: int
+    weights: Path
+    card: Path
+    history: "tuple[Point, ...]"
+    seconds: float
+    was_there: bool
+
+
+@contextmanager
+def in_training(options: TrainOptions, progress: Progress) -> Iterator[tuple[Progress, "Processes", str]]:
+    """Threads and processes of a training: who may speak, the processes that share it, and this one's device."""
+    torch = require("torch", what="training", extra="models")
+    from strobe.train.processes import joined
+
+    setup = torch_setup(LoadOptions(device=options.device, deterministic=options.deterministic))
+    before = torch.get_num_threads()
+    torch.set_num_threads(options.threads or before)
+    try:
+        with joined(setup.device) as (processes, device):
+            if options.minutes is not None and processes.count > 1:
+                raise StrobeError("--minutes: clocks of several processes differ; train in one, or leave it out")
+            yield progress if processes.is_first else Silent(), processes, device
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training, in one of the processes that share it: what every kind of network has of it."""
+
+    recipe: Recipe
+    material: Material | None
+    held_out: Material | None
+    model: str
+    out: Path
+    options: TrainOptions
+    say: Progress
+    processes: "Processes"
+    device: str
+    begin: float = field(default_factory=time.monotonic)
+
+    @property
+    def precision(self) -> str:
+        """The number type of its steps."""
+        if self.options.precision != "auto":
+            return self.options.precision
+        return "bfloat16" if self.device.startswith("cuda") else "float32"
+
+    def sides(self, dataset: Dataset, *, multi_label: bool) -> "Split":
+        """What of its dataset is trained on, and what is held out."""
+        from strobe.train.split import sides_of
+
+        held = None if self.held_out is None else self.held_out.dataset
+        return sides_of(
+            dataset, held, share=self.options.held_share, seed=self.options.seed, multi_label=multi_label, say=self.say
+        )
+
+    def data_facts(self, dataset: Dataset, split: "Split") -> dict[str, Any]:
+        """What the weights follow from in the data."""
+        held = None if self.held_out is None else self.held_out.dataset.digest()
+        return {"dataset": dataset.digest(), "held_out": held, "split": split.digest(dataset)}
+
+    def pixels(self, material: Material, plan: ImagePlan) -> "tuple[Pixels, Ints]":
+        """The frames of a dataset prepared for a network, and the place of each among them."""
+        source, ready = material.source, material.dataset.frames.as_input
+
+        def read(row: int) -> Image:
+            image = source.read(row)
+            return plan.prepare_input(image) if ready[row] else plan.prepare(image)
+
+        rows = np.unique(material.dataset.sets.frame)
+        return self.prepared(material.dataset, rows, read, size_hw=plan.size_hw, facts=plan.to_json())
+
+    def prepared(
+        self, dataset: Dataset, rows: Ints, read: Callable[[int], Image], *, size_hw: tuple[int, int],
+        facts: Mapping[str, Any],
+    ) -> "tuple[Pixels, Ints]":  # fmt: skip
+        """These frames as `read` gives them, read once for all processes, and the place of each among them."""
+        from strobe.train.pixels import Pixels, prepared
+
+        table = self.processes.first_then_all(
+            lambda: prepared(
+                dataset, rows, read, size_hw=size_hw, facts=facts, folder=cache_folder() / "frames",
+                most_bytes=int(self.options.cache_gb * 1e9), progress=self.say,
+            )
+        )  # fmt: skip
+        places = np.full(len(dataset.frames), -1, dtype=np.int64)
+        places[rows] = np.arange(len(rows))
+        return Pixels(table, device=self.device), places
+
+    @contextmanager
+    def opened(self, facts: Mapping[str, Any]) -> "Iterator[tuple[TrainFolder, bool]]":
+        """The folder of the training that all of `facts` name, held for its processes, and whether it is done."""
+        from strobe.train.folder import TrainFolder
+
+        folder = TrainFolder(self.out, facts)
+        with folder.held() if self.processes.is_first else nullcontext():
+            yield folder, self.processes.first_then_all(folder.is_done)
+
+    def steps(
+        self, folder: "TrainFolder", files: Mapping[str, str], trainer: "Optimising", measured: "Measure"
+    ) -> "list[Point]":
+        """All steps, from the checkpoint where there is one, and the points of the curves; `files` are kept beside."""
+        from strobe.train.loop import run
+
+        if self.processes.is_first:
+            folder.begin(files)
+        with self._logs(folder) as log:
+            return run(
+                trainer, measured, folder, evaluations=self.options.evaluations,
+                checkpoint_s=self.options.checkpoint_s, minutes=self.options.minutes, progress=self.say, log=log,
+            )  # fmt: skip
+
+    def _logs(self, folder: "TrainFolder") -> AbstractContextManager[MetricLog | None]:
+        """Where the curves go beside the folder: nowhere, unless asked for, and by one process alone."""
+        if not self.options.log or not self.processes.is_first:
+            return nullcontext()
+        facts = {"model": self.model, **folder.facts}
+        place = LogPlace(home=folder.path, name=folder.path.absolute().name, group="strobe train", facts=facts)
+        return opened_logs(self.options.log, place, self.say)
+
+    def trained(self, model: str, k: int, history: "Sequence[Point]", *, was_there: bool) -> Trained:
+        """What came of it, the model named so."""
+        return Trained(
+            model=model, k=k, weights=self.weights, card=self.out / CARD, history=tuple(history),
+            seconds=time.monotonic() - self.begin, was_there=was_there,
+        )  # fmt: skip
+
+    @property
+    def weights(self) -> Path:
+        """Where they end up."""
+        return self.out / WEIGHTS
