@@ -21,11 +21,10 @@ from strobe.report import (
     figures_smoothing,
     figures_trend,
 )
-from strobe.report.drawing import MOST_LINES
 from strobe.report.published import references_for
 from strobe.report.style import SERIES, draw
 from strobe.report.tables import TABLES
-from strobe.report.view import View
+from strobe.report.view import MOST_SHOWN, View
 from strobe.report.wording import points
 
 
@@ -164,8 +163,8 @@ def test_with_many_models_a_line_is_drawn_and_its_slope_said(many):
     found = figure(figures_trend.trend, many)
     assert f"comes with {many.trend.linear.slope:.2f} points" in found.sentence
     assert "2 other models of this run" in found.drawing.svg
-    assert f"The {MOST_LINES} most robust of 10 models are drawn" in figure(figures_accuracy.curve, many).sentence
-    assert len(figures_classes.per_class.figures(View(results=many))) == MOST_LINES
+    assert f"The {MOST_SHOWN} most robust of 10 models are drawn" in figure(figures_accuracy.curve, many).sentence
+    assert len(figures_classes.per_class.figures(View(results=many))) == MOST_SHOWN
     rows = TABLES["trend"](View(results=many))
     assert [row["model"] for row in rows] == [row.model for row in many.trend.models]
     assert all(row["linear"] is not None and row["in_fit"] for row in rows)

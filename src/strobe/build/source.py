@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from strobe.build.decode import DecodedFrame, Reader
-from strobe.build.index import Limits
 from strobe.build.store import pixel_digest
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
@@ -40,9 +39,8 @@ class VideoSource:
     passed on the way to it are kept for a while. A frame whose pixels are not those of the build is an error.
     """
 
-    def __init__(self, dataset: Dataset, *, limits: Limits | None = None, cache_bytes: int = _CACHE_BYTES) -> None:
+    def __init__(self, dataset: Dataset, *, cache_bytes: int = _CACHE_BYTES) -> None:
         self._dataset = dataset
-        self._limits = limits or Limits()
         self._cache_bytes = cache_bytes
         self._turn = threading.Condition()
         self._waiting: list[int] = []  # rows, ascending
@@ -122,12 +120,12 @@ class VideoSource:
                 f"the video {printable(path)} is not there; {printable(self._dataset.name)} keeps its frames in it "
                 "(built with --reference): put it back, or build without --reference"
             )
-        reader = Reader.open(path, self._limits)
+        reader = Reader.open(path)
         n_frames = int(self._dataset.videos.n_frames[video])
         if 0 <= n_frames != len(reader.index):
             # The build found that packets and frames do not match; so must we.
             reader.close()
-            reader = Reader.open(path, self._limits, by_decoding=True)
+            reader = Reader.open(path, by_decoding=True)
         rows = self._order[self._begins[video] : self._begins[video + 1]]
         wanted = {int(self._dataset.frames.index[row]): int(row) for row in rows}
         if len(reader.index) <= max(wanted):

@@ -14,7 +14,7 @@ strobe.core.errors.InvalidValue: curve[1].k: expected a whole number, got '4'
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache
@@ -47,7 +47,6 @@ class Rule:
 
     minimum: float | None = None
     maximum: float | None = None
-    min_items: int | None = field(default=None, metadata=written_as("minItems"))
 
 
 Count = Annotated[int, Rule(minimum=0)]

@@ -48,7 +48,6 @@ def import_photos(
     with_boxes: bool = False,
     format: str = "photos",
     name: str | None = None,
-    licence: str = "",
 ) -> Imported:
     """One set per photo, its anchor alone. Media go to target/media, tables are the caller's to write.
 
@@ -71,7 +70,6 @@ def import_photos(
         label_space=label_space,
         k=0,
         axis=NO_AXIS,
-        licence=licence,
         provenance={"format": format, "media": how.media != "none"},
     )
     return Imported(dataset=grown.build(info, with_boxes=with_boxes, root=target))

@@ -118,7 +118,7 @@ def _upright_rgb(opened: Any) -> Image:
 class MediaSource:
     """The stored frames of a dataset folder (a FrameSource). Paths that leave the folder are refused."""
 
-    def __init__(self, dataset: Dataset, *, max_pixels: int = MAX_PIXELS) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         if dataset.root is None:
             raise StrobeError(f"the dataset {dataset.name} has no folder, so no images can be read")
         self._root = dataset.root.resolve()
@@ -126,7 +126,6 @@ class MediaSource:
         self._frames: Frames | dict[str, dict[int, str]] = dataset.frames
         self._hashed = "pixels"  # what the dataset's digests are of, as far as seen: pixels (built) or files (imported)
         self._folders: dict[str, Path] = {}
-        self._max_pixels = max_pixels
 
     def only(self, rows: Sequence[int]) -> "MediaSource":
         """A source of these rows alone, small enough to be sent to another process."""
@@ -211,10 +210,10 @@ class MediaSource:
         """The frame, upright RGB; refused where it can be told that it is not the one the dataset was made with."""
         content, digest = self.read_stored(row), self._text("sha256", row)
         if digest and self._hashed == "pixels":
-            quick = quick_png(content, max_pixels=self._max_pixels)
+            quick = quick_png(content, max_pixels=MAX_PIXELS)
             if quick is not None and hashlib.sha256(quick.data).hexdigest() == digest:
                 return quick
-        image = decode_image(content, name=self.path(row), max_pixels=self._max_pixels)
+        image = decode_image(content, name=self.path(row))
         if is_packed(content) and is_sealed(content, digest):
             return image  # its bytes are those written for pixels of this digest; a third of the time of hashing these
         if digest and str(self._media[row]).lower().endswith(_LOSSLESS) and not self._is(digest, content, image):

@@ -13,9 +13,7 @@ from strobe.report.wording import is_known, short
 __all__ = ["lines_on", "rows_on"]
 
 
-def lines_on(
-    axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, xlabel: str, ylabel: str, whole: bool = True
-) -> Any:
+def lines_on(axes: Any, name: str, points: Sequence[tuple[float, Estimate]], *, xlabel: str, ylabel: str) -> Any:
     """One model's estimates against a number, with their band; beside other lines it takes the next colour.
 
     Returns the axes; without any, they are new ones of pyplot's, so that a notebook shows them.
@@ -34,8 +32,7 @@ def lines_on(
             (x, found), colour = known[0], colour_of(place)
             axes.plot([x, x], [found.low, found.high], color=colour, alpha=0.55, linewidth=1.4)
         axes.set(xlabel=xlabel, ylabel=ylabel)
-        if whole:
-            whole_numbers(axes)
+        whole_numbers(axes)
         axes.autoscale(enable=True, axis="y")  # limits of an earlier line would cut this one off
         axes.autoscale_view()
         shares(axes)

@@ -9,17 +9,14 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate, Missing
 from strobe.report.style import GREY, INK, MUTED, Drawing, colour_of, draw, marker_of
 from strobe.report.subject import Subject
-from strobe.report.view import MOST_SHOWN, View
+from strobe.report.view import View
 from strobe.report.wording import is_known, short, value_of
 
 __all__ = [
-    "MOST_BANDS", "MOST_LINES", "Answer", "Figure", "Finding", "Paint", "Question", "Series", "band", "bands_text",
+    "MOST_BANDS", "Answer", "Figure", "Finding", "Paint", "Question", "Series", "band", "bands_text",
     "end_labels", "in_points", "legend_below", "line_chart", "lines_of", "names_below", "names_on_y", "offset_chart",
     "offset_lines", "per_cent", "question", "series_lines", "shares", "whisker", "whole_numbers", "why_none",
 ]  # fmt: skip
-
-MOST_LINES = MOST_SHOWN
-"""Models drawn in colour in one figure; more turn into noise. The rest are in the tables."""
 
 T = TypeVar("T")
 Paint = Callable[[Any, bool], None]

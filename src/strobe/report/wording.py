@@ -55,14 +55,14 @@ def percent(found: Estimate | float | None, *, digits: int = 1) -> str:
     return NONE if value is None else f"{100 * float(value):.{digits}f}\N{NO-BREAK SPACE}%"
 
 
-def points(found: Estimate | float | None, *, digits: int = 1) -> str:
+def points(found: Estimate | float | None) -> str:
     """A difference of shares in percentage points, with a true minus sign.
 
     >>> points(-0.031), points(0.01)
     ('−3.1\\xa0points', '1.0\\xa0points')
     """
     value = found.value if isinstance(found, Estimate) else found
-    return NONE if value is None else _minus(f"{100 * float(value):.{digits}f}\N{NO-BREAK SPACE}points")
+    return NONE if value is None else _minus(f"{100 * float(value):.1f}\N{NO-BREAK SPACE}points")
 
 
 def measured(found: Estimate, unit: str = "%") -> str:

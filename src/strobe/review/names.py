@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from strobe.core.errors import InvalidValue, printable
 
-__all__ = ["Spellings", "checked_name", "checked_note"]
+__all__ = ["MAX_NOTE", "Spellings", "checked_name", "checked_note"]
 
+MAX_NOTE = 1000
 _NAME = re.compile(r"[\w][\w .'’\-]{0,39}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -27,13 +28,13 @@ def checked_name(name: str) -> str:
     return name
 
 
-def checked_note(note: str, *, limit: int = 1000) -> str:
-    """A note as it was written, or InvalidValue: no control characters but line breaks, `limit` characters at most.
+def checked_note(note: str) -> str:
+    """A note as it was written, or InvalidValue: no control characters but line breaks, MAX_NOTE characters at most.
 
     HTML is lawful: notes are only ever shown as text.
     """
-    if len(note) > limit or _CONTROL.search(note):
-        raise InvalidValue(f"note: expected at most {limit} characters without control characters")
+    if len(note) > MAX_NOTE or _CONTROL.search(note):
+        raise InvalidValue(f"note: expected at most {MAX_NOTE} characters without control characters")
     return note
 
 

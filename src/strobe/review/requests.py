@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from strobe.core.people import DISCARDS
 from strobe.core.records import REASONS
+from strobe.review.names import MAX_NOTE
 
 __all__ = [
     "Answered", "BoxDecision", "Claim", "Decision", "Invite", "JointClaim", "JointDecision", "JointVote", "Login",
@@ -61,7 +62,7 @@ class Answered(_Body):
 
     who: ShortText = ""
     task: Opaque
-    note: Annotated[str, Field(max_length=1000)] = ""
+    note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
     seconds: Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)] | None = None
     page_version: Annotated[str, Field(pattern=r"^[0-9a-z.]{0,40}$")] = ""
 

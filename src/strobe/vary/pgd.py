@@ -180,7 +180,6 @@ def perturbed(
     eps: float,
     norm: Norm = "linf",
     steps: int = 7,
-    step: float | None = None,
     generator: Any = None,
 ) -> Any:
     """Pixels within ε whose cross-entropy is higher: the inner loop of adversarial training.
@@ -188,7 +187,7 @@ def perturbed(
     `labels` (N,) are classes. A random start, `steps` steps, every item to the end, nothing rounded; detached.
     """
     torch, ball = require("torch", what="attacks", extra="models"), Ball(norm)
-    how = Pgd(norm=norm, steps=steps, step=step)
+    how = Pgd(norm=norm, steps=steps)
     radius = torch.full((len(pixels), 1, 1, 1), eps, device=pixels.device)
     pixels = pixels.detach()
     change = ball.within(ball.noise(tuple(pixels.shape), generator, pixels.device) * radius, pixels, radius)
