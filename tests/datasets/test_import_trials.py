@@ -188,7 +188,7 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     refused(r"subject-1.csv: no column imagename; it has subj, object_response, category; needed: subj", source)
     refused("the column rt stands twice", trials(tmp_path / "b", ANN, head=HEAD.replace("session", "rt")))
     (tmp_path / "c.csv").write_bytes(b"\xff\xfe\x00")
-    refused("not a readable CSV", tmp_path / "c.csv")
+    refused("c.csv: byte 0: not UTF-8 text", tmp_path / "c.csv")
     source, twice = trials(tmp_path / "d", ANN), TrialFiles(classes=("cat", "dog", "cat"))
     with pytest.raises(StrobeError, match="'cat' stands twice"):
         from_trials(source, tmp_path / "set", files=twice)

@@ -156,7 +156,7 @@ def test_examples_come_from_a_file_of_votes_or_are_plain(small, tmp_path):
         ({}, {"ask": "name", "examples": "x.csv"}, "--examples is for --ask pairs alone"),
         ({}, {"guidelines": "none.md"}, "no such file"),
         ({}, {"guidelines": "empty.md"}, "expected some Markdown"),
-        ({}, {"guidelines": "bytes.md"}, "cannot be read as UTF-8 text"),
+        ({}, {"guidelines": "bytes.md"}, "not UTF-8 text"),
     ],
 )
 def test_what_cannot_be_served_is_said_before_anything_is_made(small, tmp_path, settings, more, said):

@@ -136,5 +136,5 @@ def test_listed_anchors_with_a_giant_field(tmp_path: Path) -> None:
 
     path = tmp_path / "listed.csv"
     path.write_text(f"ytid,time_ms,label\n{GIANT},1,2\n", encoding="utf-8")
-    with pytest.raises(strobe.StrobeError, match="not a readable CSV"):
+    with pytest.raises(strobe.StrobeError, match="not a CSV file"):
         listed_anchors(path)

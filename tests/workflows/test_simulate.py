@@ -208,7 +208,7 @@ def test_greyscale_cmyk_and_rotated_photos_are_read_upright(tmp_path: Path) -> N
         ({"a.png": b"", "l.csv": b"file,label\nb.png,x\n"}, {"labels": "l.csv"}, "line 2: 'b.png' is none of"),
         ({"a.png": b"", "l.csv": b"file,label\na.png,\n"}, {"labels": "l.csv"}, "line 2: the label is empty"),
         ({"a.png": b"", "b.png": b"", "l.csv": b"file,label\na.png,x\n"}, {"labels": "l.csv"}, "no row for the photo"),
-        ({"a.png": b"", "l.csv": b"\xff\xfe\x00"}, {"labels": "l.csv"}, "not a readable CSV"),
+        ({"a.png": b"", "l.csv": b"\xff\xfe\x00"}, {"labels": "l.csv"}, "l.csv: byte 0: not UTF-8 text"),
         ({"a.png": b""}, {"labels": "none.csv"}, "no such file"),
         (
             {"a.png": b"", "b.csv": b"file,label,x0,y0,x1,y1\na.png,x,5,5,1,9\n"}, {"boxes": "b.csv"},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from strobe.core.builder import written
 from strobe.core.errors import InvalidFile, StrobeError, expect, printable
-from strobe.core.files import read_json
+from strobe.core.files import read_json, reading
 from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Box
 
@@ -112,29 +112,24 @@ def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
 
 def _read_rows(path: Path, columns: tuple[str, ...], files: Mapping[str, Path]) -> _Rows:
     rows = _Rows(path)
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            missing = [column for column in columns if column not in (reader.fieldnames or ())]
-            if missing:
+    with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        missing = [column for column in columns if column not in (reader.fieldnames or ())]
+        if missing:
+            raise InvalidFile(
+                path, f"no column {', '.join(missing)}", where="line 1", hint=f"the header is {','.join(columns)}"
+            )
+        for row in reader:
+            name = (row["file"] or "").strip()
+            if name not in files:
                 raise InvalidFile(
-                    path, f"no column {', '.join(missing)}", where="line 1", hint=f"the header is {','.join(columns)}"
-                )
-            for row in reader:
-                name = (row["file"] or "").strip()
-                if name not in files:
-                    raise InvalidFile(
-                        path, f"{printable(name)!r} is none of the photos", where=f"line {reader.line_num}",
-                        hint=_meant(name, files),
-                    )  # fmt: skip
-                cells = {key: (value or "").strip() for key, value in row.items() if isinstance(key, str)}
-                if not cells["label"]:
-                    raise InvalidFile(path, "the label is empty", where=f"line {reader.line_num}")
-                rows.by_photo.setdefault(name, []).append((reader.line_num, cells))
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFile(path, f"not a readable CSV ({printable(error, limit=80)})") from error
+                    path, f"{printable(name)!r} is none of the photos", where=f"line {reader.line_num}",
+                    hint=_meant(name, files),
+                )  # fmt: skip
+            cells = {key: (value or "").strip() for key, value in row.items() if isinstance(key, str)}
+            if not cells["label"]:
+                raise InvalidFile(path, "the label is empty", where=f"line {reader.line_num}")
+            rows.by_photo.setdefault(name, []).append((reader.line_num, cells))
     return rows
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from strobe.build.index import VideoIndex
-from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
-from strobe.core.files import read_json
+from strobe.core.errors import InvalidFile, InvalidValue, printable
+from strobe.core.files import read_json, reading
 
 __all__ = [
     "AnchorRow",
@@ -314,37 +314,28 @@ def labels_at(rows: Sequence[LabelRow], frame: int, time_s: Fraction | None) -> 
 
 def _csv_rows(path: Path, *, needed: tuple[str, ...], known: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
     """(where, row) of a CSV file; the header is checked first, values are stripped."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            header = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = header
-            missing = [name for name in needed if name not in header]
-            if missing:
-                raise InvalidFile(
-                    path,
-                    f"the column {missing[0]!r} is missing from the header {printable(','.join(header))!r}",
-                    where="line 1",
-                    hint=f"expected {','.join(needed)} and, if wanted, {','.join(known)}",
-                )
-            for row in reader:
-                where = f"line {reader.line_num}"
-                if None in row or None in row.values():
-                    raise InvalidFile(path, f"expected {len(header)} values", where=where)
-                values = {name: (value or "").strip() for name, value in row.items()}
-                if not any(values.values()):
-                    continue
-                if not values["video"]:
-                    raise InvalidFile(path, "the video is empty", where=where)
-                yield where, values
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
-    except csv.Error as error:
-        raise InvalidFile(path, f"not CSV ({error})") from error
-    except OSError as error:
-        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
+    with reading(path), path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, strict=True)
+        header = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = header
+        missing = [name for name in needed if name not in header]
+        if missing:
+            raise InvalidFile(
+                path,
+                f"the column {missing[0]!r} is missing from the header {printable(','.join(header))!r}",
+                where="line 1",
+                hint=f"expected {','.join(needed)} and, if wanted, {','.join(known)}",
+            )
+        for row in reader:
+            where = f"line {reader.line_num}"
+            if None in row or None in row.values():
+                raise InvalidFile(path, f"expected {len(header)} values", where=where)
+            values = {name: (value or "").strip() for name, value in row.items()}
+            if not any(values.values()):
+                continue
+            if not values["video"]:
+                raise InvalidFile(path, "the video is empty", where=where)
+            yield where, values
 
 
 Number = TypeVar("Number", int, Fraction)

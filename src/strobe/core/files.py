@@ -5,6 +5,7 @@ hidden folder with a list of what goes where; renaming that folder to `.committe
 moved after that is moved by the next one who opens the folder (`settle`).
 """
 
+import csv
 import errno
 import hashlib
 import json
@@ -31,6 +32,7 @@ __all__ = [
     "json_text",
     "make_folder",
     "read_json",
+    "reading",
     "regular",
     "replacing",
     "settle",
@@ -412,23 +414,34 @@ def regular(path: Path) -> Path:
     return path
 
 
-def read_json(path: Path, *, hint: str | None = None) -> Any:
-    """The file's JSON, or one InvalidFile line that says where it breaks."""
+@contextmanager
+def reading(path: Path, *, hint: str | None = None) -> Iterator[None]:
+    """While open, what is wrong with a file of text, or with the CSV in it, becomes one line that names it."""
     try:
-        return json.loads(regular(path).read_text(encoding="utf-8"))
+        yield
     except FileNotFoundError as error:
         raise StrobeError(f"no such file: {printable(path)}" + (f"; {hint}" if hint else "")) from error
+    except UnicodeDecodeError as error:
+        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}", hint=hint) from error
+    except csv.Error as error:
+        raise InvalidFile(path, f"not a CSV file ({printable(error, limit=80)})", hint=hint) from error
+    except OSError as error:
+        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
+
+
+def read_json(path: Path, *, hint: str | None = None) -> Any:
+    """The file's JSON, or one InvalidFile line that says where it breaks."""
+    with reading(path, hint=hint):
+        text = regular(path).read_text(encoding="utf-8")
+    try:
+        return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise InvalidFile(path, f"not JSON ({error.msg})", where=where, hint=hint or "is it truncated?") from error
-    except UnicodeDecodeError as error:
-        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}", hint=hint) from error
     except RecursionError as error:
         raise InvalidFile(path, "JSON nested too deep", hint=hint) from error
     except ValueError as error:  # a number of thousands of digits
         raise InvalidFile(path, f"not JSON ({printable(error, limit=80)})", hint=hint) from error
-    except OSError as error:
-        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
 
 
 def sha256_of_file(path: Path) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import read_json, regular, write_bytes
+from strobe.core.files import read_json, reading, regular, write_bytes
 from strobe.core.labels import LabelSpace, other_names, space
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
@@ -122,18 +122,13 @@ def _map(source: Path, images: Path, given: Path | None) -> dict[str, tuple[int,
 
 def _of_csv(path: Path) -> dict[str, tuple[int, ...]]:
     every, out = space("ilsvrc-2012"), dict[str, dict[int, None]]()
-    try:
-        with regular(path).open(newline="", encoding="utf-8-sig") as file:
-            for number, row in enumerate(csv.DictReader(file), start=2):
-                folder, label = (str(row.get(name) or "").strip() for name in ("folder", "label"))
-                if not folder or not label:
-                    raise InvalidFile(path, "expected the columns folder,label", where=f"line {number}")
-                with in_file(path, where=f"line {number}"):
-                    out.setdefault(folder, {})[every.index(label)] = None
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFile(path, "not a readable CSV file") from error
+    with reading(path), regular(path).open(newline="", encoding="utf-8-sig") as file:
+        for number, row in enumerate(csv.DictReader(file), start=2):
+            folder, label = (str(row.get(name) or "").strip() for name in ("folder", "label"))
+            if not folder or not label:
+                raise InvalidFile(path, "expected the columns folder,label", where=f"line {number}")
+            with in_file(path, where=f"line {number}"):
+                out.setdefault(folder, {})[every.index(label)] = None
     if not out:
         raise InvalidFile(path, "no rows", hint="expected folder,label")
     return {folder: tuple(places) for folder, places in out.items()}

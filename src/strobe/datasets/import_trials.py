@@ -17,7 +17,7 @@ from typing import Literal
 from strobe.core.builder import DatasetBuilder, frame_list_digest
 from strobe.core.dataset import DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, UnknownName, in_file, printable
-from strobe.core.files import regular
+from strobe.core.files import reading, regular
 from strobe.core.labels import LabelSpace
 from strobe.core.people import NameAnswer
 from strobe.core.records import frame_id
@@ -174,27 +174,24 @@ def read_trials(source: Path, signed: Signed) -> Trials:
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """The rows of a file by the names of its columns, with the line each ends on."""
-    try:
-        with regular(path).open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            names = [name.strip().lower() for name in next(reader, [])]
-            missing = [name for name in _NEEDED if name not in names]
-            if missing:
-                there = ", ".join(printable(name) for name in names if name) or "none"
-                raise InvalidFile(path, f"no column {missing[0]}; it has {there}", hint=f"needed: {', '.join(_NEEDED)}")
-            twice = next((name for name in names if names.count(name) > 1), None)
-            if twice is not None:
-                raise InvalidFile(path, f"the column {printable(twice)} stands twice")
-            for cells in reader:
-                if not any(cell.strip() for cell in cells):
-                    continue
-                if len(cells) != len(names):
-                    raise InvalidFile(
-                        path, f"{len(cells)} cells, and there are {len(names)} columns", where=f"line {reader.line_num}"
-                    )
-                yield reader.line_num, dict(zip(names, (cell.strip() for cell in cells), strict=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFile(path, f"not a readable CSV ({printable(error, limit=80)})") from error
+    with reading(path), regular(path).open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, strict=True)
+        names = [name.strip().lower() for name in next(reader, [])]
+        missing = [name for name in _NEEDED if name not in names]
+        if missing:
+            there = ", ".join(printable(name) for name in names if name) or "none"
+            raise InvalidFile(path, f"no column {missing[0]}; it has {there}", hint=f"needed: {', '.join(_NEEDED)}")
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidFile(path, f"the column {printable(twice)} stands twice")
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(names):
+                raise InvalidFile(
+                    path, f"{len(cells)} cells, and there are {len(names)} columns", where=f"line {reader.line_num}"
+                )
+            yield reader.line_num, dict(zip(names, (cell.strip() for cell in cells), strict=True))
 
 
 def _checked(raw: Sequence[tuple[Path, int, dict[str, str]]], signed: Signed, *, prefixed: bool) -> Iterator[Trial]:

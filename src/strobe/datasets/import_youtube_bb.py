@@ -8,6 +8,7 @@ anchor's. Decoding is not done here: what comes back is which moment of which vi
 import csv
 import gzip
 import io
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 
 from strobe.core.builder import frame_list_digest
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import regular
+from strobe.core.files import reading, regular
 from strobe.core.labels import space
 
 __all__ = ["Moment", "YoutubeBb", "find_csv", "find_videos", "listed_anchors", "read_youtube_bb"]
@@ -105,22 +106,17 @@ def read_youtube_bb(table: Path, videos: Mapping[str, Path], *, anchors: Path | 
 
 
 def _rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    try:
+    with reading(path):
         content = regular(path).read_bytes()
         if path.suffix == ".gz":
-            content = gzip.decompress(content)
+            try:
+                content = gzip.decompress(content)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise InvalidFile(path, f"not a gzip file ({printable(error, limit=80)})") from error
         reader = csv.reader(io.StringIO(content.decode("utf-8-sig")), strict=True)
         for row in reader:
             if row:
                 yield f"line {reader.line_num}", [value.strip() for value in row]
-    except UnicodeDecodeError as error:
-        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
-    except (csv.Error, EOFError, gzip.BadGzipFile) as error:
-        raise InvalidFile(path, f"not a readable CSV ({printable(error, limit=80)})") from error
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except OSError as error:
-        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
 
 
 def _moments(path: Path) -> dict[str, dict[int, tuple[str, ...]]]:

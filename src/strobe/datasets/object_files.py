@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import read_json, regular
+from strobe.core.files import read_json, reading, regular
 
 __all__ = ["mask_files", "matched", "read_boxes"]
 
@@ -95,24 +95,21 @@ def _of_manifest(path: Path) -> list[tuple[str, str, Corners]]:
 
 
 def _of_csv(path: Path) -> list[tuple[str, str, Corners]]:
-    try:
-        with regular(path).open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            names = [name.strip().lower() for name in reader.fieldnames or ()]
-            reader.fieldnames = names
-            named = next((name for name in _NAMES if name in names), None)
-            missing = [name for name in _CORNERS if name not in names]
-            if named is None or missing:
-                lacks = "key" if named is None else missing[0]
-                raise InvalidFile(path, f"no column {lacks}", hint="a CSV of boxes has key,x0,y0,x1,y1")
-            return [
-                (where := f"line {reader.line_num}", str(row[named]), _corners(path, where, [row[n] for n in _CORNERS]))
-                for row in reader
-            ]
-    except FileNotFoundError as error:
-        raise StrobeError(f"--boxes: no such file: {printable(path)}; give truth, people, or a CSV") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFile(path, "not a readable CSV file") from error
+    if not path.exists():
+        raise StrobeError(f"--boxes: no such file: {printable(path)}; give truth, people, or a CSV")
+    with reading(path), regular(path).open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, strict=True)
+        names = [name.strip().lower() for name in reader.fieldnames or ()]
+        reader.fieldnames = names
+        named = next((name for name in _NAMES if name in names), None)
+        missing = [name for name in _CORNERS if name not in names]
+        if named is None or missing:
+            lacks = "key" if named is None else missing[0]
+            raise InvalidFile(path, f"no column {lacks}", hint="a CSV of boxes has key,x0,y0,x1,y1")
+        return [
+            (where := f"line {reader.line_num}", str(row[named]), _corners(path, where, [row[n] for n in _CORNERS]))
+            for row in reader
+        ]
 
 
 def _corners(path: Path, where: str, values: object) -> Corners:

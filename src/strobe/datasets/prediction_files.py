@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import read_json
+from strobe.core.errors import InvalidFile, printable
+from strobe.core.files import read_json, reading
 
 __all__ = ["RawPredictions", "read_raw"]
 
@@ -33,14 +33,8 @@ def read_raw(path: Path) -> RawPredictions:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InvalidFile(path, f"unknown ending {printable(path.suffix)!r}", hint=f"expected {', '.join(readers)}")
-    try:
+    with reading(path):
         raw = reader(path)
-    except UnicodeDecodeError as error:
-        raise InvalidFile(path, "not UTF-8 text", where=f"byte {error.start}") from error
-    except csv.Error as error:
-        raise InvalidFile(path, f"not a CSV file ({printable(error)})") from error
-    except OSError as error:
-        raise StrobeError(f"cannot read {printable(path)}: {error.strerror}") from error
     if raw.kind not in _KINDS:
         raise InvalidFile(path, f"kind {printable(raw.kind)!r}; expected logits, probabilities or labels", where="kind")
     return raw

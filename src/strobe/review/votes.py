@@ -13,7 +13,7 @@ from typing import Any
 from strobe.core.annotations import anchor_verdict, normalise_key, pair_verdict, parse_annotations
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, in_file, printable
-from strobe.core.files import read_json
+from strobe.core.files import read_json, reading
 from strobe.core.records import DECISIONS, Verdict
 from strobe.review.moments import NO_TIME, moment_text
 from strobe.review.names import Spellings, checked_note
@@ -167,18 +167,10 @@ def _known_labels(path: Path, dataset: Dataset, verdict: Verdict) -> Verdict:
 
 def csv_rows(path: Path, columns: Sequence[str], *, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """The lines of a CSV file by number, each with its values by lower-case column; the `wanted` columns are there."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidFile(path, "cannot be read as UTF-8 text") from error
-    try:
-        lines = csv.DictReader(io.StringIO(text))
+    with reading(path):
+        lines = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")))
         header = [name.strip().lower() for name in lines.fieldnames or ()]
         rows: list[dict[str, Any]] = list(lines)
-    except csv.Error as error:
-        raise InvalidFile(path, f"not a CSV file ({error})") from error
     for name in wanted:
         if name not in header:
             hint = f"columns: {', '.join(columns)}"

@@ -9,6 +9,7 @@ from strobe.analyses.model_results import Ceiling
 from strobe.analyses.overview import ceiling_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import reading
 from strobe.core.labels import LabelSpace, space
 from strobe.core.projections import projection_between
 from strobe.runs.folder import Run
@@ -43,17 +44,12 @@ def read_types(path: Path | None) -> Types:
     if path is None:
         return {}
     found: Types = {}
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            for number, row in enumerate(csv.DictReader(file), start=2):
-                word = (row.get("standard") or "").strip().lower()
-                if not row.get("model") or word not in _WORDS:
-                    raise InvalidFile(path, "expected model,model_type,standard (yes or no)", where=f"line {number}")
-                found[row["model"]] = (printable(row.get("model_type") or "") or None, _WORDS[word])
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidFile(path, "not a readable CSV file") from error
+    with reading(path), path.open(newline="", encoding="utf-8-sig") as file:
+        for number, row in enumerate(csv.DictReader(file), start=2):
+            word = (row.get("standard") or "").strip().lower()
+            if not row.get("model") or word not in _WORDS:
+                raise InvalidFile(path, "expected model,model_type,standard (yes or no)", where=f"line {number}")
+            found[row["model"]] = (printable(row.get("model_type") or "") or None, _WORDS[word])
     return found
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.files import reading
 from strobe.datasets import folder
 from strobe.runs.folder import Run
 
@@ -55,12 +56,8 @@ class Opened:
 
 
 def _read_subset(path: Path) -> list[str]:
-    try:
+    with reading(path, hint="give a text file with one video name a line"):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}; give a text file with one video name a line") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidFile(path, "not a readable text file") from error
     names = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not names:
         raise InvalidFile(path, "no video names in it", hint="one name a line")

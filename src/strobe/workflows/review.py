@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import make_folder, read_json, write_json
+from strobe.core.files import make_folder, read_json, reading, write_json
 from strobe.core.late import require
 from strobe.core.ports import Progress, Silent
 from strobe.review.conduct import Conduct, Example, ReviewSettings
@@ -149,12 +149,8 @@ def serve(
 
 def _guidelines(path: Path) -> str:
     """The project's own text. It reaches the page as text and is drawn there; nothing in it is taken as HTML."""
-    try:
+    with reading(path):
         text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise StrobeError(f"no such file: {printable(path)}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidFile(path, "cannot be read as UTF-8 text") from error
     if not text.strip() or len(text) > MAX_GUIDELINES:
         raise InvalidFile(
             path, f"expected some Markdown, at most {MAX_GUIDELINES:,} characters", hint="for --guidelines"
