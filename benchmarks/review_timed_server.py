@@ -3,18 +3,22 @@
     python benchmarks/review_timed_server.py OUT.json serve DATASET …
 
 What annotators see is the server and the machine that plays fifty of them. This says what the server's own part is, in
-seconds: of each claim and decision from its arrival to its answer, and of the store's part of a claim the time on the
-clock and of the processor. Written when the server ends.
+seconds: of each claim and decision from its arrival to its answer; of the store's part of a claim the time on the clock
+and of the processor; how long what writes held all other writers off, for a claim or sign-in (`passing`) and for
+decisions (`lasting`). Written when the server ends.
 """
 
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from strobe.cli.review import command
 from strobe.review import queue, serve
+from strobe.review.database import Database
 
 WATCHED = {"/api/claim": "claim", "/api/decisions": "decision"}
 
@@ -22,8 +26,16 @@ WATCHED = {"/api/claim": "claim", "/api/decisions": "decision"}
 def main() -> None:
     """Watch, serve, write."""
     out = Path(sys.argv[1])
-    found: dict[str, list[float]] = {name: [] for name in (*WATCHED.values(), "store_claim", "store_claim_cpu")}
-    claim, run = queue.claim, serve.run
+    names = (*WATCHED.values(), "store_claim", "store_claim_cpu", "passing", "lasting")
+    found: dict[str, list[float]] = {name: [] for name in names}
+    claim, run, write = queue.claim, serve.run, Database.write
+
+    @contextmanager
+    def watched_write(self: Database, *, durable: bool = True) -> Iterator[Any]:
+        with write(self, durable=durable) as connection:
+            begin = time.perf_counter()
+            yield connection
+        found["lasting" if durable else "passing"].append(time.perf_counter() - begin)
 
     def watched_claim(*args: Any, **options: Any) -> Any:
         begin, used = time.perf_counter(), time.thread_time()
@@ -46,6 +58,7 @@ def main() -> None:
             out.write_text(json.dumps(found), encoding="utf-8")
 
     queue.claim, serve.run = watched_claim, watched_run
+    Database.write = watched_write  # type: ignore[method-assign]
     command(sys.argv[2:])
 
 

@@ -208,6 +208,26 @@ def test_a_visit_touches_as_much_of_a_large_review_as_of_a_small_one(watched):
     assert 0 < steps[400] <= 1.3 * steps[20]
 
 
+def test_a_visit_is_few_statements(watched):
+    """Every statement is a message to PostgreSQL and back, and who comes meanwhile waits."""
+    one = watched(20, votes=1, controls=0.1)
+    act(one.store, 0)
+    store, since, took = one.store, "2000-01-01T00:00:00.000Z", {"claim": [], "progress": [], "decision": []}
+
+    def counted_as(what, act):
+        one.said.clear()
+        out = act()
+        took[what].append(len(one.said))
+        return out
+
+    for number in range(1, 13):
+        (first, *_) = counted_as("claim", lambda: queue.claim(store, "Ann", tab="tab", want=6))
+        counted_as("progress", lambda: queue.progress(store, "Ann", since=since))
+        counted_as("decision", lambda number=number, task=first.task: store.cast([vote(number, task, "Ann")]))
+    # BEGIN among them; a claim with a control asks for one of each kind too.
+    assert {what: max(found) for what, found in took.items()} == {"claim": 9, "progress": 4, "decision": 13}
+
+
 def test_a_second_start_lays_nothing_out(database_url, small, clock):
     settings, content = ReviewSettings(), folders.content(small.root)
     store = Store(database_url, clock=clock)

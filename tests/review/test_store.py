@@ -347,23 +347,26 @@ def test_a_store_belongs_to_one_dataset(store, helpers, tmp_path):
         store.prepare(other, ReviewSettings())
 
 
-def test_many_threads_claim_and_vote_without_meeting(store):
+def test_many_threads_of_two_servers_claim_and_vote_without_meeting(store, database_url, small, clock):
+    other = Store(database_url, clock=clock)
+    other.prepare(small, store.settings)
     seen, errors = [], []
 
-    def work(who):
+    def work(here, who):
         try:
-            while tasks := take(store, who, want=2):
+            while tasks := take(here, who, want=2):
                 for task in tasks:
-                    store.cast([vote(task, who)])
+                    here.cast([vote(task, who)])
                     seen.append(task.task_id)
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(f"p{i}",)) for i in range(4)]
+    threads = [threading.Thread(target=work, args=((store, other)[i % 2], f"p{i}")) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
+    other.close()
     assert errors == []
     assert len(seen) == len(set(seen)) == 12
     assert len(list(store.all())) == 12

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.records import Verdict
-from strobe.review import counters, queue
+from strobe.review import counters, database, queue
 from strobe.review.conduct import ReviewSettings
 from strobe.review.database import Database
 from strobe.review.names import checked_name, checked_note
@@ -243,10 +243,49 @@ def test_another_store_under_the_same_address_takes_nothing(store, small, cast_o
 
 
 def test_lost_tables_take_nothing(store, cast_one):
-    with store.database.write() as connection:
-        connection.execute(text("DROP TABLE verdicts"))
+    # The counts are lost first: those follow the vote itself, which must not be kept without them.
+    for lost, match in (("own_counts", "own_counts"), ("verdicts", "verdicts")):
+        with store.database.write() as connection:
+            connection.execute(text(f"DROP TABLE {lost}"))
+        with pytest.raises(StrobeError, match=f"cannot be used: .*{match}"):
+            cast_one(store)
+        if lost != "verdicts":
+            assert list(store.all()) == []
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_postgresql_that_was_restarted_is_asked_again(store, cast_one, monkeypatch):
+    def restarted():
+        cast_one(store)
+        queue.claim(store, "ann", tab="tab", want=3)  # now there are connections of each kind
+        with store.database.read() as connection:
+            gone = (
+                "SELECT pid, pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database()"
+            )
+            assert len(connection.execute(text(f"{gone} AND pid <> pg_backend_pid()")).all()) == 2
+
+    monkeypatch.setattr(database, "_IDLE_S", 1e9)
+    restarted()
     with pytest.raises(StrobeError, match="cannot be used"):
         cast_one(store)
+    assert len(list(store.all())) == 1, "what was refused is not there"
+    cast_one(store)
+    monkeypatch.setattr(database, "_IDLE_S", -1.0)
+    restarted()
+    cast_one(store)
+    assert queue.claim(store, "ann", tab="tab", want=3)
+    assert len(list(store.all())) == 4
+
+
+def test_everyone_who_ever_answered_is_named(store, small):
+    frame = small.frame_ids()[0]
+    said = ["bo", "Bo", "ärni", "Zoë", "a b", "bo2"]
+    for number, who in enumerate(said * 2):
+        store.append(
+            Verdict(verdict_id=f"{number}", annotator=who, at=f"2026-01-{number + 1:02d}", stage="pair", set_id="set0",
+                    frame_id=frame, decision="similar")
+        )  # fmt: skip
+    assert store.names() == sorted(said)
 
 
 def test_a_store_that_brings_code_is_refused(tmp_path, small):

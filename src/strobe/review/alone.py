@@ -12,8 +12,8 @@ from sqlalchemy import Connection, RowMapping
 
 from strobe.review import tally
 from strobe.review.conduct import ReviewSettings
-from strobe.review.database import execute
-from strobe.review.log import Log, say_latest
+from strobe.review.database import execute, execute_all
+from strobe.review.log import LATEST, Log, say_latest
 from strobe.review.plan import Task
 from strobe.review.rows import record_of, row_of
 
@@ -76,12 +76,14 @@ class Alone:
             tasks += found
         return tasks
 
-    def open_for(self, connection: Connection, _settings: ReviewSettings, who: str) -> int:
+    def open_for(
+        self, connection: Connection, _settings: ReviewSettings, who: str, *, whole: tally.Counts, own: tally.Counts
+    ) -> int:
         """How many pictures, one of a kin, could still be given to them."""
-        own = {"question": self.name, "real": self.real}
-        every = tally.whole_counts(connection, self.name)[tally.KIN if self.mixed else self.real]["open1"]
-        mine = execute(connection, _OPEN_AND_SEEN, {**own, "who": who}).scalar_one()
-        return every - int(mine)
+        del own  # of kins they were given, what they said does not tell
+        asked = {"question": self.name, "real": self.real, "who": who}
+        mine = execute(connection, _OPEN_AND_SEEN, asked).scalar_one()
+        return whole[tally.KIN if self.mixed else self.real]["open1"] - int(mine)
 
     def _given(self, connection: Connection, asked: dict[str, Any]) -> Counter[str]:
         """How many pictures of each condition that is still open this person has had, answered or not."""
@@ -110,11 +112,17 @@ class Alone:
             return
         name = {"task": task["task_id"], "question": self.name}
         where = "question = :question AND task_id = :task"
-        with tally.touching(connection, settings, where, name, kins=self.mixed):
-            say_latest(connection, [self._latest(task, answer)])
-            whose = {"task": task["task_id"], "who": answer.annotator}
-            execute(connection, "DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose)
-            self._recount(connection, settings, [task["task_id"]])
+        whose = {"task": task["task_id"], "who": answer.annotator}
+        execute_all(
+            connection,
+            [
+                *tally.less(settings, where, name, kins=self.mixed),
+                (LATEST, self._latest(task, answer)),
+                ("DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose),
+            ],
+        )
+        self._recount(connection, settings, [task["task_id"]])
+        execute_all(connection, tally.more(settings, where, name, kins=self.mixed))
 
     def rebuild(self, connection: Connection, settings: ReviewSettings) -> None:
         """Every counter anew from the answers."""

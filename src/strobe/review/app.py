@@ -129,8 +129,8 @@ def _add_session(app: FastAPI, server: Service) -> None:
     async def login(body: Login, request: Request) -> Response:
         address = request.client.host if request.client else "?"
         async with server.attempts.one(address, body.key or body.name):
-            person = await server.call(_admit, server, body)
-        secret = await server.call(server.sessions.open, person)
+            person = await server.enter(_admit, server, body)
+        secret = await server.enter(server.sessions.open, person)
         answer = JSONResponse({"name": person.name, "role": person.role})
         answer.set_cookie(
             server.cookie, secret, httponly=True, samesite="strict", path="/", max_age=int(ABSOLUTE.total_seconds()),
@@ -186,8 +186,7 @@ def _add_review(app: FastAPI, server: Service) -> None:
         counts = await server.progress(person.name, since=body.since)
         if person.paused:
             return {"tasks": [], "paused": True, "progress": counts}
-        claimed = await server.call(partial(queue.claim, store, person.name, tab=body.tab, want=body.want))
-        tasks = await server.call(server.deck.cards, claimed, person.name)
+        tasks = await server.claim(person.name, tab=body.tab, want=body.want)
         return {"tasks": tasks, "paused": False, "progress": counts, "page_version": server.page_version}
 
     @app.post("/api/release")

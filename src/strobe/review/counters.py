@@ -12,8 +12,8 @@ from strobe.core.derivation import is_clean
 from strobe.core.records import Verdict
 from strobe.review import tally
 from strobe.review.conduct import ReviewSettings
-from strobe.review.database import execute
-from strobe.review.log import Log, say_latest
+from strobe.review.database import Statement, execute, execute_all
+from strobe.review.log import LATEST, Log, say_latest
 from strobe.review.rows import row_of
 
 __all__ = ["VERDICTS", "follow", "rebuild"]
@@ -41,12 +41,17 @@ def follow(connection: Connection, verdict: Verdict, settings: ReviewSettings) -
     of_set = bool(task["kind"] == "anchor" or verdict.bad_anchor or task["bads"])
     where = "question = 'pairs' AND set_id = :set" if of_set else "task_id = :task"
     values = {"set": verdict.set_id} if of_set else name
-    with tally.touching(connection, settings, where, values):
-        say_latest(connection, [_latest_row(task["task_id"], verdict)])
-        whose = {**name, "who": verdict.annotator}
-        execute(connection, "DELETE FROM leases WHERE task_id = :task AND annotator = :who", whose)
-        _recount(connection, name, "task_id = :task")
-        _reopen(connection, settings, values, where, hold=where if of_set else "")
+    execute_all(
+        connection,
+        [
+            *tally.less(settings, where, values),
+            (LATEST, _latest_row(task["task_id"], verdict)),
+            ("DELETE FROM leases WHERE task_id = :task AND annotator = :who", {**name, "who": verdict.annotator}),
+            _recounted(name, "task_id = :task"),
+            *_reopened(settings, values, where, hold=where if of_set else ""),
+            *tally.more(settings, where, values),
+        ],
+    )
 
 
 def rebuild(connection: Connection, settings: ReviewSettings) -> None:
@@ -61,10 +66,10 @@ def rebuild(connection: Connection, settings: ReviewSettings) -> None:
         row = _latest_row(task_of[verdict.verdict_id], verdict)
         latest[row["task_id"], verdict.annotator, row["round"]] = row
     say_latest(connection, list(latest.values()))
-    _recount(connection, {}, _EVERY + " AND (voters > 0 OR task_id IN (SELECT task_id FROM latest))")  # noqa: S608
+    voted = _EVERY + " AND (voters > 0 OR task_id IN (SELECT task_id FROM latest))"  # noqa: S608
     # Without the label stage only what was said of an anchor holds a set back, and of most nothing was.
     hold = _EVERY + ("" if settings.labels else f" AND (held <> 0 OR set_id IN ({_ACCUSED}))")
-    _reopen(connection, settings, {}, _EVERY, hold=hold)
+    execute_all(connection, [_recounted({}, voted), *_reopened(settings, {}, _EVERY, hold=hold)])
     tally.renew(connection, settings, "pairs")
 
 
@@ -82,9 +87,8 @@ def _latest_row(task_id: str, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _recount(connection: Connection, values: dict[str, Any], where: str) -> None:
-    execute(
-        connection,
+def _recounted(values: dict[str, Any], where: str) -> Statement:
+    return (
         f"""UPDATE tasks SET
         votes = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id AND l.round = 1),
         flags = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id AND l.round = 1 AND l.clean = 0),
@@ -97,17 +101,16 @@ def _recount(connection: Connection, values: dict[str, Any], where: str) -> None
     )
 
 
-def _reopen(connection: Connection, settings: ReviewSettings, values: dict[str, Any], where: str, *, hold: str) -> None:
-    """Say anew which tasks are open in round one and in round two, and before that which of `hold` are held back."""
+def _reopened(settings: ReviewSettings, values: dict[str, Any], where: str, *, hold: str) -> list[Statement]:
+    """What says anew which tasks are open in round one and in round two, and before that which of `hold` are held."""
     values = {**values, "labels": int(settings.labels)}
-    if hold:
-        execute(connection, f"UPDATE tasks SET held = {_HELD} WHERE {hold}", values)  # noqa: S608
-    execute(
-        connection,
+    held = (f"UPDATE tasks SET held = {_HELD} WHERE {hold}", values)  # noqa: S608
+    opened = (
         f"UPDATE tasks SET open1 = {_OPEN1}, open2 = {_OPEN2} WHERE {where} "  # noqa: S608
         f"AND (open1 <> {_OPEN1} OR open2 <> {_OPEN2})",
         {**values, "wanted": settings.votes, "verify": int(settings.verify)},
     )
+    return [held, opened] if hold else [opened]
 
 
 _OPEN1 = """CASE WHEN position < 0 THEN 0

@@ -6,23 +6,30 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Engine, TextClause, bindparam, create_engine, event, text
+from sqlalchemy import Connection, CursorResult, Dialect, Engine, TextClause, bindparam, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 from strobe.review.schema import migrate
 
-__all__ = ["Database", "execute", "fill", "meta", "roomy", "set_meta"]
+__all__ = ["Database", "Statement", "execute", "execute_all", "fill", "meta", "roomy", "set_meta"]
+
+Statement = tuple[str, Mapping[str, Any]]
+"""A statement and its values."""
 
 _ROOM_KB = 400_000
 
-_LOCK = 7_263_551_902
-"""The PostgreSQL advisory lock every writer takes, so that the queue has one writer there as SQLite has by itself."""
+_LOCK = "SELECT pg_advisory_xact_lock(7263551902)"
+"""What every writer on PostgreSQL waits for, so that the queue has one writer there as SQLite has by itself."""
+
+_IDLE_S = 1.0
+"""A connection to PostgreSQL that lay longer than this is tried before it is used: the server may have gone away."""
 
 
 class Database:
@@ -46,8 +53,11 @@ class Database:
             self._quick.row_factory = sqlite3.Row
         else:
             require("psycopg", what="a PostgreSQL store", extra="postgres")
-            self._writer = create_engine(self._url, pool_pre_ping=True, pool_size=2)
-            self._reader = self._passing = self._writer
+            # Begun and locked with one message: every message costs more than what is asked in it.
+            self._writer = _postgres(self._url, f"BEGIN; {_LOCK}")
+            self._passing = _postgres(self._url, f"BEGIN; SET LOCAL synchronous_commit = off; {_LOCK}")
+            # A statement sees what was committed before it, inside a transaction or outside.
+            self._reader = _postgres(self._url, "")
         try:
             with self._transaction(self._writer) as connection:
                 _refuse_code(connection)
@@ -62,8 +72,7 @@ class Database:
         Until its own housekeeping came by, every claim would step over a million of them.
         """
         if self._file is None:
-            plain = self._writer.execution_options(isolation_level="AUTOCOMMIT")  # VACUUM refuses transactions
-            with _worded(self.shown), plain.connect() as connection:
+            with self.read() as connection:  # VACUUM refuses transactions
                 execute(connection, "VACUUM (ANALYZE) tasks, latest, verdicts")
 
     @contextmanager
@@ -75,8 +84,6 @@ class Database:
         """
         self._expect_in_place()
         with self._transaction(self._writer if durable else self._passing) as connection:
-            if connection.dialect.name == "postgresql" and not durable:
-                execute(connection, "SET LOCAL synchronous_commit = off")
             found = meta(connection, "secret")
             self._store = self._store or found
             if found != self._store:
@@ -87,9 +94,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Connection]:
-        with _worded(self.shown), engine.begin() as connection:
-            if connection.dialect.name == "postgresql":
-                execute(connection, f"SELECT pg_advisory_xact_lock({_LOCK})")
+        with _worded(self.shown, engine.dialect), engine.begin() as connection:
             yield connection
 
     def _expect_in_place(self) -> None:
@@ -104,8 +109,8 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that only reads."""
-        with _worded(self.shown), self._reader.begin() as connection:
+        """A connection that only reads."""
+        with self._transaction(self._reader) as connection:
             yield connection
 
     def row(self, statement: str, values: Mapping[str, str]) -> Mapping[str, Any] | None:
@@ -215,11 +220,34 @@ def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
     return engine
 
 
+def _postgres(url: URL, begin: str) -> Engine:
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=5)
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        if begin:
+            connection.exec_driver_sql(begin)
+
+    @event.listens_for(engine, "checkin")
+    def _laid_down(_connection: object, record: Any) -> None:
+        record.info["since"] = monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def _taken_up(connection: Any, record: Any, _proxy: object) -> None:
+        if monotonic() - record.info.get("since", monotonic()) > _IDLE_S:
+            try:
+                connection.execute("SELECT 1")
+            except engine.dialect.loaded_dbapi.Error as error:
+                raise DisconnectionError from error  # the pool opens another
+
+    return engine
+
+
 @contextmanager
-def _worded(shown: str) -> Iterator[None]:
+def _worded(shown: str, dialect: Dialect) -> Iterator[None]:
     try:
         yield
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, dialect.loaded_dbapi.Error) as error:
         raise _unusable(shown, getattr(error, "orig", None) or error) from error
 
 
@@ -234,6 +262,32 @@ def execute(
     """Run one statement; of several rows of values, once for each. A value that is a list stands for `IN :name`."""
     lists = tuple(name for name, value in values.items() if isinstance(value, list)) if isinstance(values, dict) else ()
     return connection.execute(_prepared(statement, lists), values or None)
+
+
+def execute_all(connection: Connection, statements: Iterable[Statement]) -> None:
+    """Run statements in turn whose results nobody asks for; PostgreSQL is sent all of them before it answers."""
+    if connection.dialect.name == "sqlite":
+        for statement, values in statements:
+            execute(connection, statement, values)
+        return
+    raw = _raw(connection)
+    with raw.pipeline(), raw.cursor() as cursor:
+        for statement, values in statements:
+            cursor.execute(_spelled(statement, connection.dialect), values)
+
+
+def _raw(connection: Connection) -> Any:
+    """The driver's own connection."""
+    raw = connection.connection.driver_connection
+    if raw is None:  # pragma: no cover (a connection that is open has one)
+        raise StrobeError("the review database is not open")
+    return raw
+
+
+@lru_cache(maxsize=500)
+def _spelled(statement: str, dialect: Dialect) -> str:
+    """A statement as the driver reads it."""
+    return str(text(statement).compile(dialect=dialect))
 
 
 @lru_cache(maxsize=500)
@@ -259,9 +313,7 @@ def roomy(connection: Connection) -> Iterator[None]:
 
 def fill(connection: Connection, table: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Put many rows into an empty table: its indexes are made afterwards, which takes a fraction of keeping them."""
-    raw, sqlite = connection.connection.driver_connection, connection.dialect.name == "sqlite"
-    if raw is None:  # pragma: no cover (a connection that is open has one)
-        raise StrobeError("the review database is not open")
+    raw, sqlite = _raw(connection), connection.dialect.name == "sqlite"
     kept = execute(connection, _INDEXES[connection.dialect.name], {"table": table}).mappings().all()
     for index in kept:
         execute(connection, f"DROP INDEX {index['name']}")

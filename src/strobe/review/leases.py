@@ -4,7 +4,7 @@ A lease belongs to an annotator and one of their tabs. A vote is never refused f
 apart, votes are work done.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -34,23 +34,24 @@ def held(connection: Connection, values: Mapping[str, Any], *, here: bool) -> li
     return [record_of(Task, row) for row in rows]
 
 
-def hold(connection: Connection, values: Mapping[str, Any], tasks: Iterable[Task]) -> None:
+def hold(connection: Connection, values: Mapping[str, Any], tasks: Sequence[Task]) -> None:
     """Give these tasks to `who` in this `tab` until they expire."""
-    rows = [{**values, "task": task.task_id, "kin": task.kin} for task in tasks]
-    if rows:
+    held = [task.task_id for task in tasks]
+    if held:
         execute(
             connection,
-            "INSERT INTO leases (task_id, annotator, tab, expires, kin) VALUES (:task, :who, :tab, :expires, :kin) "
+            "INSERT INTO leases (task_id, annotator, tab, expires, kin) SELECT task_id, :who, :tab, :expires, kin "
+            "FROM tasks WHERE task_id IN :held "
             "ON CONFLICT (task_id, annotator) DO UPDATE SET tab = excluded.tab, expires = excluded.expires",
-            rows,
+            {**{name: values[name] for name in ("who", "tab", "expires")}, "held": held},
         )
-    akin = [{name: row[name] for name in ("who", "kin", "task")} for row in rows if row["kin"]]
+    akin = [task.task_id for task in tasks if task.kin not in ("", task.task_id)]
     if akin:  # for good: a lease ends, what was seen stays seen
         execute(
             connection,
-            "INSERT INTO given (annotator, kin, task_id) VALUES (:who, :kin, :task) ON CONFLICT (annotator, kin) "
-            "DO NOTHING",
-            akin,
+            "INSERT INTO given (annotator, kin, task_id) SELECT :who, kin, task_id FROM tasks WHERE task_id IN :akin "
+            "ON CONFLICT (annotator, kin) DO NOTHING",
+            {"who": values["who"], "akin": akin},
         )
 
 

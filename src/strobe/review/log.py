@@ -11,7 +11,7 @@ from strobe.review.database import execute
 from strobe.review.moments import NO_TIME, just_after
 from strobe.review.rows import columns, record_of, row_of
 
-__all__ = ["Conflict", "Log", "say_latest"]
+__all__ = ["LATEST", "Conflict", "Log", "say_latest"]
 
 
 class Conflict(StrobeError):
@@ -98,11 +98,12 @@ class Log:
 def say_latest(connection: Connection, rows: list[dict[str, Any]]) -> None:
     """Keep the latest word of each annotator on a task in each round; an earlier one changes nothing."""
     if rows:
-        execute(connection, _LATEST, rows)
+        execute(connection, LATEST, rows)
 
 
-_LATEST = """INSERT INTO latest (task_id, annotator, round, at, verdict_id, clean, bad, kin)
+LATEST = """INSERT INTO latest (task_id, annotator, round, at, verdict_id, clean, bad, kin)
     VALUES (:task_id, :annotator, :round, :at, :verdict_id, :clean, :bad, :kin)
     ON CONFLICT (task_id, annotator, round) DO UPDATE SET
     at = excluded.at, verdict_id = excluded.verdict_id, clean = excluded.clean, bad = excluded.bad
     WHERE (latest.at, latest.verdict_id) < (excluded.at, excluded.verdict_id)"""
+"""Keeps one latest word (`say_latest`)."""

@@ -56,7 +56,7 @@ class Pairs:
             rows = execute(connection, _FRESH.replace("{where}", where), asked)
             return [record_of(Task, row) for row in rows.mappings()]
 
-        tasks = found("anchor", 1, want)
+        tasks = found("anchor", 1, want) if settings.labels else []
         if settings.at_once == "pair":
             return tasks + (found("pair", settings.votes, want - len(tasks)) if len(tasks) < want else [])
         taken = [""]
@@ -68,11 +68,12 @@ class Pairs:
         of_set = [found("pair", settings.votes, MOST_AT_ONCE, "AND t.set_id = :set", set=one) for one in taken[1:]]
         return tasks + [task for one in of_set for task in one]
 
-    def open_for(self, connection: Connection, settings: ReviewSettings, who: str) -> int:
+    def open_for(
+        self, _connection: Connection, settings: ReviewSettings, _who: str, *, whole: tally.Counts, own: tally.Counts
+    ) -> int:
         """What is open in round one, less what they voted on."""
-        every, own = tally.whole_counts(connection, self.name), tally.own_counts(connection, self.name, who)["pair"]
-        mine = own["open1"] + (own["waiting"] if settings.labels else 0)
-        return every["anchor"]["open1"] + every["pair"]["open1"] - mine
+        mine = own["pair"]["open1"] + (own["pair"]["waiting"] if settings.labels else 0)
+        return whole["anchor"]["open1"] + whole["pair"]["open1"] - mine
 
     def follow(self, connection: Connection, answer: Verdict, settings: ReviewSettings) -> None:
         """The counters of the pair and, where its anchor is in doubt, of its set."""

@@ -19,6 +19,7 @@ from strobe.review.log import Log
 from strobe.review.pictures import Pictures
 from strobe.review.places import Places
 from strobe.review.plan import Claimed, Task
+from strobe.review.tally import Counts
 from strobe.review.votes import Imported
 
 __all__ = ["QUESTIONS", "TABLES", "Deck", "Question", "question_named"]
@@ -97,8 +98,13 @@ class Question(Protocol):
         """Open tasks for up to `want` pages that `who` may be given and does not hold yet, the first to show first."""
         ...
 
-    def open_for(self, connection: Connection, settings: ReviewSettings, who: str) -> int:
-        """How many open tasks of round one could still be given to `who`, now or when a lease runs out."""
+    def open_for(
+        self, connection: Connection, settings: ReviewSettings, who: str, *, whole: Counts, own: Counts
+    ) -> int:
+        """How many open tasks of round one could still be given to `who`, now or when a lease runs out.
+
+        `whole` are the counts of all its tasks, `own` those of what they said (`tally`).
+        """
         ...
 
     def follow(self, connection: Connection, answer: Any, settings: ReviewSettings) -> None:

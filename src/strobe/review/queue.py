@@ -93,12 +93,12 @@ def progress(store: Store, annotator: str, *, since: str = "") -> Progress:
     values = {"who": annotator, "question": question.name, "since": since}
     with store.database.read() as connection:
         whole = tally.whole_counts(connection, question.name)
-        own = tally.own_counts(connection, question.name, annotator).values()
+        own = tally.own_counts(connection, question.name, annotator)
         today = int(execute(connection, _TODAY, values).scalar_one()) if since else 0
-        at_hand = question.open_for(connection, store.settings, annotator)
+        at_hand = question.open_for(connection, store.settings, annotator, whole=whole, own=own)
     real, anchors = whole[question.real], whole["anchor"]
     waiting = real["waiting"] if labels else 0
-    verify, verify_mine = (sum(count["open2"] for count in counts) for counts in (whole.values(), own))
+    verify, verify_mine = (sum(count["open2"] for count in counts) for counts in (whole.values(), own.values()))
     return Progress(
         tasks=real["tasks"],
         tasks_open=real["open1"] + waiting,
@@ -107,7 +107,7 @@ def progress(store: Store, annotator: str, *, since: str = "") -> Progress:
         anchors_open=anchors["open1"],
         verify=verify,
         verify_mine=verify_mine,
-        mine=sum(count["said"] for count in own),
+        mine=sum(count["said"] for count in own.values()),
         today=today,
         open_for_me=max(0, at_hand + verify - verify_mine + waiting),
     )

@@ -83,12 +83,18 @@ class Service:
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="review-media")
         self._waiting: list[tuple[list[Answer], asyncio.Future[list[Saved] | Conflict]]] = []
         self._saving = False
+        self._door = asyncio.Lock()
         self._tasks: dict[str, Task] = {}
         self._summary: tuple[float, dict[str, Any]] = (-1e9, {})
 
     async def call(self, function: Callable[..., Result], *args: object) -> Result:
         """Run a store call on the store's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args))
+
+    async def enter(self, function: Callable[..., Result], *args: object) -> Result:
+        """Run a store call of a sign-in: those line up at the door, so that who is at work waits for one at most."""
+        async with self._door:
+            return await self.call(function, *args)
 
     async def save(self, answers: list[Answer]) -> list[Saved]:
         """Keep one decision; it is on disk when this returns. Those that come together share one commit."""
@@ -172,6 +178,16 @@ class Service:
     def _summarised(self) -> dict[str, Any]:
         return self.store.question.summarise(self.dataset, list(self.store.all()), self.store.conduct())
 
+    async def claim(self, name: str, *, tab: str, want: int) -> list[dict[str, Any]]:
+        """The cards of tasks that are one annotator's now."""
+        return await self.call(self._claimed, name, tab, want)
+
+    def _claimed(self, name: str, tab: str, want: int) -> list[dict[str, Any]]:
+        claimed = queue.claim(self.store, name, tab=tab, want=want)
+        for one in claimed:  # its picture and the answer are next
+            self._know(one.task)
+        return self.deck.cards(claimed, name)
+
     async def picture(self, request: Request, name: str) -> Picture | None:
         """A frame by its opaque name, or the neighbour of a task by the task's, for whoever is logged in."""
         return await self.aside(self._picture, request.cookies.get(self.cookie, ""), name)
@@ -182,20 +198,28 @@ class Service:
             raise HTTPException(401, "log in first")
         row = self.pictures.row(name)
         if row is None:
-            task = self._tasks.get(name) or (self.store.task(name) if _TASK_NAME.fullmatch(name) else None)
+            task = self._found(name) if _TASK_NAME.fullmatch(name) else None
             row = None if task is None else self.places.find(task.frame_id)
         return None if row is None else self.pictures.get(row)
 
     async def task(self, name: str) -> Task:
+        """A task of this question by its opaque name."""
+        found = self._tasks.get(name) or await self.aside(self._found, name)
+        if found is None or found.question != self.store.question.name:
+            raise HTTPException(404, "no such task")
+        return found
+
+    def _found(self, name: str) -> Task | None:
         """A task by its opaque name; what a task is never changes, so it is asked of the store once."""
-        if name not in self._tasks:
-            found = await self.call(self.store.task, name)
-            if found is None or found.question != self.store.question.name:
-                raise HTTPException(404, "no such task")
-            if len(self._tasks) > 100_000:
-                self._tasks.clear()
-            self._tasks[name] = found
-        return self._tasks[name]
+        found = self._tasks.get(name) or self.store.task(name)
+        if found is not None:
+            self._know(found)
+        return found
+
+    def _know(self, task: Task) -> None:
+        if len(self._tasks) > 100_000:
+            self._tasks.clear()
+        self._tasks[task.task_id] = task
 
 
 def page_files(ask: str) -> dict[str, bytes]:

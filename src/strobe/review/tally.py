@@ -5,16 +5,15 @@ counters these only repeat what the tasks and the latest words say: `renew` make
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection
 
 from strobe.review.conduct import ReviewSettings
-from strobe.review.database import execute
+from strobe.review.database import Statement, execute, execute_all
 
-__all__ = ["KIN", "open_conditions", "own_counts", "renew", "touching", "whole_counts"]
+__all__ = ["KIN", "Counts", "less", "more", "open_conditions", "own_counts", "renew", "whole_counts"]
 
 KIN = "kin"
 """The kind under which kins are counted that have an open picture."""
@@ -23,26 +22,27 @@ Counts = Mapping[str, Mapping[str, int]]
 """Counts by kind and name; what was never counted is 0."""
 
 
-@contextmanager
-def touching(
-    connection: Connection, settings: ReviewSettings, where: str, values: Mapping[str, Any], *, kins: bool = False
-) -> Iterator[None]:
-    """Keep the counts right while the tasks of which `where` is true, or what was said of them, change inside.
+def less(settings: ReviewSettings, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
+    """What takes the tasks of which `where` is true, and what was said of them, off the counts: before they change.
 
-    `where` must be true of the same tasks afterwards. With `kins` the open kins are counted too.
+    `where` must be true of the same tasks when they are put on again (`more`). With `kins` the open kins are counted
+    too.
     """
-    _add(connection, settings, where, values, sign="-", kins=kins)
-    yield
-    _add(connection, settings, where, values, sign="", kins=kins)
+    return _added(settings, where, values, sign="-", kins=kins)
+
+
+def more(settings: ReviewSettings, where: str, values: Mapping[str, Any], *, kins: bool = False) -> list[Statement]:
+    """What puts them on the counts again, as they are then."""
+    return _added(settings, where, values, sign="", kins=kins)
 
 
 def renew(connection: Connection, settings: ReviewSettings, question: str, *, kins: bool = False) -> None:
     """Count all tasks of a question anew."""
     own = {"question": question}
-    for table in ("counts", "own_counts"):
-        execute(connection, f"DELETE FROM {table} WHERE question = :question", own)  # noqa: S608
     # In the order the tasks lie in; by an index the file would be read in jumps.
-    _add(connection, settings, "question || '' = :question", own, sign="", kins=kins)
+    counted = more(settings, "question || '' = :question", own, kins=kins)
+    emptied = [(f"DELETE FROM {table} WHERE question = :question", own) for table in ("counts", "own_counts")]  # noqa: S608
+    execute_all(connection, [*emptied, *counted])
 
 
 def whole_counts(connection: Connection, question: str) -> Counts:
@@ -79,12 +79,12 @@ def _by_kind(rows: Any, names: tuple[str, ...]) -> Counts:
     return defaultdict(lambda: dict.fromkeys(names, 0), found)
 
 
-def _add(
-    connection: Connection, settings: ReviewSettings, where: str, values: Mapping[str, Any], *, sign: str, kins: bool
-) -> None:
-    for statement in (_WHOLE, _OWN, _KINS) if kins else (_WHOLE, _OWN):
-        asked = dict(values) if statement is _KINS else {**values, "wanted": settings.votes}
-        execute(connection, statement.replace("{where}", where).replace("{sign}", sign), asked)
+def _added(
+    settings: ReviewSettings, where: str, values: Mapping[str, Any], *, sign: str, kins: bool
+) -> list[Statement]:
+    wanted = {**values, "wanted": settings.votes}
+    found = [(_WHOLE, wanted), (_OWN, wanted), *([(_KINS, dict(values))] if kins else [])]
+    return [(said.replace("{where}", where).replace("{sign}", sign), asked) for said, asked in found]
 
 
 def _put(table: str, key: str, names: tuple[str, ...], found: str) -> str:
