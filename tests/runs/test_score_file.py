@@ -1,9 +1,15 @@
 """Scores in a file: the same rows as from memory, and the same figures."""
 
+import re
+import tempfile
+from typing import Any
+
 import numpy as np
 import pytest
 
+from strobe.core import digests
 from strobe.core.answers import ClassAnswers
+from strobe.core.errors import CannotWrite
 from strobe.runs import score_file
 from strobe.runs.score_file import ScoreFile, scores_of
 
@@ -33,3 +39,23 @@ def test_answers_from_a_file_are_those_from_memory() -> None:
     rows = np.array([3, 3, 250])
     np.testing.assert_array_equal(one.share_of(rows, rows % 4), two.share_of(rows, rows % 4))
     assert one.share_of(rows, rows % 4).tolist() == one.probability[rows, rows % 4].tolist()
+
+
+def test_a_disk_that_becomes_full_is_one_line(monkeypatch: pytest.MonkeyPatch, zoo: Any) -> None:
+    resource = pytest.importorskip("resource", reason="no limit to a file's size on this system")
+    file, values = ScoreFile(3000, 2), np.ones((3000, 2), np.float32)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    dataset = zoo.dataset(n_videos=40)
+    monkeypatch.setattr(digests, "_LINES", 50)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))  # half-way through one write
+    try:
+        with pytest.raises(CannotWrite) as scores:
+            file[np.arange(3000)] = values
+        with pytest.raises(CannotWrite) as lines:
+            dataset.digest()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    for caught in (scores, lines):
+        where = re.escape(tempfile.gettempdir())
+        said = rf"cannot write temporary files in {where}: the file would be larger .*; set TMPDIR to a folder with .*"
+        assert re.fullmatch(said, str(caught.value))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from strobe.core.arrays import Ints, blocks
 from strobe.core.records import Verdict
+from strobe.core.scratch import making_room
 from strobe.core.tables import Frames, Hints, Videos, recipe_of
 from strobe.core.variants import NO_VARIANT
 
@@ -130,7 +131,7 @@ def _sorted(n: int, part: Part) -> Iterator[bytes]:
     sample = sorted(_lines(part(np.linspace(0, n - 1, 32 * many).astype(np.int64))))
     cuts = sample[32::32]
     places: list[list[tuple[int, int]]] = [[] for _ in range(len(cuts) + 1)]
-    with tempfile.TemporaryFile(prefix="strobe-lines-") as file:
+    with making_room(), tempfile.TemporaryFile(prefix="strobe-lines-") as file:
         for rows in blocks(n, _LINES):
             lines = sorted(_lines(part(rows)))
             ends = [0, *(bisect_left(lines, cut) for cut in cuts), len(lines)]

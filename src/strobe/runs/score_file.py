@@ -8,6 +8,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.scratch import making_room
+
 __all__ = ["ScoreFile", "scores_of"]
 
 MOST = 2**29
@@ -21,9 +23,10 @@ class ScoreFile:
 
     def __init__(self, n: int, width: int) -> None:
         self.shape = (n, width)
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="strobe-scores-")  # noqa: SIM115  # as long as we live
-        weakref.finalize(self, self._file.close)
-        self._file.truncate(n * width * 4)
+        with making_room():
+            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="strobe-scores-")  # noqa: SIM115  # as long as we live
+            weakref.finalize(self, self._file.close)
+            self._file.truncate(n * width * 4)
         self._written = np.zeros(n, dtype=bool)
 
     def __len__(self) -> int:
@@ -34,8 +37,14 @@ class ScoreFile:
         for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows) != 1) + 1):
             if len(part):
                 block = np.ascontiguousarray(values[part[0] : part[-1] + 1], dtype=np.float32)
-                os.pwrite(self._file.fileno(), block.tobytes(), int(rows[part[0]]) * width * 4)
+                self._put(memoryview(block.tobytes()), int(rows[part[0]]) * width * 4)
         self._written[rows] = True
+
+    def _put(self, left: memoryview, at: int) -> None:
+        with making_room():
+            while left:  # a disk that becomes full takes a part, and says so the next time
+                n = os.pwrite(self._file.fileno(), left, at)
+                left, at = left[n:], at + n
 
     def __getitem__(self, rows: NDArray[np.int64], /) -> Matrix:
         width, wanted = self.shape[1], np.asarray(rows)
