@@ -9,6 +9,8 @@ from strobe.core.ports import Silent
 from strobe.workflows.engines import Engine, _Room, _room, away
 from strobe.workflows.ray_pool import _Actor, _Refused
 
+RAY = Engine(name="ray")
+
 
 def test_how_much_room_a_cluster_has() -> None:
     gpus, cpus = [{"CPU": 8.0, "GPU": 2.0}, {"CPU": 1.0}], [{"CPU": 16.0}, {"CPU": 2.0}, {"node:head": 1.0}]
@@ -35,11 +37,25 @@ def test_how_much_room_a_cluster_has() -> None:
         ("slurm", "cpu", "engine: expected local, ray or ray=ADDRESS, got 'slurm'"),
         ("ray=ray://head:10001", "cpu", "who writes the answers has to be a node of the cluster"),
         ("ray", "cuda:1", "--device cuda:1 is a device of one machine; with --engine ray say cpu or cuda"),
-        ("ray=127.0.0.1:1", "cpu", r"no Ray cluster answers at 127.0.0.1:1 \(.*refused"),
+        ("ray=127.0.0.1:1", "cpu", r"^--engine ray=127.0.0.1:1: no Ray cluster answers there \(.*refused"),
+        (
+            "ray=127.0.0.1:70000",
+            "cpu",
+            r"^--engine ray=127.0.0.1:70000: no Ray cluster answers there \(ports end at 65535\)",
+        ),
+        ("ray=no such host:1", "cpu", r"^--engine ray=no such host:1: no Ray cluster answers there \("),
+        ("ray=nowhere", "cpu", r"^--engine ray=nowhere: no Ray cluster answers there \("),
     ],
 )
 def test_engines_that_cannot_be(engine: str, device: str, line: str) -> None:
     with pytest.raises(StrobeError, match=line), away(Engine.of(engine), device, Silent()):
+        pass
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray has no wheel for this Python")
+def test_an_address_of_the_environment_is_one_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(StrobeError, match=r"^RAY_ADDRESS=127.0.0.1:1: no Ray.*refused"), away(RAY, "cpu", Silent()):
         pass
 
 

@@ -107,7 +107,7 @@ engine_options = options(
     "engine", "On a cluster", _engine,
     click.option("--engine", default="local", show_default=True, metavar="local|ray[=ADDRESS]",
                  help="Who does the work: this machine, or a Ray cluster, whose nodes see the same folders. Without an "
-                 "address: the cluster this is a node of, else a Ray of its own."),
+                 "address: RAY_ADDRESS, else the cluster this is a node of, else a Ray of its own; which is said."),
     click.option("--actors", type=click.IntRange(1), help="Ray workers at most; default: as many as have room."),
     click.option("--actor-cores", type=click.IntRange(1), help="Cores of each; default: 4, or its GPU's share."),
     click.option("--actor-gpus", type=click.FloatRange(0), help="GPUs of each, 0.5: two share one; default: one."),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import State
 from strobe.core.errors import expect
+from strobe.core.labels import LabelSpace
 from strobe.core.ports import AnswerStore, FrameSource, Progress
 from strobe.core.records import ModelSpec
 from strobe.predict.crops import Crops
@@ -40,7 +41,8 @@ class EngineOptions:
 class Recipe:
     """What a worker is made of, as plain data: any process that sees the dataset's folder makes the same worker of it.
 
-    The dataset (its folder, and the digest of the frames that are meant), the models, and how they are run.
+    The dataset (its folder, the digest of the frames that are meant, the classes that answers are about), the models,
+    and how they are run.
 
     `models` are specs by name; `load` holds the options they are loaded with by name, the device among them. `cores` is
     how many threads the models share, None for all there are. `crops` is what they see of each frame, None for all of
@@ -50,6 +52,7 @@ class Recipe:
 
     dataset: Path
     frames_digest: str
+    label_space: LabelSpace
     models: Mapping[str, str]
     load: Mapping[str, Any]
     merge: str

@@ -2,10 +2,12 @@
 
 import os
 import platform
+import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -14,7 +16,6 @@ from numpy.typing import NDArray
 
 from strobe.core.answers import Answers, State
 from strobe.core.errors import StrobeError, expect, printable
-from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.locks import Lock
 from strobe.core.ports import FrameSource, Progress
@@ -42,10 +43,14 @@ _QUIET = {
 }
 """Settings that keep a Ray to itself, where nobody chose others; some are read when it is imported."""
 
+_SILENT = {"log_to_driver": False, "logging_level": "error"}
+"""What Ray is told on connecting: strobe's own lines say all there is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Where work is carried out: `local`, or `ray` at an address (None: the one at hand, else one of our own).
+    """Where work is carried out: `local`, or `ray` at an address. Without one it is RAY_ADDRESS, else the cluster that
+    `ray start` made this machine a node of, else a Ray of our own.
 
     `actors` at most, each with `cores` and so many `gpus`, which may be a part of one; None: what there is room for.
     """
@@ -100,9 +105,13 @@ class Away:
         """Cores of each actor."""
         return self.pool.cores
 
-    def tell(self, recipes: Sequence[Recipe], label_space: LabelSpace) -> dict[str, ToldModel | str]:
-        """What the one model of each recipe is, or why it cannot run, told by actors that load them."""
-        return dict(self.pool.map(ModelTeller(label_space), recipes))
+    def tell(self, recipes: Sequence[Recipe]) -> dict[str, ToldModel | str]:
+        """What the one model of each recipe is, or why it cannot run, told by actors that load and keep them."""
+
+        def given_up(recipe: Recipe, why: str) -> tuple[str, str]:
+            return next(iter(recipe.models)), f"Ray workers died again and again while loading it ({why})"
+
+        return dict(self.pool.map(ModelTeller(), recipes, given_up=given_up))
 
     def worker(self, recipe: Recipe, *, n_classes: int, source: FrameSource) -> "OnActors":
         """What carries out shards there; answers are about so many classes, frames are those of the source."""
@@ -120,14 +129,13 @@ def away(engine: Engine, device: str, say: Progress, *, held: Lock | None = None
         return
     if device not in ("auto", "cpu", "cuda"):
         raise StrobeError(f"--device {printable(device)} is a device of one machine; with --engine ray say cpu or cuda")
-    with _connected(engine.address) as ray:
+    with _connected(engine.address, say) as (ray, which):
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         room = _room(engine, device, nodes)
         pool = RayPool(ray, actors=room.actors, cores=room.cores, gpus=room.gpus, say=say, held=held)
         share = f" and {room.gpus:g} GPU" if room.gpus else ""
-        at = ray.get_runtime_context().gcs_address  # the one at hand may be somebody else's
         each = f"{room.cores} core(s){share} each"
-        say.note(f"Ray at {at}: {len(nodes)} node(s); at most {room.actors} worker(s) with {each}")
+        say.note(f"{which}: {len(nodes)} node(s); at most {room.actors} worker(s) with {each}")
         try:
             yield Away(pool=pool, device="cuda" if room.gpus else "cpu")
         finally:
@@ -135,36 +143,88 @@ def away(engine: Engine, device: str, say: Progress, *, held: Lock | None = None
 
 
 @contextmanager
-def _connected(address: str | None) -> Iterator[Any]:
-    """Ray, connected; a connection that was there before stays."""
+def _connected(address: str | None, say: Progress) -> Iterator[tuple[Any, str]]:
+    """Ray, connected, and which one that is; a connection that was there before stays."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     ray = require("ray", what="--engine ray", extra="ray")
     if ray.is_initialized():
-        yield ray
-        return
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    named = address or os.environ.get("RAY_ADDRESS") or "auto"
-    try:
-        _knock(named)
-        ray.init(address=named, **quiet)
-    except (OSError, RuntimeError, ValueError) as error:
-        if named != "auto":
+        if address not in (None, "auto", _at(ray)):
             raise StrobeError(
-                f"no Ray cluster answers at {printable(named)} ({printable(error, limit=120)}); see ray status there, "
-                "and set RAY_AUTH_MODE=token where it asks for a token"
-            ) from error
-        ray.init(address="local", include_dashboard=False, object_store_memory=_STORE_BYTES, **quiet)
+                f"--engine ray={printable(address)}: this program is connected to the Ray at {_at(ray)}; leave the "
+                "address out, or call ray.shutdown() first"
+            )
+        yield ray, f"Ray at {_at(ray)} (this program's)"
+        return
+    asked = address or os.environ.get("RAY_ADDRESS")
+    which = _join(ray, asked, "--engine ray" if address else "RAY_ADDRESS") if asked else _join_at_hand(ray, say)
     try:
-        yield ray
+        yield ray, which
     finally:
         ray.shutdown()
+
+
+def _join(ray: Any, asked: str, whence: str) -> str:
+    """Connect to the Ray that was asked for, and say which it is."""
+    if asked == "local":
+        return _start(ray)
+    with _one_line(ray, f"{whence}={printable(asked)}"):
+        _knock(asked)
+        ray.init(address=asked, **_SILENT)
+    return f"Ray at {_at(ray)} ({whence})"
+
+
+def _join_at_hand(ray: Any, say: Progress) -> str:
+    """Connect to the cluster this machine is a node of, else to a Ray of our own, and say which it is."""
+    # Ray's own "auto" would also join what some other program started for itself, and ends when it likes.
+    address = import_module("ray._private.services").find_bootstrap_address(None)
+    if address is None:
+        return _start(ray)
+    try:
+        _knock(address)
+    except OSError as error:  # what `ray start` noted stays there when that Ray is killed
+        say.note(f"the Ray that was last started here, at {address}, does not answer ({printable(error, limit=120)})")
+        return _start(ray)
+    with _one_line(ray, f"--engine ray (the cluster of this machine, {address}; RAY_ADDRESS=local starts another)"):
+        ray.init(**_SILENT)
+    return f"Ray at {_at(ray)} (of this machine; RAY_ADDRESS=local before the command starts one of its own)"
+
+
+def _start(ray: Any) -> str:
+    ray.init(address="local", include_dashboard=False, object_store_memory=_STORE_BYTES, **_SILENT)
+    return "a Ray of this command's own, on this machine"
+
+
+def _at(ray: Any) -> str:
+    return str(ray.get_runtime_context().gcs_address)
+
+
+@contextmanager
+def _one_line(ray: Any, where: str) -> Iterator[None]:
+    """What goes wrong while connecting, in one line."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        ray.shutdown()  # of what was connected half-way
+        why = str(error.__cause__ or error)
+        versions = re.findall(r"(?:Ray|Python): *(\S+)", why) if "version mismatch" in why.lower() else []
+        if len(versions) == 4:
+            has, ours = (f"Ray {ray_} and Python {python}" for ray_, python in (versions[:2], versions[2:]))
+            raise StrobeError(
+                f"{where}: the cluster has {has}, this machine {ours}; install the same versions on every machine"
+            ) from error
+        raise StrobeError(
+            f"{where}: no Ray cluster answers there ({printable(why, limit=120)}); see ray status there, and set "
+            "RAY_AUTH_MODE=token where it asks for a token"
+        ) from error
 
 
 def _knock(address: str) -> None:
     """Raise OSError where nobody listens at HOST:PORT; Ray itself would wait for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdecimal():
+        if int(port) >= 2**16:  # the system would take what is left of it by 65536
+            raise OSError("ports end at 65535")
         socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
 
 
@@ -224,9 +284,10 @@ class _Sending:
         self._worker: RecipeWorker | None = None
         self.so_far = 0
 
-    def open(self) -> None:
-        """Load what it needs, before there is work."""
-        self._worker = RecipeWorker(self._recipe, tick=self._count)
+    def open(self, before: object) -> None:
+        """Load what it needs, before there is work, but for what the function `before` it told of and kept."""
+        kept = before.kept if isinstance(before, ModelTeller) else {}
+        self._worker = RecipeWorker(self._recipe, tick=self._count, kept=kept)
         self._worker.open()
 
     def close(self) -> None:

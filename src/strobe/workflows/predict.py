@@ -278,7 +278,7 @@ class _Work:
             except StrobeError as error:
                 found[one.name] = error
         names = {one.name: (recipes[one.name].models[one.name], _text(one)) for one in models if one.name in recipes}
-        for name, told in cluster.tell(list(recipes.values()), self._dataset.info.label_space).items():
+        for name, told in cluster.tell(list(recipes.values())).items():
             if isinstance(told, str):
                 found[name] = StrobeError(told)
             else:  # paths are absolute on their way; a model is called what it is called here

@@ -54,12 +54,12 @@ class _Actor:
         self._held, self._version = held, version
 
     def take(self, function: Any) -> object:
-        """Let go of the function of before and make this one ready (`open`, where it has that)."""
-        getattr(self._function, "close", bool)()
-        self._function = function
-        return self._said(self._open)
+        """Let go of the function of before and make this one ready (`open`, where it has that, hears of that one)."""
+        before, self._function = self._function, function
+        getattr(before, "close", bool)()
+        return self._said(lambda: self._open(before))
 
-    def _open(self) -> object:
+    def _open(self, before: Any) -> object:
         here = installed_version()
         if here != self._version:
             raise StrobeError(
@@ -68,7 +68,7 @@ class _Actor:
             )
         if self._held is not None:
             self._held.check()
-        return getattr(self._function, "open", bool)()
+        return getattr(self._function, "open", bool)(before)
 
     def so_far(self) -> int:
         """How much of the item at hand is done, where the function counts it; asked for while it works."""

@@ -56,8 +56,9 @@ def worker_recipe(
         specs[name], load = sendable(spec, load)
     plain = {field.name: getattr(load, field.name) for field in fields(load) if field.name not in _NOT_SENT}
     return Recipe(
-        dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), models=specs, load=plain,
-        merge=merge, engine=engine, crops=crops, cores=cores, any_classes=frozenset(any_classes), specs=known or {},
+        dataset=dataset.root.resolve(), frames_digest=dataset.frames_digest(), label_space=dataset.info.label_space,
+        models=specs, load=plain, merge=merge, engine=engine, crops=crops, cores=cores,
+        any_classes=frozenset(any_classes), specs=known or {},
     )  # fmt: skip
 
 
@@ -107,10 +108,15 @@ def inputs_of(dataset: Dataset, crops: Crops | None = None) -> list[int]:
 
 
 class RecipeWorker:
-    """A worker that is made where it is first called, and pickles as its recipe: for executors of other processes."""
+    """A worker that is made where it is first called, and pickles as its recipe: for executors of other processes.
 
-    def __init__(self, recipe: Recipe, *, tick: Callable[[int], None] | None = None) -> None:
-        self.recipe, self._tick = recipe, tick
+    Models that were `kept` there under their names, by whoever told of them, are not loaded again.
+    """
+
+    def __init__(
+        self, recipe: Recipe, *, tick: Callable[[int], None] | None = None, kept: Mapping[str, Runner] | None = None
+    ) -> None:
+        self.recipe, self._tick, self._kept = recipe, tick, dict(kept or {})
         self._held = ExitStack()
         self._worker: ShardWorker | None = None
 
@@ -135,7 +141,8 @@ class RecipeWorker:
     def _made(self) -> ShardWorker:
         recipe = self.recipe
         dataset = _dataset_of(recipe)
-        runners = [_runner_of(recipe, name, dataset.info.label_space) for name in recipe.models]
+        kept, self._kept = self._kept, {}
+        runners = [_checked(recipe, kept.get(name) or _runner_of(recipe, name)) for name in recipe.models]
         self._held.enter_context(sharing_cores([runner.model for runner in runners], cores=recipe.cores))
         worker = ShardWorker(
             runners, source_for(frame_source(dataset), recipe.engine, recipe.crops), decode=recipe.engine.decode,
@@ -159,13 +166,17 @@ def _dataset_of(recipe: Recipe) -> Dataset:
     return dataset
 
 
-def _runner_of(recipe: Recipe, name: str, label_space: LabelSpace) -> Runner:
-    """A model of the recipe, loaded here; refused where it is another one than where it was first loaded."""
-    runner = load_runner(
-        name, recipe.models[name], LoadOptions(**recipe.load), label_space, merge=recipe.merge,
+def _runner_of(recipe: Recipe, name: str) -> Runner:
+    """A model of the recipe, loaded here."""
+    return load_runner(
+        name, recipe.models[name], LoadOptions(**recipe.load), recipe.label_space, merge=recipe.merge,
         any_classes=name in recipe.any_classes,
     )  # fmt: skip
-    meant, here = recipe.specs.get(name), runner.model.spec
+
+
+def _checked(recipe: Recipe, runner: Runner) -> Runner:
+    """The model, refused where it is another one than where it was first loaded."""
+    name, meant, here = runner.name, recipe.specs.get(runner.name), runner.model.spec
     if meant is not None and (here.weights, here.preprocessing) != (meant.weights, meant.preprocessing):
         what = "weights" if here.weights != meant.weights else "preprocessing"
         raise StrobeError(
@@ -201,17 +212,18 @@ class ToldModel:
 
 
 class ModelTeller:
-    """Says what the model of a recipe is, where it is called: it is loaded there, asked, and let go."""
+    """Says what the model of a recipe is, where it is called: it is loaded there, asked, and `kept` for a worker."""
 
-    def __init__(self, label_space: LabelSpace) -> None:
-        self.label_space = label_space
+    def __init__(self) -> None:
+        self.kept: dict[str, Runner] = {}
 
     def __call__(self, recipe: Recipe) -> tuple[str, ToldModel | str]:
         """The name of the recipe's model, and what it is, or the line why it cannot run."""
         (name,) = recipe.models
         try:
-            model = _runner_of(recipe, name, self.label_space).model
+            self.kept[name] = _runner_of(recipe, name)
         except StrobeError as error:
             return name, str(error)
+        model = self.kept[name].model
         said = ToldModel(spec=model.spec, device=model.device, lanes=model.lanes, preparation=model.preparation)
         return name, said

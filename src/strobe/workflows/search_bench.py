@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,7 +155,7 @@ class Bench:
             for place, item in enumerate(items):
                 yield place, job(self._here, item)
             return
-        yield from self._executor.map(self._task, ((place, job, item) for place, item in enumerate(items)))
+        yield from self._executor.map(self._task, (_Part(place, job, item) for place, item in enumerate(items)))
 
     def once(self, job: Callable[[Loaded, Given], Result], item: Given) -> Result:
         """What the job makes of one item."""
@@ -179,6 +179,17 @@ def _generator(loaded: Loaded, _: None) -> GeneratorSpec:
     return loaded.generator.spec
 
 
+class _Part(NamedTuple):
+    """What a worker is sent: a job and its item, which has a place among the items."""
+
+    place: int
+    job: Callable[[Loaded, Any], Any]
+    item: Any
+
+    def __str__(self) -> str:
+        return f"part {self.place + 1} of the search"
+
+
 class _Task:
     """What is sent to each worker: it loads there what is asked for, and keeps it from job to job."""
 
@@ -189,12 +200,11 @@ class _Task:
     def __reduce__(self) -> tuple[type["_Task"], tuple[SearchRecipe, Any]]:
         return _Task, (self.recipe, self._context)
 
-    def __call__(self, item: tuple[int, Callable[[Loaded, Any], Any], Any]) -> tuple[int, Any]:
+    def __call__(self, part: _Part) -> tuple[int, Any]:
         """The item's place, and what its job made of it."""
         if self._loaded is None:
             self._loaded = Loaded(self.recipe, self._context, Silent())
-        place, job, given = item
-        return place, job(self._loaded, given)
+        return part.place, part.job(self._loaded, part.item)
 
 
 def _sent(recipe: SearchRecipe) -> SearchRecipe:

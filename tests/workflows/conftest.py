@@ -1,0 +1,33 @@
+"""A real Ray of two nodes, for the tests of --engine ray."""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strobe.workflows.engines import _QUIET
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two nodes of one core each, which this process is connected to, with a folder of their own."""
+    small = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+    with tempfile.TemporaryDirectory(prefix="r") as short, pytest.MonkeyPatch.context() as patched:
+        for name, value in {**_QUIET, "RAY_TMPDIR": short}.items():
+            patched.setenv(name, value)  # some are read when it is imported
+        import ray
+        from ray.cluster_utils import Cluster
+
+        made = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
+        try:
+            made.add_node(**small)
+            ray.init(address=made.address, log_to_driver=False, logging_level="error")
+            yield made
+        finally:
+            ray.shutdown()
+            made.shutdown()
