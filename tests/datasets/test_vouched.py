@@ -1,11 +1,11 @@
 """Folders that vouch for their content: what is not read, what is not worked out again, and when it is after all."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from made_folder import edit_info
 
 from strobe.core.errors import InvalidFile
 from strobe.core.records import Verdict
@@ -15,11 +15,6 @@ from strobe.datasets import folder
 @pytest.fixture
 def place(zoo, tmp_path: Path) -> Path:
     return folder.write(zoo.dataset(n_videos=3), tmp_path / "set")
-
-
-def edit(place: Path, **changes: object) -> None:
-    path = place / "dataset.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 def test_texts_stay_on_disk_until_somebody_asks(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,11 +40,11 @@ def test_a_large_column_that_is_looked_at_once_is_not_kept(place: Path, monkeypa
 
 def test_what_was_touched_since_is_checked_and_worked_out(place: Path) -> None:
     before = folder.read(place).digest()
-    edit(place, name="another")
+    edit_info(place, name="another")
     after = folder.read(place)
     assert not after.frames.is_later("key")
     assert after.digest() != before
-    edit(place, checked={"of": "0", "digest": "0", "frames_digest": "0"})
+    edit_info(place, checked={"of": "0", "digest": "0", "frames_digest": "0"})
     assert folder.read(place).digest() == after.digest()
 
 
