@@ -1,11 +1,20 @@
-"""Pictures to corrupt, made here: a sky, a ground, things on it, something of every size."""
+"""What is varied, made here: pictures with something of every size, frames of the world and a ladder of them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
+
+import strobe.vary.pictures as pictures
+from strobe.core.dataset import Dataset
+from strobe.datasets import folder
+from strobe.synthetic.sets import SyntheticOptions
+from strobe.synthetic.world import WorldOptions
+from strobe.workflows.synthesize import synthesize
+from strobe.workflows.vary_background import BackgroundWanted, LadderMade, vary_background
 
 
 def make_picture(seed: int, side: int = 224) -> Any:
@@ -28,3 +37,41 @@ def make_picture(seed: int, side: int = 224) -> Any:
 def picture() -> Callable[..., Any]:
     """Make a picture by its seed and side."""
     return make_picture
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two frames of every class, 64 pixels, with boxes and masks."""
+    root = tmp_path_factory.mktemp("world") / "world"
+    synthesize(root, SyntheticOptions(world=WorldOptions(size=64, frames=1, occluders=0), videos=24, masks=True))
+    return root
+
+
+@pytest.fixture(scope="session")
+def ladder(world: Path) -> LadderMade:
+    return vary_background(world, world.parent / "ladder", BackgroundWanted())
+
+
+@pytest.fixture
+def stopped_at_the_eighth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Path, Callable[[Path], Dataset]], tuple[Dataset, int]]:
+    """Make a dataset, be stopped as its eighth picture is to be written, make it again; it, and all tries to write."""
+
+    def make_twice(to: Path, make: Callable[[Path], Dataset]) -> tuple[Dataset, int]:
+        write, tries = pictures.write_bytes, 0
+
+        def dying(path: Path, content: bytes) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 8:
+                raise KeyboardInterrupt
+            write(path, content)
+
+        monkeypatch.setattr(pictures, "write_bytes", dying)
+        with pytest.raises(KeyboardInterrupt):
+            make(to)
+        assert not folder.is_dataset(to)
+        return make(to), tries
+
+    return make_twice

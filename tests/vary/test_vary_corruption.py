@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from PIL import Image
 
 import strobe.vary.corrupted_sets as making
-import strobe.vary.pictures as pictures
 from strobe.cli.main import cli, main
+from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.files import read_json
 from strobe.core.records import frame_id
@@ -27,6 +27,7 @@ from strobe.workflows.synthesize import synthesize
 from strobe.workflows.vary_corruption import CorruptionOptions, vary_corruption
 
 Make = Callable[..., Any]
+Stopped = Callable[[Path, Callable[[Path], Dataset]], tuple[Dataset, int]]
 SOME = CorruptionOptions(kind=("fog", "impulse_noise", "jpeg_compression"), severity=(1, 4))
 
 
@@ -182,25 +183,13 @@ def test_frames_kept_in_their_videos_become_files(tmp_path: Path) -> None:
 
 
 def test_killed_anywhere_and_started_again_it_ends_as_if_unbroken(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    photos: Path, tmp_path: Path, stopped_at_the_eighth: Stopped
 ) -> None:
     options = replace(SOME, store=True)
     unbroken = vary_corruption(photos, tmp_path / "whole", replace(options, name="c")).dataset
-    write, steps = pictures.write_bytes, [0]
-
-    def dying(path: Path, content: bytes) -> None:
-        steps[0] += 1
-        if steps[0] == 8:
-            raise KeyboardInterrupt
-        write(path, content)
-
-    monkeypatch.setattr(pictures, "write_bytes", dying)
-    with pytest.raises(KeyboardInterrupt):
-        vary_corruption(photos, tmp_path / "c", options)
-    assert not folder.is_dataset(tmp_path / "c")
-    resumed = vary_corruption(photos, tmp_path / "c", options).dataset
+    resumed, writes = stopped_at_the_eighth(tmp_path / "c", lambda to: vary_corruption(photos, to, options).dataset)
     assert resumed.digest() == unbroken.digest()
-    assert steps[0] == 8 + 24 - 7, "what was done is not done again"
+    assert writes == 8 + 24 - 7, "what was done is not done again"
     trees = [sorted(path.relative_to(root) for path in root.rglob("*") if path.suffix in (".png", ".jpg"))
              for root in (tmp_path / "c", tmp_path / "whole")]  # fmt: skip
     assert trees[0] == trees[1]
