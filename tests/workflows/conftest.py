@@ -1,4 +1,4 @@
-"""A real Ray of two nodes, for the tests of --engine ray."""
+"""What tests of workflows share: the modules `made_*` of this folder, and a real Ray of two nodes."""
 
 import sys
 import tempfile

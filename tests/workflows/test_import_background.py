@@ -1,16 +1,14 @@
 """ImageNet-A, crops of it, ImageNet-9 and ObjectNet, from fixtures in the real layouts, and what is refused of them."""
 
-import io
 import json
 import shutil
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_imports import picture, refused, run
 from PIL import Image
 
-from strobe.cli.main import main
 from strobe.core.errors import StrobeError
 from strobe.core.labels import space
 from strobe.core.people import BoxAnswer
@@ -23,28 +21,6 @@ from strobe.workflows.import_background import from_crops, from_imagenet_9, from
 from strobe.workflows.import_dataset import Bring, PhotoFiles, from_photos
 
 RAY, DOG, FOX = "n01498041", "n02106662", "n02120505"  # stingray and German shepherd are in ImageNet-A, grey fox is not
-
-
-def picture(path: Path, level: int, size: tuple[int, int] = (12, 10)) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, (level, 7, 9)).save(path)
-    return path
-
-
-def run(*words: object, code: int = 0) -> str:
-    """What the command said, on either stream."""
-    said = io.StringIO()
-    with redirect_stdout(said), redirect_stderr(said), pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    assert (ended.value.code or 0) == code, said.getvalue()
-    return said.getvalue()
-
-
-def refused(*words: object) -> str:
-    """The one line a command that is refused says."""
-    said = run(*words, "-q", code=2)
-    assert said.count("\n") == 1, said
-    return said
 
 
 @pytest.fixture

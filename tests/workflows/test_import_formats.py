@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from PIL import Image
+from made_imports import coco, frame_folders, ilsvrc, numbered
 
 from strobe.build.hinting import hints_of
 from strobe.cli.import_ import command
-from strobe.core.errors import InvalidFile, StrobeError
+from strobe.core.errors import StrobeError
 from strobe.core.labels import space
 from strobe.core.records import Verdict
 from strobe.datasets import folder
@@ -20,305 +20,9 @@ from strobe.datasets.sampled import Draw
 from strobe.workflows.import_dataset import (
     Bring,
     FrameFiles,
-    from_coco_vid,
     from_frames,
     from_imagenet_vid,
 )
-
-
-def picture(path: Path, number: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (64, 48), (number % 256, number // 256, 7)).save(path)
-
-
-# -- imagenet-vid ------------------------------------------------------------------------------------------------
-
-TURTLE, CAT = "n01662784", "n02121808"
-
-
-def xml(objects: list[tuple[str, int, tuple[int, int, int, int]]]) -> str:
-    body = "".join(
-        f"<object><trackid>{track}</trackid><name>{name}</name><bndbox><xmax>{box[2]}</xmax><xmin>{box[0]}</xmin>"
-        f"<ymax>{box[3]}</ymax><ymin>{box[1]}</ymin></bndbox><occluded>0</occluded><generated>0</generated></object>"
-        for name, track, box in objects
-    )
-    return (
-        "<annotation><folder>v</folder><filename>f</filename><source><database>ILSVRC_2015</database></source>"
-        f"<size><width>64</width><height>48</height></size>{body}</annotation>"
-    )
-
-
-def ilsvrc(root: Path, *, images: bool = True, split: str = "val") -> Path:
-    """Three videos of 30, 6 and 5 frames; in the first, frames 20–29 are empty; the last shows nothing at all."""
-    lengths = {"ILSVRC2015_val_00000000": 30, "ILSVRC2015_val_00001000": 6, "ILSVRC2015_val_00002000": 5}
-    for place, (video, n) in enumerate(lengths.items()):
-        inner = Path(split) / ("ILSVRC2015_VID_train_0000" if split == "train" else ".") / video
-        for index in range(n):
-            objects = [(TURTLE, 0, (1, 2, 30, 40))]
-            if place == 1:
-                objects.append((CAT, 1, (index, 0, index + 9, 9)))
-            if (place == 0 and index >= 20) or place == 2:
-                objects = []
-            path = root / "Annotations/VID" / inner / f"{index:06d}.xml"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(xml(objects))
-            if images:
-                picture(root / "Data/VID" / inner / f"{index:06d}.JPEG", 40 * place + index)
-    return root
-
-
-@pytest.mark.parametrize("split", ["val", "train"])
-def test_imagenet_vid(tmp_path: Path, split: str) -> None:
-    done = from_imagenet_vid(ilsvrc(tmp_path / "src", split=split), tmp_path / "dst", split=split, draw=Draw(seed=3))
-    data = folder.read(tmp_path / "dst")
-    assert data.digest() == done.dataset.digest()
-    assert data.n_sets == 2
-    assert any("1 video(s) without a labelled frame" in note for note in done.notes)
-    assert data.info.label_space == space("imagenet-vid")
-    first, second = data
-    assert all(abs(member.distance) <= 10 for member in first.members)
-    assert max(data.frames.index[data.frames.video == 0]) < 20, "unlabelled frames are left out"
-    assert len(second.members) == 5, "near the ends of a video there are fewer"
-    anchor = int(data.sets.anchor_frame[1])
-    assert data.labels_of(anchor) == tuple(sorted(space("imagenet-vid").index(name) for name in (TURTLE, CAT)))
-    boxes = data.boxes.of_frame(anchor)
-    index = data.frame(anchor).index
-    assert [box.track for box in boxes] == [0, 1]
-    assert boxes[1].xyxy == (index, 0.0, index + 9, 9.0)
-    assert MediaSource(data).read(anchor).shape == (48, 64, 3)
-    assert data.frames.key[anchor].startswith(f"{split}/ILSVRC2015")
-
-
-def test_imagenet_vid_is_seeded_per_video(tmp_path: Path) -> None:
-    source = ilsvrc(tmp_path / "src", images=False)
-
-    def anchors(name: str, seed: int) -> dict[str, int]:
-        done = from_imagenet_vid(source, tmp_path / name, draw=Draw(seed=seed, k=2), how=Bring(media="none"))
-        return {one.set_id.split("@")[0]: one.anchor.index for one in done.dataset}
-
-    one = anchors("a", 1)
-    assert anchors("b", 1) == one
-    draws = {anchors(f"s{seed}", seed)["ILSVRC2015_val_00000000"] for seed in range(8)}
-    assert len(draws) > 3
-    for path in (source / "Annotations/VID/val/ILSVRC2015_val_00001000").iterdir():
-        path.unlink()
-    alone = anchors("c", 1)
-    assert alone["ILSVRC2015_val_00000000"] == one["ILSVRC2015_val_00000000"], "another video does not move an anchor"
-
-
-def test_imagenet_vid_with_and_without_media_has_the_same_frames(tmp_path: Path) -> None:
-    source = ilsvrc(tmp_path / "src")
-    with_media = from_imagenet_vid(source, tmp_path / "a", how=Bring(media="link")).dataset
-    without = from_imagenet_vid(source, tmp_path / "b", how=Bring(media="none")).dataset
-    assert with_media.frame_ids() == without.frame_ids()
-    assert without.frames.width.tolist() == with_media.frames.width.tolist()
-
-
-BOMB = (
-    '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]>'
-    "<annotation><size><width>&b;</width></size></annotation>"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (BOMB, "XML with a DTD or entities is refused"),
-        ('<!DOCTYPE a SYSTEM "file:///etc/passwd"><annotation/>', "XML with a DTD or entities is refused"),
-        ("<annotation><size>", "not XML"),
-        (xml([("n00000000", 0, (0, 0, 5, 5))]), "object 0: 'n00000000' is no class of imagenet-vid"),
-        (xml([(TURTLE, 0, (0, 0, 5, 5))]).replace("<xmax>5", "<xmax>five"), "bndbox/xmax is not a number: 'five'"),
-        (xml([(TURTLE, 0, (0, 0, 5, 5))]).replace("<xmax>5", "<xmax>1e999"), "out of range"),
-        (xml([(TURTLE, 0, (0, 0, 5, 5))]).replace("<size>", "<sise>").replace("</size>", "</sise>"), "size/width"),
-    ],
-)
-def test_broken_xml(tmp_path: Path, text: str, problem: str) -> None:
-    source = ilsvrc(tmp_path / "src", images=False)
-    for path in (source / "Annotations/VID/val/ILSVRC2015_val_00001000").iterdir():
-        path.write_text(text)
-    with pytest.raises(InvalidFile, match=problem) as caught:
-        from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none"))
-    assert "\n" not in str(caught.value)
-    assert ".xml" in str(caught.value)
-    assert not (tmp_path / "dst").exists()
-
-
-def test_a_flat_box_keeps_its_label(tmp_path: Path) -> None:
-    source = ilsvrc(tmp_path / "src", images=False)
-    for path in (source / "Annotations/VID/val/ILSVRC2015_val_00001000").iterdir():
-        path.write_text(xml([(TURTLE, 0, (3, 0, 3, 5))]))
-    data = from_imagenet_vid(source, tmp_path / "dst", how=Bring(media="none")).dataset
-    mine = np.flatnonzero(data.frames.video == 1)
-    assert all(data.labels_of(int(row)) for row in mine)
-    assert not np.isin(data.boxes.frame, mine).any()
-
-
-def test_what_is_missing_from_ilsvrc_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StrobeError, match="no such folder"):
-        from_imagenet_vid(tmp_path / "x", tmp_path / "dst")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(StrobeError, match="has no Annotations/VID"):
-        from_imagenet_vid(tmp_path / "empty", tmp_path / "dst")
-    source = ilsvrc(tmp_path / "outer/ILSVRC2015", images=False)
-    with pytest.raises(StrobeError, match="has no Annotations/VID/test; --split can be val"):
-        from_imagenet_vid(source, tmp_path / "dst", split="test")
-    with pytest.raises(StrobeError, match="has no Data/VID/val; get the images, or use --no-media"):
-        from_imagenet_vid(tmp_path / "outer", tmp_path / "dst")
-    (source / "Data/VID/val").mkdir(parents=True)
-    with pytest.raises(StrobeError, match="images are missing under"):
-        from_imagenet_vid(tmp_path / "outer", tmp_path / "dst")
-
-
-# -- coco-vid ----------------------------------------------------------------------------------------------------
-
-
-def coco(root: Path, *, images: bool = True) -> Path:
-    """Two videos of 12 frames, a dog with a track on every frame, a crowd of people on the even ones."""
-    data = {
-        "videos": [{"id": 1, "name": "park", "fps": 25}, {"id": 7, "name": "road"}],
-        "categories": [{"id": 18, "name": "dog"}, {"id": 1, "name": "person"}],
-        "images": [],
-        "annotations": [],
-    }
-    for video, name in ((1, "park"), (7, "road")):
-        for index in range(12):
-            number = video * 100 + index
-            file = f"{name}/{index:05d}.png"
-            data["images"].append(
-                {"id": number, "video_id": video, "frame_id": index, "file_name": file, "width": 64, "height": 48}
-            )
-            data["annotations"].append(
-                {"id": number, "image_id": number, "category_id": 18, "bbox": [index, 1, 10.5, 20], "instance_id": 5}
-            )
-            if index % 2 == 0:
-                data["annotations"].append(
-                    {"id": -number, "image_id": number, "category_id": 1, "bbox": [0, 0, 9, 9], "iscrowd": 1}
-                )
-            if images:
-                picture(root / "images" / file, number)
-    root.mkdir(parents=True, exist_ok=True)
-    (root / "ann.json").write_text(json.dumps(data))
-    return root / "ann.json"
-
-
-def test_coco_vid(tmp_path: Path) -> None:
-    source = coco(tmp_path / "src")
-    from_coco_vid(source, tmp_path / "dst", images=tmp_path / "src/images", draw=Draw(k=3, seed=1))
-    data = folder.read(tmp_path / "dst")
-    assert data.n_sets == 2
-    assert data.info.label_space.names == ("dog", "person")
-    assert data.videos.fps(0) == 25
-    assert data.videos.fps(1) is None
-    row = int(np.flatnonzero((data.frames.video == 0) & (data.frames.index % 2 == 0))[0])
-    index = int(data.frames.index[row])
-    assert data.frame(row).time_s == Fraction(index, 25)
-    dog, crowd = data.boxes.of_frame(row)
-    assert dog.xyxy == (index, 1.0, index + 10.5, 21.0)
-    assert (dog.track, dog.crowd, crowd.crowd) == (5, False, True)
-    assert data.labels_of(row) == (0, 1)
-    assert (tmp_path / "dst" / data.frames.media[row]).is_file()
-
-
-def test_youtube_vis_json_says_the_same(tmp_path: Path) -> None:
-    plain = json.loads(coco(tmp_path / "src", images=False).read_text())
-    names = {v["id"]: [i["file_name"] for i in plain["images"] if i["video_id"] == v["id"]] for v in plain["videos"]}
-    vis = {
-        "videos": [{**v, "file_names": names[v["id"]], "width": 64, "height": 48} for v in plain["videos"]],
-        "categories": plain["categories"],
-        "annotations": [
-            {"id": 5, "video_id": v, "category_id": 18, "bboxes": [[i, 1, 10.5, 20] for i in range(12)]} for v in (1, 7)
-        ]
-        + [
-            {"id": 6 + v, "video_id": v, "category_id": 1, "iscrowd": 1,
-             "bboxes": [[0, 0, 9, 9] if i % 2 == 0 else None for i in range(12)]}
-            for v in (1, 7)
-        ],
-    }  # fmt: skip
-    (tmp_path / "vis.json").write_text(json.dumps(vis))
-    one = from_coco_vid(tmp_path / "src/ann.json", tmp_path / "a", how=Bring(media="none")).dataset
-    two = from_coco_vid(tmp_path / "vis.json", tmp_path / "b", how=Bring(media="none")).dataset
-    assert one.frame_ids() == two.frame_ids()
-    assert one.labels.label.tolist() == two.labels.label.tolist()
-    assert one.boxes.xyxy.tolist() == two.boxes.xyxy.tolist()
-
-
-def test_coco_names_of_a_shipped_space_become_it(tmp_path: Path) -> None:
-    data = json.loads(coco(tmp_path / "src", images=False).read_text())
-    youtube = space("youtube-bb")
-    data["categories"] = [{"id": place, "name": name} for place, name in enumerate(reversed(youtube.names))]
-    (tmp_path / "a.json").write_text(json.dumps(data))
-    done = from_coco_vid(tmp_path / "a.json", tmp_path / "a", how=Bring(media="none")).dataset
-    assert done.info.label_space == youtube
-    named = from_coco_vid(
-        tmp_path / "src/ann.json", tmp_path / "b", how=Bring(media="none"), label_space="youtube-bb"
-    ).dataset
-    assert named.info.label_space == youtube
-    with pytest.raises(StrobeError, match="unknown class of imagenet-vid 'person'"):
-        from_coco_vid(tmp_path / "src/ann.json", tmp_path / "c", how=Bring(media="none"), label_space="imagenet-vid")
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda d: d.pop("videos"), "no list of videos"),
-        (lambda d: d.pop("images"), "no list of images, and no file_names"),
-        (lambda d: d["categories"].clear(), "no categories"),
-        (lambda d: d["categories"].append({"id": 9, "name": "dog"}), r"categories\[2\]: the category 'dog'"),
-        (lambda d: d["videos"].append({"id": 1, "name": "x"}), r"videos\[2\]: the video 'x'"),
-        (lambda d: d["videos"][0].update(fps="often"), r"videos\[0\]: expected"),
-        (lambda d: d["images"][3].pop("frame_id"), r"images\[3\]: expected an image with"),
-        (lambda d: d["images"][3].update(frame_id=2), r"images\[3\]: frame_id 2 .* stands twice"),
-        (lambda d: d["images"][3].update(video_id=9), r"images\[3\]: video_id 9 is no video"),
-        (lambda d: d["annotations"][2].update(category_id=99), r"annotations\[2\]: expected known image_id"),
-        (lambda d: d["annotations"][2].update(image_id=99), r"annotations\[2\]: expected known image_id"),
-        (lambda d: d["annotations"][2].update(bbox=[1, 2, 3]), r"annotations\[2\]: expected"),
-        (lambda d: d["annotations"][2].update(bbox=[1, 2, 3, float("nan")]), r"annotations\[2\]: bbox .* finite"),
-        (lambda d: d["annotations"].clear(), "none of the 2 videos has a labelled frame"),
-    ],
-)
-def test_broken_coco(tmp_path: Path, change, problem: str) -> None:
-    source = coco(tmp_path / "src", images=False)
-    data = json.loads(source.read_text())
-    change(data)
-    source.write_text(json.dumps(data))
-    with pytest.raises(StrobeError, match=problem) as caught:
-        from_coco_vid(source, tmp_path / "dst", how=Bring(media="none"))
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "dst").exists()
-
-
-def test_boxes_without_area_are_counted(tmp_path: Path) -> None:
-    source = coco(tmp_path / "src", images=False)
-    data = json.loads(source.read_text())
-    data["annotations"][0]["bbox"] = [1, 2, 0, 5]
-    source.write_text(json.dumps(data))
-    assert "1 box(es) without an area" in from_coco_vid(source, tmp_path / "dst", how=Bring(media="none")).notes[-1]
-
-
-def test_coco_wants_the_file_and_the_images(tmp_path: Path) -> None:
-    source = coco(tmp_path / "src", images=False)
-    with pytest.raises(StrobeError, match="is a folder; give the COCO video JSON"):
-        from_coco_vid(tmp_path / "src", tmp_path / "dst")
-    with pytest.raises(StrobeError, match="no such file"):
-        from_coco_vid(tmp_path / "no.json", tmp_path / "dst")
-    with pytest.raises(StrobeError, match="name the folder of the images with --images"):
-        from_coco_vid(source, tmp_path / "dst", images=tmp_path / "nowhere")
-    with pytest.raises(StrobeError, match="images are missing under"):
-        from_coco_vid(source, tmp_path / "dst")
-
-
-# -- frames ------------------------------------------------------------------------------------------------------
-
-
-def frame_folders(root: Path) -> Path:
-    """Two videos: numbered frames with a gap (3 is missing), and names that are no numbers."""
-    for index in (0, 1, 2, 4, 5):
-        picture(root / f"dog1/frame-{index}.png", index)
-    for place, name in enumerate("abc"):
-        picture(root / f"home/cat 2/{name}.jpg", 100 + place)
-    (root / "labels.csv").write_text("video,label\ndog1,dog|pet\nhome/cat 2,cat\n")
-    (root / "notes.txt").write_text("not a frame")
-    return root
 
 
 def test_frames(tmp_path: Path) -> None:
@@ -391,7 +95,7 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(StrobeError, match="no images under"):
         from_frames(tmp_path / "empty", tmp_path / "dst", files=FrameFiles())
-    picture(tmp_path / "flat/0.png", 0)
+    numbered(tmp_path / "flat/0.png", 0)
     (tmp_path / "empty/dog").symlink_to(tmp_path / "flat", target_is_directory=True)
     with pytest.raises(StrobeError, match=r"no images under .*; links to folders, as .*dog, are not followed"):
         from_frames(tmp_path / "empty", tmp_path / "dst", files=FrameFiles())
@@ -405,9 +109,6 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
         (tmp_path / "anchors.csv").write_text("video,frame\n" + rows)
         with pytest.raises(StrobeError, match=problem):
             from_frames(source, tmp_path / "dst", files=FrameFiles(label=("x",), anchors=tmp_path / "anchors.csv"))
-
-
-# -- where it goes -----------------------------------------------------------------------------------------------
 
 
 def test_nothing_that_is_there_is_overwritten(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
 """Stills and corrupted pictures, from fixtures in the real layouts; scored, they equal a plain count."""
 
-import io
 import json
 import os
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_imports import picture, run
 from PIL import Image
 from scipy.io import savemat
 
@@ -17,21 +17,6 @@ from strobe.datasets import folder
 from strobe.workflows.import_dataset import Bring, PhotoFiles, Wanted, from_imagenet_c, from_photos
 
 TENCH, GOLDFISH, SHARK = "n01440764", "n01443537", "n01484850"
-
-
-def picture(path: Path, level: int, size: tuple[int, int] = (12, 10)) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", size, (level, 7, 9)).save(path)
-    return path
-
-
-def run(*words: object, code: int = 0) -> str:
-    """What the command said, on either stream."""
-    said = io.StringIO()
-    with redirect_stdout(said), redirect_stderr(said), pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    assert (ended.value.code or 0) == code, said.getvalue()
-    return said.getvalue()
 
 
 # -- photos --------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from strobe.build.sample import Sampling
 from strobe.core.errors import StrobeError
@@ -18,12 +17,6 @@ from strobe.workflows.import_dataset import (
     from_frames,
     from_youtube_bb,
 )
-
-
-def picture(path: Path, number: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (64, 48), (number % 256, number // 256, 7)).save(path)
-
 
 # -- youtube-bb --------------------------------------------------------------------------------------------------
 
