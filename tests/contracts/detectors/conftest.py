@@ -1,12 +1,15 @@
 """Real detectors with local weights: small torchvision and transformers models, and ONNX files exported here."""
 
 import json
+import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -121,3 +124,11 @@ def export(path: Path, layout: str, *, size=(64, 96), settings=None):
 @pytest.fixture(scope="session")
 def real():
     return SimpleNamespace(scene=scene, export=export)
+
+
+@pytest.fixture(scope="module")
+def images():
+    """Two of one size and one of another, with something to see."""
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (60, 90, 3), dtype=np.uint8)
+    return [scene(90, 60, (20, 10, 70, 50)), noise, scene(50, 80, (5, 30, 45, 70), colour=(40, 255, 40))]
