@@ -9,12 +9,9 @@ round before the first does that. Printed are medians of seconds on the clock an
 """
 
 import argparse
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import strobe
+from eval_time import python
 from vid_shaped import dataset_of, random_scores, vid_world
 
 ROOT = Path(__file__).parents[1]
@@ -47,17 +45,9 @@ def make_run(place: Path) -> tuple[Path, Path]:
 
 def turn(tree: Path, words: list[str], cache: Path) -> tuple[float, float]:
     """Seconds on the clock and of the processor that Python takes with these words."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"PYTHONPATH": str(tree / "src"), "PYTHONPYCACHEPREFIX": str(cache)}
-    begin = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(process.pid, 0)  # what this one process used, and no other
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{tree}: python {' '.join(words)} failed")
-    return time.perf_counter() - begin, used.ru_utime + used.ru_stime
+    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache)}
+    used = python(*words, environment={"PYTHONPATH": str(tree / "src"), **compiled})
+    return used.wall_s, used.cpu_s
 
 
 def main() -> int:

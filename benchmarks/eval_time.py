@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Turn:
-    """One eval: processor and wall seconds, and the most memory it held, in MB."""
+    """One process: processor and wall seconds, and the most memory it held, in MB."""
 
     cpu_s: float
     wall_s: float
@@ -41,17 +42,22 @@ class Turn:
 
 def strobe(tree: Path, *words: str) -> Turn:
     """Run strobe of a source tree in a process of its own."""
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return python("-m", "strobe", *words, environment={"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"})
+
+
+def python(*words: str, environment: Mapping[str, str]) -> Turn:
+    """Run Python with these words, its environment ours with these changes; "" takes a variable away."""
+    given = {name: value for name, value in (os.environ | environment).items() if value}
     begin = time.perf_counter()
     with tempfile.TemporaryFile("w+") as errors:
-        command = [sys.executable, "-m", "strobe", *words]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
+        process = subprocess.Popen([sys.executable, *words], env=given, stdout=subprocess.DEVNULL, stderr=errors)
         _, status, used = os.wait4(process.pid, 0)  # what this one process used, and no other
         wall = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
         errors.seek(0)
         if process.returncode:
-            raise SystemExit(f"{tree}: strobe {' '.join(words[:2])} … failed: {errors.read().strip()[-500:]}")
+            place = environment.get("PYTHONPATH", "")
+            raise SystemExit(f"{place}: python {' '.join(words[:4])} … failed: {errors.read().strip()[-500:]}")
     return Turn(cpu_s=used.ru_utime + used.ru_stime, wall_s=wall, peak_mb=_megabytes(used))
 
 

@@ -14,13 +14,11 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 
+from eval_time import python
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.tables import NO_PTS, Frames, Labels, Sets, Videos, texts
@@ -97,17 +95,11 @@ def make_run(folder: Path, data: Path) -> None:
 
 def step(name: str, n: int, *arguments: str, source: Path | None = None) -> dict[str, float | int | str]:
     """Run Python with these arguments: seconds of the wall and of the processor, and gigabytes at most."""
-    path = os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")]) if source else os.environ.get("PYTHONPATH")
-    began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, *arguments], stdout=subprocess.DEVNULL, env=os.environ | ({"PYTHONPATH": path} if path else {})
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{' '.join(arguments)} failed")
-    wall, processor, gigabytes = time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
-    print(f"{n:>12,} {name:12} {wall:7.1f} s, {processor:7.1f} s of the processor, {gigabytes:.2f} GB", flush=True)
-    return {"n": n, "step": name, "wall_s": wall, "processor_s": processor, "peak_gb": gigabytes}
+    path = os.environ.get("PYTHONPATH", "")
+    used = python(*arguments, environment={"PYTHONPATH": os.pathsep.join([str(source), path]) if source else path})
+    peak = used.peak_mb * 1000 / 2**20
+    print(f"{n:>12,} {name:12} {used.wall_s:7.1f} s, {used.cpu_s:7.1f} s of the processor, {peak:.2f} GB", flush=True)
+    return {"n": n, "step": name, "wall_s": used.wall_s, "processor_s": used.cpu_s, "peak_gb": peak}
 
 
 def main() -> int:
