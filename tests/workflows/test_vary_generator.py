@@ -5,6 +5,8 @@ import math
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -375,6 +377,31 @@ def test_alone_and_in_a_batch_the_same_magnitudes(searched: Path, file: Path) ->
     np.testing.assert_allclose(reach(single, "coarse/make"), reach(whole, "coarse/make"), rtol=0.02)
 
 
+class Counting(Silent):
+    """How far each task came, step by step."""
+
+    def __init__(self) -> None:
+        self.came: dict[str, list[int]] = {}
+        self.total: dict[str, int | None] = {}
+
+    @contextmanager
+    def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        came = self.came.setdefault(label, [0])
+        self.total[label] = total
+        yield lambda units: came.append(came[-1] + units)
+
+
+@pytest.mark.parametrize("how", [{}, {"search": "reference"}, {"search": "budget", "budget": (0.001, 0.002)}])
+def test_one_hears_of_a_batch_while_it_is_searched(file: Path, tmp_path: Path, how: dict[str, Any]) -> None:
+    say, wanted = Counting(), replace(WANTED, granularity=("fine",), most=None if "budget" in how else 0.001, **how)
+    vary_generator(tmp_path / "new", paint(file), nets(file)[:1], wanted, load=replace(CPU, batch_size=4), progress=say)
+    came = say.came["search fine/make"]
+    assert came == sorted(came), "never back"
+    assert came[-1] == say.total["search fine/make"] == 6
+    assert {1, 2, 3} & set(came), "before the first batch, of four, is done"
+    assert 4 in came
+
+
 def test_searches_aims_and_layers(searched: Path, file: Path, tmp_path: Path) -> None:
     base, net = folder.read(searched), nets(file)[:1]
     wanted = replace(WANTED, granularity=("fine",))
@@ -473,7 +500,7 @@ def test_scores_that_are_no_numbers_end_a_search_and_drop_nothing(file: Path, tm
         ({"granularity": ("middle",)}, "unknown granularity of"),
         ({"granularity": ("layer:9",)}, "layer:0 … layer:3"),
         ({"granularity": ("fine", "fine")}, "each once"),
-        ({"classes": ("purple",)}, "unknown class of colours 'purple'"),
+        ({"classes": ("purple",)}, "unknown class of colours 'purple'; it has red, green, blue"),
         ({"classes": ("red", "blue", "red")}, "--classes: expected each once"),
         ({"aim": "purple"}, "unknown class of colours 'purple'"),
         ({"aim": "red", "classes": ("red",)}, "every picture is of that class"),

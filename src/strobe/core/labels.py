@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.codec import decode, encode
-from strobe.core.errors import InvalidValue, UnknownName, expect
+from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 
 __all__ = [
     "MERGES",
@@ -30,6 +30,9 @@ Floats = NDArray[np.floating[Any]]
 
 MERGES = ("max", "mean", "sum")
 """How the scores of several source classes become one: raw maximum, raw mean, log of the summed probability."""
+
+_FEW = 30
+"""So many classes are named to who asks for one that is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,8 @@ class LabelSpace:
         """
         place = _found(self, label)
         if place is None:
-            raise UnknownName(f"class of {self.name}", label, _lookup(self))
+            hint = f"it has {printable(', '.join(self.names), limit=400)}" if len(self) <= _FEW else None
+            raise UnknownName(f"class of {self.name}", label, _lookup(self), hint=hint)
         return place
 
     @property

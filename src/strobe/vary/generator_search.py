@@ -3,6 +3,7 @@
 Changes are rounded to half precision and images to 8 bits at every look, so that what is kept is what was found.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ _HALVINGS, _TRIES = 8, 8
 _STEP = 0.25
 _INSIDE = 1 - 2**-10  # rounding to half precision must not leave the ball
 _BETWEEN = 8
+_AROUND = 6  # halvings of where a random direction first errs
 _STEPS = {"minimal": 120, "reference": 500, "budget": 40}
 
 
@@ -59,6 +61,13 @@ class ChangeOptions:
         """Steps of one try."""
         return _STEPS[self.search] if self.steps is None else self.steps
 
+    def looks(self, levels: int) -> int:
+        """How often a batch is looked at at most, a grid of so many levels; what is found soon takes fewer."""
+        tries = self.n_steps + 1
+        if self.search == "minimal":
+            tries += _HALVINGS * (_TRIES + 1)
+        return (1 + self.restarts) * tries * (levels if self.search == "budget" else 1) + levels + _AROUND + 1
+
 
 def levels_of(cap: float) -> tuple[float, ...]:
     """The grid of magnitudes up to the cap: two to the octave.
@@ -78,6 +87,7 @@ class _Items:
     base: Base
     right: Any
     margin: float
+    looked: Callable[[], None]
     change: Any = field(init=False)
     size: Any = field(init=False)
     lead: Any = field(init=False)
@@ -102,6 +112,7 @@ class _Items:
     def look(self, rows: Any, point: Any, *, uphill: bool) -> tuple[Any, Any, Any, Any]:
         """By how much each is wrong at this change, the slope of that, and change and image as they are stored."""
         torch = require("torch", what="a search", extra="models")
+        self.looked()
         stored = point.detach().half()
         here = stored.float().requires_grad_(uphill)
         with torch.set_grad_enabled(uphill):
@@ -264,15 +275,19 @@ def _random(items: _Items, rows: Any, names: Sequence[str], how: ChangeOptions, 
 def search_changes(
     scores: Scores, changing: Changing, base: Base, right: NDArray[np.bool_], names: Sequence[str], *,
     levels: Sequence[float], options: ChangeOptions, strips: Sequence[bool] = (), keep: bool = True,
+    tell: Callable[[float], None] = lambda _: None,
 ) -> list[Finding]:  # fmt: skip
     """What became of each image: the change of the least magnitude M at which the model errs, and what lies beside it.
 
     `right` (N, C) marks the classes whose lead is to be overcome; `names` seed the draws. Beside a finding stand the
     same M along a random direction, and where `strips` says so the way from nothing to it. `keep`: the change itself.
+    `tell` hears how much of the work is done, at most: it ends before 1 where things are found soon.
     """
     torch = require("torch", what="a search", extra="models")
     marks = torch.from_numpy(np.ascontiguousarray(right)).to(changing.device)
-    items, cap = _Items(scores, changing, base, marks, options.margin), float(levels[-1])
+    looks, most = itertools.count(), options.looks(len(levels))
+    items = _Items(scores, changing, base, marks, options.margin, lambda: tell(min(1.0, next(looks) / most)))
+    cap = float(levels[-1])
     if options.search == "budget":
         _budget(items, names, levels, options)
     else:
@@ -339,7 +354,7 @@ def _along_random(items: _Items, names: Sequence[str], levels: Sequence[float], 
         high[live[hit]] = level
         low[live[~hit]] = level
     live = every[high.isfinite()]
-    for _ in range(6):
+    for _ in range(_AROUND):
         if not len(live):
             break
         middle = (low[live] + high[live]) / 2

@@ -111,6 +111,8 @@ class Loaded:
 
     def __init__(self, recipe: SearchRecipe, context: Any, say: Progress) -> None:
         self._recipe, self.context, self.say = recipe, context, say
+        self.tell: Callable[[int], None] = lambda _: None
+        """Hears how many pictures' worth of a job's work is done."""
 
     @cached_property
     def generator(self) -> LayeredGenerator:
@@ -148,6 +150,10 @@ class Bench:
     def know(self, context: Any) -> None:
         """Let all jobs from here on have this as `context`."""
         self._here.context, self._task = context, _Task(self._task.recipe, context)
+
+    def watch(self, tell: Callable[[int], None]) -> None:
+        """Let `tell` hear how many pictures' worth of the job under way is done; of jobs elsewhere nothing is heard."""
+        self._here.tell = tell
 
     def map(self, job: Callable[[Loaded, Given], Result], items: Iterable[Given]) -> Iterator[tuple[int, Result]]:
         """What the job makes of each item, with the item's place."""

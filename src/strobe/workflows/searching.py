@@ -95,11 +95,30 @@ def search_all(
                 out |= dict(zip(asked.keys, kept, strict=True))
                 advance(len(kept))
             jobs = ((how, number // per, one, asked.batch()) for asked in left)
+            ahead = _Ahead(advance)
+            bench.watch(ahead.tell)
             for place, findings in bench.map(_search, jobs):
                 asked = left[place]
                 out |= dict(zip(asked.keys, work.keep(one, asked.names, asked.pictures, findings), strict=True))
-                advance(len(asked.keys))
+                ahead.done(len(asked.keys))
     return out
+
+
+class _Ahead:
+    """Counts a batch while it is searched, which may take minutes, by its share of the work; then what is left."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        self._advance, self._told = advance, 0
+
+    def tell(self, pictures: int) -> None:
+        """So many pictures' worth of the batch under way is done."""
+        self._advance(pictures - self._told)
+        self._told = pictures
+
+    def done(self, pictures: int) -> None:
+        """The batch is kept."""
+        self.tell(pictures)
+        self._told = 0
 
 
 class _Asked:

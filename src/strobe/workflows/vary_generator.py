@@ -385,6 +385,7 @@ def _searched(loaded: Loaded, victim: Victim, one: GeneratorSearch, batch: Batch
     found = search_changes(
         victim.scores, changing, base, right, batch.names, levels=one.levels, options=one.how,
         strips=[row < one.strips for row in batch.anchors], keep=one.keep,
+        tell=lambda share: loaded.tell(int(share * len(batch.names))),
     )  # fmt: skip
     if aims[0] is None:
         return found
