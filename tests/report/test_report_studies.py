@@ -133,7 +133,7 @@ def test_terminal_of_searches_and_of_a_ladder(studies) -> None:
 def test_sources_are_counted_by_their_kind() -> None:
     assert count_sources(made.photos(3, kind="generated")) == {"generated": 3}
     assert sources(3, {"generated": 3}) == "3 generated pictures"
-    assert sources(2, kinds=("image",)) == "2 images"
+    assert sources(2, kinds=("image",)) == "2 pictures"
     assert Subject(kinds=("image", "photo")).say("only 3 videos") == "only 3 sources"
     assert Subject(kinds=("photo",)).say("video-cluster bootstrap") == "photo-cluster bootstrap"
     assert Subject().say("a flickers more than b in 2 videos") == "a flickers more than b in 2 videos"

@@ -16,6 +16,7 @@ from strobe.datasets.media import MediaSource
 from strobe.synthetic.classes import KINDS
 from strobe.synthetic.sets import SyntheticOptions, balanced_clip, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
+from strobe.workflows.inspect import inspect, lines
 from strobe.workflows.synthesize import synthesize
 
 TINY = SyntheticOptions(
@@ -101,6 +102,13 @@ def test_the_command_makes_a_dataset(tmp_path: Path) -> None:
     assert (told["n_sets"], told["n_frames"], told["was_there"]) == (3, 15, False)
     again = CliRunner().invoke(command, arguments[:-1], catch_exceptions=False)
     assert again.output.endswith("w: 3 sets, 15 frames (done before)\n")
+    alone = [str(tmp_path / "alone"), "--videos", "3", "--size", "32", "--k", "0"]
+    assert CliRunner().invoke(command, alone, catch_exceptions=False).output.endswith("alone: 3 pictures\n")
+    shown = list(lines(inspect(tmp_path / "alone")))
+    assert shown[1:3] == [
+        "  3 pictures, 3 boxes in 3 tracks",
+        "  every picture stands alone, classes of strobe-synthetic",
+    ]
     with pytest.raises(InvalidValue, match="--objects"):
         CliRunner().invoke(command, [str(tmp_path / "x"), "--objects", "many"], catch_exceptions=False)
     with pytest.raises(InvalidValue, match="--objects: expected a number or a range within 1 to 20, got '3-1'"):

@@ -36,7 +36,11 @@ def test_the_report_says_who_looks_at_the_ground(found: Evaluation) -> None:
     gap = {one.held: one.value.value for one in found.results.contrasts if one.isolates == "bg-gap"}
     assert gap[GROUND] >= 0.5
     assert abs(gap[OBJECT]) <= 0.2
-    assert "How much does the background decide?" in found.report.read_text(encoding="utf-8")
+    page = found.report.read_text(encoding="utf-8")
+    assert "How much does the background decide?" in page
+    assert found.results.dataset.kinds == ("image",)
+    assert "24 pictures under 13 variants" in page
+    assert "24 videos" not in page
 
 
 def test_again_without_the_network_only_the_report_is_drawn_and_the_photos_are_left_out_in_one_line(

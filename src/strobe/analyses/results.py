@@ -63,7 +63,7 @@ class DatasetFacts:
 
 def dataset_facts(dataset: Dataset, *, k: int | None = None) -> DatasetFacts:
     """What results.json says of the dataset."""
-    info, kinds = dataset.info, set(dataset.videos.kind[dataset.video_of_set])
+    info, kinds = dataset.info, set(dataset.kinds)
     unseen = unreviewed(dataset)
     return DatasetFacts(
         name=dataset.name,

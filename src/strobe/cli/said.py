@@ -30,12 +30,13 @@ def _plural(noun: str) -> str:
 
 def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
     """The beginning of a line about a new dataset folder: how many videos, sets, frames, classes it holds."""
-    sizes, words = _sizes(dataset), dict(zip(nouns, nouns, strict=True))
-    kinds = {str(kind) for kind in dataset.videos.kind}
-    if kinds != {"video"}:  # photos are no videos, and what was made of them is no frame of one
-        only = kinds.pop() if len(kinds) == 1 else "source"
-        words |= {"video": "generated picture" if only == "generated" else only, "frame": "picture"}
-        nouns = tuple(noun for noun in nouns if dataset.info.k or noun not in ("set", "frame"))
+    from strobe.core.tables import SOURCES
+
+    sizes, words = _sizes(dataset), {noun: noun for noun in ("video", *nouns)}
+    kinds = list(dataset.kinds)
+    if kinds != ["video"]:  # photos are no videos, and what was made of them is no frame of one
+        words |= {"video": SOURCES[kinds[0]] if len(kinds) == 1 else "source", "frame": "picture"}
+        nouns = tuple(noun for noun in nouns if dataset.info.k or noun not in ("set", "frame")) or ("video",)
     return f"{printable(dst)}: " + ", ".join(counted(sizes[f"n_{_plural(noun)}"], words[noun]) for noun in nouns)
 
 

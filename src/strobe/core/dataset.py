@@ -1,5 +1,6 @@
 """A dataset in memory: a few columnar tables (core.tables), checked at birth, and what everyone asks of them."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -17,6 +18,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Frame, Member, PerturbationSet, PictType, Unreviewed, Verdict, frame_id
 from strobe.core.tables import (
+    KINDS,
     NO_PTS,
     SET_COLUMNS,
     Boxes,
@@ -200,6 +202,19 @@ class Dataset:
     def video_of_set(self) -> Ints:
         """The video row of each set, (S,)."""
         return self.frames.video[self.sets.anchor_frame]
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """The sources that have sets, counted by kind, in the order of KINDS.
+
+        A video of one frame is an image; so are all where each lends one picture to what was made of it.
+        """
+        used = np.unique(self.video_of_set)
+        kind, alone = self.videos.kind[used], self.videos.n_frames[used] == 1
+        if self.variants is not None:
+            alone |= len(np.unique(self.sets.anchor_frame)) == len(used)
+        found = Counter(np.where((kind == "video") & alone, "image", kind).tolist())
+        return {one: found[one] for one in KINDS if found[one]}
 
     @property
     def judged_frame(self) -> Ints:

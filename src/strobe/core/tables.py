@@ -21,6 +21,7 @@ __all__ = [
     "KINDS",
     "NO_PTS",
     "SET_COLUMNS",
+    "SOURCES",
     "Boxes",
     "Frames",
     "Hints",
@@ -36,7 +37,10 @@ __all__ = [
 NO_PTS = int(np.iinfo(np.int64).min)
 """The pts of a frame that has none."""
 
-KINDS = ("video", "photo", "image", "generated")
+SOURCES = {"video": "video", "photo": "photo", "image": "picture", "generated": "generated picture"}
+"""What one source of each kind is called, in the order in which they are named."""
+
+KINDS = tuple(SOURCES)
 """What a source is: a video, a photo taken as it is, an image made from something else, one out of a generator."""
 
 

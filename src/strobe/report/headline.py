@@ -111,9 +111,9 @@ def _size(view: View) -> str:
     """How much was scored, and what is counted: sets of a video, or pictures."""
     data, words = view.results.dataset, view.words
     if view.variants:
-        n = max((one.headline.orig.n for one in view.results.models.values()), default=0)
+        n = view.n_pictures
         made = f"{counted(data.n_sets, 'set')} (one picture under one variant), {counted(data.n_frames, 'picture')}"
-        return f"{view.sources} under {counted(len(view.variants), 'variant')}: {made} in all. The table counts " \
+        return f"{view.pictures(n)} under {counted(len(view.variants), 'variant')}: {made} in all. The table counts " \
                f"each picture once (n = {plain_number(n)}), whatever was done to it"  # fmt: skip
     if words.is_still and data.kinds:
         return f"{view.sources}, each asked about once"

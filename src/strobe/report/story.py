@@ -190,11 +190,14 @@ def facts(view: View, run: Mapping[str, object]) -> list[tuple[str, str]]:
     """How the numbers were made, as pairs of name and text."""
     dataset, settings = view.results.dataset, view.results.settings
     plain = view.words.is_still and dataset.kinds is not None
+    size = f"{counted(dataset.n_sets, 'set')}, {view.sources}, {counted(dataset.n_frames, view.words.picture)}"
+    if view.variants:
+        made = f"{counted(dataset.n_frames, 'picture')} in all"
+        size = f"{view.pictures(view.n_pictures)}, {counted(dataset.n_sets, 'set')}, {made}"
     out = [
         ("Dataset", dataset.name if plain else f"{dataset.name}, k = {dataset.k}, axis {dataset.axis}"),
         ("Dataset digest", dataset.digest),
-        ("Size", view.sources if plain and not view.variants else f"{counted(dataset.n_sets, 'set')}, "
-                 f"{view.sources}, {counted(dataset.n_frames, view.words.picture)}"),
+        ("Size", view.sources if plain and not view.variants else size),
         ("Review", view.words.say(_REVIEW[dataset.reviewed]) + _quality(view)),
         ("Labels", view.words.say(_LABELS[dataset.label_source])),
         ("Intervals", f"{settings.interval}, 95 %; seed of the bootstrap {settings.seed}"),

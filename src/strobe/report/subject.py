@@ -1,17 +1,14 @@
 """What the data is called on the page: frames or variants, reviewed or not, from videos or photos."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from strobe.core.dataset import Dataset
+from strobe.core.tables import SOURCES
 from strobe.report.wording import counted, join
 
 __all__ = ["Subject", "count_sources", "sources"]
-
-_NOUNS = {"video": "video", "photo": "photo", "image": "image", "generated": "generated picture"}
-"""What one source of each kind is called, in the order in which they are named."""
 
 _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 
@@ -55,7 +52,7 @@ class Subject:
         >>> Subject().source, Subject(kinds=("photo",)).source, Subject(kinds=("photo", "video")).source
         ('video', 'photo', 'source')
         """
-        return {0: "video", 1: _NOUNS[self.kinds[0]] if self.kinds else ""}.get(len(self.kinds), "source")
+        return {0: "video", 1: SOURCES[self.kinds[0]] if self.kinds else ""}.get(len(self.kinds), "source")
 
     def say(self, text: str) -> str:
         """A text of the results, which speak of videos and frames, in the words of this data.
@@ -163,12 +160,12 @@ def count_sources(dataset: Dataset) -> dict[str, int]:
 
     Where all are said to be videos, those with the name of a picture's file are photos under a simulated camera.
     """
-    used = sorted(set(dataset.video_of_set.tolist()))
-    kinds = Counter(str(dataset.videos.kind[row]) for row in used)
-    if set(kinds) == {"video"}:
-        photos = sum(str(dataset.videos.name[row]).lower().endswith(_PHOTO_NAMES) for row in used)
-        kinds = Counter(video=len(used) - photos, photo=photos)
-    return {kind: kinds[kind] for kind in _NOUNS if kinds[kind]}
+    kinds = dataset.kinds
+    if set(kinds) != {"video"}:
+        return kinds
+    used = set(dataset.video_of_set.tolist())
+    photos = sum(str(dataset.videos.name[row]).lower().endswith(_PHOTO_NAMES) for row in used)
+    return {kind: many for kind, many in (("video", len(used) - photos), ("photo", photos)) if many}
 
 
 def sources(n: int, by_kind: Mapping[str, int] | None = None, kinds: Sequence[str] = ()) -> str:
@@ -180,7 +177,7 @@ def sources(n: int, by_kind: Mapping[str, int] | None = None, kinds: Sequence[st
     '21 sources (photos and videos)'
     """
     if by_kind:
-        return join([counted(many, _NOUNS[kind]) for kind, many in by_kind.items()])
+        return join([counted(many, SOURCES[kind]) for kind, many in by_kind.items()])
     if len(kinds) > 1:
-        return f"{counted(n, 'source')} ({join([f'{_NOUNS[kind]}s' for kind in kinds])})"
-    return counted(n, _NOUNS[kinds[0]] if kinds else "video")
+        return f"{counted(n, 'source')} ({join([f'{SOURCES[kind]}s' for kind in kinds])})"
+    return counted(n, SOURCES[kinds[0]] if kinds else "video")

@@ -97,7 +97,7 @@ def headline_lines(results: Results) -> list[Lines]:
     data, view = results.dataset, View(results=results)
     about = f"{counted(data.n_sets, 'set')} of {view.sources}"
     if view.variants:
-        about = f"{view.sources} under {counted(len(view.variants), 'variant')}, each counted once"
+        about = f"{view.pictures(view.n_pictures)} under {counted(len(view.variants), 'variant')}, each counted once"
     elif view.words.is_still and data.kinds:
         about = view.sources
     out = []

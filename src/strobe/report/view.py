@@ -111,7 +111,17 @@ class View:
 
     def pictures(self, n: int) -> str:
         """So many pictures that stand alone, by what they are where each source has one."""
-        return self.sources if n == self.results.dataset.n_videos else f"{counted(n, 'picture')} from {self.sources}"
+        if n == self.results.dataset.n_videos:
+            return self.sources
+        if self.words.source == "picture":
+            return f"{plain_number(n)} of {self.sources}"
+        return f"{counted(n, 'picture')} from {self.sources}"
+
+    @property
+    def n_pictures(self) -> int:
+        """How many pictures were asked about as they are, of the model that was asked about most."""
+        every = (one.headline.orig.n for one in self.results.models.values())
+        return max(every, default=self.results.dataset.n_videos)
 
     @property
     def size(self) -> str:
@@ -121,7 +131,7 @@ class View:
         """
         data = self.results.dataset
         if self.variants:
-            return f"{self.sources} · {counted(len(self.variants), 'variant')}"
+            return f"{self.pictures(self.n_pictures)} · {counted(len(self.variants), 'variant')}"
         return self.sources if self.words.is_still and data.kinds else f"{plain_number(data.n_sets)} sets"
 
 

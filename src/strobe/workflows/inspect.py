@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from strobe.analyses.overview import overview
 from strobe.core.derivation import derive
 from strobe.core.errors import printable
@@ -26,7 +24,7 @@ def inspect(path: Path) -> dict[str, Any]:
     What sources are, where not all are videos, and what was done to them are said only where there is something to say.
     """
     dataset = folder.read(path)
-    facts, kinds = overview(dataset), dict(Counter(dataset.videos.kind[np.unique(dataset.video_of_set)].tolist()))
+    facts, kinds = overview(dataset), dataset.kinds
     if set(kinds) != {"video"}:
         facts["kinds"] = kinds
     if dataset.variants is not None:
