@@ -11,12 +11,15 @@ import pytest
 
 from strobe.core.answers import ClassAnswers
 from strobe.core.estimate import Missing
+from strobe.core.ladders import CALLED
 from strobe.core.tasks import Task
 from strobe.report import figures_background
 from strobe.report.explain import glossary
+from strobe.report.gallery import level_words
 from strobe.report.headline import headline
 from strobe.report.story import lead
 from strobe.report.story_background import by_class, intro, ladder, verdict
+from strobe.report.story_variants import sided, study
 from strobe.report.strips_background import KINDS, ladder_strips
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
@@ -69,6 +72,7 @@ def test_the_sentences_say_what_was_set_and_no_more_than_their_intervals(whole) 
     assert few == {variant: f"n {N - N // 8}" if variant == "same" else "" for variant in few}
     head, lede = lead(view)
     assert text(head).startswith("ground-net looks at the ground: it loses")
+    assert text(lede).startswith("For ground-net, magnifying the object alone changes nothing beyond chance (")
     assert "object-net is not shown" in lede
     # The other way round: what gains from another ground, and what magnifying costs.
     turned = {
@@ -102,16 +106,57 @@ def test_without_masks_cropping_is_called_what_it_is() -> None:
 def test_small_classes_are_not_counted_and_no_column_is_empty() -> None:
     data = made.ladder(24)
     view = View(results=made.results(data, made.answers(data, ("object-net",)), sized=False))
-    assert "every class has fewer than ten pictures" in by_class(ladder(view))[0].sentence
+    (table,) = by_class(ladder(view))
+    assert "every class has fewer than ten pictures" in table.sentence
+    assert table.few == "4 classes of fewer than ten pictures each"
+    one = view.results.models["object-net"]
+    first, *others = one.background.per_class
+    background = replace(one.background, per_class=(first, *(replace(row, small=False) for row in others)))
+    models = {"object-net": replace(one, background=background)}
+    (mixed,) = by_class(ladder(View(results=replace(view.results, models=models))))
+    assert [row.small for row, _ in mixed.rows] == [False, False, False, True]
+    assert not mixed.few
     assert [one.name for one in headline(view, Task.CLASSIFICATION).columns] == ["accuracy"]
 
 
-def test_the_words_have_every_short_name(whole) -> None:
+def test_a_rung_has_one_name_in_chapter_tables_gallery_and_terminal(whole) -> None:
+    data, _, view = whole
+    found = ladder(view)
+    names = {(step.variant, step.level): step.name for step in found.steps}
+    assert names["crop", 1.5] == "the box, 1.5 × as wide"
+    rows = study(view).rows
+    assert {row.name for row in rows} == {CALLED[variant] for variant in view.variants}
+    assert rows[0].what.startswith("fit squash, boxes true, rung zoom")
+    told = {(row.b, row.level): sided(view, row, row.b) for row in view.results.contrasts if row.a == "anchor"}
+    told = {key: name for key, name in told.items() if key in names}
+    assert len(told) == 16
+    assert told == {(step.variant, step.level): step.label for step in found.steps[1:]}
+    row = next(row for row in view.results.contrasts if row.a == "anchor")
+    assert sided(view, row, row.a) == names["anchor", None]
+    variants = data.variants.variant[data.sets.variant].tolist()
+    assert {level_words(data, variants.index(one), level or 0.0) for one, level in names if level} == {
+        name for (_, level), name in names.items() if level
+    }
+    files = dict(glossary(view))["rungs in the files"]
+    assert all(f"{CALLED[variant]}: {variant}" in files for variant in view.variants)
+
+
+def test_pictures_are_called_what_they_are(whole) -> None:
     _, _, view = whole
-    short = dict(glossary(view))["short names"].split("; ")
-    assert {one.split(": ")[0] for one in short} == set(view.variants)
-    assert "zoom: centre, as large as the box" in short
-    assert "crop: the box" in short
+
+    def said(**changes: object) -> tuple[str, str, str]:
+        new = View(results=replace(view.results, dataset=replace(view.results.dataset, **changes)))
+        return new.size, headline(new, Task.CLASSIFICATION).caption, headline_lines(new.results)[0][3][0]
+
+    assert said()[0] == "80 photos · 13 variants"
+    alone, caption, line = said(kinds=("image",))
+    assert alone == "80 pictures · 13 variants"
+    assert caption.startswith("80 pictures under 13 variants: ")
+    assert line == "% [95 % interval], 80 pictures under 13 variants, each counted once"
+    several, _, line = said(kinds=None, n_videos=4)
+    assert several == "80 pictures from 4 videos · 13 variants"
+    assert "80 pictures from 4 videos under 13 variants, each counted once" in line
+    assert said(kinds=("image",), n_videos=90)[0] == "80 of 90 pictures · 13 variants"
 
 
 def test_few_donors_do_not_lead(whole) -> None:

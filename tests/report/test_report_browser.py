@@ -173,6 +173,13 @@ def test_a_card_opens_its_set_with_the_frame_that_broke_it(opened):
     assert marks == ["✓" if right else "✕" for right in said["r"]]
     assert opened.locator("#v-trace .ok").count() == sum(said["r"])
     assert opened.locator("#v-trace .no").count() == len(said["r"]) - sum(said["r"])
+    tab = opened.locator("#v-models button").nth(2).locator(".state")
+    where = tab.text_content().removeprefix("breaks at ")
+    assert where == f"{one['f'][said['b']]['d']:+d}".replace("-", "−")
+    # Of a model that was stopped early not every frame is known: it may have broken before.
+    opened.evaluate("() => { const { set } = shown.list[1]; set.m[2].r[set.m[2].r.indexOf(true)] = null; }")
+    cards(opened).nth(1).click()
+    assert tab.text_content() == f"wrong at {where}"
 
 
 def test_the_filmstrip_plays_pauses_and_loops(opened):

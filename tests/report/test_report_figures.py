@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_results import NONE, detected, figure, results_of, scored, share, smoothed
+from matplotlib.figure import Figure
 
 from strobe.analyses.classification import ScoreOptions
 from strobe.analyses.model_results import ClassAp, ClassScore, Control, OffsetError, TypeSlice
@@ -67,6 +68,27 @@ def test_a_class_too_small_to_rank_is_not_called_the_worst():
         )
         assert "loses most on dog: from" in sentence(task, many, steady)
     assert sentence(Task.CLASSIFICATION, few, steady) == "m loses nothing among classes with ten sets or more."
+
+
+def test_classes_of_few_pictures_are_not_ranked_and_come_last():
+    def found(*rows):
+        made = [
+            ClassScore(label=name, name=name, acc_orig=share(orig, n=n), acc_pmk=NONE, drop=NONE, small=n < 10)
+            for name, orig, n in rows
+        ]
+        results = results_of({"m": scored(per_class=tuple(made))})
+        return figures_classes.class_accuracy.answer(View(results=results))[0]
+
+    few = [("owl", 1.0, 1), ("fox", 0.0, 1), ("eel", 0.5, 2)]
+    assert (
+        found(*few).sentence == "No class has ten pictures, too few to rank; m is at 100 % on 1 of 3 and at 0 % on 1."
+    )
+    mixed, canvas = found(*few, ("dog", 0.4, 10), ("cat", 0.9, 20)), Figure()
+    assert "does best on cat" in mixed.sentence
+    assert "worst on dog" in mixed.sentence
+    mixed.paint(canvas, False)
+    names = [label.get_text() for label in canvas.axes[0].get_yticklabels()]
+    assert names == ["cat (20)", "dog (10)", "owl (1*)", "eel (2*)", "fox (1*)"]
 
 
 def test_numbers_and_colours_people_read_are_left_as_they_are():

@@ -283,6 +283,7 @@ def _say_rungs(context: click.Context, parameter: click.Parameter, wanted: bool)
     for name, about in RUNGS.items():
         more = "; a control" if name in CONTROLS else ""
         more += "; needs masks" if name in NEEDS_MASK else ""
+        more += "; at every --context" if name == "crop" else ""
         click.echo(f"{name.ljust(max(map(len, RUNGS)))}  {about}{more}")
     context.exit()
 

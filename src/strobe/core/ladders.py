@@ -4,25 +4,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from strobe.core.errors import expect
+from strobe.core.variants import ANCHOR
 
-__all__ = ["CONTEXTS", "CONTROLS", "LADDER", "NEEDS_BOX", "NEEDS_MASK", "RUNGS", "LadderPicture"]
+__all__ = ["CALLED", "CONTEXTS", "CONTROLS", "LADDER", "NEEDS_BOX", "NEEDS_MASK", "RUNGS", "LadderPicture"]
 
 RUNGS: Mapping[str, str] = {
-    "zoom": "the middle of the picture, as large as the box crop",
-    "random": "anywhere in the picture, as large as the box crop",
-    "crop": "the box, and more and more around it",
-    "grey": "the background grey",
-    "blur": "the background blurred",
-    "plain": "the background of one plain colour",
-    "same": "the background of another picture of its class",
-    "other": "the background of a picture of another class",
-    "object": "the object alone, black around it",
-    "tight": "the box, and the background in it grey",
-    "removed": "the object removed: filled from around it",
-    "ground": "the background alone: the box filled with tiles of it",
-    "usual": "the picture as each model usually takes it",
+    "zoom": "centre, as large as the box",
+    "random": "anywhere, as large as the box",
+    "crop": "the box",
+    "grey": "background grey",
+    "blur": "background blurred",
+    "plain": "background one colour",
+    "same": "ground of its own class",
+    "other": "ground of another class",
+    "object": "object alone, on black",
+    "tight": "the box, background grey",
+    "removed": "object removed",
+    "ground": "ground alone",
+    "usual": "as the model usually takes it",
 }
-"""Every rung and what it shows; the anchor of each is the whole picture."""
+"""Every rung that is made here, and what people are told it is; docs/background.md says more."""
+
+CALLED: Mapping[str, str] = {
+    ANCHOR: "the whole picture", **RUNGS, "next": "ground of the next class", "box": "object under a black box"
+}  # fmt: skip
+"""What people are told every rung is, the anchor of all and those that others make (ImageNet-9) among them."""
 
 CONTROLS = ("removed", "ground", "usual")
 """Rungs a person would answer otherwise, or that are no change of the picture: outside every worst."""

@@ -6,7 +6,7 @@ from strobe.report.headline import measures
 from strobe.report.story_background import ladder
 from strobe.report.story_variants import level_text, scale, searched_names
 from strobe.report.view import View
-from strobe.report.wording import CAUSES, counted, join
+from strobe.report.wording import CAUSES, called, counted, join
 
 __all__ = ["explained", "glossary"]
 
@@ -110,11 +110,9 @@ def glossary(view: View) -> list[tuple[str, str]]:
     ]
     searched = searched_names(view)
     if (found := ladder(view)) is not None:
-        short = {step.variant: step.name for step in reversed(found.steps[1:])}  # of several widths, the first's
-        out += [
-            *_RUNGS,
-            ("short names", "; ".join(f"{printable(one)}: {name}" for one, name in reversed(short.items()))),
-        ]
+        rungs = {step.variant: called(step.facts) for step in found.steps if step.facts}
+        files = "; ".join(f"{name}: {printable(one)}" for one, name in rungs.items())
+        out += [*_RUNGS, ("rungs in the files", f"tables/ and results.json have short names. {files}.")]
     elif any(name not in searched and one.target is None for name, one in view.variants.items()):
         out += [
             (

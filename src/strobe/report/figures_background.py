@@ -22,7 +22,6 @@ from strobe.report.drawing import (
     whisker,
 )
 from strobe.report.story_background import (
-    ESTIMATED,
     ISOLATED,
     Ladder,
     Step,
@@ -35,7 +34,7 @@ from strobe.report.story_background import (
 from strobe.report.story_variants import is_real
 from strobe.report.style import GREY, INK, PAPER, colour_of, marker_of
 from strobe.report.view import View
-from strobe.report.wording import is_known, measured, percent, points, short, value_of
+from strobe.report.wording import ESTIMATED, is_known, measured, percent, points, short, value_of
 
 __all__ = [
     "background_area", "background_context", "background_contrasts", "background_models", "background_rungs",

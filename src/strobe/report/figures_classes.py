@@ -25,16 +25,16 @@ def per_class(view: View) -> Answer:
     """One chart per classifier: original and perturbed accuracy of every class."""
     found = []
     how = (
-        "In brackets the number of sets; * and paler: fewer than 10, too few to rank. A set counts in every class of "
-        "its anchor."
+        "In brackets the number of sets; * and paler, at the end: fewer than 10, too few to rank. A set counts in "
+        "every class of its anchor."
     )
     names = ("acc_orig", f"acc_pmk (k = {view.results.dataset.k})")
     if view.variants:
-        how = "In brackets the number of pictures; * and paler: fewer than 10, too few to rank."
+        how = "In brackets the number of pictures; * and paler, at the end: fewer than 10, too few to rank."
         names = ("as it is", "under every variant")
     for number, (model, data) in enumerate(view.drawn(view.classifiers).items(), start=1):
         rows = [row for row in data.per_class if is_known(row.acc_orig, row.acc_pmk)]
-        rows.sort(key=lambda row: (-value_of(row.acc_pmk), -value_of(row.acc_orig), row.name))
+        rows.sort(key=lambda row: (row.small, -value_of(row.acc_pmk), -value_of(row.acc_orig), row.name))
         if rows:
             kept, more = _readable(rows, "that lose most", key=_lost)
             paint = _chart(kept, names, "accuracy", line=0.4)
@@ -55,10 +55,10 @@ def _loses(model: str, rows: Sequence[ClassScore]) -> str:
 def detection_class(view: View) -> Answer:
     """One chart per detector: AP of every class on anchors and worst frames."""
     found = []
-    how = "In brackets the number of anchors with the class; * and paler: fewer than 10, too few to rank."
+    how = "In brackets the number of anchors with the class; * and paler, at the end: fewer than 10, too few to rank."
     for number, (model, data) in enumerate(view.drawn(view.detectors).items(), start=1):
         rows = [row for row in data.per_class if is_known(row.ap_orig, row.ap_pmk)]
-        rows.sort(key=lambda row: (-value_of(row.ap_pmk), row.name))
+        rows.sort(key=lambda row: (row.small, -value_of(row.ap_pmk), row.name))
         if rows:
             kept, more = _readable(rows, "that lose most", key=_lost)
             paint = _chart(
@@ -81,11 +81,11 @@ def class_accuracy(view: View) -> Answer:
     models += [(name, one.per_class, "average precision") for name, one in view.drawn(view.detectors).items()]
     for number, (model, every, what) in enumerate(models, start=1):
         rows = [row for row in every if is_known(row.headline.orig)]
-        rows.sort(key=lambda row: (-value_of(row.headline.orig), row.name))
+        rows.sort(key=lambda row: (row.small, -value_of(row.headline.orig), row.name))
         if rows:
             how = (
-                "In brackets the number of pictures; * and paler: fewer than 10, too few to rank. A picture counts in "
-                "every class it has."
+                "In brackets the number of pictures; * and paler, at the end: fewer than 10, too few to rank. A "
+                "picture counts in every class it has."
             )
             how += " Lines are 95 % intervals." if any(row.headline.orig.low is not None for row in rows) else ""
             kept, more = _readable(rows, "it gets right least often", key=lambda row: -value_of(row.headline.orig))
@@ -105,7 +105,11 @@ def _readable(rows: Sequence[R], which: str, *, key: Callable[[R], float]) -> tu
 
 
 def _best_and_worst(model: str, rows: Sequence[Row]) -> str:
-    ranked = [row for row in rows if not row.small] or rows
+    ranked = [row for row in rows if not row.small]
+    if not ranked:
+        every, none = (sum(row.headline.orig.value == value for row in rows) for value in (1, 0))
+        told = f"{printable(model)} is at 100 % on {every} of {len(rows)} and at 0 % on {none}"
+        return f"No class has ten pictures, too few to rank; {told}."
     best, worst = ranked[0], ranked[-1]
     if len(ranked) == 1 or best.headline.orig.value == worst.headline.orig.value:
         return f"{printable(model)} does equally well on every class: {percent(best.headline.orig)}."

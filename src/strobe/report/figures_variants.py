@@ -394,7 +394,7 @@ def _contrasts(kind: str, title: str) -> Question:
         return Finding(
             sentence=text,
             how=f"{sides}. Paired by picture, with 95 % intervals; grey diamonds could be chance.",
-            paint=_contrast_chart(shown, ratio=ratio),
+            paint=_contrast_chart(view, shown, ratio=ratio),
             inches=(height, height + 0.22 * len(shown) + 0.3),
         )
 
@@ -406,7 +406,7 @@ def _size(row: Contrast) -> float:
     return abs(math.log(value)) if row.form == "ratio" and value > 0 else abs(value)
 
 
-def _contrast_chart(rows: Sequence[Contrast], *, ratio: bool) -> Callable[[Any, bool], None]:
+def _contrast_chart(view: View, rows: Sequence[Contrast], *, ratio: bool) -> Callable[[Any, bool], None]:
     def paint(figure: Any, is_narrow: bool) -> None:
         axes = figure.subplots()
         axes.axvline(1 if ratio else 0, color=GREY, linewidth=1, zorder=1)
@@ -417,7 +417,7 @@ def _contrast_chart(rows: Sequence[Contrast], *, ratio: bool) -> Callable[[Any, 
         limit = 15 if is_narrow else 26
         names = []
         for row in rows:
-            name = f"{short(side(row.a), limit)} {sign} {short(side(row.b), limit)}"
+            name = f"{short(side(view, row.a), limit)} {sign} {short(side(view, row.b), limit)}"
             names.append(
                 name + (f"{chr(10) if is_narrow else ', '}{short(printable(row.held), 24)}" if row.held else "")
             )

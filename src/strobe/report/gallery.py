@@ -19,7 +19,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, Progress
 from strobe.report.story_variants import level_text
-from strobe.report.wording import cause_text
+from strobe.report.wording import called, cause_text
 
 __all__ = ["Gallery", "as_script", "build", "level_words", "picture"]
 
@@ -150,7 +150,9 @@ def level_words(dataset: Dataset, set_row: int, distance: float) -> str:
     one = dataset.variants[int(dataset.sets.variant[set_row])]
     if one.ordered:
         return level_text(one, abs(distance))
-    return one.variant if len(one.levels) == 1 else f"{one.variant}, {level_text(one, abs(distance))}"
+    if len(one.levels) == 1 or one.unit == "x":
+        return called(one, abs(distance))
+    return f"{called(one)}, {level_text(one, abs(distance))}"
 
 
 def _search_words(dataset: Dataset, set_row: int) -> str:
@@ -185,7 +187,8 @@ def _set(
     ]
     more: dict[str, Any] = {}
     if dataset.variants is not None:
-        more = {"k": str(dataset.variants.variant[dataset.sets.variant[one.set_row]])}
+        variant = dataset.variants[int(dataset.sets.variant[one.set_row])]
+        more = {"k": called(variant), **({} if variant.ordered else {"o": True})}
         said = _search_words(dataset, one.set_row)
         more |= {"n": said} if said else {}
         for frame, distance in zip(frames, one.distance.tolist(), strict=True):

@@ -9,42 +9,20 @@ from strobe.analyses.model_results import ClassificationResult
 from strobe.analyses.variants_records import Contrast, VariantFacts
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
+from strobe.core.ladders import CALLED
 from strobe.core.variants import ANCHOR
 from strobe.report.story_variants import is_real
 from strobe.report.view import View
-from strobe.report.wording import is_known, measured, percent, value_of, with_interval
+from strobe.report.wording import ESTIMATED, called, is_known, measured, percent, value_of, with_interval
 
 __all__ = [
-    "AT_SCALE", "ESTIMATED", "ISOLATED", "ByClass", "Ladder", "Numbers", "Step", "background_lead", "by_class",
+    "AT_SCALE", "ISOLATED", "ByClass", "Ladder", "Numbers", "Step", "background_lead", "by_class",
     "covered_text", "intro", "isolated_rows", "ladder", "numbers", "rung_rows", "some_models", "turned", "verdict",
     "zoom_text",
 ]  # fmt: skip
 
-ESTIMATED = "≈"
-"""Stands beside whatever rests on boxes or masks that nobody drew."""
-
 MOST_CLASSES = 60
 """Rows of the table by class; the rest is in tables/background_classes.csv."""
-
-NAMES = {
-    ANCHOR: "the whole picture",
-    "zoom": "centre, as large as the box",
-    "random": "anywhere, as large as the box",
-    "crop": "the box",
-    "grey": "background grey",
-    "blur": "background blurred",
-    "plain": "background one colour",
-    "same": "ground of its own class",
-    "other": "ground of another class",
-    "next": "ground of the next class",
-    "object": "object alone, on black",
-    "tight": "the box, background grey",
-    "removed": "object removed",
-    "ground": "ground alone",
-    "box": "object under a black box",
-    "usual": "as the model usually takes it",
-}
-"""The rungs as people say them; one that is not here goes by its variant's name."""
 
 AT_SCALE = ("grey", "blur", "plain", "same", "other", "next", "object")
 """Rungs at the original scale on which nothing but the background differs."""
@@ -160,12 +138,9 @@ def ladder(view: View) -> Ladder | None:
     if not rungs:
         return None
     rungs.sort(key=lambda one: one.role == "control")
-    steps = [Step(variant=ANCHOR, level=None, name=NAMES[ANCHOR], facts=None)]
+    steps = [Step(variant=ANCHOR, level=None, name=CALLED[ANCHOR], facts=None)]
     for one in rungs:
-        name = NAMES.get(str(one.fields.get("rung", one.variant)), printable(one.variant))
-        for level in one.levels:
-            wider = f", {level:g} × as wide" if level != 1 else ""
-            steps.append(Step(variant=one.variant, level=level, name=f"{name}{wider}", facts=one))
+        steps += [Step(variant=one.variant, level=level, name=called(one, level), facts=one) for level in one.levels]
     contrasts = {
         (one.held or "", one.isolates): one
         for one in view.results.contrasts or ()
@@ -300,7 +275,7 @@ def background_lead(found: Ladder, view: View) -> tuple[str, str]:
         return "No model has an answer on two rungs of this ladder.", ""
     head, *rest = _parts(found, names[0])
     one = found.models[names[0]]
-    lede = [f"{part[:1].upper()}{part[1:]}." for part in rest]
+    lede = [f"For {printable(names[0])}, {'; '.join(rest)}."] if rest else []
     lede += [verdict(found, name) for name in names[1:MOST_TOLD]]
     if len(names) == 1:
         lede.append(f"As they are, it gets {measured(one.acc_orig)} of {view.pictures(one.acc_orig.n)} right.")
@@ -366,17 +341,21 @@ def numbers(found: Ladder) -> list[Numbers]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByClass:
-    """One model by class: what is isolated, and for every class how often it is right whole and those differences."""
+    """One model by class: what is isolated, and for every class how often it is right whole and those differences.
+
+    `few` is said over a folded table where every class is too small to say anything of.
+    """
 
     model: str
     columns: tuple[str, ...]
     rows: tuple[tuple[ClassRungs, tuple[Estimate, ...]], ...]
     left_out: int
+    few: str
     sentence: str
 
 
 def by_class(found: Ladder) -> list[ByClass]:
-    """A table for every model that is drawn, the classes that lean most on the ground first."""
+    """A table for every model that is drawn, the classes that lean most on the ground first, small ones last."""
     out, main = [], found.main()
     shown: list[Isolates] = [one for one in found.isolated if one in ("bg-gap", "background", "magnification")]
     for name, one in found.models.items():
@@ -388,11 +367,12 @@ def by_class(found: Ladder) -> list[ByClass]:
         for row in classes:
             cells = {cell.isolates: cell.value for cell in row.isolated}
             rows.append((row, tuple(cells[isolates] for isolates in shown)))
-        rows.sort(key=lambda row: -value_of(row[1][by]) if is_known(row[1][by]) else 9.0)
+        rows.sort(key=lambda row: (row[0].small, -value_of(row[1][by]) if is_known(row[1][by]) else 9.0))
+        few = f"{len(rows)} classes of fewer than ten pictures each" if all(row.small for row, _ in rows) else ""
         out.append(
             ByClass(
                 model=printable(name), columns=tuple(found.called(isolates) for isolates in shown),
-                rows=tuple(rows[:MOST_CLASSES]), left_out=max(len(rows) - MOST_CLASSES, 0),
+                rows=tuple(rows[:MOST_CLASSES]), left_out=max(len(rows) - MOST_CLASSES, 0), few=few,
                 sentence=_class_sentence(printable(name), rows, by, ISOLATED[shown[by]][0]),
             )
         )  # fmt: skip

@@ -10,7 +10,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR
 from strobe.metrics.consistency import FEW_PICTURES
 from strobe.report.view import View
-from strobe.report.wording import counted, is_known, join, measured, points, value_of
+from strobe.report.wording import called, counted, is_known, join, measured, points, value_of
 
 __all__ = [
     "Beside", "PeopleChapter", "ahead", "asked", "kappa", "people_chapter", "people_lead", "people_notes",
@@ -85,7 +85,8 @@ def asked(view: View) -> dict[str, PeopleScore]:
 def _shown(view: View, one: PeopleScore, *, several: bool) -> str:
     alone = view.words.is_still and not view.variants
     names = {ANCHOR: "pictures" if alone else f"{view.words.anchors} as they are", MEMBER: view.words.frames}
-    text = names.get(one.variant, printable(one.variant))
+    facts = view.variants.get(one.variant)
+    text = names.get(one.variant, printable(one.variant) if facts is None else called(facts))
     return f"{text}, {printable(one.condition or 'no condition')}" if several else text
 
 

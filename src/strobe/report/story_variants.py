@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from strobe.analyses.background import KIND
 from strobe.analyses.model_results import ClassificationResult
 from strobe.analyses.variants_records import Contrast, MeanScore, Search, VariantFacts, VariantScore
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
+from strobe.core.ladders import CALLED
 from strobe.core.variants import ANCHOR, Variant
 from strobe.report.view import View
-from strobe.report.wording import is_known, measured, p_text, percent, plain_number, points, value_of
+from strobe.report.wording import ESTIMATED, called, is_known, measured, p_text, percent, plain_number, points, value_of
 
 __all__ = [
     "MOST_CONTRASTS", "Contrasted", "Done", "Fooled", "Heat", "Robust", "Study", "contrast_text", "contrasts", "fooled",
@@ -115,11 +117,7 @@ def variants_lead(view: View, name: str, model: ClassificationResult) -> tuple[s
         return head, "No variant has a scored picture."
     worst, at = min(same_of, key=lambda pair: value_of(pair[1]))
     facts = view.variants[worst.variant]
-    where = (
-        f"{printable(worst.variant)} ({level_text(facts, worst.levels[-1].level)})"
-        if facts.ordered
-        else printable(worst.variant)
-    )
+    where = called(facts) + (f" ({level_text(facts, worst.levels[-1].level)})" if facts.ordered else "")
     return head, f"Of what was done to them, {where} costs it most: right on {measured(at)}."
 
 
@@ -195,11 +193,11 @@ def _done(view: View) -> list[Done]:
     rows = sorted(view.variants.values(), key=lambda one: one.role == "control")
     return [
         Done(
-            name=printable(one.variant),
+            name=called(one),
             what=", ".join(
                 f"{printable(key)} {printable(value)}"
                 for key, value in one.fields.items()
-                if str(value) != one.variant and (key, value) != ("target", one.target)
+                if str(value) not in (called(one), KIND) and (key, value) != ("target", one.target)
             ),
             target=printable(one.target or ""),
             scale=scale(one),
@@ -398,21 +396,27 @@ def contrasts(view: View) -> list[Contrasted]:
     return out
 
 
-def side(name: str) -> str:
+def side(view: View, name: str) -> str:
     """One side of a contrast in words."""
-    return "the pictures themselves" if name == ANCHOR else printable(name)
+    if name == ANCHOR:
+        is_ladder = any(one.fields.get("kind") == KIND for one in view.variants.values())
+        return CALLED[ANCHOR] if is_ladder else "the pictures themselves"
+    return called(view.variants[name]) if name in view.variants else printable(name)
 
 
 def sided(view: View, row: Contrast, name: str) -> str:
-    """One side of a contrast in words, with the level where the variant has several names for levels."""
+    """One side of a contrast in words, marked if estimated, with the level where they have several names."""
     facts = view.variants.get(name)
-    several = facts is not None and not facts.ordered and len(facts.levels) > 1 and row.level is not None
-    return f"{side(name)}, {level_text(facts, row.level)}" if several and facts and row.level else side(name)
+    mark = f" {ESTIMATED}" if facts is not None and facts.estimated else ""
+    if facts is None or facts.ordered or len(facts.levels) == 1 or row.level is None:
+        return f"{side(view, name)}{mark}"
+    text = called(facts, row.level) if facts.unit == "x" else f"{side(view, name)}, {level_text(facts, row.level)}"
+    return f"{text}{mark}"
 
 
 def contrast_text(view: View, row: Contrast) -> str:
     """A contrast in a sentence that reads the way its figure does."""
-    a, b, held = side(row.a), side(row.b), side(row.held or "")
+    a, b, held = (side(view, name) for name in (row.a, row.b, row.held or ""))
     value = value_of(row.value)
     p = p_text(row.p_holm if row.p_holm is not None else row.p)
     tail = f"({_interval(row)}p {p if p.startswith('<') else f'= {p}'}, n = {row.n})."

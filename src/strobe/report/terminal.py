@@ -14,7 +14,7 @@ from strobe.report.headline import few_videos, measures, stopped
 from strobe.report.naming import in_short_names
 from strobe.report.story_variants import survives
 from strobe.report.view import Lines, View
-from strobe.report.wording import counted, some, spread_text, with_interval
+from strobe.report.wording import called, counted, some, spread_text, with_interval
 
 __all__ = ["change_lines", "headline_lines", "print_headline", "training_lines"]
 
@@ -151,7 +151,7 @@ def _all_class_lines(view: View) -> list[Lines]:
     rows, own, every = [], 0, set[int]()
     for name, model in view.classifiers.items():
         for one in () if model.all_classes is None else model.all_classes.pictures:
-            what = "" if one.variant == ANCHOR else f", {printable(one.variant)}"
+            what = "" if one.variant == ANCHOR else f", {called(view.variants[one.variant])}"
             rows.append([f"{printable(name, limit=60)}{what}", with_interval(one.own), with_interval(one.all)])
         if model.all_classes is not None:
             own, every = model.all_classes.n_own, every | {model.all_classes.n_all}

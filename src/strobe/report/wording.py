@@ -4,16 +4,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from strobe.analyses.background import KIND
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.trainings import Spread
+from strobe.analyses.variants_records import VariantFacts
+from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
+from strobe.core.ladders import CALLED
+from strobe.core.variants import Variant
 
 __all__ = [
-    "CAUSES", "better_first", "cause_text", "counted", "is_known", "is_sure", "join", "measured", "p_text", "percent",
-    "plain_number", "points", "short", "some", "spread_text", "value_of", "with_interval",
+    "CAUSES", "ESTIMATED", "better_first", "called", "cause_text", "counted", "is_known", "is_sure", "join", "measured",
+    "p_text", "percent", "plain_number", "points", "short", "some", "spread_text", "value_of", "with_interval",
 ]  # fmt: skip
 
 NONE = "—"
+
+ESTIMATED = "≈"
+"""Stands beside whatever rests on boxes or masks that nobody drew."""
 
 CAUSES = {
     "classification": "right place, wrong class",
@@ -116,6 +124,21 @@ def counted(n: float | int | None, noun: str) -> str:
     ('1 video', '1,109 sets')
     """
     return f"{plain_number(n)} {noun}{'' if n == 1 else 's'}"
+
+
+def called(one: VariantFacts | Variant, level: float | None = None) -> str:
+    """A variant as people say it: a rung of a ladder of backgrounds by what it shows, another by its own name.
+
+    `level` is that of a rung which has several: how many times as wide as its box a crop is.
+
+    >>> crop = Variant(variant="crop", axis="context", unit="x", fields={"kind": "background", "rung": "crop"})
+    >>> called(crop), called(crop, 1.5)
+    ('the box', 'the box, 1.5 × as wide')
+    """
+    if one.fields.get("kind") != KIND:
+        return printable(one.variant)
+    name = CALLED.get(str(one.fields.get("rung", one.variant)), printable(one.variant))
+    return name if level in (None, 1.0) else f"{name}, {level:g} × as wide"
 
 
 def short(text: str, limit: int = 28) -> str:

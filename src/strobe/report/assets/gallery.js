@@ -56,19 +56,19 @@ const startGallery = () => {
   const fillCards = () => {
     $("cards").replaceChildren(...shown.list.map(({ set, model }, place) => {
       const view = set.m[model];
-      const at = view.b === null ? set.f.length - 1 : view.b;
+      const last = view.b === null ? set.f.length - 1 : view.b;
       const card = make("button", "card");
       card.type = "button";
       const two = make("span", "two");
       if (lone(set)) two.classList.add("alone");
-      for (const index of lone(set) ? [set.a] : [set.a, at]) two.append(thumb(set, model, index, state(view, index)));
+      for (const index of lone(set) ? [set.a] : [set.a, last]) two.append(thumb(set, model, index, state(view, index)));
       const line1 = make("span", "line1");
       if (data.still && view.s === "wrong" && !view.x) {
         line1.append(`${truth(set)} `, make("span", "x", `✕ ${said(view, set.a)}`));
       } else if (view.b === null) {
         line1.append(`${truth(set)} `, make("span", view.s === "holds" ? "v" : "x", `${SIGNS[view.s]} ${words(view)}`));
       } else {
-        line1.append(`${truth(set)} `, make("span", "x", `✕ ${said(view, at)} at ${offset(set.f[at])}`));
+        line1.append(`${truth(set)} `, make("span", "x", `✕ ${said(view, last)} ${at(set, last)}`));
       }
       const marks = make("span", "line2 marks");
       set.f.forEach((_, index) => marks.append(make("i", state(view, index) === "bad" ? "x" : "", SIGN[state(view, index)])));
@@ -99,8 +99,7 @@ const startGallery = () => {
       const tab = make("button", `st-${one.s}`);
       tab.type = "button";
       tab.setAttribute("aria-pressed", String(index === shown.model));
-      const where = one.b === null ? "" : ` at ${offset(set.f[one.b])}`;
-      tab.append(make("span", "sign", SIGNS[one.s]), make("span", "", data.models[index]), make("span", "state", words(one) + where));
+      tab.append(make("span", "sign", SIGNS[one.s]), make("span", "", data.models[index]), make("span", "state", one.b === null ? words(one) : `${broken(one)} ${at(set, one.b)}`));
       tab.addEventListener("click", () => { const now = shown.frame; stop(); open(place, index); show(set.m[index].b ?? now); $("v-models").children[index].focus(); });
       return tab;
     }));
