@@ -264,6 +264,8 @@ def test_the_page_its_tables_and_the_terminal(tmp_path: Path) -> None:
     assert guessed == {one.variant: str(one.estimated) for one in made.variants(estimated=True)}
     sides = {(row["isolates"], row["estimated"]) for row in tables["contrasts"]}
     assert {("background", "True"), ("magnification-with-ground", "False"), ("place", "False")} < sides
+    told = made.results(data, made.answers(data)).contrasts
+    assert [str(bool(one.estimated)) for one in told] == [row["estimated"] for row in tables["contrasts"]]
     assert {row["estimated"] for row in tables["background"] + tables["background_classes"]} == {"True"}
     for head in ("Lost without background ≈", "Lost without object ≈", "Object against ground ≈", "Best crop",
                  "Whose ground (BG-Gap) ≈", "Magnification alone ≈"):  # fmt: skip

@@ -51,6 +51,21 @@ def test_every_verb_takes_a_ladder(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "@zoom" not in capsys.readouterr().out  # a picture goes by its own name
     gate = ["-m", "object-net", "--baseline", "ground-net", "--min", "acc_orig=1", "-q"]
     assert run("gate", str(tmp_path / "run"), *gate) == 0
+    capsys.readouterr()
+    limits = ["--max", "bg-gap=30", "--max", "anchor-crop@1.5=90", "--min", "magnification=-50"]
+    assert run("gate", str(tmp_path / "run"), "-m", "ground-net", *limits, "-q") == 1
+    held, failed, held_too = capsys.readouterr().out.splitlines()[1:4]
+    assert failed.startswith(f"  FAILED  bg-gap at most 30 points: {100 * gap['value']['value']:.1f} [")
+    assert failed.endswith(" points: clearly worse, more is shown")
+    assert held.startswith("  passed  magnification at least −50 points: ")
+    assert held_too.startswith("  passed  anchor-crop@1.5 at most 90 points: ")
+    # Asked for by itself, its interval is of its own test: within the one that is corrected for all there are.
+    told = json.loads((tmp_path / "run" / "gate" / "gate.json").read_text(encoding="utf-8"))["checks"][1]["figure"]
+    assert gap["value"]["low"] < told["low"] < told["value"] == gap["value"]["value"] < told["high"]
+    assert run("gate", str(tmp_path / "run"), "-m", "object-net", "--max", "bg-gap=40", "-q") == 0
+    capsys.readouterr()
+    assert run("gate", str(tmp_path / "run"), "-m", "object-net", "--max", "bg_gap=40", "-q") == 2
+    assert "unknown measure for --max 'bg_gap'; did you mean bg-gap" in capsys.readouterr().err
     # Without its table a ladder is scored all the same, but for the sizes.
     (place / "ladder.parquet").unlink()
     assert run("score", str(tmp_path / "run"), "-q") == 0

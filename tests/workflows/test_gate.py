@@ -156,6 +156,7 @@ def test_what_is_written(runs: Path, capsys: pytest.CaptureFixture[str], tmp_pat
         (["--min", "acc_pmk=0.5"], "would be 0.5 per cent; write 50 for 50 per cent"),
         (["--min", "acc_pmk=nan"], "--min acc_pmk: expected at most 100, got nan"),
         (["--min", "acc_pm10=5"], "unknown measure for --min 'acc_pm10'; did you mean"),
+        (["--max", "bg-gap=5"], "unknown measure for --max 'bg-gap'; net has acc_orig, acc_pmk, drop"),
         (["--max-loss", "acc_pmk=1"], "needs something to lose against: --against RUN, or --baseline MODEL"),
         (["--max-loss", "flip_rate=1", "--against", "old"], "of a loss there are acc_orig, acc_pmk, drop"),
         (["--min", "acc_pmk=5", "-m", "other"], "-m: RUNS/same has no predictions of other; it has net"),

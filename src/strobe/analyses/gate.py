@@ -1,12 +1,13 @@
 """Whether a model may pass: limits on its figures and on what it lost against another, decided with their intervals."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from strobe.analyses.comparison import Change, Comparison, change
-from strobe.analyses.measures import figures_of
+from strobe.analyses.measures import CLASSIFICATION, DETECTION, figures_of
 from strobe.analyses.model_results import ModelResult
+from strobe.analyses.variants_records import Contrast
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 from strobe.core.estimate import Estimate
@@ -23,13 +24,18 @@ FailOn = Literal["shown", "figure", "doubt"]
 Unsure = Literal["fail", "pass"]
 """What becomes of `cannot tell`: a gate that nothing can close is none, so it fails unless one says otherwise."""
 
+_MEASURES = {*(one.name for one in CLASSIFICATION), *(one.name for one in DETECTION)}
+
 _SLACK = 1e-9
 """A loss of exactly what is allowed is allowed, however it was rounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One rule. `value` is in per cent, in points for a loss, as people write it; `measure` as results.json has it."""
+    """One rule. `value` is in per cent, in points for a loss or a contrast, as people write it.
+
+    `measure` is one of results.json, or a contrast of a dataset with variants by its name (`own_contrasts`).
+    """
 
     kind: Kind
     measure: str
@@ -37,11 +43,21 @@ class Limit:
 
     def __post_init__(self) -> None:
         expect(abs(self.value) <= 100, f"{_FLAGS[self.kind]} {self.measure}", "at most 100", self.value)
-        if self.kind == "min" and 0 < self.value < 1:
+        if self.kind == "min" and not self.is_contrast and 0 < self.value < 1:
             raise InvalidValue(
                 f"--min {self.measure}={self.value:g} would be {self.value:g} per cent; write {self.value * 100:g} for "
                 f"{self.value * 100:g} per cent"
             )
+
+    @property
+    def is_contrast(self) -> bool:
+        """Whether it is about the difference between two variants, and no measure of a model."""
+        return self.measure not in _MEASURES
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether its figure is a paired difference, in points."""
+        return self.kind == "max_loss" or self.is_contrast
 
     @property
     def title(self) -> str:
@@ -49,11 +65,15 @@ class Limit:
 
         >>> Limit(kind="max_loss", measure="acc_pmk", value=1.0).title
         'loss of acc_pmk at most 1 point'
+        >>> Limit(kind="max", measure="bg-gap", value=10.0).title
+        'bg-gap at most 10 points'
         """
+        what = printable(self.measure)
         if self.kind == "max_loss":
             what = "growth of drop" if self.measure == "drop" else f"loss of {self.measure}"
-            return f"{what} at most {self.value:g} point{'' if self.value == 1 else 's'}"
-        return f"{self.measure} at {'least' if self.kind == 'min' else 'most'} {self.value:g} %"
+        unit = "%" if not self.is_difference else "point" if self.value == 1 else "points"
+        number = f"{self.value:g}".replace("-", "−")
+        return f"{what} at {'least' if self.kind == 'min' else 'most'} {number} {unit}"
 
 
 _FLAGS = {"max_loss": "--max-loss", "min": "--min", "max": "--max"}
@@ -72,7 +92,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether a model passes, and what each rule said. `change` is what became of the sets since the baseline."""
+    """Whether a model passes, and what each rule said. `change` is what became of the sets since the baseline.
+
+    `short` has what people are shown for names that are paths, as the report of the run does.
+    """
 
     passed: bool
     model: str
@@ -85,6 +108,7 @@ class Gate:
     unsure: Unsure
     checks: tuple[Check, ...]
     change: Change | None = field(default=None, metadata=LEFT_OUT)
+    short: Mapping[str, str] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:
@@ -111,11 +135,16 @@ def judge(
     comparisons: Sequence[Comparison],
     *,
     model: str,
+    contrasts: Mapping[str, Contrast] | None = None,
     fail_on: FailOn = "shown",
     unsure: Unsure = "fail",
 ) -> tuple[tuple[Check, ...], Change | None]:
-    """Every rule held against the model, and what became of the sets; `comparisons` are those with the baseline."""
-    figures = figures_of(result)
+    """Every rule held against the model, and what became of the sets; `comparisons` are those with the baseline.
+
+    `contrasts` are the model's own, by the names rules have for them.
+    """
+    contrasts = contrasts or {}
+    figures = figures_of(result) | {name: one.value for name, one in contrasts.items()}
     checks = []
     for limit in limits:
         if limit.kind == "max_loss":
@@ -124,7 +153,10 @@ def judge(
         if limit.measure not in figures:
             hint = f"{printable(model)} has {', '.join(figures)}"
             raise UnknownName(f"measure for {_FLAGS[limit.kind]}", limit.measure, figures, hint=hint)
-        checks.append(_check(limit, figures[limit.measure], fail_on, unsure))
+        check = _check(limit, figures[limit.measure], fail_on, unsure)
+        if limit.measure in contrasts and contrasts[limit.measure].estimated:
+            check = replace(check, sentence=f"{check.sentence}; it rests on estimated boxes or masks")
+        checks.append(check)
     changes = [found for one in comparisons if (found := change(one, before=_other(one, model)))]
     return tuple(checks), changes[0] if changes else None
 
@@ -139,8 +171,9 @@ def _check(limit: Limit, figure: Estimate, fail_on: FailOn, unsure: Unsure) -> C
     ends = sorted(sign * end for end in (figure.low, figure.high) if end is not None)
     worst = sign * at + _SLACK
     within = figure.value is not None and sign * figure.value <= worst
-    # Of a paired loss, a reason beside an interval is that so few videos cannot decide; of a figure it is a caution.
-    blind = not ends or (limit.kind == "max_loss" and figure.reason is not None)
+    # Of a paired difference, a reason beside an interval is that so few videos cannot decide; of a figure it is a
+    # caution.
+    blind = not ends or (limit.is_difference and figure.reason is not None)
     verdict: Verdict = "cannot tell" if blind else "holds" if ends[1] <= worst else "not shown"
     if ends and ends[0] > worst:
         verdict = "clearly worse"
@@ -166,8 +199,9 @@ def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool)
     where = "within" if within else "beyond"
     if verdict == "cannot tell":
         said = figure.reason or "the figure has no interval"
-        if limit.kind == "max_loss" and figure.method == METHOD:  # of a pair of classifiers; a detector's says its own
-            said += f"; --max-loss needs at least {least_videos()} videos"
+        if limit.is_difference and figure.method == METHOD:  # of a pair of classifiers; a detector's says its own
+            what = printable(limit.measure) if limit.is_contrast else "--max-loss"
+            said += f"; {what} needs at least {least_videos()} videos"
         return f"{said}; the figure is {where} the limit"
     caution = f" ({figure.reason})" if figure.reason else ""
     if verdict == "clearly worse":

@@ -3,6 +3,7 @@
 All are paired by picture (the group of a set), and what is resampled is the anchor's source.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -29,7 +30,7 @@ from strobe.metrics.contrasts import paired_ratio, paired_test, ratio_bounds
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.paired import holm, paired_difference
 
-__all__ = ["ByVariant", "contrasts"]
+__all__ = ["ByVariant", "contrasts", "own_contrasts"]
 
 Kind = Literal["variants", "models", "targets"]
 
@@ -154,9 +155,38 @@ def contrasts(plan: VariantPlan, models: Sequence[Marks], ladder: Ladder | None 
     whole picture against every rung; every pair of models on every rung. All at every level.
     """
     if ladder is not None:
-        return _corrected(_isolating(plan, models, ladder), _of_rungs(plan, models, ladder),
-                          _of_models_on_rungs(plan, models, ladder))  # fmt: skip
-    return _corrected(_of_variants(plan, models), _of_models(plan, models), _of_targets(plan))
+        found = _corrected(_isolating(plan, models, ladder), _of_rungs(plan, models, ladder),
+                           _of_models_on_rungs(plan, models, ladder))  # fmt: skip
+    else:
+        found = _corrected(_of_variants(plan, models), _of_models(plan, models), _of_targets(plan))
+    return _marked(plan, found)
+
+
+def own_contrasts(dataset: Dataset, answers: ClassAnswers, options: ScoreOptions) -> dict[str, Contrast]:
+    """What one model loses between variants, by the names to ask for it: what is isolated, `bg-gap`, or both sides,
+    `anchor-grey`, with the level where the two meet at several, `anchor-crop@1.5`.
+
+    Each is asked for by itself: its interval is of its own test and not corrected for the others.
+    """
+    plan = VariantPlan(dataset, options)
+    marks = [plan.mark(answers)]
+    if is_ladder(dataset.variants):
+        ladder = Ladder(plan, {})
+        pairs = [*_isolating(plan, marks, ladder), *_of_rungs(plan, marks, ladder)]
+    else:
+        pairs = list(_of_variants(plan, marks))
+    found = [one for pair in pairs for one in _corrected(iter([pair]))]
+    met = Counter((one.a, one.b) for one in found if one.isolates is None)
+    return {
+        one.isolates or f"{one.a}-{one.b}{f'@{one.level:g}' if met[one.a, one.b] > 1 else ''}": one
+        for one in _marked(plan, found)
+    }
+
+
+def _marked(plan: VariantPlan, found: Sequence[Contrast]) -> tuple[Contrast, ...]:
+    """The contrasts, those that rest on boxes or masks nobody drew marked so."""
+    guessed = {one.variant for one in plan.variants if one.estimated}
+    return tuple(replace(one, estimated=True) if guessed & {one.a, one.b, one.held} else one for one in found)
 
 
 def _corrected(*families: Iterator[tuple[Contrast, Gap | None]]) -> tuple[Contrast, ...]:

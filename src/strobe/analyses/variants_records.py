@@ -121,6 +121,7 @@ class Contrast:
     `held` is the model or the variant that is the same on both sides. `a` may be `anchor`: the pictures themselves.
     A `difference` is a − b, a `ratio` a / b. `p_holm` is corrected over all contrasts of the same kind. `isolates` is
     there where the two are rungs of a ladder of backgrounds that differ in one thing; those are a kind of their own.
+    `estimated` is there where a variant it is about rests on boxes or masks nobody drew.
     """
 
     of: Literal["variants", "models", "targets"]
@@ -137,6 +138,7 @@ class Contrast:
     p: float | None
     p_holm: float | None
     isolates: Isolates | None = field(default=None, metadata=LEFT_OUT)
+    estimated: bool | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

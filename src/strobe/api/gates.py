@@ -12,7 +12,7 @@ from strobe.api.faces import html_table
 from strobe.api.words import in_python, watching
 from strobe.core.late import require
 from strobe.core.ports import Progress
-from strobe.report.gate import figure_of, gate_lines
+from strobe.report.gate import figure_of, gate_lines, in_short
 from strobe.report.history import history_lines, history_rows, paint_history
 from strobe.workflows.gate import GateRequest
 from strobe.workflows.gate import gate as run_gate
@@ -33,8 +33,9 @@ class Gated(Gate):
             ["passed" if one.passed else "FAILED", one.limit.title, figure_of(one), one.verdict, one.sentence]
             for one in self.checks
         ]
-        notes = [] if self.change is None else [self.change.sentence()]
-        caption = f"{self.model}: {'passed' if self.passed else 'FAILED'}"
+        shown = in_short(self)
+        notes = [] if shown.change is None else [shown.change.sentence()]
+        caption = f"{shown.model}: {'passed' if self.passed else 'FAILED'}"
         return html_table(["", "rule", "figure", "verdict", ""], rows, caption=caption, notes=notes)
 
 

@@ -39,15 +39,16 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 
 @click.command(
     epilog="Example: strobe gate run/ --against main-run/ --max-loss acc_pmk=1 --min acc_pmk=50   ·   "
-    "strobe gate run/ -m new --baseline old --max-loss map_pmk=2 --fail-on doubt",
+    "strobe gate run/ -m new --baseline old --max-loss map_pmk=2 --fail-on doubt   ·   "
+    "strobe gate ladder-run/ -m new --max bg-gap=10 --max anchor-grey=5",
 )
 @click.argument("new", type=folder())
 @click.option("--against", type=folder(), metavar="OLD", help="The run that holds the baseline, on the same dataset.")
 @click.option("-m", "--model", help="The model to judge, where the run holds several.")
 @click.option("--baseline", help="The model to judge it against; default: of the same name, or the only one of OLD.")
 @_limit("max_loss", "--max-loss", "At most so many points less than the baseline (of drop: more); paired interval.")
-@_limit("min", "--min", "At least so many per cent, e.g. acc_pmk=50.")
-@_limit("max", "--max", "At most so many per cent, e.g. drop=10.")
+@_limit("min", "--min", "At least so many per cent (of a contrast: points), e.g. acc_pmk=50.")
+@_limit("max", "--max", "At most so many per cent (of a contrast: points), e.g. drop=10.")
 @click.option(
     "--fail-on",
     type=click.Choice(["shown", "figure", "doubt"]),
@@ -92,7 +93,9 @@ def command(
     --unsure), since nothing could ever close such a gate.
 
     Measures are those of results.json: acc_orig, acc_pmk, drop, of detectors map_orig, map_pmk, drop; --min and --max
-    take every other, too. Writes Markdown for a pull request, JUnit XML and JSON.
+    take every other, too, and where the dataset has variants the model's contrasts between them: by what they isolate
+    (bg-gap, background, magnification) or by both sides (anchor-grey). Writes Markdown for a pull
+    request, JUnit XML and JSON.
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.gate import gate_lines

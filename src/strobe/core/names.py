@@ -2,9 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-__all__ = ["short_models", "short_names"]
+__all__ = ["short_models", "short_names", "shown_models"]
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -60,6 +60,16 @@ def short_models(names: Sequence[str]) -> list[str]:
     ]
     many = Counter(dict(zip(names, shown, strict=True)).values())
     return [short if many[short] == 1 else name for name, short in zip(names, shown, strict=True)]
+
+
+def shown_models(names: Iterable[str]) -> dict[str, str]:
+    """Each of the names with the one people are shown for it.
+
+    >>> shown_models(["lite0", "py:/data/nets/mine.py:make"])
+    {'lite0': 'lite0', 'py:/data/nets/mine.py:make': 'py:mine.py:make'}
+    """
+    every = list(dict.fromkeys(names))
+    return dict(zip(every, short_models(every), strict=True))
 
 
 _FILES = ("onnx", "pt2", "py")

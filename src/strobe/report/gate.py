@@ -2,20 +2,33 @@
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from strobe.analyses.gate import Check, Gate
 from strobe.core.errors import printable
+from strobe.report.naming import in_names
 from strobe.report.wording import counted, with_interval
 
-__all__ = ["as_junit", "as_markdown", "figure_of", "gate_lines"]
+__all__ = ["as_junit", "as_markdown", "figure_of", "gate_lines", "in_short"]
 
 MOST_NAMED = 10
 
 
 def figure_of(check: Check) -> str:
     """The figure of a rule with its interval and unit."""
-    unit = "points" if check.limit.kind == "max_loss" else "%"
+    unit = "points" if check.limit.is_difference else "%"
     return "—" if check.figure.value is None else f"{with_interval(check.figure)} {unit}"
+
+
+def in_short(found: Gate) -> Gate:
+    """The gate with the names of models that people are shown."""
+    if not found.short:
+        return found
+    said, new = in_names(found.short), found.change
+    return replace(
+        found, model=said(found.model), baseline=found.baseline and said(found.baseline),
+        change=new and replace(new, before=said(new.before), after=said(new.after)),
+    )  # fmt: skip
 
 
 def _about(found: Gate) -> str:
@@ -26,6 +39,7 @@ def _about(found: Gate) -> str:
 
 def gate_lines(found: Gate) -> Iterator[str]:
     """A line for each rule, and the verdict of all."""
+    found = in_short(found)
     yield _about(found)
     for check in found.checks:
         mark = "passed" if check.passed else "FAILED"
@@ -38,8 +52,9 @@ def gate_lines(found: Gate) -> Iterator[str]:
 
 def as_markdown(found: Gate) -> str:
     """A table of the rules, and the sets newly broken and newly held; what comes from outside is escaped."""
+    found = in_short(found)
     cells = [
-        (_mark(one), one.limit.title, figure_of(one), f"**{one.verdict}**: {_escaped(one.sentence)}")
+        (_mark(one), _title(one), figure_of(one), f"**{one.verdict}**: {_escaped(one.sentence)}")
         for one in found.checks
     ]
     rows = [f"| {' | '.join(row)} |" for row in cells]
@@ -52,6 +67,11 @@ def as_markdown(found: Gate) -> str:
         lines += _named("Newly broken", found.change.broken, found.change.newly_broken)
         lines += _named("Newly held", found.change.held, found.change.newly_held)
     return "\n".join(lines) + "\n"
+
+
+def _title(check: Check) -> str:
+    """The rule; a contrast may bear any name that the dataset gives its variants."""
+    return _escaped(check.limit.title) if check.limit.is_contrast else check.limit.title
 
 
 def _mark(check: Check) -> str:
@@ -85,6 +105,7 @@ def _escaped(text: str) -> str:
 
 def as_junit(found: Gate) -> str:
     """A test suite with a case for every rule; what cannot be told is said as the case's output."""
+    found = in_short(found)
     failed = sum(not one.passed for one in found.checks)
     suites = ElementTree.Element("testsuites", name="strobe gate", tests=str(len(found.checks)), failures=str(failed))
     suite = ElementTree.SubElement(

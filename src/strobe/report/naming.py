@@ -1,14 +1,14 @@
 """Results as a person reads them: a model of a file is called by the file, not by the way to it."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from strobe.analyses.results import Results
 from strobe.core.codec import decode, encode
-from strobe.core.names import short_models
+from strobe.core.names import shown_models
 
-__all__ = ["in_short_names", "shorter"]
+__all__ = ["in_names", "in_short_names", "shorter"]
 
 
 def in_short_names(results: Results) -> tuple[Results, dict[str, str]]:
@@ -33,7 +33,11 @@ def in_short_names(results: Results) -> tuple[Results, dict[str, str]]:
 
 def shorter(models: Iterable[str]) -> Callable[[str], str]:
     """What puts the short names of these models into a text."""
-    names = _short(models)
+    return in_names(_short(models))
+
+
+def in_names(names: Mapping[str, str]) -> Callable[[str], str]:
+    """What puts these names into a text for those they are given for."""
     if not names:
         return str
     # The longest first: a name may begin with another.
@@ -42,5 +46,4 @@ def shorter(models: Iterable[str]) -> Callable[[str], str]:
 
 
 def _short(models: Iterable[str]) -> dict[str, str]:
-    every = list(dict.fromkeys(models))
-    return {name: short for name, short in zip(every, short_models(every), strict=True) if name != short}
+    return {name: short for name, short in shown_models(models).items() if name != short}

@@ -41,7 +41,7 @@ def compare_runs(
     Detectors are compared by mAP too, where there are several. Models of the same name in two runs are told apart by
     the run's folder. `dataset_path` says where the dataset lies if it was moved.
     """
-    dataset = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
+    dataset = overall(of_one_dataset(runs, subset=subset, dataset_path=dataset_path))
     wanted = _wanted(
         runs, models, [Run(run).models_as_asked(dataset, allow_missing=allow_missing, k=options.k) for run in runs]
     )
@@ -63,7 +63,7 @@ def compare_runs(
 
 
 def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: Path | None) -> Dataset:
-    """The dataset that all of the runs are on, as it is scored; StrobeError where they are not on one."""
+    """The dataset that all of the runs are on; StrobeError where they are not on one."""
     frames = [Run(run).about()["dataset"]["frames_digest"] for run in runs]
     other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
     if other is not None:
@@ -73,7 +73,7 @@ def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: P
     twice = next((run for run, count in Counter(run.resolve() for run in runs).items() if count > 1), None)
     if twice is not None:
         raise StrobeError(f"the run {printable(twice)} is given twice; give each run once")
-    return overall(Opened.of_run(Run(runs[0]), moved_to=dataset_path, subset=subset).dataset)
+    return Opened.of_run(Run(runs[0]), moved_to=dataset_path, subset=subset).dataset
 
 
 def scores_of(

@@ -1,17 +1,23 @@
 """`strobe gate`: does a model pass? Limits on its figures, and on what it lost against another on the same sets."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from strobe.analyses.gate import FailOn, Gate, Limit, Unsure, judge
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.variants_contrasts import own_contrasts
+from strobe.analyses.variants_records import Contrast
+from strobe.analyses.variants_view import overall
+from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
+from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import swapping, write_json, write_text
-from strobe.core.names import short_names
+from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
 from strobe.report.gate import as_junit, as_markdown
+from strobe.report.subject import Subject
 from strobe.runs.folder import Held, Run
 from strobe.workflows.compare import compare_scores, of_one_dataset, scores_of
 
@@ -42,7 +48,8 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
     if not request.limits:
         raise StrobeError("nothing to decide: give --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
     runs = [new] if request.against is None else [new, request.against]
-    dataset = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
+    given = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
+    dataset = overall(given)
     held = [Run(run).models(dataset, allow_missing=request.allow_missing, k=request.options.k) for run in runs]
     model = _chosen(new, held[0], request.model, option="-m", but=request.baseline if len(runs) == 1 else None)
     models, baseline = {model.name: model}, None
@@ -69,9 +76,14 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
     scores = scores_of(dataset, models, request.options, progress)
     comparisons = compare_scores(dataset, [scores[name] for name in models]) if baseline is not None else ()
     found = scores[model.name]
+    shown = shown_models(one.name for part in held for one in part)
     checks, change = judge(
-        request.limits, found, comparisons, model=model.name, fail_on=request.fail_on, unsure=request.unsure
-    )
+        request.limits, found, comparisons, model=model.name, contrasts=_contrasts(given, model, request),
+        fail_on=request.fail_on, unsure=request.unsure,
+    )  # fmt: skip
+    kinds = tuple(given.kinds)
+    words = Subject(kinds=() if kinds == ("video",) else kinds)
+    checks = tuple(replace(one, sentence=words.say(one.sentence)) for one in checks)
     return Gate(
         passed=all(one.passed for one in checks),
         model=model.name,
@@ -84,7 +96,16 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
         unsure=request.unsure,
         checks=checks,
         change=change,
+        short={one.name: shown[one.name] for one in models.values() if shown[one.name] != one.name} or None,
     )
+
+
+def _contrasts(dataset: Dataset, model: Held, request: GateRequest) -> dict[str, Contrast]:
+    """What the model loses between the variants of the dataset, where there are any and a rule may be about it."""
+    if dataset.variants is None or not any(limit.is_contrast for limit in request.limits):
+        return {}
+    answers = model.load()
+    return own_contrasts(dataset, answers, request.options) if isinstance(answers, ClassAnswers) else {}
 
 
 def _chosen(run: Path, held: Sequence[Held], name: str | None, *, option: str, but: str | None = None) -> Held:

@@ -7,10 +7,11 @@ from typing import Literal
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.history import History, lines_of, since_before, step_of
 from strobe.analyses.plan import ScoreOptions
+from strobe.analyses.variants_view import overall
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import swapping, write_bytes, write_json, write_text
-from strobe.core.names import short_names
+from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
 from strobe.report.history import as_csv, history_drawing
 from strobe.runs.folder import Held, Run
@@ -35,7 +36,7 @@ def history(
     By `time` runs come in the order in which they were last predicted into; models of one run in the order in which
     they were asked for.
     """
-    dataset = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
+    dataset = overall(of_one_dataset(runs, subset=subset, dataset_path=dataset_path))
     abouts = [Run(run).about() for run in runs]
     at = [str(about.get("at", "")) for about in abouts]
     rows = sorted(range(len(runs)), key=lambda row: (at[row], row)) if order == "time" else list(range(len(runs)))
