@@ -207,6 +207,31 @@ def test_gate_of_detectors_and_two_models_of_one_run(
     assert told[1].endswith("(held: AP above 0 on the anchor, and nowhere lower).")
 
 
+def test_paths_are_shown_as_the_report_does(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    data = strobe.example_dataset(n_videos=60, k=2)
+    new, old, alone = (f"py:/srv/nets/{name}:make" for name in ("new/mine.py", "old/mine.py", "other.py"))
+    both = {name: replace(_wrong(data, list(range(n))), model=name) for name, n in ((old, 2), (new, 9), (alone, 3))}
+    strobe.evaluate(runs / "data", both, tmp_path / "run", report=False)
+    words = ["-m", new, "--baseline", old, "--max-loss", "acc_pmk=1", "-o", tmp_path / "gate"]
+    _, out, _ = _run(capsys, "gate", tmp_path / "run", *words, "-q")
+    assert out.startswith("py:new·mine.py:make against py:old·mine.py:make on ")
+    assert "From py:old·mine.py:make to py:new·mine.py:make: " in out
+    assert not [path for path in ("gate.md", "gate.xml") if "/srv" in (tmp_path / "gate" / path).read_text()]
+    said = read_json(tmp_path / "gate" / "gate.json")
+    assert (said["model"], said["short"]) == (new, {new: "py:new·mine.py:make", old: "py:old·mine.py:make"})
+    _, out, _ = _run(capsys, "history", tmp_path / "run", "-o", tmp_path / "history", "-q")
+    assert [line.split()[0] for line in out.splitlines()[2:]] == [
+        "py:old·mine.py:make", "py:new·mine.py:make", "py:other.py:make",
+    ]  # fmt: skip
+    assert [step["model"] for step in read_json(tmp_path / "history" / "history.json")["steps"]] == [old, new, alone]
+    assert _run(capsys, "export", tmp_path / "run", "leaderboard", tmp_path / "board")[0] == 0
+    (board,) = read_json(tmp_path / "board" / "leaderboard.json")["boards"]
+    assert {entry["model"] for entry in board["entries"]} == {
+        "py:old·mine.py:make", "py:new·mine.py:make", "py:other.py:make",
+    }  # fmt: skip
+    assert "/srv" not in (tmp_path / "board" / "leaderboard.csv").read_text()
+
+
 # -- history -------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.results import Results
 from strobe.core.codec import encode
+from strobe.core.names import shown_models
 from strobe.core.tasks import Task
 from strobe.report.tables import Cell, as_csv, spread
 
@@ -26,11 +27,15 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Board:
-    """What makes results comparable: the same sets scored alike. The entries are sorted, the best first."""
+    """What makes results comparable: the same sets scored alike. The entries are sorted, the best first.
+
+    `shown` has the name of every model of the runs as people are shown it.
+    """
 
     about: dict[str, Any]
     task: Task
     entries: list[tuple[Scored, str, ModelResult]]
+    shown: Mapping[str, str]
 
     def rank(self, place: int) -> int:
         """One more than the number of models with a higher figure: equal figures share a rank."""
@@ -45,6 +50,7 @@ def _score(model: ModelResult) -> float:
 
 def _boards(runs: Sequence[Scored]) -> list[_Board]:
     found: dict[tuple[Any, ...], _Board] = {}
+    shown = shown_models(name for run in runs for name in run.results.models)
     for run in runs:
         dataset, settings = run.results.dataset, run.results.settings
         about = {
@@ -53,17 +59,20 @@ def _boards(runs: Sequence[Scored]) -> list[_Board]:
             "subset": settings.subset, "merge": settings.merge,
         }  # fmt: skip
         for name, model in run.results.models.items():
-            board = found.setdefault((*about.values(), model.task), _Board(about=about, task=model.task, entries=[]))
+            empty = _Board(about=about, task=model.task, entries=[], shown=shown)
+            board = found.setdefault((*about.values(), model.task), empty)
             board.entries.append((run, name, model))
     for board in found.values():
         board.entries.sort(key=lambda entry: (-_score(entry[2]), entry[1], entry[0].run))
     return sorted(found.values(), key=lambda board: (board.about["dataset"], board.about["k"], board.task.value))
 
 
-def _entry(run: Scored, name: str, model: ModelResult, rank: int) -> dict[str, Any]:
+def _entry(board: _Board, place: int) -> dict[str, Any]:
+    run, name, model = board.entries[place]
     return {
-        "rank": rank, "model": name, "run": run.run, "model_type": getattr(model, "model_type", None),
-        "weights": run.weights.get(name), "strobe": run.results.strobe,
+        "rank": board.rank(place), "model": board.shown[name], "run": run.run,
+        "model_type": getattr(model, "model_type", None), "weights": run.weights.get(name),
+        "strobe": run.results.strobe,
     }  # fmt: skip
 
 
@@ -76,7 +85,7 @@ def leaderboard_json(runs: Sequence[Scored]) -> dict[str, Any]:
                 **board.about,
                 "task": board.task.value,
                 "entries": [
-                    _entry(*entry, board.rank(place))
+                    _entry(board, place)
                     | {key: encode(found) for key, found in zip(_NAMES[board.task], entry[2].headline, strict=True)}
                     for place, entry in enumerate(board.entries)
                 ],
@@ -91,7 +100,7 @@ def leaderboard_csv(runs: Sequence[Scored]) -> str:
     rows: list[dict[str, Cell]] = []
     for board in _boards(runs):
         for place, entry in enumerate(board.entries):
-            row = {**board.about, "task": board.task.value, **_entry(*entry, board.rank(place))}
+            row = {**board.about, "task": board.task.value, **_entry(board, place)}
             for key, found in zip(_NAMES[board.task], entry[2].headline, strict=True):
                 row |= spread(key, found)
             rows.append(row)

@@ -48,8 +48,9 @@ def history(
     if not found:
         wanted = f" of {', '.join(map(printable, models))}" if models else ""
         raise StrobeError(f"no predictions{wanted} in the runs")
-    names = _names([(run, one.name) for run, _, one in found])
-    lines = lines_of([(run, one.name) for run, _, one in found])
+    shown = shown_models(one.name for *_, one in found)
+    places = [(run, shown[one.name]) for run, _, one in found]
+    names, lines = _names(places), lines_of(places)
     scores = scores_of(dataset, {name: one for name, (_, _, one) in zip(names, found, strict=True)}, options, progress)
     before: dict[str, Comparison] = {}
     for line in dict.fromkeys(lines):
