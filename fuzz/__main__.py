@@ -42,7 +42,9 @@ def main() -> None:
             shutil.rmtree(old)
     make_corpus(corpus)
     if options.case is not None:
-        sys.exit(_again(options.case, options.seed, corpus, folder))
+        found = _again(options.case, options.seed, corpus, folder)
+        sys.stdout.flush()
+        os._exit(found)  # what libraries say of themselves at the end is nobody's finding
     log = folder / "log.jsonl"
     known = _begin(log, {"seed": options.seed, "code": code}, keep=options.keep)
     todo: list[Any] = []
@@ -63,7 +65,9 @@ def main() -> None:
     ]
     for pid in lanes:
         os.waitpid(pid, 0)
-    sys.exit(_summary(log, time.monotonic() - begin))
+    found = _summary(log, time.monotonic() - begin)
+    sys.stdout.flush()
+    os._exit(found)  # what libraries say of themselves at the end is nobody's finding
 
 
 def _parsed() -> argparse.Namespace:

@@ -12,7 +12,8 @@ from typing import Any
 
 from fuzz.mutations import mutate, mutate_words
 from fuzz.process import Done, call, watch
-from fuzz.recipes import Recipe, recipes
+from fuzz.recipe import Recipe
+from fuzz.recipes import recipes
 
 __all__ = ["Outcome", "drawn", "leftovers", "run_case", "tree", "unreadable"]
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzz.process import call, watch
+from fuzz.corpus_made import GOLDFISH, TENCH, make_datasets, text
+from fuzz.process import watch
 
 __all__ = ["GOLDEN", "make_corpus", "make_sources"]
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
-TENCH, GOLDFISH, TURTLE, CAT = "n01440764", "n01443537", "n01662784", "n02121808"
+TURTLE, CAT = "n01662784", "n02121808"
 
 
 _NET = """
@@ -77,18 +78,18 @@ def _fill(folder: Path) -> None:
     shutil.copytree(GOLDEN / "runs", folder / "runs")
     shutil.copytree(GOLDEN / "inputs", folder / "inputs")
     shutil.copy(GOLDEN / "models.py", folder / "models.py")
-    _text(folder / "inputs/models.toml", "[[model]]", 'model = "py:models.py:logits"', 'model_type = "mine"')
-    _text(folder / "net.py", *_NET.strip().splitlines())
-    _text(folder / "generator.py", *_GENERATOR.strip().splitlines())
+    text(folder / "inputs/models.toml", "[[model]]", 'model = "py:models.py:logits"', 'model_type = "mine"')
+    text(folder / "net.py", *_NET.strip().splitlines())
+    text(folder / "generator.py", *_GENERATOR.strip().splitlines())
     make_sources(folder)
     _weights(folder / "weights")
-    _made(folder)
-    _votes(folder)
+    make_datasets(folder)
     made = json.loads((GOLDEN / "made.json").read_text(encoding="utf-8"))["runs"]
     for path in (folder / "runs").glob("*/run.json"):  # relative: a case is a copy of some of these folders
         about = json.loads(path.read_text(encoding="utf-8"))
         name = path.parent.name
-        about["dataset"]["path"] = f"datasets/{made[name]['dataset'] if name in made else name.removeprefix('new-')}"
+        data = {"new-early": "video"}.get(name, name.removeprefix("new-"))
+        about["dataset"]["path"] = f"datasets/{made[name]['dataset'] if name in made else data}"
         path.write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
@@ -105,11 +106,6 @@ def _picture(path: Path, number: int, size: tuple[int, int] = (16, 12)) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     ramp = (np.arange(size[0] * size[1] * 3) * (7 + number) + 31 * number) % 256
     Image.fromarray(ramp.astype(np.uint8).reshape(size[1], size[0], 3)).save(path)
-
-
-def _text(path: Path, *lines: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 # -- videos and photos -----------------------------------------------------------------------------------------------
@@ -135,10 +131,10 @@ def _clips(folder: Path) -> None:
                 container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
             container.mux(stream.encode(None))
     _animation(folder / "e.webp")
-    _text(folder / "labels.csv", "video,label,start_s,end_s", "a,dog,,", "b,cat,0,0.5", "c,dog,,", "d,dog,,")
-    _text(folder / "anchors.csv", "video,frame", "a,6", "b,5")
+    text(folder / "labels.csv", "video,label,start_s,end_s", "a,dog,,", "b,cat,0,0.5", "c,dog,,", "d,dog,,")
+    text(folder / "anchors.csv", "video,frame", "a,6", "b,5")
     rows = [f"{video},{frame},dog,{frame},4,{frame + 16},20,1,0" for video in "ab" for frame in range(14)]
-    _text(folder / "boxes.csv", "video,frame,label,x0,y0,x1,y1,track,crowd", *rows)
+    text(folder / "boxes.csv", "video,frame,label,x0,y0,x1,y1,track,crowd", *rows)
 
 
 def _animation(path: Path) -> None:
@@ -157,9 +153,11 @@ def _photos(folder: Path) -> None:
         mask[5:20, 5:25] = 1
         (folder / "masks" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(mask).save((folder / "masks" / name).with_suffix(".png"))
-    _text(folder / "labels.csv", "file,label", "cat/a.png,cat", "cat/b.jpg,cat", "dog/c.png,dog")
+    for place, name in enumerate(("red/a.jpg", "green/b.jpg", "blue/c.jpg")):
+        _picture(folder.with_name("colours") / name, place, (20, 16))
+    text(folder / "labels.csv", "file,label", "cat/a.png,cat", "cat/b.jpg,cat", "dog/c.png,dog")
     rows = ("cat/a.png,cat,5,5,25,20,1", "cat/b.jpg,cat,5,5,25,20,1", "dog/c.png,dog,5,5,25,20,1")
-    _text(folder / "boxes.csv", "file,label,x0,y0,x1,y1,track", *rows)
+    text(folder / "boxes.csv", "file,label,x0,y0,x1,y1,track", *rows)
 
 
 # -- releases --------------------------------------------------------------------------------------------------------
@@ -177,14 +175,14 @@ def _releases(folder: Path) -> None:
     _trials(root / "trials")
     for place in range(10):
         _picture(root / f"frames/in/{'xy'[place % 2]}/{place // 2:04d}.png", place)
-    _text(root / "frames/in/labels.csv", "video,label", "x,dog|pet", "y,cat")
-    _text(root / "frames/anchors.csv", "video,frame", "x,2", "y,1")
-    _text(root / "frames/boxes.csv", "video,frame,label,x0,y0,x1,y1,track", "x,2,dog,1,2,8,9,4", "y,1,cat,0,0,5,5,5")
+    text(root / "frames/in/labels.csv", "video,label", "x,dog|pet", "y,cat")
+    text(root / "frames/anchors.csv", "video,frame", "x,2", "y,1")
+    text(root / "frames/boxes.csv", "video,frame,label,x0,y0,x1,y1,track", "x,2,dog,1,2,8,9,4", "y,1,cat,0,0,5,5,5")
     for number in (1, 2):
         _picture(root / f"ilsvrc/val/ILSVRC2012_val_{number:08d}.JPEG", number)
         _picture(root / f"devkit/val/ILSVRC2012_val_{number:08d}.JPEG", number)
-    _text(root / "ilsvrc/imagenet_2012_validation_synset_labels.txt", TENCH, GOLDFISH)
-    _text(root / "devkit/ILSVRC2012_validation_ground_truth.txt", "490", "361")
+    text(root / "ilsvrc/imagenet_2012_validation_synset_labels.txt", TENCH, GOLDFISH)
+    text(root / "devkit/ILSVRC2012_validation_ground_truth.txt", "490", "361")
     from scipy.io import savemat
 
     kind = [("ILSVRC2012_ID", object), ("WNID", object)]
@@ -199,8 +197,8 @@ def _vid_robust(root: Path) -> None:
         for index in sorted([10, *indices]):
             labels[name.format(index)] = [place] if index < 11 else [place, 20]
             _picture(root / name.format(index), index)
-    _text(root / "metadata/pmsets.json", json.dumps(pmsets))
-    _text(root / "metadata/labels.json", json.dumps(labels))
+    text(root / "metadata/pmsets.json", json.dumps(pmsets))
+    text(root / "metadata/labels.json", json.dumps(labels))
 
 
 def _ytbb_robust(root: Path) -> None:
@@ -215,22 +213,22 @@ def _ytbb_robust(root: Path) -> None:
             _picture(root / "ytbb_videos" / frame, offset + 2)
             if offset:
                 pairs.append({"key": f"{anchor},{frame}", "notes": "n", "labels": [2, 0] if offset > 0 else [3]})
-    _text(root / "metadata/anchor_labels.json", json.dumps({"annotations": anchors, "labels": words}))
-    _text(root / "metadata/pair_labels.json", json.dumps({"annotations": pairs, "labels": pair_words}))
+    text(root / "metadata/anchor_labels.json", json.dumps({"annotations": anchors, "labels": words}))
+    text(root / "metadata/pair_labels.json", json.dumps({"annotations": pairs, "labels": pair_words}))
     listed = ("ytid,time_ms,label", "04rVDII50JU,66600,22", "0AkiHGXwcYU,162600,16")
-    _text(root / "metadata/ytbb_robustness_test_anchors_full.csv", *listed)
+    text(root / "metadata/ytbb_robustness_test_anchors_full.csv", *listed)
 
 
 def _imagenet_vid(root: Path) -> None:
     for video, name in (("ILSVRC2015_val_00000000", TURTLE), ("ILSVRC2015_val_00001000", CAT)):
         for index in range(4):
-            text = (
+            about = (
                 "<annotation><folder>v</folder><filename>f</filename><size><width>16</width><height>12</height></size>"
                 f"<object><trackid>{index % 2}</trackid><name>{name}</name><bndbox><xmax>9</xmax><xmin>{index}</xmin>"
                 "<ymax>9</ymax><ymin>1</ymin></bndbox><occluded>0</occluded><generated>0</generated></object>"
                 "</annotation>"
             )
-            _text(root / f"Annotations/VID/val/{video}/{index:06d}.xml", text)
+            text(root / f"Annotations/VID/val/{video}/{index:06d}.xml", about)
             _picture(root / f"Data/VID/val/{video}/{index:06d}.JPEG", index)
 
 
@@ -243,8 +241,8 @@ def _youtube_bb(root: Path, clips: Path) -> None:
         "AAAAAAAAAAA,400,19,dog,0,absent,-1,-1,-1,-1",
         "BBBBBBBBBBB,240,9,potted_plant,0,present,0,1,0,1",
     )
-    _text(root / "yt_bb.csv", *rows)
-    _text(root / "anchors.csv", "ytid,time_ms,label", "AAAAAAAAAAA,200,19", "BBBBBBBBBBB,240,9")
+    text(root / "yt_bb.csv", *rows)
+    text(root / "anchors.csv", "ytid,time_ms,label", "AAAAAAAAAAA,200,19", "BBBBBBBBBBB,240,9")
 
 
 def _coco_vid(root: Path) -> None:
@@ -261,7 +259,7 @@ def _coco_vid(root: Path) -> None:
         "images": images,
         "annotations": annotations,
     }
-    _text(root / "ann.json", json.dumps(data))
+    text(root / "ann.json", json.dumps(data))
 
 
 def _corrupted(root: Path) -> None:
@@ -287,7 +285,7 @@ def _backgrounds(root: Path) -> None:
         digests = [hashlib.sha256((root / one / name).read_bytes()).hexdigest() for one in ("crops", "imagenet-a")]
         about = {"file": name, "key": name, "sha256": digests[0], "source_sha256": digests[1], "xyxy": [2, 3, 14, 12]}
         crops.append(about)
-    _text(root / "crops/manifest.json", json.dumps({"schema": 1, "crops": crops}))
+    text(root / "crops/manifest.json", json.dumps({"schema": 1, "crops": crops}))
     for place, name in enumerate(("00_dog", "01_bird")):
         for variation in ("original", "mixed_same", "mixed_rand", "only_fg", "only_bg_t"):
             file = f"fg_n0208562{place}_1_bg_n01440764_2" if variation.startswith("mixed") else f"n0208562{place}_1"
@@ -295,10 +293,10 @@ def _backgrounds(root: Path) -> None:
     kinds = {"bicycle": "Bicycle", "air_freshener": "Air freshener"}
     for place, name in enumerate(kinds):
         _picture(root / f"objectnet/images/{name}/{place}.png", place, (24, 20))
-    _text(root / "objectnet/mappings/folder_to_objectnet_label.json", json.dumps(kinds))
+    text(root / "objectnet/mappings/folder_to_objectnet_label.json", json.dumps(kinds))
     known = {"Bicycle": "mountain bike, all-terrain bike, off-roader; bicycle-built-for-two, tandem bicycle, tandem"}
-    _text(root / "objectnet/mappings/objectnet_to_imagenet_1k.json", json.dumps(known))
-    _text(root / "objectnet.csv", "folder,label", "bicycle,mountain bike", "air_freshener,n03916031")
+    text(root / "objectnet/mappings/objectnet_to_imagenet_1k.json", json.dumps(known))
+    text(root / "objectnet.csv", "folder,label", "bicycle,mountain bike", "air_freshener,n03916031")
 
 
 def _trials(root: Path) -> None:
@@ -312,7 +310,7 @@ def _trials(root: Path) -> None:
             f"{person},1,{trial},{0.5 * trial},{word},{label},0,{trial:04d}_pet_s0{number}_{name}"
             for trial, ((label, name), word) in enumerate(zip(pictures, said, strict=True), start=1)
         ]
-        _text(root / f"csv/{person}.csv", "subj,session,trial,rt,object_response,category,condition,imagename", *rows)
+        text(root / f"csv/{person}.csv", "subj,session,trial,rt,object_response,category,condition,imagename", *rows)
 
 
 # -- weights ---------------------------------------------------------------------------------------------------------
@@ -339,6 +337,7 @@ def _weights(folder: Path) -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.save(model, str(folder / "net.onnx"))
+    _salient(folder / "salient.onnx")
     settings = {
         "mean": [0.5, 0.5, 0.5],
         "std": [0.2, 0.2, 0.2],
@@ -346,72 +345,24 @@ def _weights(folder: Path) -> None:
         "resize": 18,
         "interpolation": "bilinear",
     }
-    _text(folder / "net.json", json.dumps(settings))
+    text(folder / "net.json", json.dumps(settings))
 
 
-# -- what strobe makes of them ---------------------------------------------------------------------------------------
+def _salient(path: Path) -> None:
+    """A net that takes what is red for what stands out."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
 
-
-def _made(folder: Path) -> None:
-    """Datasets and runs written by the code under test, through the verbs that are fuzzed later."""
-    few, quick = "--k 2 -q --workers 1", "--no-report -q --bootstrap 100 --workers 1"
-    for line in (
-        f"build clips/a.mp4 datasets/clips --label dog {few}",
-        f"build clips/b.mp4 datasets/reference --label cat --reference {few}",
-        "simulate photos/in datasets/shaky --k 1 --size 24 -q --workers 1",
-        "synthesize datasets/world --videos 3 --size 32 --k 1 -q",
-        "vary corruption datasets/shaky datasets/varied --kind fog,glass_blur --severity 1,3 -q --workers 1",
-        "synthesize datasets/masked --videos 4 --size 32 --k 0 --masks -q",
-        "vary background datasets/masked datasets/ladder --context 1,2 -q --workers 1",
-        "import imagenet-c releases/imagenet-c/c datasets/variants --clean releases/imagenet-c/clean --severity 1-2 -q",
-        "import trials releases/trials/csv datasets/named --images releases/trials/images -q",
-        "eval datasets/video -m py:models.py:logits -m py:models.py:shares -m third=preds:inputs/video-logits.json "
-        f"-o runs/new-video {quick}",
-        "eval datasets/boxes -m py:models.py:blobs -m preds:inputs/boxes-coco.json --empty-frames "
-        f"-o runs/new-boxes {quick}",
-    ):
-        _call(folder, line)
-    media = folder / "datasets/variants/media"
-    pictures = [path.relative_to(media).as_posix() for path in sorted(media.rglob("*.png"))]
-    answers = {picture: [TENCH, GOLDFISH][place % 2] for place, picture in enumerate(pictures)}
-    _text(folder / "inputs/variants.json", json.dumps(answers))
-    _call(folder, "score datasets/variants -m preds:inputs/variants.json -o runs/new-variants -q")
-
-
-def _votes(folder: Path) -> None:
-    """Votes on the golden video dataset, names of its frames, and a copy of it with a review under way."""
-    import csv
-
-    _call(folder, "export datasets/video csv as-csv -q")
-    with (folder / "as-csv/sets.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    members = [row for row in rows if row["is_anchor"] == "false"]
-    anchors = dict.fromkeys(row["frame_id"] for row in rows if row["is_anchor"] == "true")
-    words = ["dissimilar", *["similar"] * 4]
-    votes = [f"{row['set_id']},{row['frame_id']},{words[place % 5]},Ann" for place, row in enumerate(members)]
-    _text(folder / "inputs/votes.csv", "set,frame,decision,annotator", *votes)
-    with (folder / "as-csv/labels.csv").open(encoding="utf-8", newline="") as file:
-        label = {row["frame_id"]: row["label"] for row in csv.DictReader(file)}
-    named = [f"{frame},{said},Ann,{place}.5" for place, (frame, said) in enumerate(label.items())]
-    _text(folder / "inputs/names.csv", "frame,label,annotator,seconds", *named)
-    shutil.copytree(folder / "datasets/video", folder / "datasets/reviewing")
-    _call(folder, "review import datasets/reviewing inputs/votes.csv")
-    _call(folder, "review import datasets/reviewing inputs/names.csv --ask name")
-    shutil.copytree(folder / "datasets/reviewing", folder / "datasets/reviewed")
-    _call(folder, "review export datasets/reviewed")
-    _call(folder, "review export datasets/reviewed --ask name")
-    lines = [
-        f"{frame},{label[frame]},{'1,2,7,8,' if person == 'Ann' or place % 3 else ',,,,several'},{person}"
-        for place, frame in enumerate(anchors)
-        for person in ("Ann", "Bo")
+    red = np.array([4, -2, -2], dtype=np.float32).reshape(1, 3, 1, 1)
+    nodes = [
+        helper.make_node("Conv", ["image", "red"], ["a"]),
+        helper.make_node("Sigmoid", ["a"], ["map"]),
     ]
-    _text(folder / "inputs/boxes.csv", "frame,label,x0,y0,x1,y1,reason,annotator", *lines)
-    shutil.copytree(folder / "datasets/video", folder / "datasets/boxing")
-    _call(folder, "review import datasets/boxing inputs/boxes.csv --ask box")
-    _call(folder, "review export datasets/boxing --ask box")
-
-
-def _call(folder: Path, line: str) -> None:
-    done = call(line.split(), cwd=folder, limit_s=300)
-    if done.code != 0:
-        raise RuntimeError(f"the corpus: strobe {line}: {done.ended}: {done.stderr[-500:]}")
+    graph = helper.make_graph(
+        nodes,
+        "salient",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 16, 16])],
+        [helper.make_tensor_value_info("map", TensorProto.FLOAT, [1, 1, 16, 16])],
+        [numpy_helper.from_array(red, "red")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), str(path))

@@ -43,6 +43,10 @@ KILLS: dict[str, Killed] = {
     "ladder": _killed(
         "vary background datasets/masked out --rungs zoom,other --store -q --workers 1", "datasets/masked"
     ),
+    "ladder-detector": _killed(
+        "vary background datasets/masked out --detector py:models.py:blobs --rungs crop --context 1 --device cpu -q",
+        "datasets/masked models.py",
+    ),
     "attack": _killed(f"vary attack datasets/video out -m py:net.py:make {_ATTACK}", "datasets/video net.py"),
     "import-vid-robust": _killed("import imagenet-vid-robust releases/vid-robust out -q", "releases/vid-robust"),
     "import-ytbb-robust": _killed(

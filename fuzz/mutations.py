@@ -9,7 +9,7 @@ from pathlib import Path
 from fuzz.damage_data import cut, edit_table, flip, other_array, other_picture, swell_table, tree
 from fuzz.damage_text import edit_csv, edit_json, edit_jsonl, edit_xml, raw_json
 
-__all__ = ["ODD_WORDS", "mutate", "mutate_words"]
+__all__ = ["NEAR_WORDS", "ODD_WORDS", "mutate", "mutate_words"]
 
 ODD_WORDS = [
     "",
@@ -66,6 +66,28 @@ ODD_WORDS = [
     "nowhere/x",
 ]
 
+NEAR_WORDS = {
+    "--aim": ["runner-up", "purple", "red", "Red", "targeted"],
+    "--backend": ["onnx", "openvino", "tensorrt", "ONNXRUNTIME", "onnxruntime"],
+    "--boxes": ["thruth", "truth", "people", "inputs", "inputs/masks"],
+    "--budget": ["1,0.5", "0,1", "1,1", "-1", "1,", "1e308", ","],
+    "--classes": ["red,red", "purple", "red,", "0", "Red,GREEN", ","],
+    "--context": ["0.5", "1,1", "2,1", "1,", "1e9", "1;2", "1.00001,1.00002"],
+    "--decode": ["device", "gpu", "cuda"],
+    "--detector": ["blobs", "py:models.py:logits", "preds:none.json", "crop:truth:x", "boxes:x", "a=py:models.py:x"],
+    "--device": ["cuda", "cuda:7", "cuda:x", "mps", "gpu", "cpu:0", "CPU"],
+    "--engine": ["ray=", "local=x", "Ray", "dask", "ray://127.0.0.1:1", "ray=ray://127.0.0.1:1", "ray=127.0.0.1:1",
+                 "ray=127.0.0.1:99999", "ray=127.0.0.1:x", "ray=[::1]:1", "ray=:1", "ray=127.0.0.1:", "ray = auto"],
+    "--fit": ["crop", "Pad", "squash"],
+    "--granularity": ["latent,latent", "layer:", "layer:-1", "layer:99", "coarse,", "each,all", "finest", "each", ","],
+    "--masks": ["inputs", "datasets", "models.py"],
+    "--most": ["1/3", "-0", "1e-9", "1e308"],
+    "--rungs": ["zoom,zoom", "same,other", "whole", "grey", "usual", "zoom,", ","],
+    "--search": ["budget", "reference", "minimal", "maximal"],
+    "--segment": ["u2net", "onnx:", "onnx:nowhere.onnx", "onnx:weights", "onnx:models.py"],
+}  # fmt: skip
+"""Words that an option takes, all but takes, or takes alone: what a slip makes of them."""
+
 Mutator = Callable[[Path, random.Random], str]
 
 
@@ -120,10 +142,12 @@ def mutate_words(words: list[str], rng: random.Random) -> tuple[list[str], str]:
     if not places:
         return out, "nothing"
     place, how = rng.choice(places), rng.randrange(3)
+    near = NEAR_WORDS.get(out[place - 1], ODD_WORDS)
+    word = rng.choice(near if rng.random() < 0.5 else ODD_WORDS)
     if how == 0 or out[place].startswith("-"):
-        out[place] = rng.choice(ODD_WORDS)
+        out[place] = word
     elif how == 1:
-        out += [out[place - 1], rng.choice(ODD_WORDS)]
+        out += [out[place - 1], word]
     else:
         del out[place]
     return out, f"words.{('odd', 'again', 'gone')[how]} {words[place - 1]}: {out}"

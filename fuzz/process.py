@@ -43,6 +43,7 @@ _MODULES = (
     "sqlalchemy",
     "sqlalchemy.dialects.sqlite",
     "onnxruntime",
+    "torchvision.io",  # four seconds of every child that reads frames: torch comes with generators anyway
     "rich.console",
     "rich.progress",
     "rich.table",
@@ -79,7 +80,7 @@ def preload() -> None:
     source = Path(sys.modules["strobe"].__file__ or "").parent
     for path in sorted(source.rglob("[!_]*.py")):
         parts = path.relative_to(source.parent).with_suffix("").parts
-        if parts[1] not in ("models", "train"):  # these bring torch, which makes a large parent and slow forks
+        if parts[1] not in ("models", "train"):  # these bring whole libraries, which make a large parent and slow forks
             with contextlib.suppress(ImportError):
                 importlib.import_module(".".join(parts))
     gc.collect()

@@ -1,10 +1,13 @@
 """What is tried: command lines of every verb, each with the sound inputs it works on, relative to the case's folder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["Recipe", "recipes"]
+from fuzz.recipe import Recipe
+from fuzz.recipes_options import running
+from fuzz.recipes_vary import varying
+
+__all__ = ["recipes"]
 
 _DATASETS = (
     "video",
@@ -19,6 +22,7 @@ _DATASETS = (
     "varied",
     "masked",
     "ladder",
+    "changed",
     "reviewing",
     "reviewed",
     "boxing",
@@ -35,6 +39,7 @@ _RUNS = {
     "votes": "votes",
     "new-video": "video",
     "new-boxes": "boxes",
+    "new-early": "video",
     "new-variants": "variants",
 }
 _FILES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -50,35 +55,12 @@ _FILES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("variants", "variants.json", ()),
 )
 _QUICK = ("--bootstrap", "100", "-q")
-_SEARCH = ("--images", "3", "--steps", "4", "--scale-images", "8", "--strips", "1", "--device", "cpu", "-q")
-_ATTACK = ("--eps", "2/255,8/255", "--steps", "3", "--restarts", "0", "--device", "cpu", "-q")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """One command line: what is laid out for it, the folder it writes (if any), and how often it is drawn.
-
-    `aside` names laid-out files that are not damaged; `in_place` says that the command may change its inputs.
-    """
-
-    name: str
-    words: tuple[str, ...]
-    place: tuple[str, ...]
-    dest: str | None = None
-    weight: float = 1.0
-    aside: tuple[str, ...] = ()
-    in_place: bool = False
-
-    @property
-    def verb(self) -> str:
-        """The verb, with the format or the second word where it has one."""
-        return " ".join(self.words[:2]) if self.words[0] in ("import", "review", "vary") else self.words[0]
 
 
 @cache
 def recipes() -> tuple[Recipe, ...]:
     """All of them, in an order that does not change."""
-    return (*_measuring(), *_making(), *_importing(), *_reviewing())
+    return (*_measuring(), *_making(), *varying(), *_importing(), *_reviewing(), *running())
 
 
 def _measuring() -> list[Recipe]:
@@ -232,32 +214,6 @@ def _making() -> list[Recipe]:
     words = ("simulate", "photos/in", "datasets/shaky", *camera)
     place = ("photos/in", "datasets/shaky")
     out.append(Recipe(name="simulate again", words=words, place=place, dest="datasets/shaky", aside=("photos/in",)))
-    corrupted = ("--kind", "fog,glass_blur", "--severity", "1,3", "-q", "--workers", "1")
-    for name, data, dest, more in (
-        ("vary", "video", "out", ()),
-        ("vary stored", "boxes", "out", ("--store",)),
-        ("vary again", "shaky", "datasets/varied", ()),
-    ):
-        words = ("vary", "corruption", f"datasets/{data}", dest, *corrupted, *more)
-        source, again = (f"datasets/{data}",), dest != "out"
-        place, aside = (*source, dest) if again else source, source if again else ()
-        out.append(Recipe(name=name, words=words, place=place, dest=dest, aside=aside))
-    ladder = ("--context", "1,2", "-q", "--workers", "1")
-    for name, dest, more in (
-        ("ladder", "out", ()),
-        ("ladder stored", "out", ("--store", "--fit", "pad")),
-        ("ladder again", "datasets/ladder", ()),
-    ):
-        words = ("vary", "background", "datasets/masked", dest, *ladder, *more)
-        source, again = ("datasets/masked",), dest != "out"
-        place, aside = (*source, dest) if again else source, source if again else ()
-        out.append(Recipe(name=name, words=words, place=place, dest=dest, aside=aside))
-    words = ("vary", "attack", "datasets/video", "out", "-m", "py:net.py:make", *_ATTACK)
-    place = ("datasets/video", "net.py")
-    out.append(Recipe(name="attack", words=words, place=place, dest="out", aside=("net.py",)))
-    words = ("vary", "generator", "out", "--generator", "py:generator.py:make", "-m", "py:net.py:make", *_SEARCH)
-    place = ("net.py", "generator.py")
-    out.append(Recipe(name="generator", words=words, place=place, dest="out", weight=0.3))
     words = ("synthesize", "datasets/world", "--videos", "3", "--size", "32", "--k", "1", "-q")
     out.append(Recipe(name="synthesize again", words=words, place=("datasets/world",), dest="datasets/world"))
     words = (

@@ -63,7 +63,7 @@ def test_a_folder_that_other_words_do_not_name_is_not_judged(tmp_path: Path) -> 
     """Case 1575: with a word more, the damaged folder was taken for a video and the dataset went elsewhere."""
     from fuzz.cases import _judge_files, tree
     from fuzz.process import Done
-    from fuzz.recipes import Recipe
+    from fuzz.recipe import Recipe
 
     (tmp_path / "data").mkdir()
     (tmp_path / "data/dataset.json").write_text("{}")
@@ -90,14 +90,14 @@ def test_a_folder_that_other_words_do_not_name_is_not_judged(tmp_path: Path) -> 
 def test_what_must_not_happen_is_seen(body: str, found: str, tmp_path: Path) -> None:
     """Every rule of the oracle, on a verb that breaks it: a fuzzer that cannot fail proves nothing."""
     program = (
-        "import sys; from pathlib import Path; from fuzz import cases, process, recipes\n"
+        "import sys; from pathlib import Path; from fuzz import cases, process; from fuzz.recipe import Recipe\n"
         "import strobe.cli.main as real\n"
         f"def main(words):\n    {body}\n"
         "def guarded(words):\n"
         "    try: main(words)\n"
         "    except RuntimeError: sys.exit(70)\n"
         "real.main = guarded; process.GROWTH = 1 << 28\n"  # an eighth: the machine is shared
-        "recipe = recipes.Recipe(name='it', words=('inspect', 'x'), place=())\n"
+        "recipe = Recipe(name='it', words=('inspect', 'x'), place=())\n"
         "cases.recipes = lambda: (recipe,)\n"
         f"out = cases.run_case(0, seed=0, corpus=Path({str(tmp_path)!r}), work=Path({str(tmp_path / 'work')!r}))\n"
         "print(out.finding)\n"

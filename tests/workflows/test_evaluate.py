@@ -336,6 +336,13 @@ def test_an_earlier_checkpoint_under_the_same_name_is_kept_and_said(data: Path) 
     assert predicted().n_new == 0, "back to the first"
 
 
+def test_decoding_on_a_device_that_no_model_runs_on_is_said(data: Path) -> None:
+    notes: list[str] = []
+    spec, options = f"a=py:{data.parent}/mine.py:make", PredictOptions(decode="device")
+    assert predict(folder.read(data), [spec], data.parent / "run", options, Noting(notes))[0].ok
+    assert "a: decoded exactly, on the CPU: --decode device is for models on CUDA" in notes
+
+
 def test_a_report_that_cannot_be_written_is_said_and_the_old_one_goes(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from strobe.core.errors import InvalidFile, StrobeError, UnknownName, printable
+from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import sha256_of_file
 from strobe.core.late import require
 from strobe.models.options import LoadOptions
@@ -41,8 +41,6 @@ def open_session(path: Path, options: LoadOptions) -> tuple[Any, str]:
     wanted: list[Any] = ["CPUExecutionProvider"]
     if device != "cpu":
         number = device.partition(":")[2]
-        if number and not number.isdecimal():
-            raise UnknownName("device", asked, ("cuda", "cuda:0", "cuda:1"))
         if _CUDA in runtime.get_available_providers():
             wanted.insert(0, (_CUDA, {"device_id": int(number or 0)}))
         elif asked != "auto":

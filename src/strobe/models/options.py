@@ -70,6 +70,10 @@ class LoadOptions:
 
     def __post_init__(self) -> None:
         known = ("auto", "float32", "bfloat16", "float16")
+        kind, colon, number = self.device.partition(":")
+        if kind not in ("auto", "cpu", "cuda", "mps") or (colon and not number.isdecimal()):
+            some = ("auto", "cpu", "cuda", "cuda:0", "cuda:1", "mps")
+            raise UnknownName("device", self.device, some, hint="auto, cpu, cuda, cuda:1 or mps")
         expect(self.precision in known, "precision", f"one of {', '.join(known)}", self.precision)
         expect(self.backend in BACKENDS, "backend", f"one of {', '.join(BACKENDS)}", self.backend)
         expect(not self.compile or self.backend == "torch", "--compile", "no --backend beside it", self.backend)
@@ -97,12 +101,8 @@ def torch_setup(options: LoadOptions) -> TorchSetup:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     kind, _, number = device.partition(":")
-    if kind not in ("cpu", "cuda", "mps"):
-        raise UnknownName("device", device, ("cpu", "cuda", "cuda:0", "mps", "auto"))
     if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not torch.backends.mps.is_available()):
         raise StrobeError(f"no {kind} device here; use --device cpu, or see strobe doctor")
-    if ":" in device and not number.isdecimal():
-        raise UnknownName("device", device, ("cuda", "cuda:0", "cuda:1"))
     if kind == "cuda" and number and int(number) >= torch.cuda.device_count():
         raise StrobeError(f"no device {device}: there are {torch.cuda.device_count()}; see strobe doctor")
     # Half precision is faster on a GPU and gave other answers on one hard frame in twenty: only on request.

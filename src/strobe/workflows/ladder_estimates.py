@@ -18,7 +18,7 @@ from strobe.core.tables import Labels
 from strobe.core.tasks import Task
 from strobe.datasets.assets import U2NETP, fetch
 from strobe.models.asked import asked
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, require_file
 from strobe.models.registry import load_model
 from strobe.models.saliency import Saliency
 from strobe.runs.folder import Run
@@ -47,7 +47,8 @@ class DetectorBoxes:
         self.who = f"estimated:{self._one.name}"
         self.facts: dict[str, Any]
         if self._one.file is not None:
-            self.facts = {"detector": self._one.spec, "detector_weights": sha256_of_file(self._one.file)}
+            file = require_file(self._one.file, what=f"--detector {printable(text)}")
+            self.facts = {"detector": self._one.spec, "detector_weights": sha256_of_file(file)}
             return
         # Loaded before anything is made: what it is names the outcome, and what it cannot be is said at once.
         model = load_model(self._one.spec, replace(load, label_space=dataset.info.label_space))
@@ -95,10 +96,8 @@ class NetMasks:
         if text == "u2netp":
             path, name = fetch(U2NETP, offline=load.offline, progress=say)[0], text
         elif text.startswith("onnx:"):
-            path = Path(text.removeprefix("onnx:"))
+            path = require_file(Path(text.removeprefix("onnx:")), what=f"--segment {printable(text)}")
             name = path.stem
-            if not path.is_file():
-                raise InvalidValue(f"--segment: no such file: {printable(path)}")
         else:
             raise UnknownName("--segment", text, ["u2netp"], hint="u2netp, or onnx:FILE.onnx")
         self._net, self._source = Saliency(path, load), frame_source(dataset)

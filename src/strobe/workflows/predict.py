@@ -319,6 +319,8 @@ class _Work:
             runners.append(runner)
             texts[name] = text
             progress.note(_preprocessing_line(name, specs[name]))
+            if options.decode == "device" and not runner.model.device.startswith("cuda"):
+                progress.note(f"{printable(name)}: decoded exactly, on the CPU: --decode device is for models on CUDA")
         if not runners or self.source is None:
             return
         run.record(dataset, path=dataset.root or Path(), changes={})  # what a kill leaves is a run that can be scored

@@ -56,7 +56,7 @@ class Stopping:
         """Refuse a detector."""
         if Task(runner.model.spec.task) is not Task.CLASSIFICATION:
             raise StrobeError(
-                f"{printable(runner.name)} is a detector: its pm-k is mAP on the worst frames and needs every frame; "
+                f"{printable(runner.name)}: a detector's pm-k is mAP on the worst frames and needs every frame; "
                 "leave out --stop-early"
             )
 

@@ -36,6 +36,9 @@ __all__ = ["GeneratorWanted", "vary_generator"]
 _MOST = 2.0
 """Where a search gives up where nothing is said: two standard deviations a neuron."""
 
+_LARGEST = 1e6
+"""Standard deviations a neuron beyond which nothing means anything, and numbers soon overflow."""
+
 _PATIENCE = 20
 """How many latents are drawn for one that every model gets right, before a class is given up."""
 
@@ -70,7 +73,7 @@ class GeneratorWanted:
         expect(2 <= self.scale_images <= 1_000_000, "--scale-images", "2–1,000,000", self.scale_images)
         last = () if self.most is None else (("--most", self.most),)
         for flag, given in (*last, *(("--budget", one) for one in self.budget)):
-            expect(math.isfinite(given) and given > 0, flag, "above 0", given)
+            expect(0 < given <= _LARGEST, flag, f"above 0, at most {_LARGEST:,.0f}", given)
         if list(self.budget) != sorted(set(self.budget)):
             raise InvalidValue(f"--budget: expected ascending, each once, got {', '.join(map(str, self.budget))}")
         if bool(self.budget) != (self.search == "budget"):
@@ -91,10 +94,10 @@ class GeneratorWanted:
             one for word in self.granularity or granularities(spec)
             for one in ([f"layer:{place}" for place in range(len(spec.places))] if word == "each" else [word])
         ]  # fmt: skip
-        if len(set(words)) != len(words):
-            raise InvalidValue(f"--granularity: expected each once, got {', '.join(words)}")
         for word in words:
             places_of(spec, word)
+        if len(set(words)) != len(words):
+            raise InvalidValue(f"--granularity: expected each once, got {', '.join(words)}")
         return words
 
     def levels(self, neurons: int) -> tuple[float, ...]:
