@@ -210,6 +210,25 @@ def painted() -> tuple[Dataset, dict[str, ClassAnswers], Results, PaintedSource]
 
 
 @pytest.fixture(scope="session")
+def address(painted, tmp_path_factory) -> str:
+    """Where the report of the painted dataset lies."""
+    from strobe.report.page import write_report
+
+    dataset, predictions, results, source = painted
+    return write_report(tmp_path_factory.mktemp("browser"), results, dataset, predictions, source).as_uri()
+
+
+@pytest.fixture
+def opened(browser_page, address):
+    """That report in a browser; afterwards it has said nothing to the console and asked for nothing."""
+    page, log = browser_page
+    page.goto(address)
+    yield page
+    assert log.errors == []
+    assert {url.partition("#")[0] for url in log.requests if not url.startswith("data:")} == {address}
+
+
+@pytest.fixture(scope="session")
 def make_results() -> Any:
     return score_all
 
