@@ -88,3 +88,14 @@ def make_clip(tmp_path: Path) -> MakeClip:
         return encode(path, **settings)  # type: ignore[arg-type]
 
     return make
+
+
+@pytest.fixture
+def clips(make_clip: MakeClip) -> list[Path]:
+    """Four clips of as many codecs and containers."""
+    return [
+        make_clip("one.mp4"),
+        make_clip("two.mkv", codec="mpeg4", b_frames=2, n=40),
+        make_clip("three.webm", codec="libvpx-vp9", options={"cpu-used": "8"}, n=30),
+        make_clip("four.avi", codec="mjpeg", pix_fmt="yuvj420p", options={"strict": "-1"}, n=25),
+    ]

@@ -1,6 +1,5 @@
 """`strobe build` from videos to a dataset folder."""
 
-import gc
 import hashlib
 import io
 import json
@@ -8,10 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -21,10 +18,8 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from strobe.build.decode import Reader
 from strobe.build.hints import DropRules
 from strobe.build.sample import Sampling
-from strobe.build.source import VideoSource
 from strobe.core.errors import StrobeError
 from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
@@ -33,16 +28,6 @@ from strobe.workflows.build import BuildOptions, build
 MakeClip = Callable[..., Path]
 
 DOG = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2))
-
-
-@pytest.fixture
-def clips(make_clip: MakeClip) -> list[Path]:
-    return [
-        make_clip("one.mp4"),
-        make_clip("two.mkv", codec="mpeg4", b_frames=2, n=40),
-        make_clip("three.webm", codec="libvpx-vp9", options={"cpu-used": "8"}, n=30),
-        make_clip("four.avi", codec="mjpeg", pix_fmt="yuvj420p", options={"strict": "-1"}, n=25),
-    ]
 
 
 def contents(root: Path) -> dict[str, str]:
@@ -240,92 +225,6 @@ def test_more_videos_are_added_to_what_is_there(clips: list[Path], tmp_path: Pat
     assert contents(tmp_path / "a" / "out") == contents(tmp_path / "b" / "out")
 
 
-def test_reference_gives_the_same_frames_from_the_videos(clips: list[Path], tmp_path: Path) -> None:
-    stored = build(clips, tmp_path / "stored", DOG).dataset
-    build(clips, tmp_path / "kept", BuildOptions(label=("dog",), sampling=DOG.sampling, reference=True))
-    kept = folder.read(tmp_path / "kept")
-    assert not list((tmp_path / "kept").rglob("*.zst"))
-    assert kept.frames_digest() == stored.frames_digest()
-    source, media = VideoSource(kept), MediaSource(folder.read(tmp_path / "stored"))
-    forward = list(range(len(kept.frames)))
-    jumping = np.random.default_rng(0).permutation(forward).tolist()
-    for row in forward + jumping:
-        assert np.array_equal(source.read(row), media.read(row))
-    small = VideoSource(kept, cache_bytes=1)  # keeps as few as it may
-    for row in jumping:
-        assert np.array_equal(small.read(row), media.read(row))
-    assert len(small._passed) + len(small._given) <= 21
-    assert source.read_encoded(0) is None
-    source.close()
-
-
-def test_reference_reads_each_stretch_once(clips: list[Path], tmp_path: Path) -> None:
-    options = BuildOptions(label=("dog",), sampling=Sampling(k=3, every=7), reference=True)
-    dataset = build(clips[:1], tmp_path / "kept", options).dataset
-    source = VideoSource(dataset)
-    for row in range(len(dataset.frames)):
-        source.read(row)
-    (opened,) = source._open.values()
-    assert opened.reader.decoded <= 48
-
-
-def test_many_threads_read_a_reference_in_order_and_once(clips: list[Path], tmp_path: Path) -> None:
-    """Whoever of eight comes first, the decoder goes on and never back, and little is kept."""
-    options = BuildOptions(label=("dog",), sampling=Sampling(k=3, every=7), reference=True)
-    dataset = build(clips, tmp_path / "kept", options).dataset
-    alone, source = VideoSource(dataset), VideoSource(dataset, cache_bytes=1)
-    rows = range(len(dataset.frames) // 8 * 8)
-    expected, together = [alone.read(row) for row in rows], threading.Barrier(8)
-
-    def every_eighth(first: int) -> list[np.ndarray]:
-        out = []
-        for row in rows[first::8]:
-            together.wait()
-            out.append(source.read(row))
-        return out
-
-    with ThreadPoolExecutor(8) as pool:
-        shares = list(pool.map(every_eighth, range(8)))
-    found = [shares[row % 8][row // 8] for row in rows]
-    assert all(np.array_equal(one, other) for one, other in zip(expected, found, strict=True))
-    counts = [{video: opened.reader.decoded for video, opened in one._open.items()} for one in (alone, source)]
-    assert counts[0] == counts[1]
-    assert not source._waiting
-    with pytest.raises(IndexError):
-        source.read(10**6)
-    assert not source._decoding
-    source.close()
-
-
-def test_decoded_frames_are_let_go(clips: list[Path]) -> None:
-    """PyAV ties a frame to its side data; left to the garbage collector, a video's frames pile up in memory."""
-    gc.collect()
-    before = sum(type(one).__name__ == "VideoFrame" for one in gc.get_objects())
-    gc.disable()
-    try:
-        with Reader.open(clips[0]) as reader:
-            for frame in reader.frames(range(48)):
-                alive = sum(type(one).__name__ == "VideoFrame" for one in gc.get_objects()) - before
-                assert alive <= 8, f"{alive} at frame {frame.index}"
-    finally:
-        gc.enable()
-
-
-def test_reference_notices_a_changed_video(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    options = BuildOptions(label=("dog",), sampling=DOG.sampling, reference=True)
-    dataset = build([path], tmp_path / "kept", options).dataset
-    make_clip("one.mp4", options={"crf": "40"})
-    with pytest.raises(StrobeError, match="pixels are not those of the build"):
-        VideoSource(dataset).read(0)
-    make_clip("one.mp4", n=2)
-    with pytest.raises(StrobeError, match="2 frames, the build saw 48"):
-        VideoSource(dataset).read(0)
-    path.unlink()
-    with pytest.raises(StrobeError, match="is not there"):
-        VideoSource(dataset).read(0)
-
-
 @pytest.mark.parametrize(
     ("store", "suffix", "exact"), [("png", ".png", True), ("webp", ".webp", True), ("jpeg", ".jpg", False)]
 )
@@ -353,51 +252,6 @@ def test_a_folder_goes_on_as_it_was_begun(make_clip: MakeClip, tmp_path: Path) -
     assert len(list((tmp_path / "out").rglob("*.png"))) == len(grown.dataset.frames)
     with pytest.raises(StrobeError, match="already holds a dataset made otherwise"):
         build([first], tmp_path / "out", replace(DOG, store="zstd"))
-
-
-def test_labels_spans_boxes_and_anchors(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    (tmp_path / "labels.csv").write_text("video,label,start_s,end_s\none.mp4,dog,0.4,1.0\none,cat|dog,0.8,1.2\n")
-    (tmp_path / "boxes.csv").write_text("video,frame,label,x0,y0,x1,y1\none,20,dog,1,2,30,40.5\none,47,cat,0,0,5,5\n")
-    (tmp_path / "anchors.csv").write_text("video,frame\none.mp4,20\n")
-    options = BuildOptions(
-        labels=tmp_path / "labels.csv", boxes=tmp_path / "boxes.csv", anchors=tmp_path / "anchors.csv"
-    )
-    built = build([path], tmp_path / "out", options)
-    dataset = folder.read(tmp_path / "out")
-    names = dataset.info.label_space.names
-    assert names == ("cat", "dog")
-    labels = {
-        int(dataset.frames.index[row]): {names[label] for label in dataset.labels_of(row)}
-        for row in range(len(dataset.frames))
-    }
-    assert labels[10] == {"dog"}
-    assert labels[20] == labels[25] == {"cat", "dog"}
-    assert labels[30] == {"cat", "dog"}
-    assert list(dataset.sets.set_id) == ["one@20"]
-    assert dataset.boxes is not None
-    assert dataset.boxes.xyxy.tolist() == [[1, 2, 30, 40.5]]
-    assert any("1 box(es) are on frames that are in no set" in note for note in built.notes)
-    assert dataset.info.label_source == "frame"
-
-
-def test_frame_labels_score_members_with_their_anchors(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    (tmp_path / "labels.csv").write_text("video,label,frame\none,dog,12\n")
-    dataset = build([path], tmp_path / "out", BuildOptions(labels=tmp_path / "labels.csv")).dataset
-    assert dataset.info.label_source == "anchor"
-    assert list(dataset.sets.set_id) == ["one@12"]
-
-
-def test_boxes_alone_give_labels(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    (tmp_path / "boxes.csv").write_text("video,frame,label,x0,y0,x1,y1\none,12,dog,1,2,3,4\n")
-    (tmp_path / "anchors.csv").write_text("video,time_s\none,0.48\n")
-    options = BuildOptions(boxes=tmp_path / "boxes.csv", anchors=tmp_path / "anchors.csv")
-    dataset = build([path], tmp_path / "out", options).dataset
-    anchor = int(dataset.sets.anchor_frame[0])
-    assert dataset.labels_of(anchor) == (0,)
-    assert dataset.info.label_space.names == ("dog",)
 
 
 def test_window_in_milliseconds(make_clip: MakeClip, tmp_path: Path) -> None:
@@ -434,51 +288,6 @@ def test_scene_cuts_are_dropped_on_request_and_counted(make_clip: MakeClip, tmp_
     assert dataset.frames.index[dataset.sets.frame].tolist() == list(range(5, 12))
     assert dataset.info.provenance["dropped"] == {"cut": 4, "members": 4}
     assert len(dataset.frames) == 11  # smoothing over time still sees what was dropped
-
-
-def boxes_on(path: Path, frames: Iterable[int], video: str = "one") -> Path:
-    rows = [f"{video},{frame},dog,1,2,30,40" for frame in frames]
-    path.write_text("\n".join(["video,frame,label,x0,y0,x1,y1", *rows]) + "\n")
-    return path
-
-
-def test_frames_without_a_box_are_no_members_and_no_anchors(make_clip: MakeClip, tmp_path: Path) -> None:
-    """Boxes on some frames make a detection dataset, labels by frame, and not one whose members borrow labels."""
-    path = make_clip("one.mp4")
-    boxes = boxes_on(tmp_path / "boxes.csv", range(20, 26))
-    built = build([path], tmp_path / "out", BuildOptions(boxes=boxes, sampling=Sampling(k=4)))
-    data = built.dataset
-    assert data.info.label_source == "frame"
-    assert 20 <= int(data.frames.index[data.sets.anchor_frame[0]]) <= 25
-    assert set(data.frames.index[data.sets.frame].tolist()) <= set(range(20, 26))
-    assert any("have no box and were left out" in note for note in built.notes)
-    kept = build([path], tmp_path / "kept", BuildOptions(boxes=boxes, label_source="anchor", sampling=Sampling(k=4)))
-    assert len(kept.dataset.sets.set) == 9
-    assert not any("left out" in note for note in kept.notes)
-
-
-def test_boxes_on_every_frame_draw_the_same_anchor_as_labels(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    boxes = boxes_on(tmp_path / "boxes.csv", range(48))
-    by_box = build([path], tmp_path / "a", BuildOptions(boxes=boxes)).dataset
-    by_label = build([path], tmp_path / "b", BuildOptions(label=("dog",))).dataset
-    assert by_box.sets.set_id.tolist() == by_label.sets.set_id.tolist()
-
-
-def test_a_box_on_a_frame_the_video_has_not_is_refused(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    boxes = boxes_on(tmp_path / "boxes.csv", [12, 900])
-    for label in ((), ("dog",)):
-        with pytest.raises(StrobeError, match=r"boxes, line 3: .*frame 900, .* has frames 0–47"):
-            build([path], tmp_path / f"out{len(label)}", BuildOptions(boxes=boxes, label=label))
-
-
-def test_a_given_anchor_without_a_box_is_refused(make_clip: MakeClip, tmp_path: Path) -> None:
-    path = make_clip("one.mp4")
-    (tmp_path / "anchors.csv").write_text("video,frame\none,12\n")
-    options = BuildOptions(boxes=boxes_on(tmp_path / "boxes.csv", [13, 14]), anchors=tmp_path / "anchors.csv")
-    with pytest.raises(StrobeError, match=r"1 given anchor\(s\) have no box, first one/000012.png"):
-        build([path], tmp_path / "out", options)
 
 
 def test_a_variable_rate_is_that_of_the_timestamps(make_clip: MakeClip, tmp_path: Path) -> None:
