@@ -1,7 +1,11 @@
 """Small datasets on disk and models with known answers, for the engine's tests."""
 
+import gc
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +14,10 @@ from PIL import Image as Pillow
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
 from strobe.core.tables import NO_PTS, Frames, Labels, Sets, Videos, texts
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from made_decoding import workers_of
 
 COLOURS = LabelSpace.of_names("colours", ["red", "green", "blue"])
 
@@ -111,3 +119,12 @@ def plugin(tmp_path: Path) -> Path:
     path = tmp_path / "plugin.py"
     path.write_text(PLUGIN)
     return path
+
+
+@pytest.fixture
+def nothing_left() -> Any:
+    """No worker and none of their memory is there after the test."""
+    yield
+    gc.collect()
+    assert not workers_of(os.getpid())
+    assert "strobe-decode" not in Path("/proc/self/maps").read_text()

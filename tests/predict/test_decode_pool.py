@@ -1,22 +1,20 @@
 """Decoding on worker processes: the same bits as on threads, and nothing left behind however a run ends."""
 
-import gc
 import importlib
 import os
 import pickle
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from made_decoding import workers_of
 from PIL import Image as Pillow
 
 import strobe.workflows.predict as workflow
@@ -26,21 +24,18 @@ from strobe.core.labels import Projection
 from strobe.core.ports import SendableSource, Silent
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
-from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.models.detectors.boxes import Placing
 from strobe.models.detectors.py import detector
 from strobe.models.exact_resize import SentPlan
-from strobe.models.options import LoadOptions
 from strobe.models.plan import AsDecoded, ImagePlan
 from strobe.predict.decode_pool import DecodePool, can_start_workers
 from strobe.predict.decoding import DecodeOptions
 from strobe.predict.engine import EngineOptions, run_models
-from strobe.predict.files import FileReader, Whole
 from strobe.predict.forward import Runner
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
-from strobe.workflows.predict import PredictOptions, predict
+from strobe.workflows.predict import PredictOptions
 
 pytestmark = pytest.mark.skipif(not can_start_workers(), reason="needs Linux")
 Make = Callable[..., Dataset]
@@ -100,40 +95,6 @@ def _run(
 
 def _shards(out: Path) -> dict[str, bytes]:
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*.parquet"))}
-
-
-def _alive(pid: int) -> tuple[int, str] | None:
-    """The parent and the command of a process that runs, from the system's own list."""
-    try:
-        stat, command = Path(f"/proc/{pid}/stat").read_text(), Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return None
-    state, parent = stat.rpartition(")")[2].split()[:2]
-    return (int(parent), command) if state != "Z" else None
-
-
-def _workers(parent: int) -> list[int]:
-    """The worker processes of a process."""
-    found = {int(entry.name): _alive(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")}
-    return [pid for pid, facts in found.items() if facts and facts[0] == parent and "decode_pool" in facts[1]]
-
-
-def _gone(pids: list[int], *, within_s: float) -> bool:
-    until = time.monotonic() + within_s
-    while any(_alive(pid) for pid in pids):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-@pytest.fixture
-def nothing_left() -> Any:
-    """No worker and none of their memory is there after the test."""
-    yield
-    gc.collect()
-    assert not _workers(os.getpid())
-    assert "strobe-decode" not in Path("/proc/self/maps").read_text()
 
 
 @pytest.mark.parametrize("in_flight", [1, 2])
@@ -197,8 +158,8 @@ def test_a_killed_worker_is_replaced(colours: Make, tmp_path: Path, nothing_left
     model = Sums(dataset, SMALL)
 
     def kill() -> None:
-        if not killed and len(_workers(os.getpid())) == 2:
-            killed.extend(_workers(os.getpid()))
+        if not killed and len(workers_of(os.getpid())) == 2:
+            killed.extend(workers_of(os.getpid()))
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
 
@@ -317,65 +278,6 @@ def test_frames_that_somebody_holds_are_not_written_over(colours: Make, nothing_
     pool.close()
 
 
-def test_files_are_read_by_a_process_once_it_is_up(colours: Make, nothing_left: None) -> None:
-    dataset = colours()
-    root = dataset.root or Path()
-    (root / "media/00002.jpg").unlink()
-    Pillow.effect_noise((900, 900), 99).save(root / "media/00003.jpg", quality=100)  # through the socket
-    (root / "media/00004.zst").write_bytes(b"no file for others")
-    dataset.frames.media[4] = "media/00004.zst"
-    source, rows = MediaSource(dataset), list(range(7))
-    reader = FileReader(source, processes=2, at_once=4)
-    here = reader.read(rows)
-    assert [len(first.result()) for first in reader._started] == [1, 1]
-    there = reader.read(rows)
-    reader.close()
-    assert isinstance(here[0], bytes)
-    assert isinstance(there[0], np.ndarray)
-    assert len(there[3]) > Whole().n_bytes
-    for row in (0, 1, 3, 5, 6):
-        assert bytes(there[row]) == here[row] == (root / str(dataset.frames.media[row])).read_bytes()
-    assert here[4] is there[4] is None
-    assert isinstance(there[2], StrobeError)
-    assert str(there[2]) == str(here[2])
-
-
-def test_files_are_read_here_where_no_process_can_be_had(colours: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    source = MediaSource(colours())
-    reader = FileReader(source, processes=2, at_once=4)
-    reader.read([0])
-    assert all(first.exception() is not None for first in reader._started)
-    assert reader.read([0, 1]) == [source.read_encoded(row) for row in (0, 1)]
-    reader.close()
-
-
-@pytest.mark.parametrize("given_up", [True, False])
-def test_a_thread_whose_processes_another_gave_up_reads_on(
-    colours: Make, monkeypatch: pytest.MonkeyPatch, given_up: bool
-) -> None:
-    source = MediaSource(colours())
-    reader = FileReader(source, processes=1, at_once=4)
-    reader.read([0])
-    assert reader._started[0].exception() is None
-    pool = reader._pool
-    assert pool is not None
-    read = pool.read
-
-    def closed_meanwhile(*asked: Any) -> Any:
-        reader._pool = None if given_up else pool
-        pool.close()
-        return read(*asked)
-
-    monkeypatch.setattr(pool, "read", closed_meanwhile)
-    if given_up:
-        assert reader.read([0, 1]) == [source.read_encoded(row) for row in (0, 1)]
-    else:  # all the work is dropped
-        with pytest.raises(CancelledError):
-            reader.read([0, 1])
-    reader.close()
-
-
 def test_a_frame_as_it_is_is_sent_once_for_all(colours: Make, nothing_left: None) -> None:
     source = MediaSource(colours())
     plans = {f"m{size}": SentPlan(ImagePlan(size_hw=(size, size), resize=26), on_device=True) for size in (20, 22, 60)}
@@ -477,101 +379,3 @@ def test_only_a_plain_torch_classifier_is_its_plan() -> None:
         model = kind.__new__(kind)
         model.plan, model._cuda = plan, False
         assert model.preparation == want
-
-
-PLUGIN = """
-import time
-import numpy as np
-from strobe.core.labels import LabelSpace
-from strobe.core.records import ModelSpec
-from strobe.models.exact_resize import SentPlan
-from strobe.models.plan import ImagePlan
-
-class Slow:
-    preparation = SentPlan(ImagePlan(size_hw=(24, 24), resize=26))
-    spec = ModelSpec(name="slow", provider="test", task="classification", weights="0" * 64, batch_size=1,
-                     label_space=LabelSpace.of_names("colours", ["red", "green", "blue"]))
-
-    def prepare(self, image):
-        raise RuntimeError("frames are prepared by the workers")
-
-    def forward(self, prepared):
-        time.sleep(0.02)
-        return np.array([image.reshape(-1, 3).mean(axis=0) for image in prepared], dtype=np.float32)
-
-def make():
-    return Slow()
-"""
-
-COMMAND = """
-import sys
-from dataclasses import replace
-import strobe.workflows.predict as workflow
-from strobe.cli.main import main
-
-chosen, in_flight = workflow._engine_options, int(sys.argv[1])
-workflow._processes = lambda options, models, source, n_cores: 2
-workflow._engine_options = lambda *args, **named: replace(chosen(*args, **named), in_flight=in_flight, shard_size=8)
-main(sys.argv[2:])
-"""
-"""`strobe predict` as on a GPU machine, with a model that needs none. No guard: workers do not run it again."""
-
-
-def _start(
-    started: Any, data: Path, out: Path, plugin: Path, *, in_flight: int
-) -> tuple[subprocess.Popen[str], list[int]]:
-    """The command at work, and its workers."""
-    arguments = ["predict", str(data), "-m", f"py:{plugin}:make", "-o", str(out)]
-    process = started(
-        [sys.executable, "-c", COMMAND, str(in_flight), *arguments],
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    until = time.monotonic() + 30
-    while time.monotonic() < until and process.poll() is None:
-        if len(list((out / "predictions").rglob("*.parquet"))) > 1:
-            return process, _workers(process.pid)
-        time.sleep(0.05)
-    process.kill()
-    raise AssertionError(f"no predictions: {process.communicate()[1]}")
-
-
-@pytest.fixture
-def command(colours: Make, tmp_path: Path, started: Any) -> Callable[..., tuple[subprocess.Popen[str], list[int]]]:
-    folder.write(colours(n_sets=30, k=3), tmp_path / "data")
-    (tmp_path / "slow.py").write_text(PLUGIN)
-    return partial(_start, started, tmp_path / "data", tmp_path / "run", tmp_path / "slow.py")
-
-
-@pytest.mark.slow
-@pytest.mark.timing
-@pytest.mark.parametrize("in_flight", [1, 2])
-def test_ctrl_c_in_a_terminal_ends_everything_within_a_second(
-    in_flight: int, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    process, workers = command(in_flight=in_flight)
-    assert len(workers) == 2
-    begin = time.monotonic()
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
-    took = time.monotonic() - begin
-    assert process.returncode == 130, errors
-    assert "finished work is kept" in errors
-    for word in ("Traceback", "resource_tracker", "leaked", "Warning"):
-        assert word not in errors
-    assert took < 1.0
-    assert _gone(workers, within_s=1)
-    monkeypatch.setattr(workflow, "_processes", lambda options, models, source, n_cores: 2)
-    data, model = folder.read(tmp_path / "data"), f"py:{tmp_path / 'slow.py'}:make"
-    (run,) = predict(data, [model], tmp_path / "run", PredictOptions(load=LoadOptions(device="cpu")), Silent())
-    assert run.outcome is not None
-    assert run.outcome.n_kept >= 16
-    assert run.outcome.n_kept + run.outcome.n_new == 210
-
-
-@pytest.mark.slow
-def test_workers_end_when_the_command_is_killed(command: Any) -> None:
-    process, workers = command(in_flight=2)
-    assert len(workers) == 2
-    process.kill()
-    process.communicate()
-    assert _gone(workers, within_s=3)
