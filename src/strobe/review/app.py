@@ -1,5 +1,6 @@
 """The review server: a few small routes over the store. Nothing changes by GET; media go by opaque name."""
 
+import asyncio
 import hmac
 import logging
 from dataclasses import asdict, replace
@@ -183,11 +184,11 @@ def _add_review(app: FastAPI, server: Service) -> None:
     @app.post("/api/claim")
     async def claim(body: Claim, request: Request) -> dict[str, Any]:
         person = await server.who(request, expected=body.who)
-        counts = await server.progress(person.name, since=body.since)
+        counts = server.progress(person.name, since=body.since)
         if person.paused:
-            return {"tasks": [], "paused": True, "progress": counts}
-        tasks = await server.claim(person.name, tab=body.tab, want=body.want)
-        return {"tasks": tasks, "paused": False, "progress": counts, "page_version": server.page_version}
+            return {"tasks": [], "paused": True, "progress": await counts}
+        tasks, told = await asyncio.gather(server.claim(person.name, tab=body.tab, want=body.want), counts)
+        return {"tasks": tasks, "paused": False, "progress": told, "page_version": server.page_version}
 
     @app.post("/api/release")
     async def release(body: Release, request: Request) -> dict[str, bool]:

@@ -80,7 +80,8 @@ class Service:
         port = access.address.url.rsplit(":", 1)[-1].strip("/")
         self.cookie = f"strobe_session_{port if port.isdigit() else 'web'}"
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="review-store")
-        self._readers = ThreadPoolExecutor(4, thread_name_prefix="review-media")
+        self._readers = ThreadPoolExecutor(4, thread_name_prefix="review-reader")
+        self._media = ThreadPoolExecutor(4, thread_name_prefix="review-media")
         self._waiting: list[tuple[list[Answer], asyncio.Future[list[Saved] | Conflict]]] = []
         self._saving = False
         self._door = asyncio.Lock()
@@ -190,10 +191,11 @@ class Service:
 
     async def picture(self, request: Request, name: str) -> Picture | None:
         """A frame by its opaque name, or the neighbour of a task by the task's, for whoever is logged in."""
-        return await self.aside(self._picture, request.cookies.get(self.cookie, ""), name)
+        # At one go, on threads of their own: pictures are what is asked for most, and nobody else is to wait for them.
+        secret = request.cookies.get(self.cookie, "")
+        return await asyncio.get_running_loop().run_in_executor(self._media, self._picture, secret, name)
 
     def _picture(self, secret: str, name: str) -> Picture | None:
-        # All of it at one go: pictures are what is asked for most, and a thread is what takes longest to get.
         if self.sessions.find(secret)[0] is None:
             raise HTTPException(401, "log in first")
         row = self.pictures.row(name)
