@@ -69,16 +69,10 @@ def fill(url: str, n: int, people: int) -> None:
     if conduct is not None:
         store.settings = conduct.settings
     with store.database.read() as connection:
-        rows = (
-            execute(
-                connection,
-                "SELECT set_id, frame_id FROM tasks WHERE question = 'pairs' AND kind = 'pair' "
-                "ORDER BY position LIMIT :n",
-                {"n": n},
-            )
-            .mappings()
-            .all()
+        first = (
+            "SELECT set_id, frame_id FROM tasks WHERE question = 'pairs' AND kind = 'pair' ORDER BY position LIMIT :n"
         )
+        rows = list(execute(connection, first, {"n": n}))
     store.extend(
         Verdict(
             verdict_id=f"before{place}", annotator=f"p{place % people}", stage="pair", set_id=row["set_id"],

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
 
 from strobe.core.records import Verdict
 from strobe.datasets import folder as folders
@@ -118,21 +118,23 @@ class Watched:
         self.store = Store(url, clock=clock)
         self.store.prepare(small, settings)
         self.said = []
-        database = self.store.database
-        for engine in {database._writer, database._passing, database._reader}:
-            event.listen(engine, "before_cursor_execute", self._hear)
+        for raw in self._raw():
+            raw.set_trace_callback(self.said.append)
 
-    def _hear(self, _connection, _cursor, statement, values, _context, many):
-        self.said.append((statement, (values[0] if values else ()) if many else values))
+    def _raw(self):
+        """SQLite's own connections: one of each kind, as all is done on one thread."""
+        database = self.store.database
+        for engine in (database._writer, database._passing, database._reader):
+            with engine.connect() as connection:
+                yield connection.connection.driver_connection
 
     def plans(self):
         """How SQLite goes about each statement said so far."""
         out = []
-        said, self.said = list(self.said), []
         with self.store.database.read() as connection:
-            for statement, values in said:
+            for statement in list(self.said):
                 if statement.split()[0] in ("SELECT", "INSERT", "UPDATE", "DELETE"):
-                    plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all()
+                    plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}").all()
                     out += [(row[3], statement) for row in plan]
         self.said.clear()
         return out
@@ -144,16 +146,11 @@ class Watched:
         def one():
             found[0] += 1
 
-        database = self.store.database
-        raw = []
-        for engine in {database._writer, database._passing, database._reader}:
-            with engine.connect() as connection:
-                raw.append(connection.connection.driver_connection)
-        for connection in raw:
-            connection.set_progress_handler(one, 100)
+        for raw in self._raw():
+            raw.set_progress_handler(one, 100)
         act()
-        for connection in raw:
-            connection.set_progress_handler(None, 100)
+        for raw in self._raw():
+            raw.set_progress_handler(None, 100)
         return found[0]
 
 
@@ -224,8 +221,8 @@ def test_a_visit_is_few_statements(watched):
         (first, *_) = counted_as("claim", lambda: queue.claim(store, "Ann", tab="tab", want=6))
         counted_as("progress", lambda: queue.progress(store, "Ann", since=since))
         counted_as("decision", lambda number=number, task=first.task: store.cast([vote(number, task, "Ann")]))
-    # BEGIN among them; a claim with a control asks for one of each kind too.
-    assert {what: max(found) for what, found in took.items()} == {"claim": 9, "progress": 4, "decision": 13}
+    # BEGIN and COMMIT among them; a claim with a control asks for one of each kind too.
+    assert {what: max(found) for what, found in took.items()} == {"claim": 10, "progress": 5, "decision": 14}
 
 
 def test_a_second_start_lays_nothing_out(database_url, small, clock):

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping
+from sqlalchemy import Connection
 
 from strobe.review import tally
 from strobe.review.conduct import ReviewSettings
@@ -82,7 +82,7 @@ class Alone:
         """How many pictures, one of a kin, could still be given to them."""
         del own  # of kins they were given, what they said does not tell
         asked = {"question": self.name, "real": self.real, "who": who}
-        mine = execute(connection, _OPEN_AND_SEEN, asked).scalar_one()
+        mine = execute(connection, _OPEN_AND_SEEN, asked).value()
         return whole[tally.KIN if self.mixed else self.real]["open1"] - int(mine)
 
     def _given(self, connection: Connection, asked: dict[str, Any]) -> Counter[str]:
@@ -96,18 +96,18 @@ class Alone:
             "UNION SELECT task_id FROM given WHERE annotator = :who) g",
             own,
         )
-        given.update(name for name in rows.scalars() if name in given)
+        given.update(name for name in rows.values() if name in given)
         return given
 
     def _tasks(self, connection: Connection, statement: str, values: dict[str, Any]) -> list[Task]:
-        return [record_of(Task, row) for row in execute(connection, statement, values).mappings()]
+        return [record_of(Task, row) for row in execute(connection, statement, values)]
 
     # -- what an answer closes --------------------------------------------------------------------------------------
 
     def follow(self, connection: Connection, answer: Any, settings: ReviewSettings) -> None:
         """The counters of its picture."""
         own = row_of(answer)
-        task = execute(connection, f"SELECT * FROM tasks WHERE {self.log.own_task}", own).mappings().first()  # noqa: S608
+        task = execute(connection, f"SELECT * FROM tasks WHERE {self.log.own_task}", own).first()  # noqa: S608
         if task is None:
             return
         name = {"task": task["task_id"], "question": self.name}
@@ -130,7 +130,7 @@ class Alone:
         mine = "SELECT task_id FROM tasks WHERE question = :question"
         execute(connection, f"DELETE FROM latest WHERE task_id IN ({mine})", own)  # noqa: S608
         self.log.find_tasks(connection)
-        found = execute(connection, "SELECT * FROM tasks WHERE question = :question", own).mappings().all()
+        found = execute(connection, "SELECT * FROM tasks WHERE question = :question", own)
         tasks = {row["frame_id"]: row for row in found}
         latest: dict[tuple[str, str, int], dict[str, Any]] = {}
         for answer in self.log.select(connection, "1 = 1", {}):
@@ -141,7 +141,7 @@ class Alone:
         self._recount(connection, settings, None)
         tally.renew(connection, settings, self.name, kins=self.mixed)
 
-    def _latest(self, task: RowMapping, answer: Any) -> dict[str, Any]:
+    def _latest(self, task: Mapping[str, Any], answer: Any) -> dict[str, Any]:
         return {
             "task_id": task["task_id"],
             "annotator": answer.annotator,
@@ -182,7 +182,7 @@ class Alone:
             f"SELECT v.* FROM latest l JOIN {table} v ON v.{key} = l.verdict_id WHERE l.round = 1"  # noqa: S608
             + ("" if only is None else " AND l.task_id IN :only"),
             {} if only is None else {"only": only},
-        ).mappings()
+        )
         of_task: dict[str, list[Any]] = {}
         for row in rows:
             of_task.setdefault(row["task_id"], []).append(record_of(self.log.record, row))

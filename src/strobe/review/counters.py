@@ -33,7 +33,7 @@ VERDICTS = Log(
 def follow(connection: Connection, verdict: Verdict, settings: ReviewSettings) -> None:
     """Bring the counters up to one new vote."""
     found = execute(connection, f"SELECT * FROM tasks WHERE {VERDICTS.own_task}", row_of(verdict))  # noqa: S608
-    task = found.mappings().first()
+    task = found.first()
     if task is None:
         return
     name = {"task": task["task_id"]}
@@ -60,7 +60,7 @@ def rebuild(connection: Connection, settings: ReviewSettings) -> None:
     execute(connection, f"DELETE FROM latest WHERE EXISTS ({own})")  # noqa: S608
     VERDICTS.find_tasks(connection)
     found = execute(connection, "SELECT verdict_id, task_id FROM verdicts WHERE task_id <> ''")
-    task_of = {str(row["verdict_id"]): str(row["task_id"]) for row in found.mappings()}
+    task_of = {str(row["verdict_id"]): str(row["task_id"]) for row in found}
     latest: dict[tuple[str, str, int], dict[str, Any]] = {}
     for verdict in VERDICTS.select(connection, "task_id <> ''", {}):
         row = _latest_row(task_of[verdict.verdict_id], verdict)

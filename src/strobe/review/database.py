@@ -1,15 +1,16 @@
 """Connections to the database of a review, SQLite or PostgreSQL: writers one at a time, readers beside them."""
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Dialect, Engine, TextClause, bindparam, create_engine, event, text
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -18,7 +19,7 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.late import require
 from strobe.review.schema import migrate
 
-__all__ = ["Database", "Statement", "execute", "execute_all", "fill", "meta", "roomy", "set_meta"]
+__all__ = ["Database", "Found", "Statement", "execute", "execute_all", "fill", "meta", "roomy", "set_meta"]
 
 Statement = tuple[str, Mapping[str, Any]]
 """A statement and its values."""
@@ -121,7 +122,7 @@ class Database:
         found: Any
         if self._quick is None:
             with self.read() as connection:
-                found = execute(connection, statement, values).mappings().first()
+                found = execute(connection, statement, values).first()
         else:
             try:
                 with self._quick_lock:
@@ -182,7 +183,7 @@ def _made(file: Path, shown: str) -> tuple[int, int] | None:
 def _refuse_code(connection: Connection) -> None:
     """Raise where an SQLite file brings statements of its own, which would run with ours."""
     if connection.dialect.name == "sqlite":
-        found = execute(connection, "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')").scalar()
+        found = execute(connection, "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')").value()
         if found is not None:
             raise StrobeError(
                 f"the review database holds a trigger or view ({printable(found)}), which strobe never makes"
@@ -256,24 +257,80 @@ def _unusable(shown: str, error: BaseException) -> StrobeError:
     return StrobeError(f"the review database {printable(shown)} cannot be used: {printable(cause)}")
 
 
+class Found:
+    """What a statement found, read as it is asked for: rows by the names of their columns, or their first column."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        result = getattr(self._cursor, "pgresult", None)  # psycopg takes long to describe a column whole
+        names = [column[0] for column in self._cursor.description] if result is None else _names(result)
+        return (dict(zip(names, row, strict=True)) for row in self._cursor)
+
+    @property
+    def n_changed(self) -> int:
+        """How many rows were changed."""
+        return int(self._cursor.rowcount)
+
+    def first(self) -> dict[str, Any] | None:
+        """The first row; None where there is none."""
+        row = next(iter(self), None)
+        self._cursor.close()  # SQLite is not to keep the place where the others would be read
+        return row
+
+    def values(self) -> Iterator[Any]:
+        """The first column."""
+        return (row[0] for row in self._cursor)
+
+    def value(self) -> Any:
+        """The first column of the first row; None where there is none."""
+        value = next(self.values(), None)
+        self._cursor.close()
+        return value
+
+
+def _names(result: Any) -> list[str]:
+    return [result.fname(place).decode() for place in range(result.nfields)]
+
+
 def execute(
     connection: Connection, statement: str, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] = ()
-) -> CursorResult[Any]:
-    """Run one statement; of several rows of values, once for each. A value that is a list stands for `IN :name`."""
-    lists = tuple(name for name, value in values.items() if isinstance(value, list)) if isinstance(values, dict) else ()
-    return connection.execute(_prepared(statement, lists), values or None)
+) -> Found:
+    """Run one statement; of several rows of values, once for each. A value that is a list stands for `IN :name`.
+
+    By the driver itself: what SQLAlchemy does around each statement takes longer than most of ours.
+    """
+    cursor = _raw(connection).cursor()
+    _run(cursor, connection.dialect.name == "sqlite", statement, values)
+    return Found(cursor)
 
 
 def execute_all(connection: Connection, statements: Iterable[Statement]) -> None:
     """Run statements in turn whose results nobody asks for; PostgreSQL is sent all of them before it answers."""
-    if connection.dialect.name == "sqlite":
+    raw, is_sqlite = _raw(connection), connection.dialect.name == "sqlite"
+    with nullcontext() if is_sqlite else raw.pipeline():
         for statement, values in statements:
-            execute(connection, statement, values)
+            _run(raw.cursor(), is_sqlite, statement, values)
+
+
+def _run(cursor: Any, is_sqlite: bool, statement: str, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    if not isinstance(values, Mapping):
+        (cursor.executemany if values else cursor.execute)(_spelled(statement, (), is_sqlite), values)
         return
-    raw = _raw(connection)
-    with raw.pipeline(), raw.cursor() as cursor:
-        for statement, values in statements:
-            cursor.execute(_spelled(statement, connection.dialect), values)
+    lists = {name: value for name, value in values.items() if isinstance(value, list)}
+    for name, value in lists.items():
+        values = {**values, **{f"{name}_{place}": one for place, one in enumerate(value)}}
+    cursor.execute(_spelled(statement, tuple((name, len(value)) for name, value in lists.items()), is_sqlite), values)
+
+
+@lru_cache(maxsize=500)
+def _spelled(statement: str, lists: tuple[tuple[str, int], ...], is_sqlite: bool) -> str:
+    """A statement as the driver reads it: each list written out, and PostgreSQL's marks for values."""
+    for name, n in lists:
+        listed = ", ".join(f":{name}_{place}" for place in range(n)) or "SELECT '' WHERE 1 = 0"
+        statement = re.sub(rf":{name}\b", f"({listed})", statement)
+    return statement if is_sqlite else re.sub(r"(?<![:\w]):(\w+)", r"%(\1)s", statement)
 
 
 def _raw(connection: Connection) -> Any:
@@ -284,25 +341,13 @@ def _raw(connection: Connection) -> Any:
     return raw
 
 
-@lru_cache(maxsize=500)
-def _spelled(statement: str, dialect: Dialect) -> str:
-    """A statement as the driver reads it."""
-    return str(text(statement).compile(dialect=dialect))
-
-
-@lru_cache(maxsize=500)
-def _prepared(statement: str, lists: tuple[str, ...]) -> TextClause:
-    """A statement, read once: every request asks the same few."""
-    return text(statement).bindparams(*(bindparam(name, expanding=True) for name in lists))
-
-
 @contextmanager
 def roomy(connection: Connection) -> Iterator[None]:
     """Let SQLite keep much of the file in memory for a while: work on all tasks jumps about in it."""
     if connection.dialect.name != "sqlite":
         yield
         return
-    before = execute(connection, "PRAGMA cache_size").scalar_one()
+    before = execute(connection, "PRAGMA cache_size").value()
     execute(connection, f"PRAGMA cache_size = -{_ROOM_KB}")
     try:
         yield
@@ -314,7 +359,7 @@ def roomy(connection: Connection) -> Iterator[None]:
 def fill(connection: Connection, table: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Put many rows into an empty table: its indexes are made afterwards, which takes a fraction of keeping them."""
     raw, sqlite = _raw(connection), connection.dialect.name == "sqlite"
-    kept = execute(connection, _INDEXES[connection.dialect.name], {"table": table}).mappings().all()
+    kept = list(execute(connection, _INDEXES[connection.dialect.name], {"table": table}))
     for index in kept:
         execute(connection, f"DROP INDEX {index['name']}")
     listed = ", ".join(names)
@@ -341,7 +386,7 @@ _INDEXES = {
 
 def meta(connection: Connection, name: str) -> str | None:
     """A setting kept in the database."""
-    value = execute(connection, "SELECT value FROM meta WHERE name = :name", {"name": name}).scalar()
+    value = execute(connection, "SELECT value FROM meta WHERE name = :name", {"name": name}).value()
     return None if value is None else str(value)
 
 

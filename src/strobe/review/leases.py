@@ -30,7 +30,7 @@ def held(connection: Connection, values: Mapping[str, Any], *, here: bool) -> li
         f"AND l.tab {'=' if here else '<>'} :tab AND t.question = :question AND t.open1 = 1 "
         "ORDER BY t.kind = :real, t.position",
         values,
-    ).mappings()
+    )
     return [record_of(Task, row) for row in rows]
 
 

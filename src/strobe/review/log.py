@@ -37,7 +37,7 @@ class Log:
 
     def insert(self, connection: Connection, answer: Any) -> bool:
         """Keep an answer; False if it was already there, Conflict where its id is another answer's."""
-        if execute(connection, self._insert, row_of(answer)).rowcount:
+        if execute(connection, self._insert, row_of(answer)).n_changed:
             return True
         (there,) = self.select(connection, f"{self.key} = :id", {"id": self.id_of(answer)})
         if replace(there, at="", seconds=None) != replace(answer, at="", seconds=None):
@@ -56,7 +56,7 @@ class Log:
         """Answers with a time for those without: in the order they come in, after those taken in before."""
         there = self._ids(connection)
         latest = f"SELECT max(at) FROM {self.table} WHERE at < '1970-01-02'"  # noqa: S608
-        last = execute(connection, latest).scalar() or NO_TIME
+        last = execute(connection, latest).value() or NO_TIME
         for answer in answers:
             if answer.at == NO_TIME and self.id_of(answer) not in there:
                 last = just_after(last)
@@ -66,7 +66,7 @@ class Log:
 
     def select(self, connection: Connection, where: str, values: Mapping[str, Any]) -> list[Any]:
         """The answers of which that is true, oldest first."""
-        rows = execute(connection, f"SELECT * FROM {self.table} WHERE {where}", values).mappings()  # noqa: S608
+        rows = execute(connection, f"SELECT * FROM {self.table} WHERE {where}", values)  # noqa: S608
         found = [record_of(self.record, row) for row in rows]
         # Sorted here: databases differ in how they order text.
         return sorted(found, key=lambda answer: (answer.at, self.id_of(answer)))
@@ -92,7 +92,7 @@ class Log:
         )
 
     def _ids(self, connection: Connection) -> set[str]:
-        return set(execute(connection, f"SELECT {self.key} FROM {self.table}").scalars())  # noqa: S608
+        return set(execute(connection, f"SELECT {self.key} FROM {self.table}").values())  # noqa: S608
 
 
 def say_latest(connection: Connection, rows: list[dict[str, Any]]) -> None:

@@ -54,7 +54,7 @@ class Pairs:
         def found(kind: str, wanted: int, most: int, where: str = "", **more: Any) -> list[Task]:
             asked = {"who": values["who"], "kind": kind, "wanted": wanted, "want": most, **more}
             rows = execute(connection, _FRESH.replace("{where}", where), asked)
-            return [record_of(Task, row) for row in rows.mappings()]
+            return [record_of(Task, row) for row in rows]
 
         tasks = found("anchor", 1, want) if settings.labels else []
         if settings.at_once == "pair":

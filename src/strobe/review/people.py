@@ -1,9 +1,8 @@
 """Who takes part: names and roles."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
-
-from sqlalchemy import RowMapping
+from typing import Any, Literal
 
 from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.review.database import execute
@@ -25,7 +24,7 @@ class Person:
     paused: bool = False
 
 
-def _person(row: RowMapping) -> Person:
+def _person(row: Mapping[str, Any]) -> Person:
     return Person(name=row["name"], role=row["role"], paused=bool(row["paused"]))
 
 
@@ -39,36 +38,37 @@ class People:
     def all(self) -> list[Person]:
         """Everyone, by name."""
         with self._database.read() as connection:
-            rows = execute(connection, "SELECT name, role, paused FROM annotators").mappings().all()
+            rows = list(execute(connection, "SELECT name, role, paused FROM annotators"))
         return sorted(map(_person, rows), key=lambda person: person.name)
 
     def find(self, name: str) -> Person | None:
         """A person by name."""
         with self._database.read() as connection:
             rows = execute(connection, "SELECT * FROM annotators WHERE name = :name", {"name": name})
-            row = rows.mappings().first()
+            row = rows.first()
         return None if row is None else _person(row)
 
     def known_name(self, name: str) -> str:
         """The name as it is in use here, by people or on votes (see `Spellings`), or as it is where it is new."""
-        name = checked_name(name)
-        return name if self.find(name) is not None else Spellings(self.store.names()).known(name)
+        return Spellings(self.store.names()).known(checked_name(name))
 
     def add(self, name: str, role: Role = "annotator") -> Person:
         """The person of that name in whatever spelling, added where new; a known name keeps its role."""
-        name = self.known_name(name)
-        known = self.find(name)
+        known = self.find(checked_name(name))
         if known is not None:
             return known
+        name = self.known_name(name)
         with self._database.write() as connection:
-            execute(
+            added = execute(
                 connection,
                 "INSERT INTO annotators (name, role, created_at) VALUES (:name, :role, :at) "
                 "ON CONFLICT (name) DO NOTHING",
                 {"name": name, "role": role, "at": timestamp(self.store.clock())},
-            )
+            ).n_changed
+        if added:
+            return Person(name=name, role=role)
         found = self.find(name)
-        if found is None:  # pragma: no cover (the row was just written)
+        if found is None:  # pragma: no cover (the row was there)
             raise StrobeError(f"{name} could not be added")
         return found
 
@@ -88,7 +88,7 @@ class People:
                 connection,
                 "UPDATE annotators SET paused = :paused WHERE name = :name",
                 {"paused": int(paused), "name": name},
-            ).rowcount
+            ).n_changed
             if paused:
                 execute(connection, "DELETE FROM leases WHERE annotator = :name", {"name": name})
         if not done:

@@ -94,7 +94,7 @@ def progress(store: Store, annotator: str, *, since: str = "") -> Progress:
     with store.database.read() as connection:
         whole = tally.whole_counts(connection, question.name)
         own = tally.own_counts(connection, question.name, annotator)
-        today = int(execute(connection, _TODAY, values).scalar_one()) if since else 0
+        today = int(execute(connection, _TODAY, values).value()) if since else 0
         at_hand = question.open_for(connection, store.settings, annotator, whole=whole, own=own)
     real, anchors = whole[question.real], whole["anchor"]
     waiting = real["waiting"] if labels else 0
@@ -130,7 +130,7 @@ def _verify(connection: Connection, store: Store, members: Sequence[str], want: 
         "SELECT t.* FROM tasks t WHERE t.question = :question AND t.open2 = 1 AND (SELECT count(*) FROM latest l "
         "WHERE l.task_id = t.task_id AND l.round = 2 AND l.annotator IN :members) < :n ORDER BY t.position LIMIT :want",
         {"question": store.question.name, "members": list(members), "n": len(members), "want": want},
-    ).mappings()
+    )
     return [Claimed(task=record_of(Task, row), stage="verify") for row in rows]
 
 
@@ -150,7 +150,7 @@ def _control(
     of_set, named = ("AND t.set_id = :set", {"set": set_id}) if set_id else ("", {})
     first = []
     for kind in hidden:  # each by itself: of several kinds no index has the order, and all would be sorted
-        rows = execute(connection, _CONTROL.replace("{where}", of_set), {**own, "kind": kind, **named}).mappings()
+        rows = execute(connection, _CONTROL.replace("{where}", of_set), {**own, "kind": kind, **named})
         first += [record_of(Task, row) for row in rows]
     return min(first, key=lambda task: (task.position, task.kind), default=None)
 

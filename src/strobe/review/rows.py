@@ -1,11 +1,9 @@
 """Rows of the database as records, and back: the columns of a table are the fields of its record."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
-
-from sqlalchemy import RowMapping
 
 from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
@@ -38,7 +36,7 @@ def row_of(record: Task | Answer) -> dict[str, Any]:
     return {name: _plain(getattr(record, name)) for name in columns(type(record))}
 
 
-def record_of(kind: type[Record], row: RowMapping) -> Record:
+def record_of(kind: type[Record], row: Mapping[str, Any]) -> Record:
     """The record in a row of its table."""
     found = {name: row[name] for name in columns(kind)}
     for name, read in _READ.items():

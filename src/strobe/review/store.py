@@ -96,7 +96,7 @@ class Store:
         """
         with self.database.write() as connection:
             known = self._laid_out(connection)
-            here = execute(connection, f"SELECT count(*) FROM {self.question.log.table}").scalar_one()  # noqa: S608
+            here = execute(connection, f"SELECT count(*) FROM {self.question.log.table}").value()  # noqa: S608
             if known[1] == before[1] and here == n:
                 set_meta(connection, self._kept("laid_out"), json.dumps([known[0], after[1]]))
 
@@ -115,7 +115,7 @@ class Store:
             "SELECT task_id FROM tasks WHERE question = :question AND position >= 0",
             {"question": self.question.name},
         )
-        gone = set(there.scalars()) - {task.task_id for task in tasks}
+        gone = set(there.values()) - {task.task_id for task in tasks}
         if gone:
             asked_no_more = "UPDATE tasks SET position = -1 WHERE task_id = :task"
             execute(connection, asked_no_more, [{"task": name} for name in sorted(gone)])
@@ -164,7 +164,7 @@ class Store:
 
     def _last(self, connection: Connection) -> str | None:
         last = execute(connection, f"SELECT at FROM {self.question.log.table} ORDER BY at DESC LIMIT 1")  # noqa: S608
-        found = last.scalar()
+        found = last.value()
         return None if found is None else str(found)
 
     def conduct(self) -> Conduct | None:
@@ -176,7 +176,7 @@ class Store:
             people = execute(connection, "SELECT name FROM annotators WHERE role = 'annotator' AND paused = 0")
             return Conduct(
                 settings=decode(ReviewSettings, json.loads(kept)),
-                people=tuple(sorted(people.scalars())),
+                people=tuple(sorted(people.values())),
                 shown=tuple(
                     (since, on) for since, on in json.loads(meta(connection, self._kept("shown_votes")) or "[]")
                 ),
@@ -276,35 +276,32 @@ class Store:
         where = "" if before is None else "AND v.seq < :before"
         later = f"(w.at, w.{log.key}) > (v.at, v.{log.key})"
         with self.database.read() as connection:
-            rows = (
-                execute(
-                    connection,
-                    f"SELECT v.seq, v.task_id AS of_task, v.{log.key} AS id FROM {log.table} v "  # noqa: S608
-                    f"JOIN tasks t ON t.task_id = v.task_id WHERE v.annotator = :who AND {log.shown} {where} "
-                    f"AND NOT EXISTS (SELECT 1 FROM {log.table} w WHERE w.task_id = v.task_id "
-                    f"AND w.annotator = v.annotator AND {later}) ORDER BY v.seq DESC LIMIT :limit",
-                    {"who": annotator, "before": before, "limit": limit},
-                )
-                .mappings()
-                .all()
+            last = execute(
+                connection,
+                f"SELECT v.seq, v.task_id AS of_task, v.{log.key} AS id FROM {log.table} v "  # noqa: S608
+                f"JOIN tasks t ON t.task_id = v.task_id WHERE v.annotator = :who AND {log.shown} {where} "
+                f"AND NOT EXISTS (SELECT 1 FROM {log.table} w WHERE w.task_id = v.task_id "
+                f"AND w.annotator = v.annotator AND {later}) ORDER BY v.seq DESC LIMIT :limit",
+                {"who": annotator, "before": before, "limit": limit},
             )
+            rows = list(last)
             if not rows:
                 return []
             ids = {"ids": [row["id"] for row in rows]}
             answers = {log.id_of(one): one for one in log.select(connection, f"{log.key} IN :ids", ids)}
             names = {"names": [row["of_task"] for row in rows]}
-            found = execute(connection, "SELECT * FROM tasks WHERE task_id IN :names", names).mappings()
+            found = execute(connection, "SELECT * FROM tasks WHERE task_id IN :names", names)
             tasks = {row["task_id"]: record_of(Task, row) for row in found}
         return [(int(row["seq"]), answers[row["id"]], tasks[row["of_task"]]) for row in rows]
 
     def names(self) -> list[str]:
         """Everyone who takes part or ever answered, also answers made elsewhere; who takes part first."""
         with self.database.read() as connection:
-            people = execute(connection, "SELECT name FROM annotators").scalars().all()
+            people = sorted(execute(connection, "SELECT name FROM annotators").values())
             said: set[str] = set()
             for table in TABLES.values():
-                said.update(execute(connection, _SPOKE.replace("{table}", table)).scalars())
-        return list(dict.fromkeys([*sorted(people), *sorted(said)]))
+                said.update(execute(connection, _SPOKE.replace("{table}", table)).values())
+        return list(dict.fromkeys([*people, *sorted(said)]))
 
     def answers_on(self, where: str, values: Mapping[str, Any]) -> list[Any]:
         """Every answer to this question of which that is true, oldest first."""
@@ -315,13 +312,13 @@ class Store:
         """The task an answer is about."""
         with self.database.read() as connection:
             own = f"SELECT * FROM tasks WHERE {self.question.log.own_task}"  # noqa: S608
-            row = execute(connection, own, row_of(answer)).mappings().first()
+            row = execute(connection, own, row_of(answer)).first()
         return None if row is None else record_of(Task, row)
 
     def task(self, task_id: str) -> Task | None:
         """A task by its opaque name."""
         with self.database.read() as connection:
-            row = execute(connection, "SELECT * FROM tasks WHERE task_id = :id", {"id": task_id}).mappings().first()
+            row = execute(connection, "SELECT * FROM tasks WHERE task_id = :id", {"id": task_id}).first()
         return None if row is None else record_of(Task, row)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from strobe.review.conduct import ReviewSettings
-from strobe.review.database import Statement, execute, execute_all
+from strobe.review.database import Found, Statement, execute, execute_all
 
 __all__ = ["KIN", "Counts", "less", "more", "open_conditions", "own_counts", "renew", "whole_counts"]
 
@@ -53,7 +53,7 @@ def whole_counts(connection: Connection, question: str) -> Counts:
         "WHERE question = :question GROUP BY kind",
         {"question": question},
     )
-    return _by_kind(rows.mappings(), _WHOLE_NAMES)
+    return _by_kind(rows, _WHOLE_NAMES)
 
 
 def own_counts(connection: Connection, question: str, who: str) -> Counts:
@@ -64,17 +64,17 @@ def own_counts(connection: Connection, question: str, who: str) -> Counts:
     """
     own = {"question": question, "who": who}
     rows = execute(connection, "SELECT * FROM own_counts WHERE annotator = :who AND question = :question", own)
-    return _by_kind(rows.mappings(), _OWN_NAMES)
+    return _by_kind(rows, _OWN_NAMES)
 
 
 def open_conditions(connection: Connection, question: str, kind: str) -> list[str]:
     """The conditions that have an open task of that kind."""
     own = {"question": question, "kind": kind}
     still = "SELECT condition FROM counts WHERE question = :question AND kind = :kind AND open1 > 0"
-    return list(execute(connection, still, own).scalars())
+    return list(execute(connection, still, own).values())
 
 
-def _by_kind(rows: Any, names: tuple[str, ...]) -> Counts:
+def _by_kind(rows: Found, names: tuple[str, ...]) -> Counts:
     found: Counts = {row["kind"]: {name: int(row[name]) for name in names} for row in rows}
     return defaultdict(lambda: dict.fromkeys(names, 0), found)
 
