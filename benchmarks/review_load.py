@@ -20,7 +20,6 @@ import asyncio
 import json
 import os
 import random
-import resource
 import secrets
 import shutil
 import signal
@@ -312,12 +311,11 @@ def measured(root: Path, url: str, options: argparse.Namespace) -> dict[str, Any
         if number + 1 < options.starts:
             server.stop()
     figures["memory_mb"] = {"started": server.memory_mb()}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = {"server": cpu_s(server.process.pid), "players": cpu_s(os.getpid())}
     tally, took = asyncio.run(drive(server.url, options))
+    used = {"server": cpu_s(server.process.pid) - used["server"], "players": cpu_s(os.getpid()) - used["players"]}
     figures["memory_mb"]["loaded"] = server.memory_mb()
     own = server.stop()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
     if options.verbs:
         figures["status"] = timed_verb("status", str(root), *where)
         figures["export"] = timed_verb("export", str(root), *where)
@@ -334,7 +332,7 @@ def measured(root: Path, url: str, options: argparse.Namespace) -> dict[str, Any
     return figures | {
         "seconds": round(took, 1),
         "decisions_per_s": round(len(tally.acknowledged) / took, 1),
-        "server_cpu_ms_per_decision": round(1000 * cpu_s / max(len(tally.acknowledged), 1), 2),
+        "cpu_ms_per_decision": {who: round(1000 * s / max(len(tally.acknowledged), 1), 2) for who, s in used.items()},
         "decision_ms": milliseconds(tally.decisions), "claim_ms": milliseconds(tally.claims),
         "picture_ms": milliseconds(tally.pictures),
         "server": {name: milliseconds(values) for name, values in own.items()},
