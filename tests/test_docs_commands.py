@@ -199,22 +199,17 @@ def write_json(path: Path, content: object) -> None:
 
 def lay(name: str, stock: Path, here: Path) -> None:
     """Put one thing of LAID into a page's folder."""
-    releases = stock / "releases"
     copies = {
         "clips": {"clips": "named"},
         "clips-as-videos": {"videos": "named"},
         "dog.mp4": {"dog.mp4": "named/dog.mp4"},
-        "labels.csv": {"labels.csv": "labels.csv"},
-        "data": {"data": "data"},
         "DATASET": {"DATASET": "data"},
         "boxed": {"DATASET": "world"},
         "world-as-clips": {"clips": "world"},
         "data/photos": {"data/photos": "pictures"},
         "data/clips": {"data/clips": "data"},
-        "scores.json": {"scores.json": "scores.json"},
         "photos": {"photos/tench": "photos/in/cat", "photos/goldfish": "photos/in/dog"},
         "a.jpg": {"a.jpg": "photos/in/cat/b.jpg"},
-        "photo-labels": {},
         "release": {"imagenet-vid-robust": "releases/vid-robust"},
         "downloads": {
             "downloads/imagenet-vid-robust": "releases/vid-robust",
@@ -238,6 +233,7 @@ def lay(name: str, stock: Path, here: Path) -> None:
             "stimuli": "releases/trials/images",
         },
     }
+    copies |= {same: {same: same} for same in ("data", "labels.csv", "scores.json")}
     for target, source in copies.get(name, {}).items():
         (here / target).parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (stock / source).is_dir() else shutil.copy)(stock / source, here / target)
@@ -245,10 +241,9 @@ def lay(name: str, stock: Path, here: Path) -> None:
         boxed = here / "annotations.json"
         boxed.write_text(boxed.read_text().replace("person", "bird"))
     elif name == "mine.json":
-        frames = json.loads((releases / "vid-robust/metadata/labels.json").read_text())
-        write_json(
-            here / name, {frame: [float(one == labels[0]) for one in range(30)] for frame, labels in frames.items()}
-        )
+        frames = json.loads((stock / "releases/vid-robust/metadata/labels.json").read_text())
+        scores = {frame: [float(one == right[0]) for one in range(30)] for frame, right in frames.items()}
+        write_json(here / name, scores)
     elif name == "photo-labels":
         (here / "labels.csv").write_text("file,label\na.jpg,dog\nb.jpg,cat\n")
     elif name == "b.jpg":
@@ -262,11 +257,9 @@ def lay(name: str, stock: Path, here: Path) -> None:
     elif name == "run":
         run("score DATASET -m preds:scores.json -o run -q")
     elif name == "runs/detector":
-        source = "from strobe.models.detectors.py import detector\n\ndef make():\n"
-        source += (
-            "    return detector(lambda images: [([[1, 1, 9, 9]], [0], [0.5])] * len(images), ['dog'], name='d')\n"
-        )
-        (here / "finder.py").write_text(source)
+        found = "[([[1, 1, 9, 9]], [0], [0.5])] * len(images)"
+        made = f"def make():\n    return detector(lambda images: {found}, ['dog'], name='d')\n"
+        (here / "finder.py").write_text(f"from strobe.models.detectors.py import detector\n\n{made}")
         run("predict DATASET -m py:finder.py:make -o runs/detector -q")
     elif name == "colours":
         (here / "colours.csv").write_text("video,label\ndog,red\ncockatoo,blue\n")
@@ -277,10 +270,8 @@ def lay(name: str, stock: Path, here: Path) -> None:
     elif name == "matrix.npy":
         np.save(here / name, np.eye(3))
     elif name == "coco_results.json":
-        keys = [row["key"] for row in rows_of(stock / "world")]
-        write_json(
-            here / name, [{"image_id": key, "category_id": 16, "bbox": [1, 1, 9, 9], "score": 0.5} for key in keys]
-        )
+        same = {"category_id": 16, "bbox": [1, 1, 9, 9], "score": 0.5}
+        write_json(here / name, [{"image_id": row["key"], **same} for row in rows_of(stock / "world")])
 
 
 def votes(dataset: Path, ask: str = "pairs") -> Path:
