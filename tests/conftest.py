@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -126,6 +127,54 @@ def started() -> Iterator[Callable[..., subprocess.Popen[Any]]]:
             return process
 
         yield start
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+%s
+
+def mortal(at, names):
+    calls = 0
+
+    def deadly(real):
+        def call(*args, **options):
+            nonlocal calls
+            calls += 1
+            if calls > at:
+                os._exit(9)
+            return real(*args, **options)
+        return call
+
+    for name in names:
+        setattr(os, name, deadly(getattr(os, name)))
+
+for at in range(1000):  # one child for each number of calls it may make; the first to get through is the last
+    place = Path(sys.argv[1]) / str(at)
+    begin(place)
+    child = os.fork()
+    if not child:
+        change(place, lambda *names: mortal(at, names))
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+"""
+
+
+@pytest.fixture
+def killed_at_every_call(tmp_path: Path) -> Callable[[str], list[Path]]:
+    """Folders whose change was killed, each at a later call of the system, by a script with two functions.
+
+    `begin(place)` lays the folder out. `change(place, mortal)` changes it; after `mortal("rename", …)` the process dies
+    in a call of one of these functions of `os`.
+    """
+
+    def run(script: str) -> list[Path]:
+        (tmp_path / "killed").mkdir()
+        subprocess.run([sys.executable, "-c", KILLED % script, tmp_path / "killed"], check=True)
+        return sorted((tmp_path / "killed").iterdir(), key=lambda place: int(place.name))
+
+    return run
 
 
 SPACE = LabelSpace.of_names("zoo", ["fox", "sheep", "bird"])

@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,41 +13,21 @@ from strobe.core.files import replacing, settle, swapping, write_text
 OLD = {"a.txt": "old a", "sub/b.txt": "old b", "gone.txt": "to go"}
 NEW = {"a.txt": "new a", "sub/b.txt": "new b", "c.txt": "new c"}
 
-KILLED = """
-import os, sys
-from pathlib import Path
+KILLED = f"""
 from strobe.core import files
 
-def swap(folder, at):
-    calls = 0
-
-    def deadly(real):
-        def call(*args, **options):
-            nonlocal calls
-            calls += 1
-            if calls > at:
-                os._exit(9)
-            return real(*args, **options)
-        return call
-
-    for name in ("rename", "replace", "unlink", "rmdir", "mkdir", "fsync", "open"):
-        setattr(os, name, deadly(getattr(os, name)))
-    with files.swapping(folder) as staged:
-        for name, content in (("a.txt", "new a"), ("sub/b.txt", "new b"), ("c.txt", "new c")):
-            files.write_text(staged.root / name, content)
-        staged.remove("gone.txt")
-    os._exit(0)
-
-# One child for each number of calls it may make; the first to get through is the last.
-for at in range(1000):
-    folder = Path(sys.argv[1]) / str(at)
-    for name, text in (("a.txt", "old a"), ("sub/b.txt", "old b"), ("gone.txt", "to go")):
+def put(folder, texts):
+    for name, text in texts.items():
         files.write_text(folder / name, text)
-    child = os.fork()
-    if not child:
-        swap(folder, at)
-    if os.waitpid(child, 0)[1] == 0:
-        break
+
+def begin(folder):
+    put(folder, {OLD})
+
+def change(folder, mortal):
+    mortal("rename", "replace", "unlink", "rmdir", "mkdir", "fsync", "open")
+    with files.swapping(folder) as staged:
+        put(staged.root, {NEW})
+        staged.remove("gone.txt")
 """
 
 
@@ -63,10 +42,8 @@ def put(folder: Path, files: dict[str, str]) -> None:
         write_text(folder / name, text)
 
 
-def test_killed_before_every_call(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=True)
-    kills = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
-    outcomes = []
+def test_killed_before_every_call(killed_at_every_call: Callable[[str], list[Path]]) -> None:
+    kills, outcomes = killed_at_every_call(KILLED), []
     for folder in kills:
         settle(folder)
         shown = {name: text for name, text in content(folder).items() if not name.startswith(".")}
@@ -159,11 +136,6 @@ def test_what_is_in_the_way_is_found_before_anything_is_decided(tmp_path: Path, 
     else:
         (tmp_path / taken).write_text("a file where a folder is wanted")
     before = sorted(path.name for path in tmp_path.iterdir())
-
-    def write() -> None:
-        with swapping(tmp_path) as one:
-            (one.root / name).parent.mkdir(exist_ok=True)
-            (one.root / name).write_text("new")
 
     def swap() -> None:
         with swapping(tmp_path) as one:

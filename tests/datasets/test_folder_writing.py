@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,49 +161,27 @@ def test_a_broken_answer_on_disk_is_named(place: Path, table: str, column: str, 
 
 
 KILLED = """
-import os, sys
 from dataclasses import replace
-from pathlib import Path
 from strobe.datasets import folder
 
-def swap(place, at):
+def begin(place):
+    folder.write(folder.read(Path({old!r})), place)
+
+def change(place, mortal):
     data = folder.read(place)
     wider = replace(data.frames, width=data.frames.width + 1)
     data = replace(data, info=replace(data.info, name="new"), boxes=None, frames=wider)
-    calls = 0
-
-    def deadly(real):
-        def call(*args, **options):
-            nonlocal calls
-            calls += 1
-            if calls > at:
-                os._exit(9)
-            return real(*args, **options)
-        return call
-
-    for name in ("rename", "replace", "unlink", "rmdir"):
-        setattr(os, name, deadly(getattr(os, name)))
+    mortal("rename", "replace", "unlink", "rmdir")
     folder.write(data, place, overwrite=True)
-    os._exit(0)
-
-old = folder.read(Path(sys.argv[1]) / "old")
-for at in range(1000):
-    place = Path(sys.argv[1]) / str(at)
-    folder.write(old, place)
-    child = os.fork()
-    if not child:
-        swap(place, at)
-    if os.waitpid(child, 0)[1] == 0:
-        break
 """
 
 
-def test_a_dataset_killed_inside_every_rename_is_the_old_or_the_new_and_goes_on(tmp_path: Path) -> None:
-    old = example()
+def test_a_dataset_killed_inside_every_rename_is_the_old_or_the_new_and_goes_on(
+    tmp_path: Path, killed_at_every_call: Callable[[str], list[Path]]
+) -> None:
+    old, found = example(), []
     folder.write(old, tmp_path / "old")
-    subprocess.run([sys.executable, "-c", KILLED, tmp_path], check=True)
-    found = []
-    places = sorted((path for path in tmp_path.iterdir() if path.name != "old"), key=lambda path: int(path.name))
+    places = killed_at_every_call(KILLED.format(old=str(tmp_path / "old")))
     for place in places:
         assert folder.is_dataset(place)
         back = folder.read(place)
