@@ -1,6 +1,7 @@
 """Random damage to any file: what comes out is the content or one line of StrobeError, never anything else."""
 
 import json
+import os
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
-from strobe.core.errors import StrobeError
+from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.labels import LabelSpace
 from strobe.core.records import Verdict
 from strobe.datasets import folder
@@ -97,3 +98,12 @@ def test_a_damaged_prediction_file(tmp_path: Path, seed: int, ending: str) -> No
             refused += 1
             assert "\n" not in str(error)  # noqa: PT017 (either outcome is fine)
     assert refused > 10
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_for_a_table_is_not_waited_for(tmp_path: Path) -> None:
+    place = folder.write(example(), tmp_path / "set")
+    (place / "sets.parquet").unlink()
+    os.mkfifo(place / "sets.parquet")
+    with pytest.raises(InvalidFile, match=r"sets\.parquet: not a regular file"):
+        folder.read(place)

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,6 +100,19 @@ def test_a_truncated_shard_is_done_again(tmp_path: Path) -> None:
     store = _store(tmp_path)
     path = store.write(*_part([0, 1]))
     path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(InvalidFile, match="not a readable Parquet file"):
+        store.read()
+    assert not store.stored()[0].any()
+    assert not path.exists()
+
+
+def test_a_shard_with_names_that_are_no_text_is_done_again(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    path = store.write(*_part([0, 1]))
+    table = pq.read_table(path)
+    names = table.column("frame_id").combine_chunks().cast(pa.binary()).to_pylist()
+    damaged = pa.array([names[0][:-1] + b"\xff", names[1]]).view(pa.string())
+    pq.write_table(table.set_column(table.column_names.index("frame_id"), "frame_id", damaged), path)
     with pytest.raises(InvalidFile, match="not a readable Parquet file"):
         store.read()
     assert not store.stored()[0].any()

@@ -446,5 +446,5 @@ def read_json(path: Path, *, hint: str | None = None) -> Any:
 
 def sha256_of_file(path: Path) -> str:
     """The hex digest of the file's bytes."""
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,5 +1,6 @@
 """Parquet tables with a declared schema, read into numpy columns with a line of error per broken rule."""
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,6 +148,8 @@ def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[s
                 cost += count * (_TEXT_COST if is_text else _NUMBER_COST)
                 _bound(path, cost, limit)
         file.close()
+        if twice := [name for name, many in Counter(names).items() if many > 1 and name in columns]:
+            raise InvalidFile(path, f"the column {twice[0]} is there twice", hint="remove one of them")
         wanted = [name for name in names if name in columns]
         # Not pq.read_table: it imports pyarrow.dataset, and that pandas.
         with pq.ParquetFile(path, read_dictionary=words, memory_map=False) as file:

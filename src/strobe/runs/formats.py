@@ -89,6 +89,7 @@ def read_columns(path: Path, columns: list[str] | None = None, *, needs: Sequenc
         for name in columns or needs:
             if not pa.types.is_string(table.schema.field(name).type):
                 raise KeyError(f"{name} is not a column of texts")
+            table.column(name).validate(full=True)  # a damaged one is no UTF-8, and says so only where it is looked at
         return table
     except (pa.ArrowException, OSError, KeyError) as error:
         raise InvalidFile(path, f"not a readable Parquet file ({printable(error, limit=80)})", hint=hint) from error
