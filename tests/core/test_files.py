@@ -128,6 +128,10 @@ def test_no_such_file_and_a_folder(tmp_path: Path) -> None:
 def test_sha256(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256_of_file(tmp_path / "a").startswith("ba7816bf8f01cfea")
+    if hasattr(os, "mkfifo"):  # opening one waits for who writes to it
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(InvalidFile, match="pipe: not a regular file"):
+            sha256_of_file(tmp_path / "pipe")
 
 
 def test_what_a_kill_left_is_used_up_by_the_next_who_writes_the_file(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -101,9 +102,10 @@ def test_a_damaged_prediction_file(tmp_path: Path, seed: int, ending: str) -> No
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe_for_a_table_is_not_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_pipe_or_a_folder_for_a_table_is_neither_waited_for_nor_read(tmp_path: Path, make: Any) -> None:
     place = folder.write(example(), tmp_path / "set")
     (place / "sets.parquet").unlink()
-    os.mkfifo(place / "sets.parquet")
-    with pytest.raises(InvalidFile, match=r"sets\.parquet: not a regular file"):
+    make(place / "sets.parquet")
+    with pytest.raises(InvalidFile, match=r"sets\.parquet: the file is missing"):
         folder.read(place)

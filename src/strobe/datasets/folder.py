@@ -88,7 +88,7 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
 def _is_whole(folder: Path, files: Mapping[str, str], schema: int) -> bool:
     """Whether the tables are those whose hashes dataset.json has; a line where one was changed since."""
     names = {f"{name}.parquet" for name in schemas(schema) if name not in PEOPLE}
-    here = {path.name for path in folder.glob("*.parquet")} & names
+    here = {path.name for path in folder.glob("*.parquet") if path.is_file()} & names
     if here != set(files):
         return False
     for name in sorted(here):
