@@ -99,7 +99,8 @@ class Pairs:
 
 
 _FRESH = """SELECT t.* FROM tasks t WHERE t.question = 'pairs' AND t.kind = :kind AND t.open1 = 1
-    AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1)
+    AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted
     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.task_id = t.task_id AND l.annotator = :who)
-    AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted {where}
+    AND NOT EXISTS (SELECT 1 FROM latest l WHERE l.task_id = t.task_id AND l.annotator = :who AND l.round = 1) {where}
     ORDER BY t.position LIMIT :want"""
+"""What others hold comes first in the queue, so that is what is looked at first."""
