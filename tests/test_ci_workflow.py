@@ -104,7 +104,7 @@ def test_its_steps_do_what_the_page_says(tmp_path: Path) -> None:
     assert codes["Gate"] == 1
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("### strobe gate: failed ❌")
-    assert "new against base on data: 30 sets of 30 sources, k = 1" in text
+    assert "new against base on data: 30 sets of 30 videos, k = 1" in text
     assert "**clearly worse**: a larger loss is shown" in text
     assert (work / "run" / "report.html").is_file()
     gate = next(step["run"] for step in _steps() if step.get("name") == "Gate")

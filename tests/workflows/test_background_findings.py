@@ -54,7 +54,8 @@ def test_every_verb_takes_a_ladder(tmp_path: Path, capsys: pytest.CaptureFixture
     capsys.readouterr()
     limits = ["--max", "bg-gap=30", "--max", "anchor-crop@1.5=90", "--min", "magnification=-50"]
     assert run("gate", str(tmp_path / "run"), "-m", "ground-net", *limits, "-q") == 1
-    held, failed, held_too = capsys.readouterr().out.splitlines()[1:4]
+    about, held, failed, held_too = capsys.readouterr().out.splitlines()[:4]
+    assert about == "ground-net on shapes-ladder: 40 photos"
     assert failed.startswith(f"  FAILED  bg-gap at most 30 points: {100 * gap['value']['value']:.1f} [")
     assert failed.endswith(" points: clearly worse, more is shown")
     assert held.startswith("  passed  magnification at least −50 points: ")

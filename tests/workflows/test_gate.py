@@ -214,7 +214,7 @@ def test_paths_are_shown_as_the_report_does(runs: Path, capsys: pytest.CaptureFi
     strobe.evaluate(runs / "data", both, tmp_path / "run", report=False)
     words = ["-m", new, "--baseline", old, "--max-loss", "acc_pmk=1", "-o", tmp_path / "gate"]
     _, out, _ = _run(capsys, "gate", tmp_path / "run", *words, "-q")
-    assert out.startswith("py:new·mine.py:make against py:old·mine.py:make on ")
+    assert out.startswith("py:new·mine.py:make against py:old·mine.py:make on example: 60 sets of 60 videos, k = 2\n")
     assert "From py:old·mine.py:make to py:new·mine.py:make: " in out
     assert not [path for path in ("gate.md", "gate.xml") if "/srv" in (tmp_path / "gate" / path).read_text()]
     said = read_json(tmp_path / "gate" / "gate.json")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from strobe.analyses.gate import Check, Gate
 from strobe.core.errors import printable
 from strobe.report.naming import in_names
+from strobe.report.subject import sources
 from strobe.report.wording import counted, with_interval
 
 __all__ = ["as_junit", "as_markdown", "figure_of", "gate_lines", "in_short"]
@@ -33,7 +34,9 @@ def in_short(found: Gate) -> Gate:
 
 def _about(found: Gate) -> str:
     against = f" against {printable(found.baseline)}" if found.baseline else ""
-    sizes = f"{counted(found.n_sets, 'set')} of {counted(found.n_sources, 'source')}, k = {found.k}"
+    sizes = sources(found.n_sources, kinds=found.kinds or ())
+    if found.k or not found.kinds or found.n_sets != found.n_sources:  # pictures that stand alone are no sets
+        sizes = f"{counted(found.n_sets, 'set')} of {sizes}, k = {found.k}"
     return f"{printable(found.model)}{against} on {printable(found.dataset)}: {sizes}"
 
 
