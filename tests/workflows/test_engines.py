@@ -1,11 +1,17 @@
 """Where work is carried out: what is asked of a cluster, and what cannot be."""
 
+import math
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
 from strobe.core.errors import StrobeError
 from strobe.core.ports import Silent
+from strobe.workflows import engines
 from strobe.workflows.engines import Engine, _Room, _room, away
 from strobe.workflows.ray_pool import _Actor, _Refused
 
@@ -26,8 +32,11 @@ def test_how_much_room_a_cluster_has() -> None:
         StrobeError, match=r"^no node of the Ray cluster has 1 core\(s\) and 4 GPU for a worker; ask for less"
     ):
         _room(Engine(name="ray", gpus=4), "auto", gpus)
-    with pytest.raises(StrobeError, match=r"^--actor-gpus 1 and --device cpu: leave one out"):
-        _room(Engine(name="ray", gpus=1), "cpu", gpus)
+    assert _room(Engine(name="ray", gpus=0), "auto", gpus) == _Room(9, 1, 0.0)
+    for share, device in ((1.0, "cpu"), (0.0, "cuda")):  # before any Ray is started for it
+        said = pytest.raises(StrobeError, match=rf"^--actor-gpus {share:g} and --device {device}: leave one out$")
+        with said, away(Engine(name="ray", gpus=share), device, Silent()):
+            pass
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray has no wheel for this Python")
@@ -41,15 +50,34 @@ def test_how_much_room_a_cluster_has() -> None:
         (
             "ray=127.0.0.1:70000",
             "cpu",
-            r"^--engine ray=127.0.0.1:70000: no Ray cluster answers there \(ports end at 65535\)",
+            r"^--engine ray=127.0.0.1:70000: no Ray cluster answers there \(expected HOST:PORT\)",
         ),
         ("ray=no such host:1", "cpu", r"^--engine ray=no such host:1: no Ray cluster answers there \("),
-        ("ray=nowhere", "cpu", r"^--engine ray=nowhere: no Ray cluster answers there \("),
+        ("ray=nowhere", "cpu", r"^--engine ray=nowhere: no Ray cluster answers there \(expected HOST:PORT\)"),
+        ("ray=127.0.0.1:-5", "cpu", r"no Ray cluster answers there \(expected HOST:PORT\)"),
     ],
 )
 def test_engines_that_cannot_be(engine: str, device: str, line: str) -> None:
     with pytest.raises(StrobeError, match=line), away(Engine.of(engine), device, Silent()):
         pass
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray has no wheel for this Python")
+def test_who_listens_and_is_no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(port: int, why: str) -> None:
+        line = rf"^--engine ray=127.0.0.1:{port}: no Ray cluster answers there \({why}\)"
+        with pytest.raises(StrobeError, match=line), away(Engine.of(f"ray=127.0.0.1:{port}"), "cpu", Silent()):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as web:
+        web.timeout = 60
+        answering = threading.Thread(target=web.handle_request)
+        answering.start()
+        said(web.server_port, "who listens there is no Ray")
+        answering.join()
+    monkeypatch.setattr(engines, "_KNOCK_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        said(silent.getsockname()[1], "timed out")
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray has no wheel for this Python")
@@ -67,7 +95,16 @@ def test_another_version_is_refused() -> None:
         Engine(actors=2)
 
 
-@pytest.mark.parametrize("gpus", [-1.0, 1.5, float("nan"), float("inf")])
+@pytest.mark.parametrize("gpus", [-1.0, 1e-5, 1.5, math.nan, math.inf])
 def test_shares_of_a_gpu_that_cannot_be(gpus: float) -> None:
-    with pytest.raises(StrobeError, match=r"^actor gpus: expected a part of one, or whole ones, got "):
+    line = r"^actor gpus: expected a part of one \(at least 0.0001\), or whole ones, got "
+    with pytest.raises(StrobeError, match=line):
         Engine(name="ray", gpus=gpus)
+
+
+@pytest.mark.parametrize("n", [0, -1, 10**9, math.nan])
+def test_numbers_of_workers_and_cores_that_cannot_be(n: Any) -> None:
+    with pytest.raises(StrobeError, match=r"^actors: expected 1–10,000, got "):
+        Engine(name="ray", actors=n)
+    with pytest.raises(StrobeError, match=r"^actor cores: expected 1–10,000, got "):
+        Engine(name="ray", cores=n)

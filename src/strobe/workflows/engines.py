@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -32,6 +33,10 @@ _MOST_CORES = 4
 
 _KNOCK_S = 10.0
 """How long a cluster may take to open its door."""
+
+_SETTINGS = b"\x04"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
+"""How a conversation in HTTP/2 begins, which Ray speaks: both sides send their settings, even if there are none."""
 
 _STORE_BYTES = 2**28
 """The object store of a Ray that is started for one command: answers pass through it, a few shards at a time."""
@@ -66,10 +71,10 @@ class Engine:
         given = next((flag for flag, value in of_ray.items() if value is not None), None)
         if self.name == "local" and given is not None:
             raise StrobeError(f"{given} is for --engine ray")
-        expect(self.actors is None or self.actors >= 1, "actors", ">= 1", self.actors)
-        expect(self.cores is None or self.cores >= 1, "actor cores", ">= 1", self.cores)
-        whole = self.gpus is None or 0 <= self.gpus <= 1 or (self.gpus > 1 and float(self.gpus).is_integer())
-        expect(whole, "actor gpus", "a part of one, or whole ones", self.gpus)
+        expect(self.actors is None or 1 <= self.actors <= 10_000, "actors", "1–10,000", self.actors)
+        expect(self.cores is None or 1 <= self.cores <= 10_000, "actor cores", "1–10,000", self.cores)
+        part_or_whole = not self.gpus or 1e-4 <= self.gpus <= 1 or (self.gpus > 1 and float(self.gpus).is_integer())
+        expect(part_or_whole, "actor gpus", "a part of one (at least 0.0001), or whole ones", self.gpus)
 
     @classmethod
     def of(
@@ -129,6 +134,8 @@ def away(engine: Engine, device: str, say: Progress, *, held: Lock | None = None
         return
     if device not in ("auto", "cpu", "cuda"):
         raise StrobeError(f"--device {printable(device)} is a device of one machine; with --engine ray say cpu or cuda")
+    if engine.gpus is not None and device == ("cpu" if engine.gpus else "cuda"):
+        raise StrobeError(f"--actor-gpus {engine.gpus:g} and --device {device}: leave one out")
     with _connected(engine.address, say) as (ray, which):
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         room = _room(engine, device, nodes)
@@ -201,31 +208,54 @@ def _at(ray: Any) -> str:
 
 @contextmanager
 def _one_line(ray: Any, where: str) -> Iterator[None]:
-    """What goes wrong while connecting, in one line."""
+    """What goes wrong while connecting, in one line; Ray's core would say it again and again on stderr."""
+    stderr = os.dup(2)
     try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
         yield
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         ray.shutdown()  # of what was connected half-way
-        why = str(error.__cause__ or error)
-        versions = re.findall(r"(?:Ray|Python): *(\S+)", why) if "version mismatch" in why.lower() else []
-        if len(versions) == 4:
-            has, ours = (f"Ray {ray_} and Python {python}" for ray_, python in (versions[:2], versions[2:]))
-            raise StrobeError(
-                f"{where}: the cluster has {has}, this machine {ours}; install the same versions on every machine"
-            ) from error
-        raise StrobeError(
-            f"{where}: no Ray cluster answers there ({printable(why, limit=120)}); see ray status there, and set "
-            "RAY_AUTH_MODE=token where it asks for a token"
-        ) from error
+        said = str(error.__cause__ or error) or str(error.__context__)
+        raise StrobeError(f"{where}: {_why_not(said, ray.__version__)}") from error
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+
+
+def _why_not(said: str, version: str) -> str:
+    """Why there is no connection, in a few words out of Ray's many, and what to do."""
+    versions = re.findall(r"(?:Ray|Python): *(\S+)", said) if "version mismatch" in said.lower() else []
+    if len(versions) == 4:
+        has, ours = (f"Ray {ray} and Python {python}" for ray, python in (versions[:2], versions[2:]))
+        return f"the cluster has {has}, this machine {ours}; install the same versions on every machine"
+    if "authenticat" in said.lower():
+        return (
+            "the cluster asks for its token, and none or another was sent; put it into ~/.ray/auth_token and set "
+            "RAY_AUTH_MODE=token"
+        )
+    last = printable((said.strip().splitlines() or [""])[-1], limit=120)
+    return (
+        f"no Ray cluster answers there ({last}); see ray status there, and that it is Ray {version} as on this machine"
+    )
 
 
 def _knock(address: str) -> None:
-    """Raise OSError where nobody listens at HOST:PORT; Ray itself would wait for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdecimal():
-        if int(port) >= 2**16:  # the system would take what is left of it by 65536
-            raise OSError("ports end at 65535")
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S).close()
+    """Raise OSError where no Ray listens at HOST:PORT; Ray itself would wait for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise OSError("expected HOST:PORT")
+    with (
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S) as door,
+        door.makefile("rb") as heard,
+    ):
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+            return
+        door.sendall(_GREETING)
+        if heard.read(4)[3:] != _SETTINGS:
+            raise OSError("who listens there is no Ray")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +270,7 @@ class _Room:
 def _room(engine: Engine, device: str, nodes: Sequence[Mapping[str, float]]) -> _Room:
     """The room of a cluster; one line where it has none and nobody says that more is to come."""
     has_gpu = any(node.get("GPU", 0) > 0 for node in nodes)
-    on_gpu = device == "cuda" or (device == "auto" and (has_gpu or bool(engine.gpus)))
-    if engine.gpus is not None and (engine.gpus > 0) != on_gpu:
-        raise StrobeError(f"--actor-gpus {engine.gpus:g} and --device {device}: leave one out")
+    on_gpu = device == "cuda" or (device == "auto" and (has_gpu if engine.gpus is None else engine.gpus > 0))
     gpus = (engine.gpus or 1.0) if on_gpu else 0.0
     fit = [node for node in nodes if node.get("CPU", 0) >= 1 and node.get("GPU", 0) >= gpus]
 
