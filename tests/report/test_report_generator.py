@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from strobe.analyses.results import Results
-from strobe.report import figures_generator, story
+from strobe.report import figures_generator, figures_variants, story
 from strobe.report.page import ReportOptions, write_report
 from strobe.report.story_generator import (
     accepted_text,
@@ -155,6 +155,21 @@ def test_tables_say_the_figures(whole) -> None:
     assert kept_text(found.preserved[0]).startswith("Found, and by judge still what it was: ")
 
 
+def test_a_contrast_that_cannot_be_drawn_counts_where_it_is_beyond_chance(whole) -> None:
+    results: Results = whole[2]
+    rows = [one for one in results.contrasts if one.of == "targets"]
+    real = sum(one.p_holm < 0.05 for one in rows)
+    assert real > 0
+    said = figures_variants.contrasts_targets.figures(View(results=results))[0].sentence
+    assert said == f"{real} of {len(rows)} differ beyond chance after Holm's correction (p < 0.05)."
+    first = next(one for one in rows if one.p_holm < 0.05)
+    lost = replace(first, value=replace(first.value, value=None, low=None, high=None, reason="no end"))
+    fewer = replace(results, contrasts=tuple(lost if one is first else one for one in results.contrasts))
+    assert figures_variants.contrasts_targets.figures(View(results=fewer))[0].sentence.startswith(
+        f"{said} 1 cannot be drawn"
+    )
+
+
 def test_the_terminal_has_a_line_for_every_granularity(whole) -> None:
     tables = headline_lines(whole[2])
     title, columns, rows, notes = next(one for one in tables if "coarse to fine" in one[0])
@@ -175,6 +190,9 @@ def test_one_target_and_no_judge_are_said(whole) -> None:
     assert generator_lead(found)[0].startswith("standard holds at no granularity")
     held = granular(View(results=replace(one, searches=tuple(replace(s, found=1, censored=9) for s in one.searches))))
     assert "may have failed: restarts find more" in generator_lead(held)[0]
+    assert not any(note.startswith("—: ") for note in granular_rows(found)[2])
+    dashed = replace(one, searches=tuple(replace(s, median=replace(s.median, value=None)) for s in one.searches))
+    assert any(note.startswith("—: fewer than half") for note in granular_rows(granular(View(results=dashed)))[2])
     assert "one target" in figures_generator.granularity_ratio.figures(view)[0].sentence
     assert "--judge" in figures_generator.granularity_kept.figures(view)[0].sentence
     assert granular_rows(found)[0] == ["granularity", "half by, standard"]

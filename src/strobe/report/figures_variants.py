@@ -378,13 +378,16 @@ def survival(view: View) -> Answer:
 
 def _contrasts(kind: str, title: str) -> Question:
     def answer(view: View) -> Answer:
-        rows = [one for one in view.results.contrasts or () if one.of == kind and is_known(one.value)]
+        every = [one for one in view.results.contrasts or () if one.of == kind]
+        rows = [one for one in every if is_known(one.value)]
         if not rows:
             return Missing("nothing of the kind can be contrasted here.")
         rows.sort(key=lambda one: (not is_real(one), -_size(one)))
-        shown, real = rows[:_MOST_ROWS], [one for one in rows if is_real(one)]
+        shown, real = rows[:_MOST_ROWS], [one for one in every if is_real(one)]
         ratio = rows[0].form == "ratio"
-        text = f"{len(real)} of {len(rows)} differ beyond chance after Holm's correction (p < 0.05)."
+        text = f"{len(real)} of {len(every)} differ beyond chance after Holm's correction (p < 0.05)."
+        if len(rows) < len(every):
+            text += f" {len(every) - len(rows)} cannot be drawn: searches that found nothing leave it open."
         if len(shown) < len(rows):
             text += f" {len(shown)} are drawn, those beyond chance first; all are in tables/contrasts.csv."
         sides = "First − second: right of zero the first is right more often"

@@ -180,10 +180,9 @@ def generator_lead(found: Granular) -> tuple[str, str]:
     if held:
         parts = [f"{printable(target)} at {printable(name)}" for name, target in held[:3]]
         more = f" and {len(held) - 3} more" if len(held) > 3 else ""
-        head = f"For most pictures searches found nothing against {join(parts)}{more}"
+        head = f"Against {join(parts)}{more} most searches found nothing, and may have failed: restarts find more."
         rest = [share for key, share in shares.items() if key not in held]
-        head += f"; elsewhere they found what fools a model for {_least(min(rest))} of them." if rest else "."
-        head += " A search that found nothing may have failed: restarts find more."
+        head += f" Elsewhere they found what fools a model for {_least(min(rest))} of the pictures." if rest else ""
     elif len(found.targets) > 1:
         head = f"None of the {len(found.targets)} models holds at any granularity: searches found what fools each for "
         head += f"{_least(low)} of the pictures."
@@ -242,6 +241,8 @@ def granular_rows(found: Granular) -> tuple[list[str], list[list[str]], list[str
     notes = [
         "half by: standard deviations per neuron (root mean square); ratios of whole magnitudes, paired by picture"
     ]
+    if any("—" in row[1 : 1 + len(found.targets)] for row in rows):
+        notes.append("—: fewer than half of the searches found anything; --restarts 3 finds more")
     failed = sum(one.failed for one in found.searches.values())
     wrong = sum(one.anchor_wrong for one in found.searches.values())
     notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} broke down"] if failed else []
@@ -298,7 +299,7 @@ def medians(view: View, found: Granular) -> list[Cell]:
 def _cell(found: Granular, key: Key, search: Search, scores: Mapping[str, VariantScore]) -> Cell:
     own, control = scores.get(search.variant), scores.get(found.random.get(key, ""))
     half, per = search.median, found.scale(key)
-    ends = "" if half.low is None or half.high is None else f"{size_text(half.low)} – {size_text(half.high)}"
+    ends = "" if half.low is None or half.high is None else f"{size_text(half.low)} to {size_text(half.high)}"
     return Cell(
         granularity=printable(key[0]),
         target=printable(key[1]),

@@ -290,7 +290,7 @@ def median_text(view: View, one: Search) -> tuple[str, str]:
 
     if found.value is None:
         return "—", found.reason or ""
-    ends = "" if found.low is None or found.high is None else f"{number(found.low)} – {number(found.high)}"
+    ends = "" if found.low is None or found.high is None else f"{number(found.low)} to {number(found.high)}"
     return number(found.value), ends or found.reason or ""
 
 

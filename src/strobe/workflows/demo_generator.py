@@ -26,7 +26,7 @@ def demo_generator(
     progress: Progress,
     *,
     images: int = 24,
-    steps: int = 60,
+    steps: int | None = None,
     granularity: tuple[str, ...] = (),
     device: str = "auto",
 ) -> Evaluation:

@@ -59,7 +59,7 @@ const startGallery = () => {
       const last = view.b === null ? set.f.length - 1 : view.b;
       const card = make("button", "card");
       card.type = "button";
-      const two = make("span", "two");
+      const two = make("span", varied ? "two whole" : "two");
       if (lone(set)) two.classList.add("alone");
       for (const index of lone(set) ? [set.a] : [set.a, last]) two.append(thumb(set, model, index, state(view, index)));
       const line1 = make("span", "line1");
