@@ -23,6 +23,7 @@ from strobe.datasets import folder
 from strobe.datasets.media import MediaSource
 from strobe.models.options import LoadOptions
 from strobe.workflows import generator_record
+from strobe.workflows.inspect import inspect, lines
 from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
 
 CPU = LoadOptions(device="cpu", batch_size=6)
@@ -119,6 +120,8 @@ def test_the_folder_says_everything(searched: Path) -> None:
     accepted = data.info.provenance["accepted"]
     assert accepted["drawn"] >= accepted["accepted"] == 6
     assert not (searched / ".generator-search").exists()
+    told = next(one for one in lines(inspect(searched)) if one.startswith("  coarse/make:"))
+    assert told.endswith(" to 22.6 std in 25 levels, against make; 6 found"), "not each of the levels"
 
 
 def test_what_is_found_is_made_again_to_the_pixel_and_within_its_bound(searched: Path) -> None:

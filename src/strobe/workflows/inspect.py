@@ -16,6 +16,7 @@ from strobe.report.wording import counted, join
 __all__ = ["inspect", "lines", "sheet"]
 
 _BAR = 24
+_MOST_LEVELS = 10
 
 
 def inspect(path: Path) -> dict[str, Any]:
@@ -148,9 +149,11 @@ def _set_lines(facts: dict[str, Any]) -> Iterator[str]:
 def _variant_line(one: dict[str, Any]) -> str:
     """One variant: its scale, whom it is aimed at, and what became of its sets."""
     marks = [mark for mark, on in (("control", one["role"] == "control"), ("estimated", one["estimated"])) if on]
-    levels = ", ".join(f"{level:.3g}" for level in one["levels"])
-    unit = f" {one['unit']}" if one["unit"] else ""
-    told = f"  {printable(one['variant'])}{f' ({join(marks)})' if marks else ''}: {one['axis']} {levels}{unit}"
+    unit, each = f" {one['unit']}" if one["unit"] else "", [f"{level:.3g}" for level in one["levels"]]
+    levels = ", ".join(each) + unit
+    if len(each) > _MOST_LEVELS:  # the fine grid of a search
+        levels = f"{each[0]} to {each[-1]}{unit} in {len(each)} levels"
+    told = f"  {printable(one['variant'])}{f' ({join(marks)})' if marks else ''}: {one['axis']} {levels}"
     told += f", against {printable(one['target'])}" if one["target"] else ""
     done = [f"{n:,} {status.replace('_', ' ')}" for status, n in one["sets"].items()]
     return f"{told}; {', '.join(done)}"
