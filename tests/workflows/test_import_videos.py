@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from strobe.build.sample import Sampling
-from strobe.core.errors import StrobeError
+from strobe.core.errors import InvalidFile, StrobeError
 from strobe.datasets import folder
+from strobe.datasets.import_youtube_bb import listed_anchors
 from strobe.datasets.sampled import Draw
 from strobe.workflows.build import BuildOptions, build
 from strobe.workflows.import_dataset import (
@@ -97,6 +98,14 @@ def test_broken_youtube_bb(tmp_path: Path, text: str, problem: str) -> None:
         from_youtube_bb(source, tmp_path / "dst")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "dst/dataset.json").exists()
+
+
+def test_a_damaged_gzip_is_one_line(tmp_path: Path) -> None:
+    whole, path = gzip.compress(b"AAAAAAAAAAA,1000,19,dog,present\n" * 99), tmp_path / "yt_bb.csv.gz"
+    for damaged in (b"AAAAAAAAAAA", whole[:-9], whole[:20] + b"\xff" * 4 + whole[24:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidFile, match=r"yt_bb\.csv\.gz: not a gzip file"):
+            listed_anchors(path)
 
 
 def test_what_is_missing_from_youtube_bb_is_said(tmp_path: Path) -> None:
