@@ -55,8 +55,9 @@ class Database:
         else:
             require("psycopg", what="a PostgreSQL store", extra="postgres")
             # Begun and locked with one message: every message costs more than what is asked in it.
-            self._writer = _postgres(self._url, f"BEGIN; {_LOCK}")
-            self._passing = _postgres(self._url, f"BEGIN; SET LOCAL synchronous_commit = off; {_LOCK}")
+            begin = "BEGIN ISOLATION LEVEL READ COMMITTED"  # what was committed while we waited is seen
+            self._writer = _postgres(self._url, f"{begin}; {_LOCK}")
+            self._passing = _postgres(self._url, f"{begin}; SET LOCAL synchronous_commit = off; {_LOCK}")
             # A statement sees what was committed before it, inside a transaction or outside.
             self._reader = _postgres(self._url, "")
         try:
@@ -222,7 +223,8 @@ def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
 
 
 def _postgres(url: URL, begin: str) -> Engine:
-    engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=5)
+    # As many as the server has threads that ask: one more is opened and closed each time, which takes longest of all.
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=10)
 
     @event.listens_for(engine, "connect")
     def _connected(connection: Any, _record: object) -> None:
