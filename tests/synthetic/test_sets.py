@@ -105,6 +105,7 @@ def test_the_command_makes_a_dataset(tmp_path: Path) -> None:
     alone = [str(tmp_path / "alone"), "--videos", "3", "--size", "32", "--k", "0"]
     assert CliRunner().invoke(command, alone, catch_exceptions=False).output.endswith("alone: 3 pictures\n")
     shown = list(lines(inspect(tmp_path / "alone")))
+    assert not [line for line in shown if "video" in line or "reach" in line]
     assert shown[1:3] == [
         "  3 pictures, 3 boxes in 3 tracks",
         "  every picture stands alone, classes of strobe-synthetic",

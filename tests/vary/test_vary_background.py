@@ -217,7 +217,7 @@ def test_the_command_says_what_was_made(world: Path, tmp_path: Path) -> None:
     ]
     first = CliRunner().invoke(cli, words)
     assert first.exit_code == 0, first.output
-    assert "24 pictures, 72 sets, 120 pictures, 12 classes" in first.output
+    assert "24 pictures, 72 sets, 120 pictures in all, 12 classes" in first.output
     assert "rungs: zoom 24, crop 24, grey 24" in first.output
     assert "(it was there)" in CliRunner().invoke(cli, words).output
     said = json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)

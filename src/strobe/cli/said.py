@@ -37,7 +37,10 @@ def made(dst: Path, dataset: "Dataset", *nouns: str) -> str:
     if kinds != ["video"]:  # photos are no videos, and what was made of them is no frame of one
         words |= {"video": SOURCES[kinds[0]] if len(kinds) == 1 else "source", "frame": "picture"}
         nouns = tuple(noun for noun in nouns if dataset.info.k or noun not in ("set", "frame")) or ("video",)
-    return f"{printable(dst)}: " + ", ".join(counted(sizes[f"n_{_plural(noun)}"], words[noun]) for noun in nouns)
+    told = {noun: counted(sizes[f"n_{_plural(noun)}"], words[noun]) for noun in nouns}
+    if "frame" in told and words["frame"] == "picture":
+        told["frame"] += " in all"
+    return f"{printable(dst)}: {', '.join(told.values())}"
 
 
 def made_json(dst: Path, dataset: "Dataset", more: Mapping[str, Any]) -> None:

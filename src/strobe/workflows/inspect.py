@@ -81,7 +81,7 @@ def lines(facts: dict[str, Any]) -> Iterator[str]:
     if kinds:
         told = sources(counts["videos"], kinds)
         told += f", {counted(counts['sets'], 'set')}" if variants else ""
-        told += f", {counted(counts['frames'], 'picture')}" if counts["members"] else ""
+        told += f", {counted(counts['frames'], 'picture')} in all" if counts["members"] else ""
     else:
         told = ", ".join(counted(counts[f"{noun}s"], noun) for noun in ("video", "set", "member", "frame"))
     yield f"  {told}{boxes}"
@@ -165,10 +165,11 @@ def _bar(value: int, top: int) -> str:
 
 
 def _video_lines(facts: dict[str, Any]) -> Iterator[str]:
-    if facts["fps"]:
+    moves = "video" in facts.get("kinds", {"video": 0})
+    if facts["fps"] and moves:
         fps = facts["fps"]
         yield f"  fps {fps['min']:.4g}–{fps['max']:.4g} (median {fps['median']:.4g}, {counted(fps['n'], 'video')})"
-    if facts["reach_ms"]:
+    if facts["reach_ms"] and moves:
         reach = facts["reach_ms"]
         yield f"  sets reach {reach['min']:.0f}–{reach['max']:.0f} ms (median {reach['median']:.0f})"
     kinds = [f"{kind} {row['frames']:,} ({row['anchors']:,} anchors)" for kind, row in facts["frame_types"].items()]
