@@ -25,6 +25,9 @@ from strobe.core.tables import Boxes, Frames, Labels, Sets, Videos, texts
 settings.register_profile("strobe", deadline=None, derandomize=True)
 settings.load_profile("strobe")
 
+# As many test processes run as there are cores: with more threads each, they wait for one another most of the time.
+os.environ["OMP_NUM_THREADS"] = "1"  # torch reads it as it is imported; so do our children
+
 # A shell that starts us in the background has SIGINT ignored, and children inherit that: Ctrl-C tests need it back.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

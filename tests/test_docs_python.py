@@ -13,7 +13,6 @@ import av
 import matplotlib
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 import strobe
@@ -54,7 +53,6 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom(sandbox: Path) -> None:
-    torch.set_num_threads(1)
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
         exec(compile(block, "docs/python.md", "exec"), names)
@@ -84,7 +82,7 @@ def test_the_page_names_every_verb() -> None:
 def test_the_notebook_runs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(ROOT / "scripts"), str(NOTEBOOK), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
     )

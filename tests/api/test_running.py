@@ -22,11 +22,6 @@ from strobe.runs.shards import ModelShards
 SIZE = transforms.Compose([transforms.Resize((32, 32)), transforms.ToTensor()])
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 def _linear(seed: int = 0, n: int = 12) -> torch.nn.Module:
     torch.manual_seed(seed)
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, n))

@@ -227,9 +227,7 @@ def many():
 
 
 def test_a_factory_may_return_a_torch_module(tmp_path: Path) -> None:
-    import torch
 
-    torch.set_num_threads(1)
     (tmp_path / "nets.py").write_text(MODULES)
     image = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from strobe.models import strobe_net
 from strobe.models.detectors import tiny
@@ -31,7 +30,6 @@ def pictures(ground: str) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def right(name: str, ground: str) -> float:
-    torch.set_num_threads(1)
     frames, truth = pictures(ground)
     model = load_model(name, CPU)
     if name in CLASSIFIERS:

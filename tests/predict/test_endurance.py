@@ -1,6 +1,5 @@
 """A run that is killed, interrupted, or very long: real processes, real signals."""
 
-import os
 import random
 import signal
 import subprocess
@@ -46,7 +45,7 @@ for run in predict(folder.read(Path(data)), models, Path(out), options, Loud()):
 def _start(data: Path, out: Path, *models: str, batch: int = 8) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(data), str(out), str(batch), *models],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
@@ -188,7 +187,7 @@ def test_peak_memory_does_not_grow_with_frames(colours: Make, plugin: Path, tmp_
         folder.write(dataset, tmp_path / f"data{n_sets}")
         done = subprocess.run(
             [sys.executable, "-c", MEMORY, str(tmp_path / f"data{n_sets}"), str(tmp_path / f"run{n_sets}"), name],
-            capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+            capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         peaks.append(int(done.stdout))

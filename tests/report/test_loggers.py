@@ -72,7 +72,7 @@ def test_eval_sends_headline_and_curve_to_tensorboard(tmp_path: Path) -> None:
 
 
 def test_a_training_sends_its_points_and_goes_on_in_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch").set_num_threads(1)
+    pytest.importorskip("torch")
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     few = [word for change in ("clips=8", "steps=2", "test_clips=1") for word in ("--set", change)]

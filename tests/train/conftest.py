@@ -1,10 +1,8 @@
 """A small world to train on, in memory and in a folder; prepared frames are cached below the test's own folder."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
@@ -15,12 +13,9 @@ WORLD = SyntheticOptions(world=WorldOptions(size=32, frames=5, occluders=0), vid
 
 
 @pytest.fixture(autouse=True)
-def one_thread(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepared frames are kept for all tests of the session, and not with those of whoever runs them."""
     monkeypatch.setenv("STROBE_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,6 @@ def test_it_shares_the_classifiers_stages_and_looks_at_every_cell() -> None:
 
 
 def test_it_is_trained_on_a_dataset_and_finds_what_it_saw(tmp_path: Path) -> None:
-    torch.set_num_threads(1)
     world = WorldOptions(size=64, frames=1, distractors=0, occluders=0, object_scale=(0.4, 0.6), noise=0.0)
     made = synthetic_dataset(SyntheticOptions(world=world, videos=12, seed=3))
     material = Material(dataset=made.dataset, source=made.source())

@@ -271,7 +271,6 @@ def test_two_processes_train_the_model_of_one(world_folder: Path, tmp_path: Path
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "strobe"]
     done = subprocess.run(
         [*launcher, *_command(world_folder, tmp_path / "two", *more)], capture_output=True, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     a, b = tensors(tmp_path / "one"), tensors(tmp_path / "two")

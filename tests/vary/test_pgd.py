@@ -17,14 +17,6 @@ SIDE = 8
 GREY = (90, 150)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def mean_colour(pixels: torch.Tensor) -> torch.Tensor:
     """The mean of each channel, a hundredfold: linear, so that the nearest wrong picture is known."""
     return 100 * pixels.mean((2, 3))

@@ -20,6 +20,7 @@ def cluster() -> Iterator[Any]:
     with tempfile.TemporaryDirectory(prefix="r") as short, pytest.MonkeyPatch.context() as patched:
         for name, value in {**_QUIET, "RAY_TMPDIR": short}.items():
             patched.setenv(name, value)  # some are read when it is imported
+        patched.delenv("OMP_NUM_THREADS")  # Ray gives its workers as many threads as cores
         import ray
         from ray.cluster_utils import Cluster
 

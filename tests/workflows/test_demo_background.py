@@ -18,8 +18,7 @@ GROUND, OBJECT = "strobe-ground", "strobe-object"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch = pytest.importorskip("torch")
-    torch.set_num_threads(1)
+    pytest.importorskip("torch")
     return tmp_path_factory.mktemp("demo")
 
 

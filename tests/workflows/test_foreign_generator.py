@@ -17,7 +17,6 @@ DECODERS = ROOT.parent / "shared" / "reference" / "abs-mnist" / "ABS_0.net"
 def test_ten_foreign_decoders_are_searched_like_any_generator(tmp_path: Path) -> None:
     import torch
 
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     file = ROOT / "benchmarks" / "foreign_mnist.py"
     generator = f"py:{file}:decoders@{DECODERS}"

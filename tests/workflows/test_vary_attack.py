@@ -78,16 +78,6 @@ def numpy_only():
 '''
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Photos of three colours, some plain and some hard, one of them labelled wrongly; a net that knows colours."""

@@ -30,12 +30,11 @@ CPU = LoadOptions(device="cpu", batch_size=6)
 SIDE = 8
 WANTED = GeneratorWanted(images=6, steps=40, strips=2, scale_images=60, most=4.0)
 DYING = """
-import os, signal, torch
+import os, signal
 from pathlib import Path
 from strobe.models.options import LoadOptions
 from strobe.workflows.vary_generator import GeneratorWanted, vary_generator
 
-torch.set_num_threads(1)
 many, rename = 0, os.replace
 
 
@@ -50,16 +49,6 @@ def dying(*said):
 os.replace = dying
 vary_generator(Path({out!r}), {generator!r}, {nets!r}, {wanted!r}, load={load!r})
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,6 @@ from strobe.models.detectors.boxes import detections
 from strobe.models.options import LoadOptions, ModelName
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def torchvision_detector(architecture, n_classes, size=None):
     def make(folder, real):
         from strobe.models.registry import load_model
