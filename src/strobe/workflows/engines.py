@@ -88,11 +88,6 @@ class Engine:
         name, mark, address = text.partition("=")
         known = name == "ray" or (name == "local" and not mark)
         expect(known and bool(mark) == bool(address), "engine", "local, ray or ray=ADDRESS", text)
-        if address.startswith("ray://"):
-            raise StrobeError(
-                f"--engine {printable(text)}: who writes the answers has to be a node of the cluster; run the command "
-                "there (ray job submit, or a shell), with --engine ray"
-            )
         return cls(
             name=cast(Literal["local", "ray"], name), address=address or None, actors=actors, cores=cores, gpus=gpus
         )
@@ -175,8 +170,17 @@ def _join(ray: Any, asked: str, whence: str) -> str:
     """Connect to the Ray that was asked for, and say which it is."""
     if asked == "local":
         return _start(ray)
-    with _one_line(ray, f"{whence}={printable(asked)}"):
-        _knock(asked)
+    where, (host, _, port) = f"{whence}={printable(asked)}", asked.rpartition(":")
+    if asked.startswith("ray://"):
+        raise StrobeError(
+            f"{where}: who writes the answers has to be a node of the cluster; run the command there (ray job submit, "
+            "or a shell), with --engine ray"
+        )
+    if asked != "auto" and not (host and port.isdecimal() and 0 < int(port) < 2**16):
+        raise StrobeError(f"{where}: expected HOST:PORT, local or auto")
+    with _one_line(ray, where):
+        if asked != "auto":
+            _knock(asked)
         ray.init(address=asked, **_SILENT)
     return f"Ray at {_at(ray)} ({whence})"
 
@@ -242,11 +246,7 @@ def _why_not(said: str, version: str) -> str:
 
 def _knock(address: str) -> None:
     """Raise OSError where no Ray listens at HOST:PORT; Ray itself would wait for minutes."""
-    if address == "auto":
-        return
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise OSError("expected HOST:PORT")
     with (
         socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_S) as door,
         door.makefile("rb") as heard,
