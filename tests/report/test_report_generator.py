@@ -178,6 +178,15 @@ def test_the_terminal_has_a_line_for_every_granularity(whole) -> None:
     assert columns[4:] == ["linf ÷ standard", "l2 ÷ standard", "kept (judges)"]
     assert [row[0] for row in rows] == ["latent", "fine", "pixel", "all"]
     assert any("root mean square" in note for note in notes)
+    assert not any("no end" in note for note in notes)
+    results: Results = whole[2]
+    first = next(one for one in results.contrasts if one.a == "pixel/linf")
+    bare = replace(first, value=replace(first.value, low=None, high=None, reason="no end was found"))
+    less = replace(results, contrasts=tuple(bare if one is first else one for one in results.contrasts))
+    notes = next(one for one in headline_lines(less) if "coarse to fine" in one[0])[3]
+    assert "pixel against linf: no end was found" in notes
+    two = granular(View(results=replace(results, searches=tuple(s for s in results.searches if s.target != "l2"))))
+    assert generator_lead(two)[0].startswith("Neither model holds at any granularity")
 
 
 def test_one_target_and_no_judge_are_said(whole) -> None:

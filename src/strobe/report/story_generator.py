@@ -184,8 +184,8 @@ def generator_lead(found: Granular) -> tuple[str, str]:
         rest = [share for key, share in shares.items() if key not in held]
         head += f" Elsewhere they found what fools a model for {_least(min(rest))} of the pictures." if rest else ""
     elif len(found.targets) > 1:
-        head = f"None of the {len(found.targets)} models holds at any granularity: searches found what fools each for "
-        head += f"{_least(low)} of the pictures."
+        head = "Neither model holds" if len(found.targets) == 2 else f"None of the {len(found.targets)} models holds"
+        head += f" at any granularity: searches found what fools each for {_least(low)} of the pictures."
     else:
         head = f"{printable(found.baseline)} holds at no granularity: searches found what fools it for "
         head += f"{_least(low)} of the pictures."
@@ -243,6 +243,10 @@ def granular_rows(found: Granular) -> tuple[list[str], list[list[str]], list[str
     ]
     if any("—" in row[1 : 1 + len(found.targets)] for row in rows):
         notes.append("—: fewer than half of the searches found anything; --restarts 3 finds more")
+    open_ended = [
+        (key, row.value) for key, row in found.ratios.items() if is_known(row.value) and row.value.low is None
+    ]
+    notes += [f"{printable(' against '.join(key))}: {value.reason}" for key, value in open_ended if value.reason]
     failed = sum(one.failed for one in found.searches.values())
     wrong = sum(one.anchor_wrong for one in found.searches.values())
     notes += [f"{counted(failed, 'search').replace('searchs', 'searches')} broke down"] if failed else []
