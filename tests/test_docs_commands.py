@@ -71,7 +71,7 @@ PARSED = {
     "strobe train detector": "minutes of training; tests/train runs it with other settings",
     "strobe vary background data/photos": "fetches 5 MB; tests/vary/test_ladder_estimates.py runs nets",
     "strobe vary generator": "minutes of searching; tests/workflows/test_vary_generator.py runs it small",
-    "strobe eval changed -m strobe-world": "of what that finds",
+    "strobe eval changed": "of what that finds",
     "strobe eval DATASET -m efficientnet-lite0 -o run/ --engine ray": "tests/workflows/test_ray.py runs a cluster",
     "strobe eval /shared/data": "other machines; tests/workflows/test_ray.py runs a cluster",
     "torchrun": "several processes; tests/train runs two",

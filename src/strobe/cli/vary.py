@@ -242,8 +242,8 @@ _changes = options(
 @command.command(
     cls=Grouped,
     short_help="Changes of what a picture shows, coarse to fine: in the activations of a generator.",
-    epilog="Example: strobe vary generator data/changed --generator strobe-gan -m strobe-world -m strobe-world-linf   "
-    "·   then: strobe eval data/changed -m strobe-world -m strobe-world-linf -o run/",
+    epilog="Example: strobe vary generator data/changed --generator strobe-gan-mnist -m strobe-mnist -m "
+    "strobe-mnist-linf --images 24   ·   then: strobe eval data/changed -m strobe-mnist -m strobe-mnist-linf -o run/",
 )
 @click.argument("dst", type=folder(exists=False))
 @click.option(
