@@ -89,15 +89,15 @@ def test_killed_ten_times_and_finished_is_bit_identical(colours: Make, plugin: P
 
 
 @pytest.mark.slow
-def test_a_real_model_killed_ten_times_and_finished_is_bit_identical(colours: Make, tmp_path: Path) -> None:
+def test_a_real_model_killed_three_times_and_finished_is_bit_identical(colours: Make, tmp_path: Path) -> None:
     pytest.importorskip("efficientnet_lite_pytorch")
-    dataset = _ilsvrc(colours(n_sets=150, k=2, size=(320, 240)))
+    dataset = _ilsvrc(colours(n_sets=80, k=2, size=(320, 240)))
     folder.write(dataset, tmp_path / "data")
     whole = _start(tmp_path / "data", tmp_path / "whole", "efficientnet-lite0")
     _, errors = whole.communicate(timeout=300)
     assert whole.returncode == 0, errors
-    hits = _kill_and_finish(tmp_path / "data", tmp_path / "run", "efficientnet-lite0", kills=10, within_s=1.0, seed=5)
-    assert hits == 10, "a kill came after the work was done"
+    hits = _kill_and_finish(tmp_path / "data", tmp_path / "run", "efficientnet-lite0", kills=3, within_s=0.5, seed=5)
+    assert hits == 3, "a kill came after the work was done"
     assert _shards(tmp_path / "whole") == _shards(tmp_path / "run")
 
 
@@ -177,7 +177,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["plugin", "efficientnet-lite0"])
 def test_peak_memory_does_not_grow_with_frames(colours: Make, plugin: Path, tmp_path: Path, model: str) -> None:
-    name, size, many = (f"py:{plugin}:make", (160, 120), 600) if model == "plugin" else (model, (320, 240), 300)
+    name, size, many = (f"py:{plugin}:make", (160, 120), 600) if model == "plugin" else (model, (320, 240), 160)
     if model != "plugin":
         pytest.importorskip("efficientnet_lite_pytorch")
     peaks = []
