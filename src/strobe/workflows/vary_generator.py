@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -135,6 +135,8 @@ def _searched_on(
     if len(set(classes)) != len(classes):
         raise InvalidValue(f"--classes: expected each once, got {printable(', '.join(wanted.classes))}")
     aim = _aimed(spec, wanted.aim)
+    if classes == [aim]:
+        raise _nothing_to_aim_at(wanted)
     victims = bench.victims()
     _refuse_others(victims, spec)
     provenance: dict[str, Any] = {
@@ -151,9 +153,10 @@ def _searched_on(
     if old is not None and is_whole(old):
         work.done()
         return Attempted(dataset=old, was_there=True)
-    work.begin(provenance)
+    if work.begun:
+        work.begin(provenance)
     size = batch_size or spec.batch_size
-    scale, sampled = _begun(destination / PLACE, bench, classes, wanted, size)
+    scale, sampled = _begun(destination / PLACE, bench, classes, wanted, size, lambda: work.begin(provenance))
     bench.know(_Begun(scale=scale, sampled=sampled, aim=aim))
     say.note(_rates(sampled))
     searches = [_search(spec, victim, word, scale, wanted, aim) for victim in victims for word in words]
@@ -175,7 +178,7 @@ def _searched_on(
         if sampled.classes[row] != aim
     }
     if not found:
-        raise StrobeError(f"--aim {wanted.aim}: every picture is of that class; draw others with --classes")
+        raise _nothing_to_aim_at(wanted)
     found = search_all(
         bench, dataset_of(found), victims, searches, found, work, _searched, say, word="search", size=size
     )
@@ -192,6 +195,10 @@ def _searched_on(
 def _aimed(spec: GeneratorSpec, aim: str) -> int | None:
     """The class aimed at; None where no class is named."""
     return None if aim in ("untargeted", "runner-up") else spec.label_space.index(aim)
+
+
+def _nothing_to_aim_at(wanted: GeneratorWanted) -> StrobeError:
+    return StrobeError(f"--aim {wanted.aim}: every picture is of that class; draw others with --classes")
 
 
 def _refuse_others(victims: Sequence[Known], spec: GeneratorSpec) -> None:
@@ -235,12 +242,17 @@ class _Begun:
 
 
 def _begun(
-    place: Path, bench: Bench, classes: Sequence[int], wanted: GeneratorWanted, size: int
+    place: Path, bench: Bench, classes: Sequence[int], wanted: GeneratorWanted, size: int, begin: Callable[[], None]
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
-    """Scale and latents: those of the search that was begun here, else made and stored."""
+    """Scale and latents: those of the search that was begun here, else made and stored.
+
+    `begin` only then: where no picture is right for all models, nothing is left that stands in another command's way.
+    """
     if (place / "sources.json").is_file():
+        begin()
         return stored_scale(place), stored_samples(place)
     scale, sampled = bench.once(_begin, (classes, wanted, size))
+    begin()
     store_begun(place, scale, sampled)
     return scale, sampled
 
