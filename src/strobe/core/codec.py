@@ -1,5 +1,6 @@
 """Records to plain JSON, back again, and their JSON Schema: all three from the type hints of frozen dataclasses.
 
+>>> from dataclasses import field
 >>> @dataclass(frozen=True)
 ... class Point:
 ...     k: Count
