@@ -75,7 +75,7 @@ def paired_ratio(least: Floats, most: Floats, draws: Bootstrap, *, slack: float 
     low = float(np.quantile(_medians(least, draws), 0.025, method="lower"))
     high = float(np.quantile(_medians(most, draws), 0.975, method="higher"))
     if not np.isfinite(high):
-        reason = f"its upper end lies beyond what was searched; the interval begins at {low:g}"
+        reason = f"its upper end lies beyond what was searched; the interval begins at {low:.3g}"
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=reason)
     return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=too_few(draws.n_clusters))
 

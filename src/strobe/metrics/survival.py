@@ -54,7 +54,7 @@ def median_of(curve: Survival) -> Estimate:
     low = next((at for at, down, _ in bounds if down is not None and down <= 0.5), None)
     high = next((at for at, _, up in bounds if up is not None and up < 0.5), None)
     lone = any(down is None for _, down, _ in bounds)
-    least = "" if low is None else f"; the interval begins at {low:g}"
+    least = "" if low is None else f"; the interval begins at {low:.3g}"
     if curve.median is None:
         reason = f"fewer than half were found{least}"
         return Estimate(value=None, low=None, high=None, n=curve.n, method=INVERTED, reason=reason)
