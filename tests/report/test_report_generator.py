@@ -68,7 +68,8 @@ def test_what_is_drawn_and_said(page, whole) -> None:
     assert "Which classes give way sooner?" in html
     head, lede = story.lead(View(results=whole[2]))
     assert head.startswith("None of the 3 models holds at any granularity")
-    assert "times (latent) to" in lede
+    assert "(latent) to " in lede
+    assert "times the change that fools" in lede
     assert "by judge still what it was" in lede
 
 

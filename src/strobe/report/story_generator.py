@@ -206,11 +206,12 @@ def ratio_text(found: Granular) -> str:
         ]  # fmt: skip
         if known:
             ends = list(dict.fromkeys((known[0], known[-1])))
-            said = [f"{value_of(found.ratios[name, target].value):.2f} times ({name})" for name in ends]
-            parts.append(f"against {printable(target)} {' to '.join(said)}")
+            said = [f"{value_of(found.ratios[name, target].value):.2f} ({name})" for name in ends]
+            parts.append(f"to fool {printable(target)} takes {' to '.join(said)} times")
     if not parts:
         return ""
-    return f"Compared with {printable(found.baseline)}, it takes this much of a change: {'; '.join(parts)}."
+    told = join(parts)
+    return f"{told[0].upper()}{told[1:]} the change that fools {printable(found.baseline)}."
 
 
 def kept_text(kept: Kept) -> str:
