@@ -153,9 +153,14 @@ def test_boxes_are_those_of_threads_and_one_lane(colours: Make, tmp_path: Path, 
     assert want == _shards(tmp_path / "lanes")
 
 
-def test_a_killed_worker_is_replaced(colours: Make, tmp_path: Path, nothing_left: None) -> None:
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_killed_worker_is_replaced(
+    seen: bool, colours: Make, tmp_path: Path, nothing_left: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dataset, killed = colours(n_sets=20, k=2), []
     model = Sums(dataset, SMALL)
+    if not seen:  # one hears of a death only by asking: a killed process takes a moment to be gone
+        monkeypatch.setattr(subprocess.Popen, "poll", lambda process: None)
 
     def kill() -> None:
         if not killed and len(workers_of(os.getpid())) == 2:

@@ -106,19 +106,18 @@ class DecodePool:
 
     def _read_chunk(self, asked: list[_Asked]) -> list[_Answer]:
         source, status = self._source.only([row for row, _, _ in asked]), ""
-        for _ in range(2):
-            worker = self._idle.get()
-            try:
-                if worker is None or worker.process.poll() is not None:  # it may have died while nobody asked
-                    worker = self._start(instead_of=worker)
-                answer = worker.ask(source, asked)
-            except (EOFError, OSError):
-                status = self._ended(worker)
-                worker = None
-            else:
-                return answer
-            finally:
-                self._idle.put(worker)
+        worker = self._idle.get()
+        try:
+            for _ in range(2):  # the second time in one started for it: others may have died with the first
+                try:
+                    if worker is None or worker.process.poll() is not None:  # it may have died while nobody asked
+                        worker = self._start(instead_of=worker)
+                    return worker.ask(source, asked)
+                except (EOFError, OSError):
+                    status = self._ended(worker)
+                    worker = None
+        finally:
+            self._idle.put(worker)
         raise StrobeError(f"a process that decodes frames died twice ({status}); {_WAY_OUT}")
 
     def _start(self, *, instead_of: "_Worker | None") -> "_Worker":
