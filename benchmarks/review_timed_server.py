@@ -58,7 +58,7 @@ def main() -> None:
             out.write_text(json.dumps(found), encoding="utf-8")
 
     queue.claim, serve.run = watched_claim, watched_run
-    Database.write = watched_write  # type: ignore[method-assign]
+    Database.write = watched_write  # type: ignore[method-assign]  # for this one process
     command(sys.argv[2:])
 
 

@@ -209,7 +209,7 @@ def _limit_memory() -> None:
 
 def _resident(pid: int) -> int:
     try:
-        with open(f"/proc/{pid}/statm", encoding="ascii") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:  # noqa: PTH123 (as above)
             return int(file.read().split()[1]) * resource.getpagesize()
     except (OSError, IndexError):
         return 0

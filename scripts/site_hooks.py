@@ -80,7 +80,7 @@ class Examples(Extension):  # type: ignore[misc]  # Markdown comes without types
         md.preprocessors.register(_Fence(md), "examples", 100)
 
 
-class _Fence(Preprocessor):  # type: ignore[misc]
+class _Fence(Preprocessor):  # type: ignore[misc]  # Markdown comes without types
     def run(self, lines: list[str]) -> list[str]:
         out: list[str] = []
         inside = False

@@ -34,6 +34,7 @@ class _Face:
     dataset: Dataset
     sets: ModelSets
 
+    # The next three are each kind of score's own.
     def _figures(self) -> dict[str, Estimate]:
         raise NotImplementedError
 
