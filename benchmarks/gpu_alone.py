@@ -15,7 +15,7 @@ from PIL import Image as Pillow
 
 from strobe.core.dataset import Dataset
 from strobe.datasets.media import MediaSource
-from strobe.models.device_decode import resize_on_device
+from strobe.models.device_decode import DeviceResize
 from strobe.models.exact_resize import SentPlan
 from strobe.models.torch_classifier import TorchClassifier
 from strobe.predict.decode_pool import DecodePool
@@ -77,10 +77,13 @@ def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int
             operation(encoded[start : start + batch], 3, place)
             torch.cuda.current_stream().synchronize()
 
-    decoded = torch.stack(operation(encoded[:batch], 3, place))
+    decoded, resized = (
+        torch.stack(operation(encoded[:batch], 3, place)),
+        DeviceResize(cast(Any, model.plan), device="cuda"),
+    )
 
     def resize(_: int) -> None:
-        resize_on_device(decoded, cast(Any, model.plan))
+        resized(decoded)
 
     def both(start: int) -> None:
         model.prepare_encoded(files[start : start + batch])

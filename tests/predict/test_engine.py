@@ -203,8 +203,16 @@ def test_device_batches_with_odd_files_fall_back_frame_by_frame(colours: Make, t
     dataset.frames.media[2] = "media/png.png"
     (root / str(dataset.frames.media[6])).write_bytes(b"junk")
     (root / str(dataset.frames.media[13])).write_bytes((root / str(dataset.frames.media[13])).read_bytes()[:200])
+    given: list[bytes] = []
+
+    class Watched(Brightness):
+        def prepare_encoded(self, files: Any) -> Any:
+            given.extend(files)
+            return super().prepare_encoded(files)
+
     options = EngineOptions(shard_size=20, decode=DecodeOptions(device_share=(1, 1)))
-    _, stored = _run(dataset, tmp_path / "run", {"m": Brightness(dataset)}, options=options)["m"]
+    _, stored = _run(dataset, tmp_path / "run", {"m": Watched(dataset)}, options=options)["m"]
+    assert len(given) == 17, "a device would make something of a file that was cut off"
     assert sorted(stored.reasons) == [6, 13]
     assert stored.scored.sum() == 18
     assert stored.scores[2, 0] == 25  # by the threads

@@ -92,10 +92,7 @@ class EncodedClassifier(Protocol):
     """A classifier that would rather decode still-encoded files on its own device."""
 
     def prepare_encoded(self, files: Sequence[bytes]) -> Sequence[Any]:
-        """Encoded images through decoding and the model's own preprocessing, in order.
-
-        A file is bytes, or an array of them over memory that will be used again.
-        """
+        """Encoded images through decoding and the model's own preprocessing, in order."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""A torch network compiled for batches of one size (`--compile`), and what that took and gains."""
+"""A torch network compiled for batches of one size (`--compile`), what that took and gains, and its work recorded."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.late import require
 
-__all__ = ["Compiled", "compiled"]
+__all__ = ["Compiled", "Recorded", "compiled"]
 
 _TRIES = 5
 """So many batches are timed, each way."""
@@ -36,6 +36,29 @@ class Compiled:
             return f"{said}, before {1000 * self.before_s:.1f}: it does not pay here"
         pays = round(n * self.took_s / (self.before_s - self.after_s), -3)
         return f"{said} instead of {1000 * self.before_s:.1f}, so it pays from {pays:,.0f} frames on"
+
+
+class Recorded:
+    """What a CUDA device does for a full batch, recorded once and begun by one call from then on.
+
+    To begin a network piece by piece takes the interpreter's lock nearly as long as the device takes for the whole, and
+    the threads that read and decode wait for that lock.
+    """
+
+    def __init__(self, run: Call, sample: Any, stream: Any) -> None:
+        torch = require("torch", what="--compile", extra="models")
+        self._input, self._graph = sample, torch.cuda.CUDAGraph()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            run(sample)  # what the first run makes is not of the recording
+        with torch.cuda.graph(self._graph, stream=stream, capture_error_mode="thread_local"):
+            self._output = run(sample)
+
+    def __call__(self, batch: Any) -> Any:
+        """Scores of the batch, in the recording's own memory: to be copied in the same stream, which is the current."""
+        self._input[: len(batch)].copy_(batch)
+        self._graph.replay()
+        return self._output[: len(batch)]
 
 
 def compiled(call: Call, run: Callable[[Call], object]) -> Compiled:

@@ -1,6 +1,6 @@
-"""JPEG files to prepared batches on a CUDA device: nvJPEG decodes (through torchvision), torch resizes.
+"""JPEG files to prepared batches on a CUDA device: nvJPEG decodes, products of matrices resize.
 
-The pixels differ a little from the exact way's (another inverse transform, another resampler), so predictions made this
+The pixels differ a little from the exact way's (another inverse transform, coarser weights), so predictions made this
 way are kept apart: the way of decoding is part of their key.
 """
 
@@ -10,19 +10,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidValue, MissingExtra
 from strobe.core.late import require
+from strobe.models.exact_resize import BITS, FILTERS, crop_weights
+from strobe.models.nvjpeg import engines
 from strobe.models.plan import ImagePlan
 
-__all__ = ["DeviceDecoder", "resize_on_device"]
+__all__ = ["DECODED", "DeviceDecoder", "DeviceResize"]
 
-_MODES = ("bilinear", "bicubic")
-_RGB = 3  # torchvision's ImageReadMode
+DECODED = "device-2"
+"""What tells predictions from these pixels apart; another number whenever the pixels are others."""
+
+_READ_RGB = 3  # torchvision's ImageReadMode
 
 
 class DeviceDecoder:
-    """Decodes and prepares batches of JPEG files."""
+    """Decodes and prepares batches of JPEG files, for any number of threads, each in its current stream."""
 
     def __init__(self, plan: ImagePlan, *, device: str) -> None:
         self._torch = require("torch", what="decoding on the device", extra="models")
@@ -31,51 +36,74 @@ class DeviceDecoder:
         self._operation: Any = getattr(self._torch.ops.image, "decode_jpegs_cuda", None)
         if self._operation is None:
             raise MissingExtra("decoding on the device", "torchvision with nvJPEG", "models")
-        self._plan, self._device = plan, device
+        self._device, self._resize, self._engines = device, DeviceResize(plan, device=device), engines(device)
         with warnings.catch_warnings():  # torch warns once that it could write to bytes that are not to be written to
             warnings.simplefilter("ignore")
             self._torch.from_numpy(np.frombuffer(b"read", dtype=np.uint8))
 
     def __call__(self, files: Sequence[bytes]) -> Any:
-        """The files decoded and prepared, (N, 3, H, W) 8 bits on the device, in order."""
-        for place, content in enumerate(files):
-            if bytes(content[:3]) != b"\xff\xd8\xff":
-                raise InvalidValue(f"file {place} of the batch: expected a JPEG file to decode on the device")
-        encoded = [self._torch.from_numpy(np.frombuffer(content, dtype=np.uint8)) for content in files]
-        return self._prepared(self._operation(encoded, _RGB, self._torch.device(self._device)))
+        """The files decoded and prepared, (N, 3, H, W) 8 bits on the device, in order and done."""
+        read = [np.frombuffer(content, dtype=np.uint8) for content in files]
+        if self._engines is not None:
+            with self._engines.lent() as engine:
+                try:
+                    return self._prepared(engine(read, self._device))
+                except OSError:  # some of these files are nothing for the engines
+                    pass
+        return self._prepared(self._by_torchvision(read))
 
-    def _prepared(self, images: list[Any]) -> Any:
-        torch = self._torch
-        by_size: dict[Any, list[int]] = defaultdict(list)
+    def _by_torchvision(self, files: list[NDArray[np.uint8]]) -> dict[tuple[int, int], tuple[list[int], Any]]:
+        torch, by_size = self._torch, defaultdict(list)
+        images = self._operation([torch.from_numpy(file) for file in files], _READ_RGB, torch.device(self._device))
         for place, image in enumerate(images):
-            by_size[image.shape].append(place)
-        if len(by_size) == 1:  # frames of one video: one launch for all
-            return resize_on_device(torch.stack(images), self._plan)
-        out = torch.empty((len(images), 3, *self._plan.size_hw), dtype=torch.uint8, device=self._device)
-        for places in by_size.values():
-            batch = torch.stack([images[place] for place in places])
-            out[torch.tensor(places, device=self._device)] = resize_on_device(batch, self._plan)
-        return out
+            by_size[tuple(image.shape[-2:])].append(place)
+        return {size: (places, torch.stack([images[n] for n in places])) for size, places in by_size.items()}
+
+    def _prepared(self, decoded: dict[tuple[int, int], tuple[list[int], Any]]) -> Any:
+        torch = self._torch
+        parts = [self._resize(batch) for _, batch in decoded.values()]
+        batch = torch.cat(parts) if len(parts) > 1 else parts[0]
+        if len(parts) > 1:
+            order = np.argsort([place for places, _ in decoded.values() for place in places])
+            batch = batch[torch.from_numpy(order).to(self._device)]
+        done = torch.cuda.Event(blocking=True)  # to wait for asleep: by default a thread that waits keeps a core busy
+        done.record()
+        done.synchronize()
+        return batch
 
 
-def resize_on_device(batch: Any, plan: ImagePlan) -> Any:
-    """Resize and crop a batch (N, 3, H, W) of 8-bit pixels as the plan says, with torch's antialiased filters."""
-    torch = require("torch", what="decoding on the device", extra="models")
-    if plan.interpolation not in _MODES:
-        raise InvalidValue(f"decoding on the device cannot do {plan.interpolation} resizing; use --decode cpu")
-    height, width = plan.size_hw
-    have_h, have_w = batch.shape[-2:]
-    new_w, new_h = plan.resized(have_w, have_h)
-    if new_w < width or new_h < height:
-        raise InvalidValue("decoding on the device cannot pad frames smaller than the model's input; use --decode cpu")
-    left, top = round((new_w - width) / 2.0), round((new_h - height) / 2.0)
-    pixels = batch
-    if (new_h, new_w) != (have_h, have_w):
-        # Half precision holds 8-bit values exactly and halves the traffic; the filter sums in single precision.
-        pixels = torch.nn.functional.interpolate(
-            batch.to(torch.float16), size=(new_h, new_w), mode=plan.interpolation, antialias=True, align_corners=False
-        )
-    pixels = pixels[:, :, top : top + height, left : left + width]
-    if plan.channels == "bgr":
-        pixels = pixels.flip(1)
-    return pixels.round().clamp(0, 255).to(torch.uint8) if pixels.is_floating_point() else pixels.contiguous()
+class DeviceResize:
+    """Resizes and crops batches of 8-bit pixels as the plan says, but for rounding: Pillow's weights, in halves."""
+
+    def __init__(self, plan: ImagePlan, *, device: str) -> None:
+        if plan.interpolation not in FILTERS:
+            raise InvalidValue(f"decoding on the device cannot do {plan.interpolation} resizing; use --decode cpu")
+        self._torch = require("torch", what="decoding on the device", extra="models")
+        self._plan, self._device = plan, device
+        # Half precision holds 8-bit values exactly; sums are of single precision.
+        self._dtype = self._torch.float16 if device.startswith("cuda") else self._torch.float32
+        self._weights: dict[tuple[int, int], tuple[Any, slice, Any, slice]] = {}
+
+    def __call__(self, batch: Any) -> Any:
+        """(N, 3, H, W), 8 bits, to the plan's own size."""
+        have_h, have_w = batch.shape[-2:]
+        if (have_h, have_w) not in self._weights:
+            self._weights[have_h, have_w] = self._weights_for(have_h, have_w)
+        across, columns, down, rows = self._weights[have_h, have_w]
+        pixels = batch[:, :, rows, columns].to(self._dtype)
+        pixels = (down @ (pixels @ across)).round_().clamp_(0, 255).to(self._torch.uint8)
+        return pixels.flip(1) if self._plan.channels == "bgr" else pixels
+
+    def _weights_for(self, height: int, width: int) -> tuple[Any, slice, Any, slice]:
+        need_h, need_w = self._plan.size_hw
+        new_w, new_h = self._plan.resized(width, height)
+        if new_w < need_w or new_h < need_h:
+            raise InvalidValue(
+                "decoding on the device cannot pad frames smaller than the model's input; use --decode cpu"
+            )
+        (across, columns), (down, rows) = crop_weights(self._plan, height, width)
+        made = [np.ascontiguousarray(one / (1 << BITS)) for one in (across.T, down)]
+        on_device = [self._torch.from_numpy(one).to(self._dtype).to(self._device) for one in made]
+        if self._device.startswith("cuda"):
+            self._torch.cuda.current_stream().synchronize()  # other threads have streams of their own
+        return on_device[0], columns, on_device[1], rows

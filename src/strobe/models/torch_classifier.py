@@ -15,7 +15,7 @@ from strobe.core.labels import LabelSpace
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.records import ModelSpec
-from strobe.models.compiling import compiled
+from strobe.models.compiling import Recorded, compiled
 from strobe.models.cores import cpu_lanes, keep_freed_memory, sharing_cores
 from strobe.models.device_decode import DeviceDecoder
 from strobe.models.exact_resize import ExactResize, SentPlan
@@ -68,6 +68,7 @@ class TorchClassifier:
         self._cuda = setup.device.startswith("cuda")
         self._turn = threading.Lock()
         self._full = 0  # batches of fewer images are filled up: what is compiled knows one size
+        self._recorded: Recorded | None = None
         self.lanes = cpu_lanes() if setup.device == "cpu" else 2 if self._cuda else 1
         keep_freed_memory(one_arena=setup.device == "cpu")
 
@@ -101,9 +102,7 @@ class TorchClassifier:
         if not self._cuda:
             raise ModelFailed(f"{self.spec.name}: cannot decode on the device; use --decode cpu")
         with self._torch.inference_mode(), self._stream():
-            batch = self._decoder(files)
-            self._mark(self._torch.cuda.current_stream()).synchronize()
-        return batch
+            return self._decoder(files)
 
     @property
     def resizes(self) -> bool:
@@ -126,14 +125,14 @@ class TorchClassifier:
         torch = self._torch
         with torch.inference_mode():
             if not self._cuda:
-                return np.asarray(self._answer(self._normalised(self._brought(prepared))).cpu().numpy(), np.float32)
+                return np.asarray(self._answer(self._brought(prepared)).cpu().numpy(), np.float32)
             with self._stream():
                 pixels = self._brought(prepared)
                 there = torch.cuda.current_stream().record_event()
             with self._turn, torch.cuda.stream(self._forwards):
                 self._forwards.wait_event(there)
                 pixels.record_stream(self._forwards)  # it was made in another stream, and is gone before it is read
-                scores = self._answer(self._normalised(pixels))
+                scores = self._answer(pixels)
                 found = torch.empty(scores.shape, dtype=scores.dtype, pin_memory=True)
                 found.copy_(scores, non_blocking=True)
                 done = self._mark(self._forwards)
@@ -159,13 +158,27 @@ class TorchClassifier:
             except ModelFailed as error:
                 self._call = as_it_is
                 return f"not compiled, it runs as it is: {error}"
-        self._full = n
+            self._full = n
+            if self._cuda:
+                self._recorded = self._record()
         self.spec = replace(self.spec, preprocessing={**self.spec.preprocessing, "compiled": True})
         return found.text(n)
 
-    def _answer(self, pixels: Any) -> Any:
-        """The network's answer to a batch of the engine's: scores (N, C)."""
-        n = len(pixels)
+    def _record(self) -> Recorded | None:
+        n, torch = self._full, self._torch
+        dtype = torch.uint8 if isinstance(self.plan, ImagePlan) else torch.float32
+        sample = torch.zeros((n, 3, *self._known_input().size_hw), dtype=dtype, device=self._setup.device)
+        sample = sample.contiguous(memory_format=torch.channels_last)
+        try:
+            return Recorded(lambda batch: self._scores(self._normalised(batch)), sample, self._forwards)
+        except RuntimeError:  # too large, or it waits for the device half-way: it is begun piece by piece
+            return None
+
+    def _answer(self, batch: Any) -> Any:
+        """The network's answer to a batch on the device: scores (N, C)."""
+        if self._recorded is not None:
+            return self._recorded(batch)
+        pixels, n = self._normalised(batch), len(batch)
         if n >= self._full:
             return self._scores(pixels)
         shape = (self._full, *pixels.shape[1:])

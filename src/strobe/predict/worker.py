@@ -2,27 +2,25 @@
 
 Frames are decoded ahead while a model runs, once for all models of the run. Where a model would rather decode on its
 own device, a fixed share of its batches takes that way and the rest stays with the decoder, so that both work at once
-and the same frames always go the same way. A few threads have files read and decoded, a batch each, and what they make
+and the same frames always go the same way. A few threads read files and have them decoded, a batch each, and what they make
 goes to the threads that run the model: as many as it has lanes, for all shards together.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
-import numpy as np
-
 from strobe.core.errors import StrobeError, out_of_memory, printable
 from strobe.core.ports import EncodedClassifier, FrameSource
 from strobe.predict.decoding import DecodeOptions, Decoder, Failed
-from strobe.predict.files import Encoded, FileReader
 from strobe.predict.forward import Runner
 from strobe.predict.work import Shard, ShardResult, Work, result_of, wanted, work_of
 
 __all__ = ["Interrupted", "ShardWorker"]
 
-_JPEG = b"\xff\xd8\xff"
+_JPEG, _JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -53,10 +51,7 @@ class ShardWorker:
         self._decoder = Decoder(runners, source, decode, frame_names, self._as_input)
         self._device = ThreadPoolExecutor(decode.device_lanes, thread_name_prefix="device")
         self._readers = ThreadPoolExecutor(1, thread_name_prefix="read")
-        at_once = max([runner.batch_size for runner in runners], default=1)
-        processes = decode.device_lanes if decode.processes and decode.device_share[0] else 0
-        self._files = FileReader(source, processes=processes, at_once=at_once)
-        self._closed = False
+        self._reading, self._closed = threading.Lock(), False
         lanes = {runner.model.lanes for runner in runners}
         self._forwards = {n: ThreadPoolExecutor(n, thread_name_prefix="forward") for n in lanes}
 
@@ -65,7 +60,6 @@ class ShardWorker:
         self._closed = True
         for pool in (self._readers, self._device, *self._forwards.values()):
             pool.shutdown(wait=False, cancel_futures=True)
-        self._files.close()
         self._decoder.close()
 
     def __call__(self, shard: Shard) -> ShardResult:
@@ -173,11 +167,17 @@ class ShardWorker:
             forwards.append(lanes.submit(self._run_batch, one, values))
         return forwards
 
-    def _read_files(self, rows: list[int]) -> list[tuple[int, Encoded | StrobeError | None]]:
-        # The device would resize and crop; a model's own input goes the way of what is no file.
-        files = [row for row in rows if row not in self._as_input]
-        found = dict(zip(files, self._files.read(files), strict=True))
-        return [(row, found.get(row)) for row in rows]
+    def _read_files(self, rows: list[int]) -> list[tuple[int, bytes | StrobeError | None]]:
+        with self._reading:  # one thread that reads is faster than several that take turns at every file
+            return [(row, self._read_file(row)) for row in rows]
+
+    def _read_file(self, row: int) -> bytes | StrobeError | None:
+        if row in self._as_input:  # the device would resize and crop: it goes the way of what is no file
+            return None
+        try:
+            return self._source.read_encoded(row)
+        except StrobeError as error:
+            return error
 
     def _prepare_encoded(self, one: Work, files: list[Any]) -> Any:
         try:
@@ -202,5 +202,6 @@ def _finish(decoding: _Decoding) -> None:
         forward.result()
 
 
-def _is_jpeg(content: Encoded | StrobeError | None) -> bool:
-    return isinstance(content, bytes | np.ndarray) and bytes(content[:3]) == _JPEG
+def _is_jpeg(content: bytes | StrobeError | None) -> bool:
+    """Whether it is a JPEG file to its end: where one is cut off, a device leaves pixels as they were in its memory."""
+    return isinstance(content, bytes) and content.startswith(_JPEG) and content.rstrip(b"\0").endswith(_JPEG_END)

@@ -8,6 +8,7 @@ from strobe.core.ports import Progress
 from strobe.core.records import ModelSpec
 from strobe.core.tasks import Task
 from strobe.models.asked import Asked
+from strobe.models.device_decode import DECODED
 from strobe.models.testbed import tags_of
 from strobe.predict.forward import Runner
 from strobe.runs.folder import Run
@@ -38,7 +39,7 @@ def store_of(
         "kind": spec.kind,
         "projection": runner.projection.digest,
         "merge": runner.merge,
-        "decode": decode,
+        "decode": DECODED if decode == "device" else decode,
     }
     task = Task(spec.task)
     store = ModelShards(

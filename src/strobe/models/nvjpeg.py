@@ -1,0 +1,138 @@
+"""The JPEG engines of a CUDA device, through nvJPEG's C interface.
+
+torchvision decodes by the same calls of the same library, but lets one batch at a time into it and waits there until it
+is done. Here each thread has a decoder of its own, so that the files of one batch are copied while the engines are at
+another: twice the images a second, and the same pixels.
+"""
+
+import ctypes
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.late import require
+
+__all__ = ["Engine", "Engines", "engines"]
+
+_HARDWARE, _RGB = 3, 3  # nvjpegBackend_t and nvjpegOutputFormat_t (planes)
+_PLANES = 4  # of an nvjpegImage_t: their addresses, then how many bytes a row of each takes
+
+
+class Engine:
+    """One decoder, for one thread at a time, whose batch has to be done before the next."""
+
+    def __init__(self, library: Path) -> None:
+        self._torch = require("torch", what="decoding on the device", extra="models")
+        self._library = ctypes.CDLL(str(library))
+        self._handle, self._state, self._header = (ctypes.c_void_p() for _ in range(3))
+        _check(self._library.nvjpegCreateEx(_HARDWARE, None, None, 0, ctypes.byref(self._handle)))
+        _check(self._library.nvjpegJpegStateCreate(self._handle, ctypes.byref(self._state)))
+        _check(self._library.nvjpegJpegStreamCreate(self._handle, ctypes.byref(self._header)))
+        # Of headers there are hundreds in a batch: calls that keep the interpreter's lock, instead of queueing for it.
+        quick = ctypes.PyDLL(str(library))
+        self._parse, self._support, self._dimensions = (
+            quick.nvjpegJpegStreamParseHeader, quick.nvjpegDecodeBatchedSupported,
+            quick.nvjpegJpegStreamGetFrameDimensions,
+        )  # fmt: skip
+        self._parse.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+
+    def __call__(self, files: Sequence[NDArray[np.uint8]], device: str) -> dict[tuple[int, int], tuple[list[int], Any]]:
+        """Begin to decode in the current stream: for each height and width which files have it, and (N, 3, H, W).
+
+        OSError where these files are nothing for the engines.
+        """
+        torch = self._torch
+        addresses = np.array([file.__array_interface__["data"][0] for file in files], dtype=np.uint64)
+        lengths = np.array([file.size for file in files], dtype=np.uint64)
+        by_size: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for place, size in enumerate(self._sizes(addresses.tolist(), lengths.tolist())):
+            by_size[size].append(place)
+        found, targets = {}, np.zeros((len(files), 2, _PLANES), dtype=np.uint64)
+        for (height, width), places in by_size.items():
+            batch = torch.empty((len(places), 3, height, width), dtype=torch.uint8, device=device)
+            planes = np.arange(3 * len(places), dtype=np.uint64) * np.uint64(height * width)
+            targets[places, 0, :3] = (planes + np.uint64(batch.data_ptr())).reshape(-1, 3)
+            targets[places, 1, :3] = width
+            found[height, width] = places, batch
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        _check(self._library.nvjpegDecodeBatchedInitialize(self._handle, self._state, len(files), 1, _RGB))
+        _check(self._library.nvjpegDecodeBatched(
+            self._handle, self._state, *map(_pointer, (addresses, lengths, targets)), stream
+        ))  # fmt: skip
+        return found
+
+    def _sizes(self, addresses: list[int], lengths: list[int]) -> Iterator[tuple[int, int]]:
+        """Each file's height and width."""
+        handle, header = self._handle.value, self._header
+        unable, width, height = ctypes.c_int(), ctypes.c_uint(), ctypes.c_uint()
+        at_unable, at_width, at_height = map(ctypes.byref, (unable, width, height))
+        for address, length in zip(addresses, lengths, strict=True):
+            _check(
+                self._parse(handle, address, length, header)
+                or self._support(self._handle, header, at_unable)
+                or self._dimensions(header, at_width, at_height)
+            )
+            if unable.value:  # progressive, for example
+                raise OSError("nvJPEG: the engines do not decode such files")
+            yield height.value, width.value
+
+
+class Engines:
+    """Decoders of one device, as many as there are threads at a time that decode. They stay until the process ends."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = library
+        self._idle: SimpleQueue[Engine] = SimpleQueue()
+        self._idle.put(Engine(library))
+
+    @contextmanager
+    def lent(self) -> Iterator[Engine]:
+        """A decoder that nobody else has; what it began has to be done at the end."""
+        try:
+            engine = self._idle.get_nowait()
+        except Empty:
+            engine = Engine(self._library)
+        try:
+            yield engine
+        finally:
+            self._idle.put(engine)
+
+
+@cache
+def engines(device: str) -> Engines | None:
+    """The device's, by the library that torchvision has loaded; None where it has none (they came with the A100)."""
+    torch = require("torch", what="decoding on the device", extra="models")
+    library = _loaded()
+    if library is None:
+        return None
+    try:
+        with torch.cuda.device(device):
+            return Engines(library)
+    except (OSError, AttributeError):  # no engines; a library without such a call
+        return None
+
+
+def _loaded() -> Path | None:
+    """Where the nvJPEG lies that this process has loaded."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:  # another system than Linux
+        return None
+    paths = (line.split(maxsplit=5)[-1] for line in lines if "libnvjpeg" in line)
+    return next(map(Path, paths), None)
+
+
+def _pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def _check(status: int) -> None:
+    if status:
+        raise OSError(f"nvJPEG: status {status}")
