@@ -336,7 +336,23 @@ def test_an_earlier_checkpoint_under_the_same_name_is_kept_and_said(data: Path) 
     assert predicted().n_new == 0, "back to the first"
 
 
-def test_decoding_on_a_device_that_no_model_runs_on_is_said(data: Path) -> None:
+def test_decoding_on_a_device_that_is_not_there_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, run = f"a=py:{data.parent}/mine.py:make", data.parent / "run"
+    for verb in ("predict", "eval"):
+        with pytest.raises(SystemExit) as ended:
+            main([verb, str(data), "-m", spec, "-o", str(run), "--device", "cpu", "--decode", "device", "-q"])
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert "--decode device is for models on CUDA, and here they run elsewhere; leave it out" in said
+        assert said.count("\n") == 1
+        assert not run.exists()
+    with pytest.raises(StrobeError, match=r'^decode="device" is for models on CUDA'):
+        strobe.predict(data, spec, running=strobe.Running(device="cpu", decode="device"))
+
+
+def test_a_model_beside_the_device_that_decodes_is_said(data: Path) -> None:
+    if not pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("needs a CUDA device")
     notes: list[str] = []
     spec, options = f"a=py:{data.parent}/mine.py:make", PredictOptions(decode="device")
     assert predict(folder.read(data), [spec], data.parent / "run", options, Noting(notes))[0].ok

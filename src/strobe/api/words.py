@@ -19,7 +19,18 @@ R = TypeVar("R")
 _FLAG = re.compile(r"--([a-z][a-z0-9-]*)(?: ([A-Za-z0-9][\w.:-]*))?")
 _SWITCHES = {"allow-missing", "ignore-extra", "empty-frames", "trust", "offline", "deterministic", "reference",
              "unlabelled", "strict", "clean-anchor", "retry-errors"}  # fmt: skip
-_VALUES = {"kind", "space", "box-space", "box-format", "box-units", "device", "precision", "merge", "label-space"}
+_VALUES = {
+    "kind",
+    "space",
+    "box-space",
+    "box-format",
+    "box-units",
+    "decode",
+    "device",
+    "precision",
+    "merge",
+    "label-space",
+}
 _OTHER = {"window": "window_ms", "box-space": "space", "empty-frames": "empty_frames"}
 
 

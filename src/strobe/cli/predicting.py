@@ -77,7 +77,7 @@ predicting_options = options(
     click.option("--workers", type=click.IntRange(1, 256),
                  help="Decoding threads, or processes where models run on a GPU; default: one per core."),
     click.option("--decode", type=click.Choice(["cpu", "device"]), default="cpu", show_default=True,
-                 help="device: JPEGs on the GPU beside the CPU; pixels may differ by a level, kept apart."),
+                 help="device: JPEGs on a CUDA GPU beside the CPU; pixels may differ by a level, kept apart."),
     click.option("--models-at-once", type=click.IntRange(1), default=8, show_default=True,
                  help="Models in memory together; a frame is read once for all of them."),
     click.option("--backend", type=click.Choice(["torch", "onnxruntime"]), default="torch", show_default=True,

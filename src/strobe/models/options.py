@@ -12,7 +12,16 @@ from strobe.core.ports import Progress
 from strobe.models.runtimes import BACKENDS
 from strobe.models.travel import Parcel
 
-__all__ = ["LoadOptions", "ModelName", "default_batch", "file_of", "no_settings", "require_file", "torch_setup"]
+__all__ = [
+    "LoadOptions",
+    "ModelName",
+    "check_decoding",
+    "default_batch",
+    "file_of",
+    "no_settings",
+    "require_file",
+    "torch_setup",
+]
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -110,6 +119,16 @@ def torch_setup(options: LoadOptions) -> TorchSetup:
     if options.deterministic:
         make_deterministic(torch)
     return TorchSetup(device if kind == "cuda" else kind, dtype)  # only of CUDA's there are several
+
+
+def check_decoding(device: str) -> None:
+    """Refuse `--decode device` where no model can decode: answers would be kept as of a way that nobody went."""
+    on_cuda = device not in ("cpu", "mps")
+    if not (on_cuda and require("torch", what="--decode device", extra="models").cuda.is_available()):
+        raise StrobeError(
+            "--decode device is for models on CUDA, and here they run elsewhere; leave it out, and frames are decoded "
+            "exactly, on the CPU (strobe doctor says what devices there are)"
+        )
 
 
 def make_deterministic(torch: Any) -> None:

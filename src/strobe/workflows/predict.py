@@ -21,7 +21,7 @@ from strobe.core.tasks import Task
 from strobe.datasets.read_detections import Absent
 from strobe.models.asked import Asked, asked
 from strobe.models.cores import cores, sharing_cores
-from strobe.models.options import LoadOptions
+from strobe.models.options import LoadOptions, check_decoding
 from strobe.models.views import BoxesView, CropView
 from strobe.predict.crops import Crops
 from strobe.predict.decode_pool import can_start_workers
@@ -46,7 +46,7 @@ __all__ = ["Fared", "PredictOptions", "predict", "run_asked"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
-    """How to predict. `decode` is `cpu` (exact) or `device` (JPEG on the GPU beside the CPU; kept apart).
+    """How to predict. `decode` is `cpu` (exact) or `device` (JPEG on a CUDA GPU beside the CPU; kept apart).
 
     `workers` threads decode, or as many processes where the models run on a GPU. `stop_early` leaves a set at its first
     wrong frame: accuracy, pm-k and drop as ever, with fewer forwards. `absent` is what frames are that a file of boxes
@@ -170,6 +170,8 @@ def run_asked(
     detectors = Detectors(dataset, run, models, stage=stage)
     singles = [*(one for one in models if one.view is None), *detectors.helpers]
     with run.predicting() as held, away(options.engine, options.load.device, progress, held=held) as cluster:
+        if options.decode == "device" and (cluster is None or cluster.device != "cuda"):
+            check_decoding(options.load.device if cluster is None else cluster.device)
         work = _Work(dataset, run, options, progress, alone=len(models) == 1, cluster=cluster)
         if options.stop_early:
             work.stopping = Stopping(scored or kept(dataset), k=k, run=run, asked=[one.name for one in models])
