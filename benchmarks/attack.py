@@ -33,7 +33,7 @@ from strobe.datasets.media import decode_image
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
-from strobe.vary.pgd import Ball, Norm, Pgd, best_of_steps
+from strobe.vary.pgd import Ball, Loss, Norm, Pgd, best_of_steps
 
 FILES = "https://files.pythonhosted.org/packages"
 SDIST = (
@@ -111,11 +111,10 @@ def foolbox_wrong(
 
 def ours(
     scores: Callable[[Any], Any], pixels: Any, truth: Any, norm: Norm, eps: float, *, random: bool,
-    rounded: bool = False, margin: float = 0.0, loss: str = "cross-entropy",
+    rounded: bool = False, margin: float = 0.0, loss: Loss = "cross-entropy",
 ) -> tuple[Any, Any]:  # fmt: skip
     steps, step = SETTINGS[norm]
-    # `loss` is one of its own words.
-    how = Pgd(norm=norm, steps=steps, step=step, loss=loss, margin=margin, rounded=rounded)  # type: ignore[arg-type]
+    how = Pgd(norm=norm, steps=steps, step=step, loss=loss, margin=margin, rounded=rounded)
     start = Ball(norm).noise(tuple(pixels.shape), None, pixels.device) if random else torch.zeros_like(pixels)
     radius = torch.full((len(pixels),), eps, device=pixels.device)
     change, lead = best_of_steps(scores, pixels, truth, eps=radius, how=how, start=start)

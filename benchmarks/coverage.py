@@ -31,7 +31,7 @@ import coverage_alternatives
 import coverage_detection
 from strobe.metrics.bootstrap import Bootstrap
 from strobe.metrics.contrasts import paired_test
-from strobe.metrics.intervals import Grouping
+from strobe.metrics.intervals import Grouping, Interval
 from strobe.metrics.paired import paired_difference
 
 SETS_PER_VIDEO = (1, 3, 10)
@@ -49,15 +49,13 @@ def outcomes(rng: np.random.Generator, *, truth: float, videos: int, sets: int, 
     return np.asarray(rng.random((draws, videos, sets)) < chance).reshape(draws, videos * sets)
 
 
-def covered(right: NDArray[np.bool_], cluster: NDArray[np.int64], truth: float, interval: str) -> float:
+def covered(right: NDArray[np.bool_], cluster: NDArray[np.int64], truth: float, interval: Interval) -> float:
     """The share of draws whose interval holds the truth."""
     draws, n = right.shape
     group = np.repeat(np.arange(draws), n)
     # Every draw has videos of its own, so that all draws go through in one pass.
     videos = (np.tile(cluster, (draws, 1)) + np.arange(draws)[:, None] * (int(cluster.max()) + 1)).ravel()
-    chosen = "clopper-pearson" if interval == "clopper-pearson" else "auto"
-    # `chosen` is one of its own words.
-    shares = Grouping(group, videos, n_groups=draws, interval=chosen).shares(right.ravel())  # type: ignore[arg-type]
+    shares = Grouping(group, videos, n_groups=draws, interval=interval).shares(right.ravel())
     return float(((shares.low <= truth) & (truth <= shares.high)).mean())
 
 

@@ -61,7 +61,7 @@ workers_option = click.option(
 )
 
 
-def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001
+def _severities(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:  # noqa: ARG001 (click's signature)
     """`1-5` or `1,3,5` as numbers, each of 1–5."""
     try:
         parts = [part.partition("-") for part in text.split(",")]

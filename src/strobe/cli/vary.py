@@ -39,12 +39,12 @@ def command() -> None:
     """Make a dataset of changed pictures: what should get the same answer, and may not."""
 
 
-def _kinds(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001
+def _kinds(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001 (click's signature)
     """Names, repeated or with commas between them."""
     return tuple(name.strip() for word in words for name in word.split(","))
 
 
-def _say_kinds(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001
+def _say_kinds(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001 (click's signature)
     if not wanted or context.resilient_parsing:
         return
     from strobe.vary.corruptions import CORRUPTIONS, GROUPS
@@ -275,7 +275,7 @@ def generator(
     _say_searched(dst, done, "searches", "magnitude", as_json=as_json)
 
 
-def _say_rungs(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001
+def _say_rungs(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:  # noqa: ARG001 (click's signature)
     if not wanted or context.resilient_parsing:
         return
     from strobe.core.ladders import CONTROLS, NEEDS_MASK, RUNGS

@@ -209,7 +209,7 @@ class MetricLog(Protocol):
 class Silent:
     """A Progress that says nothing, for library use and tests."""
 
-    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002
+    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002 (the port's signature)
         """A task nobody watches."""
         return nullcontext(lambda _: None)
 

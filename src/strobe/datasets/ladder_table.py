@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,8 +65,8 @@ def read_ladder(folder: Path) -> tuple[LadderPicture, ...] | None:
     return tuple(found)
 
 
-def _picture(row: dict[str, object]) -> LadderPicture:
-    corners = tuple(row[name] for name in ("x0", "y0", "x1", "y1"))
+def _picture(row: dict[str, Any]) -> LadderPicture:
+    corners = (row["x0"], row["y0"], row["x1"], row["y1"])
     try:
         absent = json.loads(str(row["absent"]))
     except (ValueError, RecursionError) as error:
@@ -74,9 +75,9 @@ def _picture(row: dict[str, object]) -> LadderPicture:
     text = {name: str(row[name] or "") for name in ("picture", "frame_id", "boxes", "masks", "mask")}
     return LadderPicture(
         size_wh=(int(str(row["width"])), int(str(row["height"]))),
-        xyxy=None if None in corners else corners,  # type: ignore[arg-type]  # four floats, by the schema
-        area_share=row["area_share"],  # type: ignore[arg-type]
-        mask_share=row["mask_share"],  # type: ignore[arg-type]
+        xyxy=None if None in corners else corners,
+        area_share=row["area_share"],
+        mask_share=row["mask_share"],
         absent={str(rung): str(reason) for rung, reason in absent.items()},
         **text,
     )

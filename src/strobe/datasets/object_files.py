@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json, reading, regular
@@ -112,9 +113,9 @@ def _of_csv(path: Path) -> list[tuple[str, str, Corners]]:
         ]
 
 
-def _corners(path: Path, where: str, values: object) -> Corners:
+def _corners(path: Path, where: str, values: Any) -> Corners:
     try:
-        x0, y0, x1, y1 = (float(value) for value in values)  # type: ignore[attr-defined]
+        x0, y0, x1, y1 = (float(value) for value in values)
     except (TypeError, ValueError) as error:
         raise InvalidFile(path, f"expected four numbers, got {printable(values, limit=60)}", where=where) from error
     return x0, y0, x1, y1

@@ -47,7 +47,10 @@ def _read_json(path: Path) -> RawPredictions:
         made = dict(items)
         if len(made) != len(items):
             seen: set[str] = set()
-            seen_twice.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            for key, _ in items:
+                if key in seen:
+                    seen_twice.append(key)
+                seen.add(key)
         return made
 
     try:

@@ -72,7 +72,7 @@ def layered(
     spec = GeneratorSpec(
         name=name, provider="py", label_space=label_space, weights=weights_digest(module), latent_size=latent_size,
         image_hw=image_hw, settings=dict(settings or {}), batch_size=batch_size,
-        steps=tuple(GeneratorStep(name=step, granularity=fine) for step, fine, _ in steps),  # type: ignore[arg-type]
+        steps=tuple(GeneratorStep(name=step, granularity=fine) for step, fine, _ in steps),  # type: ignore[arg-type]  # it checks
     )  # fmt: skip
     return TorchGenerator(module, [call for _, _, call in steps], spec=spec, device=device, condition=condition)
 

@@ -139,7 +139,7 @@ def load_into(module: Any, state: Mapping[str, Any], *, path: Path | str, model:
     given = OrderedDict(state)
     # Modules rename what older versions of theirs saved; without a word on versions the file is taken to be of today.
     versions = getattr(state, "_metadata", None)
-    given._metadata = own._metadata if versions is None else versions  # type: ignore[attr-defined]
+    given._metadata = own._metadata if versions is None else versions  # type: ignore[attr-defined]  # as above
     try:
         found = module.load_state_dict(given, strict=False)
     except (RuntimeError, ValueError) as error:

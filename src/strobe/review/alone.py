@@ -107,7 +107,7 @@ class Alone:
     def follow(self, connection: Connection, answer: Any, settings: ReviewSettings) -> None:
         """The counters of its picture."""
         own = row_of(answer)
-        task = execute(connection, f"SELECT * FROM tasks WHERE {self.log.own_task}", own).first()  # noqa: S608
+        task = execute(connection, f"SELECT * FROM tasks WHERE {self.log.own_task}", own).first()
         if task is None:
             return
         name = {"task": task["task_id"], "question": self.name}
@@ -128,7 +128,7 @@ class Alone:
         """Every counter anew from the answers."""
         own = {"question": self.name}
         mine = "SELECT task_id FROM tasks WHERE question = :question"
-        execute(connection, f"DELETE FROM latest WHERE task_id IN ({mine})", own)  # noqa: S608
+        execute(connection, f"DELETE FROM latest WHERE task_id IN ({mine})", own)
         self.log.find_tasks(connection)
         found = execute(connection, "SELECT * FROM tasks WHERE question = :question", own)
         tasks = {row["frame_id"]: row for row in found}
@@ -159,7 +159,7 @@ class Alone:
         own: dict[str, Any] = {"question": self.name} | ({} if only is None else {"only": only})
         execute(
             connection,
-            "UPDATE tasks SET flags = 0, votes = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id "  # noqa: S608
+            "UPDATE tasks SET flags = 0, votes = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id "
             f"AND l.round = 1 AND l.clean = 1) WHERE {where} AND (votes > 0 OR flags > 0 "
             "OR EXISTS (SELECT 1 FROM latest l WHERE l.task_id = tasks.task_id))",
             own,
@@ -169,7 +169,7 @@ class Alone:
             execute(connection, "UPDATE tasks SET flags = 1 WHERE task_id = :task", [{"task": one} for one in doubtful])
         execute(
             connection,
-            f"UPDATE tasks SET open1 = {_OPEN1}, open2 = {_OPEN2} WHERE {where} "  # noqa: S608
+            f"UPDATE tasks SET open1 = {_OPEN1}, open2 = {_OPEN2} WHERE {where} "
             f"AND (open1 <> {_OPEN1} OR open2 <> {_OPEN2})",
             {**own, "real": self.real, "wanted": settings.votes, "verify": int(settings.verify)},
         )
@@ -179,7 +179,7 @@ class Alone:
         table, key = self.log.table, self.log.key
         rows = execute(
             connection,
-            f"SELECT v.* FROM latest l JOIN {table} v ON v.{key} = l.verdict_id WHERE l.round = 1"  # noqa: S608
+            f"SELECT v.* FROM latest l JOIN {table} v ON v.{key} = l.verdict_id WHERE l.round = 1"
             + ("" if only is None else " AND l.task_id IN :only"),
             {} if only is None else {"only": only},
         )
@@ -211,11 +211,11 @@ _NEXT = f"""SELECT t.* FROM tasks t WHERE {_OPEN} AND t.condition = :condition A
     AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.annotator = :who AND l.kin = t.kin)
     AND NOT EXISTS (SELECT 1 FROM given g WHERE g.annotator = :who AND g.kin = t.kin AND g.task_id <> t.task_id)
     AND t.votes + (SELECT count(*) FROM leases l WHERE l.task_id = t.task_id) < :wanted
-    ORDER BY t.position LIMIT :want"""  # noqa: S608
+    ORDER BY t.position LIMIT :want"""
 
 _OPEN_AND_SEEN = f"""SELECT count(*) FROM (
     SELECT l.kin FROM latest l WHERE l.annotator = :who
     UNION SELECT g.kin FROM given g WHERE g.annotator = :who
     AND NOT EXISTS (SELECT 1 FROM tasks o WHERE o.task_id = g.task_id AND o.open1 = 1)) seen
-    WHERE EXISTS (SELECT 1 FROM tasks t WHERE {_OPEN} AND t.kin = seen.kin)"""  # noqa: S608
+    WHERE EXISTS (SELECT 1 FROM tasks t WHERE {_OPEN} AND t.kin = seen.kin)"""
 """What is theirs is subtracted, so that both counts use an index."""

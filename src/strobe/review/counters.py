@@ -32,7 +32,7 @@ VERDICTS = Log(
 
 def follow(connection: Connection, verdict: Verdict, settings: ReviewSettings) -> None:
     """Bring the counters up to one new vote."""
-    found = execute(connection, f"SELECT * FROM tasks WHERE {VERDICTS.own_task}", row_of(verdict))  # noqa: S608
+    found = execute(connection, f"SELECT * FROM tasks WHERE {VERDICTS.own_task}", row_of(verdict))
     task = found.first()
     if task is None:
         return
@@ -57,7 +57,7 @@ def follow(connection: Connection, verdict: Verdict, settings: ReviewSettings) -
 def rebuild(connection: Connection, settings: ReviewSettings) -> None:
     """Make every counter anew from the votes; only what differs is written, as most tasks have none."""
     own = "SELECT 1 FROM tasks t WHERE t.task_id = latest.task_id AND t.question = 'pairs'"
-    execute(connection, f"DELETE FROM latest WHERE EXISTS ({own})")  # noqa: S608
+    execute(connection, f"DELETE FROM latest WHERE EXISTS ({own})")
     VERDICTS.find_tasks(connection)
     found = execute(connection, "SELECT verdict_id, task_id FROM verdicts WHERE task_id <> ''")
     task_of = {str(row["verdict_id"]): str(row["task_id"]) for row in found}
@@ -66,7 +66,7 @@ def rebuild(connection: Connection, settings: ReviewSettings) -> None:
         row = _latest_row(task_of[verdict.verdict_id], verdict)
         latest[row["task_id"], verdict.annotator, row["round"]] = row
     say_latest(connection, list(latest.values()))
-    voted = _EVERY + " AND (voters > 0 OR task_id IN (SELECT task_id FROM latest))"  # noqa: S608
+    voted = _EVERY + " AND (voters > 0 OR task_id IN (SELECT task_id FROM latest))"
     # Without the label stage only what was said of an anchor holds a set back, and of most nothing was.
     hold = _EVERY + ("" if settings.labels else f" AND (held <> 0 OR set_id IN ({_ACCUSED}))")
     execute_all(connection, [_recounted({}, voted), *_reopened(settings, {}, _EVERY, hold=hold)])
@@ -96,7 +96,7 @@ def _recounted(values: dict[str, Any], where: str) -> Statement:
         bads = (SELECT count(*) FROM latest l WHERE l.task_id = tasks.task_id AND l.bad = 1 AND NOT EXISTS (
             SELECT 1 FROM latest m WHERE m.task_id = l.task_id AND m.annotator = l.annotator
             AND m.round <> l.round AND (m.at, m.verdict_id) > (l.at, l.verdict_id)))
-        WHERE {where}""",  # noqa: S608
+        WHERE {where}""",
         values,
     )
 
@@ -104,9 +104,9 @@ def _recounted(values: dict[str, Any], where: str) -> Statement:
 def _reopened(settings: ReviewSettings, values: dict[str, Any], where: str, *, hold: str) -> list[Statement]:
     """What says anew which tasks are open in round one and in round two, and before that which of `hold` are held."""
     values = {**values, "labels": int(settings.labels)}
-    held = (f"UPDATE tasks SET held = {_HELD} WHERE {hold}", values)  # noqa: S608
+    held = (f"UPDATE tasks SET held = {_HELD} WHERE {hold}", values)
     opened = (
-        f"UPDATE tasks SET open1 = {_OPEN1}, open2 = {_OPEN2} WHERE {where} "  # noqa: S608
+        f"UPDATE tasks SET open1 = {_OPEN1}, open2 = {_OPEN2} WHERE {where} "
         f"AND (open1 <> {_OPEN1} OR open2 <> {_OPEN2})",
         {**values, "wanted": settings.votes, "verify": int(settings.verify)},
     )
@@ -124,7 +124,7 @@ _OPEN2 = """CASE WHEN kind = 'pair' AND position >= 0 AND :verify = 1 AND votes 
 _EVERY = "question || '' = 'pairs'"
 """All tasks in the order they lie in: by an index the file would be read in jumps, ten times as long."""
 
-_ACCUSED = f"SELECT set_id FROM tasks WHERE {_EVERY} AND (bads > 0 OR (kind = 'anchor' AND votes > 0))"  # noqa: S608
+_ACCUSED = f"SELECT set_id FROM tasks WHERE {_EVERY} AND (bads > 0 OR (kind = 'anchor' AND votes > 0))"
 
 _HELD = """
     (CASE WHEN EXISTS (SELECT 1 FROM tasks o WHERE o.question = 'pairs' AND o.set_id = tasks.set_id AND (

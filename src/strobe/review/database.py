@@ -200,10 +200,10 @@ def _sqlite(file: Path, begin: str, synchronous: str) -> Engine:
     engine = create_engine("sqlite://", creator=lambda: _opened(file), poolclass=QueuePool)
 
     @event.listens_for(engine, "connect")
-    def _connected(connection: object, _record: object) -> None:
+    def _connected(connection: Any, _record: object) -> None:
         # The driver's own transactions start too late for us; from here on BEGIN is ours (see below).
-        connection.isolation_level = None  # type: ignore[attr-defined]
-        cursor = connection.cursor()  # type: ignore[attr-defined]
+        connection.isolation_level = None
+        cursor = connection.cursor()
         # WAL: readers never wait. FULL: what was acknowledged survives a power cut, not only a crash.
         for pragma in (
             "journal_mode=WAL",
@@ -372,7 +372,7 @@ def fill(connection: Connection, table: str, names: Sequence[str], rows: Iterabl
         execute(connection, f"DROP INDEX {index['name']}")
     listed = ", ".join(names)
     if sqlite:
-        raw.executemany(f"INSERT INTO {table} ({listed}) VALUES ({', '.join('?' for _ in names)})", rows)  # noqa: S608
+        raw.executemany(f"INSERT INTO {table} ({listed}) VALUES ({', '.join('?' for _ in names)})", rows)
     else:
         with raw.cursor() as cursor, cursor.copy(f"COPY {table} ({listed}) FROM STDIN") as copy:
             for row in rows:

@@ -26,7 +26,7 @@ def held(connection: Connection, values: Mapping[str, Any], *, here: bool) -> li
     """What `who` holds in this `tab`, or in their others, of this `question`, and can still be decided."""
     rows = execute(
         connection,
-        "SELECT t.* FROM leases l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who "  # noqa: S608
+        "SELECT t.* FROM leases l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who "
         f"AND l.tab {'=' if here else '<>'} :tab AND t.question = :question AND t.open1 = 1 "
         "ORDER BY t.kind = :real, t.position",
         values,

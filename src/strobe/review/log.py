@@ -55,7 +55,7 @@ class Log:
     def in_turn(self, connection: Connection, answers: Iterable[Any]) -> Iterator[Any]:
         """Answers with a time for those without: in the order they come in, after those taken in before."""
         there = self._ids(connection)
-        latest = f"SELECT max(at) FROM {self.table} WHERE at < '1970-01-02'"  # noqa: S608
+        latest = f"SELECT max(at) FROM {self.table} WHERE at < '1970-01-02'"
         last = execute(connection, latest).value() or NO_TIME
         for answer in answers:
             if answer.at == NO_TIME and self.id_of(answer) not in there:
@@ -66,7 +66,7 @@ class Log:
 
     def select(self, connection: Connection, where: str, values: Mapping[str, Any]) -> list[Any]:
         """The answers of which that is true, oldest first."""
-        rows = execute(connection, f"SELECT * FROM {self.table} WHERE {where}", values)  # noqa: S608
+        rows = execute(connection, f"SELECT * FROM {self.table} WHERE {where}", values)
         found = [record_of(self.record, row) for row in rows]
         # Sorted here: databases differ in how they order text.
         return sorted(found, key=lambda answer: (answer.at, self.id_of(answer)))
@@ -78,7 +78,7 @@ class Log:
             own = own.replace(f":{name}", f"{self.table}.{name}")
         execute(
             connection,
-            f"UPDATE {self.table} SET task_id = coalesce((SELECT tasks.task_id FROM tasks WHERE {own}), '') "  # noqa: S608
+            f"UPDATE {self.table} SET task_id = coalesce((SELECT tasks.task_id FROM tasks WHERE {own}), '') "
             "WHERE task_id = ''",
         )
 
@@ -86,13 +86,13 @@ class Log:
     def _insert(self) -> str:
         names = columns(self.record)
         return (
-            f"INSERT INTO {self.table} ({', '.join(names)}, task_id) VALUES (:{', :'.join(names)}, "  # noqa: S608
+            f"INSERT INTO {self.table} ({', '.join(names)}, task_id) VALUES (:{', :'.join(names)}, "
             f"coalesce((SELECT tasks.task_id FROM tasks WHERE {self.own_task}), '')) "
             f"ON CONFLICT ({self.key}) DO NOTHING"
         )
 
     def _ids(self, connection: Connection) -> set[str]:
-        return set(execute(connection, f"SELECT {self.key} FROM {self.table}").values())  # noqa: S608
+        return set(execute(connection, f"SELECT {self.key} FROM {self.table}").values())
 
 
 def say_latest(connection: Connection, rows: list[dict[str, Any]]) -> None:

@@ -103,7 +103,7 @@ class Sessions:
             **more,
         }
         columns = ", ".join(row)
-        execute(connection, f"INSERT INTO {table} ({columns}) VALUES (:{', :'.join(row)})", row)  # noqa: S608
+        execute(connection, f"INSERT INTO {table} ({columns}) VALUES (:{', :'.join(row)})", row)
 
     def _find(self, table: str, secret: str, *, role: str) -> Mapping[str, Any] | None:
         """The row of a session or key and its person, if name, role and time are those it was made with.
@@ -114,7 +114,7 @@ class Sessions:
         names = {f"h{place}": one for place, one in enumerate(hashes)}
         joined = f"{table} t JOIN annotators a ON a.name = t.name"
         among = f"t.hash IN (:{', :'.join(names)})"
-        row = self._database.row(f"SELECT t.*, {role} AS as_role, a.paused FROM {joined} WHERE {among}", names)  # noqa: S608
+        row = self._database.row(f"SELECT t.*, {role} AS as_role, a.paused FROM {joined} WHERE {among}", names)
         if row is None:
             return None
         seal = self._mac("seal", hashes[row["hash"]], secret, row["name"], row["as_role"], row["created_at"])

@@ -96,7 +96,7 @@ class Store:
         """
         with self.database.write() as connection:
             known = self._laid_out(connection)
-            here = execute(connection, f"SELECT count(*) FROM {self.question.log.table}").value()  # noqa: S608
+            here = execute(connection, f"SELECT count(*) FROM {self.question.log.table}").value()
             if known[1] == before[1] and here == n:
                 set_meta(connection, self._kept("laid_out"), json.dumps([known[0], after[1]]))
 
@@ -128,7 +128,7 @@ class Store:
         other = " OR ".join(f"tasks.{name} <> excluded.{name}" for name in names if name != "task_id")
         execute(
             connection,
-            f"INSERT INTO tasks ({', '.join(names)}, open1) VALUES (:{', :'.join(names)}, 1) "  # noqa: S608
+            f"INSERT INTO tasks ({', '.join(names)}, open1) VALUES (:{', :'.join(names)}, 1) "
             f"ON CONFLICT (task_id) DO UPDATE SET {new} WHERE {other}",
             [dict(zip(names, _task_row(task, names), strict=True)) for task in tasks],
         )
@@ -163,7 +163,7 @@ class Store:
         return name + self.suffix
 
     def _last(self, connection: Connection) -> str | None:
-        last = execute(connection, f"SELECT at FROM {self.question.log.table} ORDER BY at DESC LIMIT 1")  # noqa: S608
+        last = execute(connection, f"SELECT at FROM {self.question.log.table} ORDER BY at DESC LIMIT 1")
         found = last.value()
         return None if found is None else str(found)
 
@@ -278,7 +278,7 @@ class Store:
         with self.database.read() as connection:
             last = execute(
                 connection,
-                f"SELECT v.seq, v.task_id AS of_task, v.{log.key} AS id FROM {log.table} v "  # noqa: S608
+                f"SELECT v.seq, v.task_id AS of_task, v.{log.key} AS id FROM {log.table} v "
                 f"JOIN tasks t ON t.task_id = v.task_id WHERE v.annotator = :who AND {log.shown} {where} "
                 f"AND NOT EXISTS (SELECT 1 FROM {log.table} w WHERE w.task_id = v.task_id "
                 f"AND w.annotator = v.annotator AND {later}) ORDER BY v.seq DESC LIMIT :limit",
@@ -311,7 +311,7 @@ class Store:
     def task_of(self, answer: Answer) -> Task | None:
         """The task an answer is about."""
         with self.database.read() as connection:
-            own = f"SELECT * FROM tasks WHERE {self.question.log.own_task}"  # noqa: S608
+            own = f"SELECT * FROM tasks WHERE {self.question.log.own_task}"
             row = execute(connection, own, row_of(answer)).first()
         return None if row is None else record_of(Task, row)
 

@@ -41,7 +41,7 @@ def renew(connection: Connection, settings: ReviewSettings, question: str, *, ki
     own = {"question": question}
     # In the order the tasks lie in; by an index the file would be read in jumps.
     counted = more(settings, "question || '' = :question", own, kins=kins)
-    emptied = [(f"DELETE FROM {table} WHERE question = :question", own) for table in ("counts", "own_counts")]  # noqa: S608
+    emptied = [(f"DELETE FROM {table} WHERE question = :question", own) for table in ("counts", "own_counts")]
     execute_all(connection, [*emptied, *counted])
 
 
@@ -49,7 +49,7 @@ def whole_counts(connection: Connection, question: str) -> Counts:
     """Of a question's tasks by kind: `tasks` that are asked, `open1`, `open2`, `waiting` for their anchor's labels."""
     rows = execute(
         connection,
-        f"SELECT kind, {', '.join(f'sum({name}) AS {name}' for name in _WHOLE_NAMES)} FROM counts "  # noqa: S608
+        f"SELECT kind, {', '.join(f'sum({name}) AS {name}' for name in _WHOLE_NAMES)} FROM counts "
         "WHERE question = :question GROUP BY kind",
         {"question": question},
     )

@@ -14,7 +14,7 @@ def gaussian_blur(pixels: Pixels, sigma: float, rng: np.random.Generator) -> Pix
     return _softened(pixels, sigma * scale_of(pixels))
 
 
-def defocus_blur(pixels: Pixels, radius: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+def defocus_blur(pixels: Pixels, radius: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
     """Every point becomes a disc of this radius."""
     return convolved(pixels, disc(radius * scale_of(pixels)))
 
@@ -41,7 +41,7 @@ def motion_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generat
     return convolved(pixels, streak(2 * reach * scale, sigma * scale, angle))
 
 
-def zoom_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+def zoom_blur(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
     """The mean of the picture and of what a zoom in steps shows of it: (last factor, step)."""
     last, step = how
     height, width = pixels.shape[:2]

@@ -19,7 +19,7 @@ def contrast(pixels: Pixels, left: float, rng: np.random.Generator) -> Pixels:  
     return np.asarray((pixels - mean) * np.float32(left) + mean, dtype=np.float32)
 
 
-def saturate(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+def saturate(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
     """Saturation by a factor and an offset; what is grey stays grey."""
     factor, more = how
     value = pixels.max(axis=2, keepdims=True)
@@ -49,7 +49,7 @@ def elastic(pixels: Pixels, strength: float, rng: np.random.Generator) -> Pixels
     return np.stack(bent, axis=2)
 
 
-def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
     """As few pixels as this share of a picture of 224 has along a side, each a block."""
     scale = scale_of(pixels)
     # A small picture is made of blocks already: from one pixel a block grows as in one of 224, times the scale.
@@ -59,7 +59,7 @@ def pixelate(pixels: Pixels, share: float, rng: np.random.Generator) -> Pixels: 
     return resized(resized(pixels, few, way="box"), (height, width), way="box")
 
 
-def jpeg(pixels: Pixels, quality: int, rng: np.random.Generator) -> Pixels:  # noqa: ARG001
+def jpeg(pixels: Pixels, quality: int, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
     """Written as a JPEG file of this quality and read again."""
     scale = scale_of(pixels)
     if scale <= 1:

@@ -13,15 +13,16 @@ from strobe.core.errors import expect
 from strobe.core.late import require
 
 __all__ = [
-    "LEAST", "LOSSES", "NORMS", "Ball", "Norm", "Pgd", "Scores", "best_of_steps", "perturbed", "wrong_by",
+    "LEAST", "LOSSES", "NORMS", "Ball", "Loss", "Norm", "Pgd", "Scores", "best_of_steps", "perturbed", "wrong_by",
 ]  # fmt: skip
 
 Norm = Literal["linf", "l2"]
+Loss = Literal["margin", "cross-entropy"]
 Scores = Callable[[Any], Any]
 """Pixels (N, 3, H, W) in [0, 1] to scores (N, C), with gradients."""
 
 NORMS: tuple[Norm, ...] = ("linf", "l2")
-LOSSES = ("margin", "cross-entropy")
+LOSSES: tuple[Loss, ...] = ("margin", "cross-entropy")
 
 LEAST = 1 / 255
 """The smallest change 8 bits hold, in either norm: one channel of one pixel by one."""
@@ -105,7 +106,7 @@ class Pgd:
     norm: Norm = "linf"
     steps: int = 40
     step: float | None = None
-    loss: Literal["margin", "cross-entropy"] = "margin"
+    loss: Loss = "margin"
     margin: float = 0.01
     rounded: bool = True
 

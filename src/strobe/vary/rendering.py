@@ -38,11 +38,11 @@ def corruption_recipe(kind: str, severity: int, *, seed: int) -> dict[str, Any]:
 class Nothing:
     """What lies beside a picture that stands alone: no masks and no other pictures."""
 
-    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002
+    def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:  # noqa: ARG002 (the port's signature)
         """There is none."""
         raise StrobeError("a frame's recipe names a mask, and its picture lies in no folder")
 
-    def picture(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002
+    def picture(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
         """There is none."""
         raise StrobeError("a frame's recipe names another picture, and its own lies in no folder")
 

@@ -38,7 +38,7 @@ _AGAIN = "make the dataset again"
 def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Sampled) -> None:
     """Scale and latents, the names last: where they are, all is."""
     packed = io.BytesIO()
-    np.savez(packed, **{f"place{number}": one for number, one in enumerate(scale)})  # type: ignore[arg-type]
+    np.savez(packed, **{f"place{number}": one for number, one in enumerate(scale)})  # type: ignore[arg-type]  # none of its options
     write_bytes(place / "scale.npz", packed.getvalue())
     write_bytes(place / "latents.npy", npy_bytes(sampled.latents))
     write_json(

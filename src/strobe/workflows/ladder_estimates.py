@@ -104,11 +104,11 @@ class NetMasks:
         self.who = f"estimated:{printable(name)}"
         self.facts = {"segment": name, "segment_weights": self._net.digest}
 
-    def name(self, row: int) -> str:  # noqa: ARG002
+    def name(self, row: int) -> str:  # noqa: ARG002 (as all masks' makers)
         """The net's digest."""
         return self._net.digest
 
-    def mask(self, row: int, size_wh: tuple[int, int]) -> NDArray[np.bool_]:  # noqa: ARG002
+    def mask(self, row: int, size_wh: tuple[int, int]) -> NDArray[np.bool_]:  # noqa: ARG002 (as all masks' makers)
         """The mask of a picture, without specks."""
         image: Image = self._source.read(row)
         return without_specks(self._net.mask(image))

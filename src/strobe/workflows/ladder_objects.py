@@ -93,7 +93,7 @@ class TableBoxes:
     who: str = "true"
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:  # noqa: ARG002
+    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:  # noqa: ARG002 (as all boxes' makers)
         """The box of every picture, by row."""
         labels, names, here = self.dataset.labels.by_frame(), self.dataset.info.label_space.names, _places(self.dataset)
         found = {}
@@ -166,7 +166,7 @@ class FileBoxes:
         self._boxes = {row: found[key] for row, key in keys.items() if key in found}
         self.facts = {"boxes_file": sha256_of_file(path)}
 
-    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:  # noqa: ARG002
+    def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:  # noqa: ARG002 (as all boxes' makers)
         """The box of every picture, by row."""
         none = Found(why="it has no box in the file")
         return {row: Found(xyxy=box) if (box := self._boxes.get(row)) else none for row in pictures}

@@ -383,7 +383,7 @@ def _text(one: Asked) -> str:
     return one.view.classifier if isinstance(one.view, CropView) else one.spec
 
 
-def _lent(told: ToldModel | StrobeError, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG001
+def _lent(told: ToldModel | StrobeError, load: LoadOptions) -> Classifier | Detector:  # noqa: ARG001 (every loader's)
     """A model that was told about, or the error that was."""
     if isinstance(told, StrobeError):
         raise told

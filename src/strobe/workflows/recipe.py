@@ -195,15 +195,15 @@ class ToldModel:
     lanes: int
     preparation: Preparation | None
 
-    def prepare(self, image: Image) -> NoReturn:  # noqa: ARG002
+    def prepare(self, image: Image) -> NoReturn:  # noqa: ARG002 (the port's signature)
         """Not here."""
         self._elsewhere()
 
-    def prepare_input(self, image: Image) -> NoReturn:  # noqa: ARG002
+    def prepare_input(self, image: Image) -> NoReturn:  # noqa: ARG002 (the port's signature)
         """Not here."""
         self._elsewhere()
 
-    def forward(self, prepared: Sequence[Any]) -> NoReturn:  # noqa: ARG002
+    def forward(self, prepared: Sequence[Any]) -> NoReturn:  # noqa: ARG002 (the port's signature)
         """Not here."""
         self._elsewhere()
 

@@ -185,11 +185,11 @@ class _Labels:
     def __init__(self, n_frames: int) -> None:
         self.label = np.full(n_frames, -1, dtype=np.int64)
 
-    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:  # noqa: ARG002
+    def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:  # noqa: ARG002 (the port's signature)
         """Nothing is there before."""
         return np.zeros(len(self.label), dtype=bool), 0
 
-    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> None:  # noqa: ARG002
+    def write(self, rows: NDArray[np.int64], answers: Answers, *, device: str = "") -> None:  # noqa: ARG002 (the port's signature)
         """Keep the classes."""
         self.label[rows] = cast(Any, answers).label
 
@@ -237,7 +237,7 @@ class _Pictures:
         """The picture."""
         return self._images[row]
 
-    def read_encoded(self, row: int) -> None:  # noqa: ARG002
+    def read_encoded(self, row: int) -> None:  # noqa: ARG002 (the port's signature)
         """They are no files."""
         return
 

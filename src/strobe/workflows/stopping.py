@@ -131,7 +131,7 @@ class _Inner:
     outer: Progress
     tick: Callable[[int], None]
 
-    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002
+    def task(self, label: str, total: int | None) -> AbstractContextManager[Callable[[int], None]]:  # noqa: ARG002 (the port's signature)
         """The model's own."""
         return nullcontext(self.tick)
 

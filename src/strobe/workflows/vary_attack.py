@@ -194,7 +194,7 @@ def _pixels(model: Differentiable, image: Image, *, own: bool) -> Image:
     return image
 
 
-def _attacked(loaded: Loaded, victim: Victim, one: Attacking, batch: Batch) -> Sequence[Finding]:  # noqa: ARG001
+def _attacked(loaded: Loaded, victim: Victim, one: Attacking, batch: Batch) -> Sequence[Finding]:  # noqa: ARG001 (every search's)
     return attack(
         victim.scores, batch.images, victim.known.truth(batch.labels), batch.names, levels=one.levels, options=one.how,
         device=victim.runner.model.device,
