@@ -106,7 +106,7 @@ class Decoder:
                 try:
                     model = one.runner.model
                     prepare = model.prepare_input if row in self._as_input else model.prepare
-                    prepared.append((one, prepare(image)))  # type: ignore[arg-type]
+                    prepared.append((one, prepare(image)))  # type: ignore[arg-type]  # read where a model is
                 except Exception as error:
                     prepared.append((one, Failed(error)))
             out.append((row, prepared))

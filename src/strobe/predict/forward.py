@@ -124,7 +124,7 @@ def _class_answers(
     )
 
 
-def _boxes(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> Block:  # noqa: ARG001
+def _boxes(runner: Runner, rows: list[int], prepared: Sequence[Any], names: Sequence[str]) -> Block:  # noqa: ARG001 (every task's)
     found = cast(Detector, runner.model).forward(prepared)
     if not isinstance(found, list) or len(found) != len(rows):
         raise ModelFailed(f"{runner.name}: expected a list of {len(rows)} Detections, got {type(found).__name__}")
