@@ -142,7 +142,8 @@ def _judge_files(recipe: Recipe, done: Done, before: dict[str, Any], place: Path
     new = {name: value for name, value in after.items() if ours(name)}
     if old == new and (done.code == 2 or other_words):  # other words may name another folder to write
         return ""
-    checked = watch(lambda: unreadable(place / dest), cwd=place)
+    rewritten = old.get(f"{dest}/results.json") != new.get(f"{dest}/results.json")
+    checked = watch(lambda: unreadable(place / dest, results=rewritten), cwd=place)
     problem = checked.answer if checked.code == 0 else f"reading it: {checked.ended} {checked.stderr[-300:]}"
     if problem and done.code == 2 and old and _was_damaged(recipe, place):
         return ""  # it was damaged before, and what stood beside it went on
@@ -156,8 +157,8 @@ def _was_damaged(recipe: Recipe, place: Path) -> bool:
     )
 
 
-def unreadable(dest: Path) -> str:
-    """Why what lies there is neither whole nor nothing; "" where it is."""
+def unreadable(dest: Path, *, results: bool = True) -> str:
+    """Why what lies there is neither whole nor nothing; "" where it is. `results`: whether to look at results.json."""
     from strobe.core.errors import StrobeError
     from strobe.core.files import settle
     from strobe.datasets import folder
@@ -169,7 +170,7 @@ def unreadable(dest: Path) -> str:
             folder.read(dest)
         if (dest / "run.json").is_file():
             Run(dest).about()
-        if (dest / "results.json").is_file():
+        if results and (dest / "results.json").is_file():
             json.loads((dest / "results.json").read_text(encoding="utf-8"), parse_constant=_no_constant)
     except (StrobeError, ValueError) as error:
         return f"{type(error).__name__}: {error}"

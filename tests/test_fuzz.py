@@ -74,6 +74,24 @@ def test_a_folder_that_other_words_do_not_name_is_not_judged(tmp_path: Path) -> 
     assert "no schema number" in _judge_files(recipe, done, before, tmp_path, other_words=False)
 
 
+def test_results_that_the_command_did_not_write_are_not_judged(tmp_path: Path) -> None:
+    """Case 350 of seed 1611: `report` went by a key nobody knows, and its value, put there by us, is no JSON."""
+    from fuzz.cases import _judge_files, tree
+    from fuzz.process import Done
+    from fuzz.recipe import Recipe
+
+    results = tmp_path / "run" / "results.json"
+    results.parent.mkdir()
+    results.write_text('{"1": -Infinity}')
+    recipe = Recipe(name="it", words=("report", "run"), place=("run",), dest="run")
+    done = Done(code=0, ended="exit 0", stdout="", stderr="", seconds=0.0, grown=0)
+    before = tree(tmp_path)
+    (tmp_path / "run/report.html").write_text("<html></html>")
+    assert not _judge_files(recipe, done, before, tmp_path, other_words=False)
+    results.write_text('{"22": -Infinity}')
+    assert "-Infinity is not JSON" in _judge_files(recipe, done, before, tmp_path, other_words=False)
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
