@@ -1,5 +1,7 @@
 """Whatever goes wrong inside a command ends in one line and an exit code; the traceback only where it is asked for."""
 
+import errno
+
 import click
 import pytest
 
@@ -69,6 +71,27 @@ def test_no_memory_is_no_bug(raising, capsys):
     code, said = ended(["doctor"], capsys)
     assert code == 2
     assert "not enough memory" in said
+
+
+def test_what_the_system_refuses_is_no_bug(raising, capsys):
+    """Found by the fuzzer and by a look as another user than root: folders of others were called a bug in strobe."""
+    raising(PermissionError(errno.EACCES, "Permission denied", "/data/in/run.json"))
+    line = "strobe: /data/in/run.json: no permission; ask its owner, or name another place\n"
+    assert ended(["doctor"], capsys) == (2, line)
+    raising(OSError(errno.ENOSPC, "No space left on device"))
+    assert ended(["doctor"], capsys)[1].startswith("strobe: the disk is full; ")
+    raising(FileNotFoundError(errno.ENOENT, "No such file or directory", "x"))
+    assert ended(["doctor"], capsys)[0] == 70, "that we could have looked for"
+
+
+@pytest.mark.parametrize(
+    "words", ["inspect {}", "score {}", "report {}", "compare {}", "export {} coco out", "synthesize {}"]
+)
+def test_a_name_the_system_does_not_take(words, capsys):
+    code, said = ended(words.format("x" * 300).split(), capsys)
+    assert code == 2
+    assert said.startswith("strobe: xxxx")
+    assert said.endswith(": the name is too long; name another place\n")
 
 
 def test_interrupt_stays_130(raising, capsys, monkeypatch):

@@ -210,6 +210,10 @@ def test_a_dataset_that_was_moved_is_named(example: Dataset, tmp_path: Path) -> 
     strobe.save_dataset(unrelated(), tmp_path / "other")
     with pytest.raises(StrobeError, match="other frames"):
         score_run(tmp_path / "run", QUICK, Silent(), dataset_path=tmp_path / "other")
+    about = tmp_path / "run/run.json"
+    about.write_text(about.read_text().replace(str(tmp_path / "data"), "x" * 300))  # the system will not even look
+    with pytest.raises(StrobeError, match="say where it lies now with --dataset"):
+        score_run(tmp_path / "run", QUICK, Silent())
 
 
 def test_control_characters_in_a_name_go_nowhere(example: Dataset, tmp_path: Path) -> None:

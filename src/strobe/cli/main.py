@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import StrobeError, printable, refused
 from strobe.core.late import installed_version, load
 
 __all__ = ["COMMANDS", "GROUPS", "cli", "main"]
@@ -149,6 +149,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except MemoryError:
         _fail("not enough memory for this; finished work is kept", trace=debug)
     except Exception as error:
+        if isinstance(error, OSError) and (said := refused(error)) is not None:
+            _fail(said, trace=debug)
         what = printable(f"{type(error).__name__}: {error}", limit=500)
         hint = "" if debug else "; run the same with --debug and send what it prints"
         _fail(f"{what}. This is a bug in strobe, not in what you did{hint}", code=70, trace=debug)

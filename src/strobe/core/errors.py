@@ -1,6 +1,7 @@
 """One error tree. A message names what was wrong, where, and what to do about it."""
 
 import difflib
+import errno
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,8 +22,22 @@ __all__ = [
     "install_line",
     "out_of_memory",
     "printable",
+    "refused",
     "without_name",
 ]
+
+_REFUSED = {
+    errno.EACCES: "no permission; ask its owner, or name another place",
+    errno.EPERM: "no permission; ask its owner, or name another place",
+    errno.ENAMETOOLONG: "the name is too long; name another place",
+    errno.EROFS: "the file system is read-only; name another place",
+    errno.ENOSPC: "the disk is full; make room and give the same command again",
+    errno.EDQUOT: "the disk quota is used up; make room and give the same command again",
+    errno.EIO: "the disk or the network gave an error; look at it and give the same command again",
+    errno.ESTALE: "the network folder went away; give the same command again when it is back",
+    errno.EMFILE: "too many files are open; allow more (ulimit -n)",
+    errno.ENFILE: "too many files are open on this machine; end what holds them",
+}
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -102,6 +117,16 @@ def out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     named = type(error).__name__ in ("OutOfMemoryError", "MemoryError")
     return named or "out of memory" in text or "can't allocate memory" in text or "bad_alloc" in text
+
+
+def refused(error: OSError) -> str | None:
+    """The one line for what the system refuses whoever asks; None where we ought to have looked before asking.
+
+    >>> refused(PermissionError(errno.EACCES, "Permission denied", "/data/in"))
+    '/data/in: no permission; ask its owner, or name another place'
+    """
+    reason = _REFUSED.get(error.errno or 0)
+    return f"{printable(error.filename)}: {reason}" if reason and error.filename is not None else reason
 
 
 @contextmanager

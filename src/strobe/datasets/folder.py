@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -40,9 +41,9 @@ _OPTIONAL = ("boxes", "hints", *PEOPLE, "variants", "set_info")
 
 
 def is_dataset(folder: Path) -> bool:
-    """Whether the folder holds a dataset."""
+    """Whether the folder holds a dataset; not where the system lets nobody look."""
     settle(folder)
-    return (folder / "dataset.json").is_file()
+    return os.path.isfile(folder / "dataset.json")  # noqa: PTH113 (Path's raises where there is no permission)
 
 
 def content(folder: Path) -> tuple[str, str]:
