@@ -1,7 +1,10 @@
 """A torch network compiled for batches of one size (`--compile`), what that took and gains, and its work recorded."""
 
+import logging
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,12 +78,31 @@ def compiled(call: Call, run: Callable[[Call], object]) -> Compiled:
     made = torch.compile(call, fullgraph=True, dynamic=False)
     begin = time.perf_counter()
     try:
-        run(made)
+        with _quiet():
+            run(made)
     except Exception as error:  # compilers raise whatever they like
         said = str(error).strip().partition("\n")[0]
         raise ModelFailed(f"torch cannot compile it ({printable(said, limit=160)})") from error
     took_s = time.perf_counter() - begin
     return Compiled(call=made, took_s=took_s, before_s=before_s, after_s=_seconds(lambda: run(made)))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back what torch warns of while it compiles (a CUDA that a CPU has no need of); errors are still said.
+
+    Whoever asked for more with TORCH_LOGS gets it.
+    """
+    log = logging.getLogger("torch")
+    before = log.level
+    if before == logging.WARNING:  # torch's own choice
+        log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(before)
 
 
 def _seconds(work: Callable[[], object]) -> float:
