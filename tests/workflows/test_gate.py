@@ -158,7 +158,12 @@ def test_what_is_written(runs: Path, capsys: pytest.CaptureFixture[str], tmp_pat
         (["--min", "acc_pm10=5"], "unknown measure for --min 'acc_pm10'; did you mean"),
         (["--max", "bg-gap=5"], "unknown measure for --max 'bg-gap'; net has acc_orig, acc_pmk, drop"),
         (["--max-loss", "acc_pmk=1"], "needs something to lose against: --against RUN, or --baseline MODEL"),
-        (["--max-loss", "flip_rate=1", "--against", "old"], "of a loss there are acc_orig, acc_pmk, drop"),
+        (["--max-loss", "map_pmk=1", "--against", "old"], "of a loss there are acc_orig, acc_pmk, drop"),
+        (
+            ["--max-loss", "flip_rate=1"],
+            "a loss is of acc_orig, acc_pmk, drop, map_orig, map_pmk; --max and --min take",
+        ),
+        (["--max-loss", "bg-gap=2"], "unknown measure for --max-loss 'bg-gap'; a loss is of acc_orig"),
         (["--min", "acc_pmk=5", "-m", "other"], "-m: RUNS/same has no predictions of other; it has net"),
         (["--min", "acc_pmk=5", "--baseline", "net"], "RUNS/same holds net; say which one with -m"),
         (["--max-loss", "acc_pmk=1", "--against", "same"], "is given twice"),

@@ -24,6 +24,9 @@ FailOn = Literal["shown", "figure", "doubt"]
 Unsure = Literal["fail", "pass"]
 """What becomes of `cannot tell`: a gate that nothing can close is none, so it fails unless one says otherwise."""
 
+_LOSSES = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk")
+"""What two models are compared by; of a contrast nobody can say which way is worse (`docs/ci.md`)."""
+
 _MEASURES = {*(one.name for one in CLASSIFICATION), *(one.name for one in DETECTION)}
 
 _SLACK = 1e-9
@@ -42,6 +45,9 @@ class Limit:
     value: float
 
     def __post_init__(self) -> None:
+        if self.kind == "max_loss" and self.measure not in _LOSSES:
+            hint = f"a loss is of {', '.join(_LOSSES)}; --max and --min take every other measure, and contrasts"
+            raise UnknownName("measure for --max-loss", self.measure, _LOSSES, hint=hint)
         expect(abs(self.value) <= 100, f"{_FLAGS[self.kind]} {self.measure}", "at most 100", self.value)
         if self.kind == "min" and not self.is_contrast and 0 < self.value < 1:
             raise InvalidValue(
