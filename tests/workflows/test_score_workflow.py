@@ -18,9 +18,11 @@ from strobe.analyses.model_results import Unscored
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.results import results_schema
 from strobe.cli.main import main
+from strobe.core.builder import DatasetBuilder
 from strobe.core.codec import encode
-from strobe.core.dataset import Dataset
+from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import StrobeError
+from strobe.core.labels import LabelSpace
 from strobe.core.ports import Silent
 from strobe.core.tables import texts
 from strobe.datasets.bring_media import Bring
@@ -308,6 +310,27 @@ def test_a_pair_is_told_in_the_order_asked_for(example: Dataset, tmp_path: Path,
     said = capsys.readouterr().out
     assert f"From b to a: {pairs[1][1].only_b} set" in said
     assert f"newly held: {(pairs[1][1].sets_only_b or ('nothing',))[0]}" in said
+
+
+def test_pictures_are_not_called_videos_where_models_are_compared(tmp_path: Path) -> None:
+    made = DatasetBuilder()
+    for number in range(5):
+        source = made.video(video_id=f"{number:016x}", name=f"{number}.png", kind="photo")
+        row = made.frame(video=source, index=0, key=f"{number}.png", labels=[number % 2], size_wh=(20, 10))
+        made.set(set_id=f"{number}.png", anchor=row, members=[])
+    photos = made.build(
+        DatasetInfo(name="photos", label_space=LabelSpace.of_names("two", ["a", "b"]), k=0, axis="none")
+    )
+    strobe.save_dataset(photos, tmp_path / "data")
+    files = {name: save_again(tmp_path, photos, seed) for seed, name in enumerate(("video-net", "frame"))}
+    score_dataset(
+        tmp_path / "data", [f"{name}=preds:{file}" for name, file in files.items()], tmp_path / "run", QUICK, Silent()
+    )
+    said = compared(tmp_path / "run")[0].sentence
+    assert said.startswith("No difference shown between video-net and frame in accuracy on the pictures (")
+    assert said.endswith("; n = 5). 5 photos cannot decide: whatever they hold, p is 0.062 or more.")
+    in_python = strobe.compare(*(strobe.score(photos, file, name=name) for name, file in files.items()))
+    assert in_python[0].sentence == said
 
 
 def save_again(folder: Path, dataset: Dataset, seed: int) -> Path:

@@ -143,7 +143,7 @@ def compare(
     from strobe.analyses.variants_view import overall
     from strobe.api.faces import Comparisons
     from strobe.core.ports import Silent
-    from strobe.workflows.compare import compare_runs
+    from strobe.workflows.compare import compare_runs, in_words
 
     runs = [Path(one) for one in models if isinstance(one, str | Path)]
     scores = [one for one in models if not isinstance(one, str | Path)]
@@ -168,7 +168,8 @@ def compare(
     detectors = [one for one in scores if not isinstance(one, ClassificationScore)]
     if classifiers and detectors:
         raise StrobeError("compare: a classifier and a detector cannot be set beside each other")
-    return Comparisons(compare_classifiers(whole, classifiers) if classifiers else compare_detectors(whole, detectors))
+    found = compare_classifiers(whole, classifiers) if classifiers else compare_detectors(whole, detectors)
+    return Comparisons(in_words(found, data))
 
 
 @in_python

@@ -93,9 +93,9 @@ def command(
     --unsure), since nothing could ever close such a gate.
 
     Measures are those of results.json: acc_orig, acc_pmk, drop, of detectors map_orig, map_pmk, drop; --min and --max
-    take every other, too, and where the dataset has variants the model's contrasts between them (--max-loss takes none):
-    by what they isolate (bg-gap, background, magnification) or by both sides (anchor-grey). Writes Markdown for a pull
-    request, JUnit XML and JSON.
+    take every other, too, and where the dataset has variants the model's contrasts between them, which --max-loss does
+    not: by what they isolate (bg-gap, background, magnification) or by both sides (anchor-grey). Writes Markdown for a
+    pull request, JUnit XML and JSON.
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.gate import gate_lines

@@ -65,7 +65,7 @@ def change_table(view: View) -> ChangeTable | None:
         change=found,
         rows=rows,
         sentence=found.sentence(),
-        verdicts=[view.words.say(printable(row.sentence, limit=600)) for row in _rows(view)],
+        verdicts=[view.words.say(printable(row.sentence, limit=600), names=(row.a, row.b)) for row in _rows(view)],
     )
 
 

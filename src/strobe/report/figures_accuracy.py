@@ -159,7 +159,8 @@ def comparison(view: View) -> Answer:
         text = f"The two {'differ' if real else 'do not differ'} beyond chance (p < 0.05)."
     if real:
         top = max(real, key=lambda row: abs(value_of(row.difference)))
-        text += f" {view.words.say(printable(top.sentence, limit=400))}" if top.sentence else ""
+        said = view.words.say(printable(top.sentence, limit=400), names=(top.a, top.b))
+        text += f" {said}" if said else ""
     if len(shown) < len(wanted):
         part = f" of the {len(listed)} pairs of models shown" if len(listed) < len(wanted) else ""
         text += f" {len(shown)}{part} are drawn, those beyond chance first; all are in tables/."

@@ -142,7 +142,7 @@ def comparisons(view: View) -> tuple[list[Comparison], int]:
     still = ("acc_orig", "map_orig")
     every = [row for row in view.results.comparison if not view.words.is_still or row.metric in still]
     rows = sorted(view.listed(every, MOST_PAIRS), key=lambda row: (order[row.metric], not is_sure(row)))[:MOST_PAIRS]
-    shown = [replace(better_first(row), sentence=view.words.say(row.sentence)) for row in rows]
+    shown = [replace(better_first(row), sentence=view.words.say(row.sentence, names=(row.a, row.b))) for row in rows]
     return shown, len(every) - len(shown)
 
 

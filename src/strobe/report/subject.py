@@ -1,14 +1,15 @@
 """What the data is called on the page: frames or variants, reviewed or not, from videos or photos."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from strobe.core.dataset import Dataset
+from strobe.core.errors import printable
 from strobe.core.tables import SOURCES
 from strobe.report.wording import counted, join
 
-__all__ = ["Subject", "count_sources", "sources"]
+__all__ = ["Subject", "count_sources", "kinds_of", "sources"]
 
 _PHOTO_NAMES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 
@@ -54,17 +55,22 @@ class Subject:
         """
         return {0: "video", 1: SOURCES[self.kinds[0]] if self.kinds else ""}.get(len(self.kinds), "source")
 
-    def say(self, text: str) -> str:
-        """A text of the results, which speak of videos and frames, in the words of this data.
+    def say(self, text: str, *, names: Collection[str] = ()) -> str:
+        """A text of the results, which speak of videos and frames, in the words of this data; `names` in it stay.
 
         >>> Subject(kinds=("photo",)).say("only 3 videos: the interval is too narrow")
         'only 3 photos: the interval is too narrow'
+        >>> Subject(kinds=("photo",)).say("video-net is wrong on 3 videos", names=["video-net"])
+        'video-net is wrong on 3 photos'
         >>> Subject().say("video-cluster bootstrap")
         'video-cluster bootstrap'
         """
         if self.kinds:
-            text = re.sub(r"\bvideo(?=s?\b)", self.source, text)
-            text = re.sub(r"\bframe(?=s?\b)", "picture", text)
+            kept = "|".join(re.escape(printable(name)) for name in sorted(names, key=len, reverse=True))
+            # (?!) matches nothing: there is no name to keep.
+            found = rf"((?<!\w)(?:{kept or '(?!)'})(?!\w))|\b(?:video|frame)(?=s?\b)"
+            said = {"video": self.source, "frame": "picture"}
+            text = re.sub(found, lambda one: one[1] or said[one[0]], text)
         if self.anchors == "pictures":
             text = text.replace("on the anchors", "on the pictures")
         if self.varied:
@@ -166,6 +172,12 @@ def count_sources(dataset: Dataset) -> dict[str, int]:
     used = set(dataset.video_of_set.tolist())
     photos = sum(str(dataset.videos.name[row]).lower().endswith(_PHOTO_NAMES) for row in used)
     return {kind: many for kind, many in (("video", len(used) - photos), ("photo", photos)) if many}
+
+
+def kinds_of(dataset: Dataset) -> tuple[str, ...]:
+    """The kinds of its sources, where not all are videos."""
+    counts = count_sources(dataset)
+    return () if set(counts) == {"video"} else tuple(counts)
 
 
 def sources(n: int, by_kind: Mapping[str, int] | None = None, kinds: Sequence[str] = ()) -> str:

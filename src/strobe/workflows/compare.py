@@ -18,10 +18,11 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
+from strobe.report.subject import Subject, kinds_of
 from strobe.runs.folder import Held, Run
 from strobe.workflows.opening import Opened
 
-__all__ = ["compare_runs", "compare_scores", "of_one_dataset", "scores_of"]
+__all__ = ["compare_runs", "compare_scores", "in_words", "of_one_dataset", "scores_of"]
 
 
 def compare_runs(
@@ -41,7 +42,8 @@ def compare_runs(
     Detectors are compared by mAP too, where there are several. Models of the same name in two runs are told apart by
     the run's folder. `dataset_path` says where the dataset lies if it was moved.
     """
-    dataset = overall(of_one_dataset(runs, subset=subset, dataset_path=dataset_path))
+    given = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
+    dataset = overall(given)
     wanted = _wanted(
         runs, models, [Run(run).models_as_asked(dataset, allow_missing=allow_missing, k=options.k) for run in runs]
     )
@@ -59,7 +61,13 @@ def compare_runs(
             if by_map and isinstance(answers, BoxAnswers):
                 boxes.append(score_boxes(dataset, answers, model=name, options=_of_boxes(options)))
             advance(1)
-    return compare(dataset, scores) + compare_detectors(dataset, boxes)
+    return in_words(compare(dataset, scores) + compare_detectors(dataset, boxes), given, k=options.k)
+
+
+def in_words(found: Sequence[Comparison], dataset: Dataset, *, k: int | None = None) -> tuple[Comparison, ...]:
+    """The comparisons with sentences in the words of their dataset, scored to this k: photos are no videos."""
+    words = Subject(kinds=kinds_of(dataset), k=dataset.info.k if k is None else k, varied=dataset.variants is not None)
+    return tuple(replace(one, sentence=words.say(one.sentence, names=(one.a, one.b))) for one in found)
 
 
 def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: Path | None) -> Dataset:

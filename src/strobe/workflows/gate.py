@@ -17,7 +17,7 @@ from strobe.core.files import swapping, write_json, write_text
 from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
 from strobe.report.gate import as_junit, as_markdown
-from strobe.report.subject import Subject, count_sources
+from strobe.report.subject import Subject, kinds_of
 from strobe.runs.folder import Held, Run
 from strobe.workflows.compare import compare_scores, of_one_dataset, scores_of
 
@@ -81,8 +81,7 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
         request.limits, found, comparisons, model=model.name, contrasts=_contrasts(given, model, request),
         fail_on=request.fail_on, unsure=request.unsure,
     )  # fmt: skip
-    counts = count_sources(given)
-    kinds = () if set(counts) == {"video"} else tuple(counts)
+    kinds = kinds_of(given)
     words = Subject(kinds=kinds)
     checks = tuple(replace(one, sentence=words.say(one.sentence)) for one in checks)
     return Gate(
