@@ -21,7 +21,7 @@ from strobe.report.page import QUESTIONS, TASKS, ReportOptions, write_report
 class Page(HTMLParser):
     """What the page asks for, and whether its elements close."""
 
-    VOID = frozenset({"meta", "link", "img", "input", "br"})
+    VOID = frozenset({"meta", "link", "img", "input", "br", "wbr"})
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
