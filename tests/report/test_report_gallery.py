@@ -148,9 +148,22 @@ def test_a_card_opens_its_set_with_the_frame_that_broke_it(opened):
     where = tab.text_content().removeprefix("breaks at ")
     assert where == f"{one['f'][said['b']]['d']:+d}".replace("-", "−")
     # Of a model that was stopped early not every frame is known: it may have broken before.
-    opened.evaluate("() => { const { set } = shown.list[1]; set.m[2].r[set.m[2].r.indexOf(true)] = null; }")
+    first, second = [place for place, right in enumerate(said["r"]) if right and place != one["a"]][:2]
+    opened.evaluate(
+        """([first, second]) => {
+            const view = shown.list[1].set.m[2];
+            view.r[first] = view.r[second] = null;
+            view.q = [second];
+        }""",
+        [first, second],
+    )
     cards(opened).nth(1).click()
     assert tab.text_content() == f"wrong at {where}"
+    for place, sign, says in ((first, "?", "no answer"), (second, "–", "not asked")):
+        strip.nth(place).click()
+        assert strip.nth(place).locator("b").text_content() == sign
+        assert now.locator(".verdict").text_content() == f"{sign} {says}"
+    assert "× wrong, ? no answer, – not asked" in opened.locator("#v-says").text_content()
 
 
 def test_the_filmstrip_plays_pauses_and_loops(opened):

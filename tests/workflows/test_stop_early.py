@@ -1,6 +1,7 @@
 """--stop-early on a rendered world with a bundled model: the figures of a full run, resumed, completed, reported."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,11 @@ def test_figures_are_the_full_runs_and_a_full_run_completes_them(world: Path, ca
         assert line in printed.err
         assert line in (run / "report.html").read_text()
         assert json.loads((run / "run.json").read_text())["models"][name]["stopped_early"] == counts
+    page = re.search(r'id="gallery-data">(.*?)</script>', (run / "report.html").read_text(), flags=re.DOTALL)
+    views = [view for one in json.loads(page[1] if page else "")["sets"] for view in one["m"]]
+    blank = [(view.get("q", []), [place for place, right in enumerate(view["r"]) if right is None]) for view in views]
+    assert any(asked for asked, _ in blank)
+    assert all(asked == none for asked, none in blank), "what has no answer was never asked about, and says so"
     assert [one["difference"] for one in early["comparison"]] == [one["difference"] for one in full["comparison"]]
     assert early["trend"] == full["trend"]
     assert early["offset_error_all_models"] == []

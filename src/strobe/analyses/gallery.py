@@ -37,7 +37,7 @@ class ModelView:
     A detector has `boxes`, per row (n, 7): xyxy pixels, label, score, whether it is right; `truth` is then the frame's
     AP (NaN where nothing is to be found), `right` whether that is at least the anchor's, `breaker` the worst frame and
     `cause` the kind of error that costs most there; `missed` are the objects no right box found, per row (n, 5).
-    `seen` says which rows were answered, where not all were.
+    `seen` says which rows were answered, where not all were, `skipped` which of the others were never asked about.
     """
 
     model: str
@@ -51,6 +51,7 @@ class ModelView:
     cause: str | None = None
     missed: tuple[NDArray[np.float64], ...] | None = None
     seen: NDArray[np.bool_] | None = None
+    skipped: NDArray[np.bool_] | None = None
 
 
 class Judge(Protocol):
@@ -156,6 +157,7 @@ class Classified:
             truth=self._truth(place),
             breaker=breaker,
             seen=None if seen.all() else seen,
+            skipped=None if seen.all() else self._predictions.state[rows] == State.SKIPPED,
         )
 
     def _truth(self, place: slice) -> NDArray[np.float64]:

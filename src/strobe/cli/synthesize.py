@@ -60,7 +60,8 @@ _dataset = options(
                  help="Clips, each with one set; classes in turn."),
     click.option("--max-occlusion", type=float, default=0.6, show_default=True, help="More is no member."),
     click.option("--masks", is_flag=True, help="Store masks too."),
-    click.option("--name", default="synthetic", show_default=True, help="The dataset's name."),
+    click.option("--name", default="synthetic", show_default=True,
+                 help="The dataset's name; part of its digest, so not the folder's: same options, same digest."),
     seed_option,
 )  # fmt: skip
 

@@ -230,6 +230,8 @@ def _model(view: ModelView, rows: np.ndarray[Any, Any], raw: Sequence[str] | Non
     }
     if view.seen is not None:
         out["r"] = [value if seen else None for value, seen in zip(right, view.seen, strict=True)]
+    if view.skipped is not None and view.skipped.any():
+        out["q"] = np.flatnonzero(view.skipped).tolist()
     if view.boxes is not None:
         out["x"] = [[_box(box) for box in boxes] for boxes in view.boxes]
         out["g"] = [[_box(box) for box in boxes] for boxes in view.missed or ()]

@@ -107,7 +107,7 @@ const startGallery = () => {
       const kind = state(view, index);
       const cell = make("button", kind + (index === set.a ? " is-anchor" : ""));
       cell.type = "button";
-      cell.setAttribute("aria-label", `${data.axis === "frame-offset" ? "Frame" : "Variant"} ${offset(frame)}: ${said(view, index)}, ${kind === "ok" ? "right" : kind === "bad" ? "wrong" : "not scored"}`);
+      cell.setAttribute("aria-label", `${data.axis === "frame-offset" ? "Frame" : "Variant"} ${offset(frame)}: ${said(view, index)}${{ ok: ", right", bad: ", wrong", unknown: ", not scored", skipped: "" }[kind]}`);
       cell.append(thumb(set, shown.model, index, ""), make("b", "", SIGN[kind]), make("span", "", index === set.a ? ANCHOR : offset(frame)));
       cell.addEventListener("click", () => { stop(); show(index); });
       return cell;

@@ -4,7 +4,8 @@ const data = JSON.parse($("gallery-data").textContent);
 const shown = { list: [], place: 0, model: 0, frame: 0, timer: 0 };
 const WORDS = data.still ? { holds: "right", breaks: "breaks", wrong: "wrong", unscored: "not scored" } : { holds: "holds", breaks: "breaks", wrong: "wrong on the anchor", unscored: "not scored everywhere" };
 const SIGNS = { holds: "✓", breaks: "✕", wrong: "✕", unscored: "?" };
-const SIGN = { ok: "✓", bad: "✕", unknown: "?" };
+const SIGN = { ok: "✓", bad: "✕", unknown: "?", skipped: "–" };
+const NONE = { unknown: "no answer", skipped: "not asked" };
 // Where pictures were changed, the anchor is the picture as it is.
 const varied = data.sets.some((set) => set.k !== undefined);
 const ANCHOR = varied ? "as it is" : "anchor";
@@ -22,10 +23,10 @@ const lone = (set) => set.f.length === 1 && (data.still || set.k !== undefined);
 const offset = (frame) => (frame.n ? frame.n : frame.d === 0 ? ANCHOR : (frame.d > 0 ? "+" : "−") + Math.abs(frame.d));
 const far = (frame) => (frame.n ? frame.n : data.axis === "frame-offset" ? `${offset(frame)} frame${Math.abs(frame.d) === 1 ? "" : "s"}` : `${data.axis.replace("-", " ")} ${frame.d}`);
 const className = (index) => (index < 0 ? "none of the classes" : data.classes[index]);
-const state = (view, place) => (view.r[place] === null ? "unknown" : view.r[place] ? "ok" : "bad");
+const state = (view, place) => (view.q?.includes(place) ? "skipped" : view.r[place] === null ? "unknown" : view.r[place] ? "ok" : "bad");
 const truth = (set) => set.y.map(className).join(" / ") || "no label";
 const said = (view, index) => {
-  if (view.r[index] === null) return "no answer";
+  if (view.r[index] === null) return NONE[state(view, index)];
   if (view.x) return view.p[index] === null ? "nothing to find" : `AP ${percent(view.p[index])}`;
   return className(view.l[index]); // the class that was judged; the model's own best one stands beside it in the viewer
 };
@@ -101,7 +102,7 @@ const fillShot = (shot, set, view, index, name) => {
   } else {
     const word = { ok: "✓ right", bad: "✕ wrong" }[kind];
     const sure = view.c[index] === null ? "" : `, ${percent(view.c[index])} sure`;
-    verdict = kind === "unknown" ? "? no answer" : `${className(view.l[index])}${sure} ${word}`;
+    verdict = NONE[kind] ? `${SIGN[kind]} ${NONE[kind]}` : `${className(view.l[index])}${sure} ${word}`;
     if (view.w && view.w[index]) extra.push(`best of all its own classes, not only these ${data.classes.length}: ${view.w[index]}`);
     if (kind === "bad" && view.p[index] !== null) extra.push(`${percent(view.p[index])} for ${truth(set)}`);
   }
@@ -135,7 +136,8 @@ const trace = () => {
   const nodes = [];
   const known = view.p.some((value) => value !== null);
   const what = view.x ? "The line is each frame’s AP: ● no worse, × worse than the anchor" : "The line is how sure it is of the right answer: ● right, × wrong";
-  $("v-says").textContent = known ? `${what}${view.r.includes(null) ? ", ? no answer" : ""}${data.models.length > 1 ? "; thin lines are the other models" : ""}.` : "Only labels were given: there is no confidence to draw.";
+  const missing = Object.keys(NONE).filter((kind) => view.r.some((_, index) => state(view, index) === kind)).map((kind) => `, ${SIGN[kind]} ${NONE[kind]}`);
+  $("v-says").textContent = known ? `${what}${missing.join("")}${data.models.length > 1 ? "; thin lines are the other models" : ""}.` : "Only labels were given: there is no confidence to draw.";
   box.toggleAttribute("hidden", !known);
   if (!known) return;
   const column = width / set.f.length;
