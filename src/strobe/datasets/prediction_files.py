@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from strobe.core.errors import InvalidFile, printable
-from strobe.core.files import read_json, reading
+from strobe.core.files import read_json, reading, regular
 
 __all__ = ["RawPredictions", "read_raw"]
 
@@ -34,7 +34,7 @@ def read_raw(path: Path) -> RawPredictions:
     if reader is None:
         raise InvalidFile(path, f"unknown ending {printable(path.suffix)!r}", hint=f"expected {', '.join(readers)}")
     with reading(path):
-        raw = reader(path)
+        raw = reader(regular(path))
     if raw.kind not in _KINDS:
         raise InvalidFile(path, f"kind {printable(raw.kind)!r}; expected logits, probabilities or labels", where="kind")
     return raw

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
-from strobe.core.files import read_json
+from strobe.core.files import read_json, regular
 from strobe.core.labels import LabelSpace, space
 from strobe.core.projections import projection_between
 from strobe.core.tasks import Task
@@ -63,7 +63,7 @@ def task_of_file(path: Path) -> Task:
         import pyarrow.parquet as pq
 
         with suppress(Exception):  # whatever is wrong with it, the reader says it better
-            names = set(pq.read_schema(path).names)
+            names = set(pq.read_schema(regular(path)).names)
             boxes = "xyxy" in names or {"x0", "y0", "x1", "y1"} <= names
     elif path.suffix.lower() == ".json":
         with suppress(StrobeError, OSError):
