@@ -108,20 +108,23 @@ def draw(
     name: str, paint: Callable[[Any, bool], None], *, wide: tuple[float, float], narrow: tuple[float, float]
 ) -> Drawing:
     """Paint the figure at both sizes (inches) and save it. `paint(figure, is_narrow)` draws on an empty figure."""
+    figures = require("matplotlib.figure", what="drawing figures", extra="report")
+    backend = require("matplotlib.backends.backend_svg", what="drawing figures", extra="report")
     svgs = {}
     png = b""
     for is_narrow, size in ((False, wide), (True, narrow)):
         with look(9.5 if is_narrow else 10) as matplotlib:
-            figure_class = require("matplotlib.figure", what="drawing figures", extra="report").Figure
             # A salt per figure: ids stay the same from run to run and never clash inside one page.
             matplotlib.rcParams["svg.hashsalt"] = f"{name}-{'narrow' if is_narrow else 'wide'}"
-            figure = figure_class(figsize=size, layout="constrained")
+            figure = figures.Figure(figsize=size, layout="constrained")
+            backend.FigureCanvasSVG(figure)  # from here on letters are measured as an SVG has them
             paint(figure, is_narrow)
+            figure.get_layout_engine().execute(figure)
+            figure.set_layout_engine(None)  # laid out: every saving would do so twice more, and find the same, slowly
             out = io.StringIO()
             figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
             svgs[is_narrow] = _tidy(out.getvalue(), prefix=f"{name}-{'n' if is_narrow else 'w'}-")
             if not is_narrow:
-                figure.set_layout_engine("none")  # laid out already; a second time would find the same, slowly
                 raster = io.BytesIO()
                 figure.savefig(raster, format="png", dpi=160, facecolor="white", metadata={"Software": None})
                 png = raster.getvalue()
