@@ -2,8 +2,8 @@
 
 Frames are decoded ahead while a model runs, once for all models of the run. Where a model would rather decode on its
 own device, a fixed share of its batches takes that way and the rest stays with the decoder, so that both work at once
-and the same frames always go the same way. A few threads read files and have them decoded, a batch each, and what they make
-goes to the threads that run the model: as many as it has lanes, for all shards together.
+and the same frames always go the same way. A few threads read files and have them decoded, a batch each, and what comes
+of it goes to the threads that run the model: as many as it has lanes, for all shards together.
 """
 
 import threading
