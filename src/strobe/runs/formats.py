@@ -103,9 +103,10 @@ def _class_shard(answers: Answers, rows: Rows) -> Columns:
     if one.scores is None or one.own_label is None or one.own_confidence is None:
         raise TypeError("a shard keeps scores and the model's own best class")
     bad = one.state[rows] != State.ANSWERED  # a row without scores that has no error is answered outside the classes
-    flat = pa.array(one.scores[rows].astype(np.float32).ravel())
+    scores = one.scores[rows].astype(np.float32)
+    scores[bad] = np.nan  # not null: pyarrow cannot write such lists of one length before 25, nor read them before 26
     return {
-        "scores": pa.FixedSizeListArray.from_arrays(flat, one.scores.shape[1], mask=pa.array(bad)),
+        "scores": pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), scores.shape[1]),
         "raw_label": pa.array(one.own_label[rows].astype(np.int32), mask=bad),
         "raw_confidence": pa.array(one.own_confidence[rows].astype(np.float32), mask=bad),
         "error": _reasons(answers, rows),
@@ -125,12 +126,14 @@ def _classes_of_shards(whole: Whole, pieces: Iterable[Piece]) -> Answers:
         good = piece.places >= 0
         if whole.reasons:
             good &= ~np.isin(piece.places, list(whole.reasons))
-        empty = _without(piece, "scores") & _without(piece, "raw_label")
+        found, empty = _matrix(piece, "scores", whole.n_classes), _without(piece, "raw_label")
+        if empty.any():
+            empty &= np.isnan(found).all(axis=1)
         rows = piece.places[good & empty]
         seen[rows] = outside[rows] = True
         good &= ~empty
         rows = piece.places[good]
-        scores[rows] = _matrix(piece, "scores", whole.n_classes)[good].astype(np.float32, copy=False)
+        scores[rows] = found[good].astype(np.float32, copy=False)
         own_label[rows] = _numbers(piece, "raw_label", good)
         own_confidence[rows] = _numbers(piece, "raw_confidence", good)
         seen[rows] = True
