@@ -145,3 +145,28 @@ def test_what_is_in_the_way_is_found_before_anything_is_decided(tmp_path: Path, 
     with pytest.raises(CannotWrite, match=f"{name}: it is a folder|{name}: a parent is a file"):
         swap()
     assert sorted(path.name for path in tmp_path.iterdir()) == before, "nothing is left to be finished"
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_folder_inside_that_may_only_be_read_is_found_too(
+    tmp_path: Path, gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decided and then stuck, the folder could not be opened by anybody any more. Root may write: it is told not to."""
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/x.csv").write_text("old")
+    asked = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "tables" and asked(path, mode))
+
+    def swap() -> None:
+        with swapping(tmp_path) as one:
+            (one.root / "a.txt").write_text("new")
+            if gone:
+                one.remove("tables/x.csv")
+            else:
+                (one.root / "tables").mkdir()
+                (one.root / "tables/x.csv").write_text("new")
+
+    with pytest.raises(CannotWrite, match=r"tables/x.csv: no write permission"):
+        swap()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tables"], "nothing is left to be finished"
+    assert (tmp_path / "tables/x.csv").read_text() == "old"

@@ -27,8 +27,7 @@ __all__ = [
 ]
 
 _REFUSED = {
-    errno.EACCES: "no permission; ask its owner, or name another place",
-    errno.EPERM: "no permission; ask its owner, or name another place",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "no permission; ask its owner, or name another place"),
     errno.ENAMETOOLONG: "the name is too long; name another place",
     errno.EROFS: "the file system is read-only; name another place",
     errno.ENOSPC: "the disk is full; make room and give the same command again",

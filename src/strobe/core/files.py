@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,7 @@ __all__ = [
 ]
 
 _REASONS = {
-    errno.EACCES: "no write permission",
-    errno.EPERM: "no write permission",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "no write permission"),
     errno.EROFS: "the file system is read-only",
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -55,7 +54,6 @@ _REASONS = {
     errno.ENAMETOOLONG: "the name is too long",
     errno.EEXIST: "a file of that name is in the way",
 }
-
 
 _UMASK = threading.Lock()  # it can only be read by setting it, for the whole process
 
@@ -207,7 +205,7 @@ class Staged:
                 list(pool.map(_make_lasting, put))
             listing = self.aside / _LIST
             names = [path.relative_to(self.root).as_posix() for path in put]
-            _refuse_blocked(self.folder, names)
+            _refuse_blocked(self.folder, [*names, *self._gone])
             listing.write_text(json.dumps({"put": names, "gone": self._gone}), encoding="utf-8")
             _make_lasting(listing)
             with _alone(self.folder):
@@ -222,11 +220,14 @@ class Staged:
 def _refuse_blocked(folder: Path, names: list[str]) -> None:
     """Raise the OSError that moving would end in, while nothing is decided yet."""
     for place in (folder / name for name in names):
-        if place.is_dir() and not place.is_symlink():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(place))
         above = next(path for path in place.parents if os.path.lexists(path))
-        if not above.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+        problems = {
+            errno.EISDIR: place.is_dir() and not place.is_symlink(),
+            errno.ENOTDIR: not above.is_dir(),
+            errno.EACCES: not os.access(above, os.W_OK | os.X_OK),
+        }
+        for problem in (number for number, is_there in problems.items() if is_there):
+            raise OSError(problem, os.strerror(problem), str(place))
 
 
 @contextmanager
@@ -369,16 +370,12 @@ def _move(folder: Path, put: list[str], gone: list[str]) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make renames in the folder last through a power cut, where the system can."""
-    try:
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        return
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -403,7 +400,7 @@ def json_text(content: Any) -> str:
 
 
 def regular(path: Path) -> Path:
-    """The path, unless a pipe or a device lies there: reading these may never end.
+    """The path, unless a pipe or a device lies there, which may never end, or what only others may read.
 
     >>> regular(Path("/dev/zero"))
     Traceback (most recent call last):
@@ -411,6 +408,8 @@ def regular(path: Path) -> Path:
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise InvalidFile(path, "not a regular file")
+    if path.exists() and not os.access(path, os.R_OK):  # said before a library takes it for damage
+        raise InvalidFile(path, "no permission to read it", hint="ask its owner")
     return path
 
 

@@ -155,6 +155,8 @@ class MediaSource:
             path = self._folders[folder] / name
             if name == ".." or path.is_symlink():
                 path = path.resolve()
+        except PermissionError as error:
+            raise InvalidFile(self._root / relative, f"cannot be read ({error.strerror})") from error
         except (OSError, ValueError, RuntimeError) as error:  # a name too long or with a NUL, links in a circle
             raise InvalidFile(self._root / "frames.parquet", f"media {printable(relative)!r} is no path") from error
         if not path.is_relative_to(self._root):

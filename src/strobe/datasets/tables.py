@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from strobe.core.columns import numbers_of
 from strobe.core.errors import InvalidFile, printable
+from strobe.core.files import regular
 from strobe.core.tables import NO_PTS, texts
 
 __all__ = ["Column", "TableSchema", "read_parquet", "read_table", "schemas"]
@@ -134,7 +135,7 @@ def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[s
     """
     try:
         limit = max(_MOST, 256 * path.stat().st_size)
-        file = pq.ParquetFile(path, memory_map=False)
+        file = pq.ParquetFile(regular(path), memory_map=False)
         facts = file.metadata
         names = list(file.schema_arrow.names)
         # The metadata of single chunks would say more, but pyarrow dies of asking a damaged file for it.
