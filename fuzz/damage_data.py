@@ -254,7 +254,7 @@ def other_array(path: Path, rng: random.Random) -> str:
 
 def tree(path: Path, rng: random.Random) -> str:
     """The file is gone, renamed, doubled, or something else than a file."""
-    how = rng.randrange(10)
+    how = rng.randrange(12)
     new = path.with_name(
         rng.choice(
             [
@@ -282,6 +282,9 @@ def tree(path: Path, rng: random.Random) -> str:
             path.parent / rng.choice(["Thumbs.db", ".DS_Store", "x.parquet", "model.json", "x.json", "x.png", "x.xml"])
         ).write_bytes(rng.randbytes(30))
         return "a stranger beside it"
+    if how in (10, 11) and path.parent != Path.cwd():
+        path.parent.chmod((0, 0o500)[how - 10])
+        return ("a folder nobody may open", "a folder nobody may write to")[how - 10]
     content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
     _take_away(path)
     if how == 4:

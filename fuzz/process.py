@@ -100,6 +100,7 @@ def call(
     def job() -> object:
         from strobe.cli.main import main
 
+        _be_nobody_special()
         if before is not None:
             before()
         try:
@@ -194,6 +195,22 @@ def _be_child(job: Callable[[], object], cwd: Path, said: dict[str, int]) -> Non
 
 def _stream(handle: int):  # type: ignore[no-untyped-def]  # a text stream over the handle
     return os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", closefd=False, buffering=1)
+
+
+def _be_nobody_special() -> None:
+    """Root may open what is shut to everybody (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH); who uses strobe may not."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    for capability in (1, 2):
+        libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: nor may what it starts
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    libc.capget(header, sets)
+    for place in range(3):  # effective, permitted, inheritable
+        sets[place] &= ~0b110
+    libc.capset(header, sets)
 
 
 def _limit_memory() -> None:

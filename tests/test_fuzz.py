@@ -92,6 +92,24 @@ def test_results_that_the_command_did_not_write_are_not_judged(tmp_path: Path) -
     assert "-Infinity is not JSON" in _judge_files(recipe, done, before, tmp_path, other_words=False)
 
 
+@pytest.mark.skipif(sys.platform != "linux" and os.geteuid() == 0, reason="root may read everything")
+def test_what_is_shut_is_shut_to_root_too(tmp_path: Path) -> None:
+    """A file without permission was never one while root ran the fuzzer, and a table was called truncated."""
+    from fuzz.process import call
+
+    made = call(["synthesize", "data", "--videos", "1", "--size", "32", "--k", "1", "-q"], cwd=tmp_path)
+    assert made.code == 0, made.stderr
+    (tmp_path / "data/sets.parquet").chmod(0)
+    done = call(["inspect", "data"], cwd=tmp_path)
+    assert (done.code, done.stderr) == (2, "strobe: data/sets.parquet: no permission to read it; ask its owner\n")
+    (tmp_path / "data/sets.parquet").chmod(0o600)
+    (tmp_path / "data/media").chmod(0)
+    done = call(["export", "data", "huggingface", "out"], cwd=tmp_path)
+    assert done.code == 2
+    assert "cannot be read (Permission denied)" in done.stderr
+    (tmp_path / "data/media").chmod(0o700)
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
