@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -153,10 +153,8 @@ def _searched_on(
     if old is not None and is_whole(old):
         work.done()
         return Attempted(dataset=old, was_there=True)
-    if work.begun:
-        work.begin(provenance)
     size = batch_size or spec.batch_size
-    scale, sampled = _begun(destination / PLACE, bench, classes, wanted, size, lambda: work.begin(provenance))
+    scale, sampled = _begun(destination / PLACE, bench, (classes, wanted, size), work, provenance)
     bench.know(_Begun(scale=scale, sampled=sampled, aim=aim))
     say.note(_rates(sampled))
     searches = [_search(spec, victim, word, scale, wanted, aim) for victim in victims for word in words]
@@ -242,17 +240,25 @@ class _Begun:
 
 
 def _begun(
-    place: Path, bench: Bench, classes: Sequence[int], wanted: GeneratorWanted, size: int, begin: Callable[[], None]
+    place: Path,
+    bench: Bench,
+    asked: tuple[Sequence[int], GeneratorWanted, int],
+    work: SearchWork,
+    provenance: Mapping[str, Any],
 ) -> tuple[list[NDArray[np.float32]], Sampled]:
-    """Scale and latents: those of the search that was begun here, else made and stored.
+    """Scale and latents: those of the search that was begun here, else made as asked and stored.
 
-    `begin` only then: where no picture is right for all models, nothing is left that stands in another command's way.
+    Another command's search is refused before anything is drawn. A new one begins once pictures are: where none is
+    right for all models, nothing is left that stands in another command's way.
     """
-    if (place / "sources.json").is_file():
-        begin()
+    is_drawn, is_begun = (place / "sources.json").is_file(), work.begun
+    if is_drawn or is_begun:
+        work.begin(provenance)
+    if is_drawn:
         return stored_scale(place), stored_samples(place)
-    scale, sampled = bench.once(_begin, (classes, wanted, size))
-    begin()
+    scale, sampled = bench.once(_begin, asked)
+    if not is_begun:
+        work.begin(provenance)
     store_begun(place, scale, sampled)
     return scale, sampled
 
