@@ -83,9 +83,7 @@ def build(
         ),
         progress=watching(progress),
     )  # fmt: skip
-    for problem in done.problems:
-        warnings.warn(f"left out: {problem}", stacklevel=3)
-    return opened(Path(out))
+    return _made(out, done.problems)
 
 
 @in_python
@@ -127,9 +125,7 @@ def simulate(
         ),
         progress=watching(progress),
     )  # fmt: skip
-    for problem in done.problems:
-        warnings.warn(f"left out: {problem}", stacklevel=3)
-    return opened(Path(out))
+    return _made(out, done.problems)
 
 
 @in_python
@@ -158,6 +154,13 @@ def synthesize(
         world=world or WorldOptions(size=size, frames=2 * k + 1), videos=videos, seed=seed, name=name, masks=masks
     )
     return replace(run(Path(out), options, progress=watching(progress), workers=workers).dataset, root=Path(out))
+
+
+def _made(out: str | Path, problems: Sequence[str]) -> Dataset:
+    """What was made, read back; the line where it was asked for hears what was left out."""
+    for problem in problems:
+        warnings.warn(f"left out: {problem}", stacklevel=4)
+    return opened(Path(out))
 
 
 def _several(said: str | Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from strobe.cli.common import (
     workers_option,
 )
 from strobe.cli.predicting import engine_options
-from strobe.cli.said import counted, made, made_json, not_said
+from strobe.cli.said import counted, left_out, made, made_json, not_said
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
@@ -138,15 +138,14 @@ def command(
         made_json(dst, done.dataset, {**more, "left_out": list(done.problems), "notes": list(done.notes)})
         raise click.exceptions.Exit(1 if done.problems else 0)
     if quiet:  # otherwise said when it happened
-        for problem in done.problems:
-            click.echo(f"left out: {printable(problem)}", err=True)
+        left_out(done.problems)
     for note in done.notes:
         click.echo(f"note: {printable(note)}", err=True)
     if done.dropped:
         rules = ", ".join(f"{rule} {count}" for rule, count in done.dropped.items() if rule != "members")
         click.echo(f"dropped {counted(done.dropped['members'], 'member')} by hints: {rules}", err=True)
-    left_out = f"; {len(done.problems)} of {len(videos)} videos left out" if done.problems else ""
+    without = f"; {len(done.problems)} of {len(videos)} videos left out" if done.problems else ""
     reused = f" ({counted(done.reused, 'video')} done before)" if done.reused else ""
-    click.echo(f"{made(dst, done.dataset, 'video', 'set', 'frame', 'class')}, labels by {source}{reused}{left_out}")
+    click.echo(f"{made(dst, done.dataset, 'video', 'set', 'frame', 'class')}, labels by {source}{reused}{without}")
     if done.problems:
         raise click.exceptions.Exit(1)

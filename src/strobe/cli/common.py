@@ -139,8 +139,8 @@ def print_json(content: Any) -> None:
 class PlainProgress:
     """Progress as plain lines on stderr: the first after a few seconds, then ever rarer, one at the end."""
 
-    def __init__(self, *, first_s: float = 5.0, rarest_s: float = 60.0) -> None:
-        self._first_s, self._rarest_s = first_s, rarest_s
+    def __init__(self, *, first_s: float = 5.0) -> None:
+        self._first_s = first_s
 
     @contextmanager
     def task(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
@@ -153,7 +153,7 @@ class PlainProgress:
             done += units
             now = time.monotonic()
             if now - last >= wait_s:
-                last, wait_s, said = now, min(wait_s * 1.5, self._rarest_s), done
+                last, wait_s, said = now, min(wait_s * 1.5, 60.0), done
                 self._say(label, done, total, now - begin)
 
         yield advance

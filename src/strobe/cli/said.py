@@ -1,7 +1,7 @@
 """What commands say: counts with their nouns, what a dataset holds, and a no to options that would go unheard."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from strobe.core.errors import InvalidValue, printable
 if TYPE_CHECKING:
     from strobe.core.dataset import Dataset
 
-__all__ = ["counted", "made", "made_json", "not_said"]
+__all__ = ["counted", "left_out", "made", "made_json", "not_said"]
 
 
 def counted(number: int, noun: str) -> str:
@@ -55,6 +55,12 @@ def _sizes(dataset: "Dataset") -> dict[str, int]:
         "n_frames": len(dataset.frames),
         "n_classes": len(dataset.info.label_space),
     }
+
+
+def left_out(problems: Iterable[str]) -> None:
+    """Say what could not be used, a line each."""
+    for problem in problems:
+        click.echo(f"left out: {printable(problem)}", err=True)
 
 
 def not_said(option: str, why: str) -> None:

@@ -18,8 +18,7 @@ from strobe.cli.common import (
     seed_option,
     workers_option,
 )
-from strobe.cli.said import counted, made, made_json, not_said
-from strobe.core.errors import printable
+from strobe.cli.said import counted, left_out, made, made_json, not_said
 
 if TYPE_CHECKING:
     from strobe.build.camera_path import CameraOptions
@@ -96,8 +95,7 @@ def command(
         more = {"resumed": done.resumed, "mirrored": done.mirrored, "problems": list(done.problems)}
         made_json(dst, done.dataset, more)
         return
-    for problem in done.problems:
-        click.echo(f"left out: {printable(problem)}", err=True)
+    left_out(done.problems)
     if done.mirrored:
         click.echo(
             f"in {counted(done.mirrored, 'clip')} the camera looked beyond the photo; edges are mirrored there",

@@ -19,7 +19,7 @@ from strobe.cli.common import (
     workers_option,
 )
 from strobe.cli.predicting import engine_options, loading_options, model_option
-from strobe.cli.said import counted, made, made_json
+from strobe.cli.said import counted, left_out, made, made_json
 from strobe.core.errors import InvalidValue, printable
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ def corruption(src: Path, dst: Path, wanted: "CorruptionOptions", quiet: bool, a
     if as_json:
         made_json(dst, done.dataset, {"kinds": kinds, "stored": wanted.store, "problems": list(done.problems)})
         return
-    for problem in done.problems:
-        click.echo(f"left out: {printable(problem)}", err=True)
+    left_out(done.problems)
     stored = "stored as files" if wanted.store else "rendered when read"
     was = " (it was there)" if done.was_there else ""
     line = made(dst, done.dataset, "video", "set", "frame", "class")
@@ -181,8 +180,7 @@ def _say_searched(dst: Path, done: "Attempted", key: str, axis: str, *, as_json:
     if as_json:
         made_json(dst, done.dataset, {key: tally, "problems": list(done.problems)})
         return
-    for problem in done.problems:
-        click.echo(f"left out: {printable(problem)}", err=True)
+    left_out(done.problems)
     was = " (it was there)" if done.was_there else ""
     click.echo(made(dst, done.dataset, "video", "set", "frame", "class") + was)
     for name, many in tally.items():
@@ -346,8 +344,7 @@ def background(
         about = {key: done.dataset.info.provenance[key] for key in ("boxes", "masks")}
         made_json(dst, done.dataset, {**about, "rungs": rungs, "absent": absent, "problems": list(done.problems)})
         return
-    for problem in done.problems:
-        click.echo(f"left out: {printable(problem)}", err=True)
+    left_out(done.problems)
     for rung, reasons in absent.items():
         what = "left out" if rung == LADDER else f"without {rung}"
         for reason, many in reasons.items():

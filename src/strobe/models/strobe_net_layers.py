@@ -65,11 +65,11 @@ class PlainNet(nn.Module):  # type: ignore[misc]  # torch is untyped here
     Another kind of network than StrobeNet, for a second opinion; half a million weights.
     """
 
-    def __init__(self, classes: int, widths: Sequence[int] = (32, 64, 96, 128)) -> None:
+    def __init__(self, classes: int) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         inward = 3
-        for place, width in enumerate(widths):
+        for place, width in enumerate((32, 64, 96, 128)):
             if place:
                 layers.append(nn.MaxPool2d(2))
             for before in (inward, width):

@@ -21,15 +21,13 @@ def asked_pictures(dataset: Dataset) -> dict[str, str]:
     return {ids[frame]: str(set_id) for frame, set_id in anchors if frame in labelled}
 
 
-def summarise_boxes(
-    dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: Conduct | None = None, seed: int = 0
-) -> dict[str, Any]:
+def summarise_boxes(dataset: Dataset, answers: Sequence[BoxAnswer], *, conduct: Conduct | None) -> dict[str, Any]:
     """The figures of `strobe review status --ask box`; every estimate with its n and interval."""
     from strobe.analyses.drawn_results import drawn_results  # late, with SciPy: a server starts without it
 
     dataset = replace(dataset, drawn=tuple(answers))
     agree = AGREE if conduct is None or conduct.settings.agree is None else conduct.settings.agree
-    results = drawn_results(dataset, agree=agree, seed=seed)
+    results = drawn_results(dataset, agree=agree)
     pictures = drawn_pictures(dataset)
     asked = sorted(asked_pictures(dataset))
     kept = sum(one.is_kept for one in pictures)

@@ -53,7 +53,7 @@ def random_look(rng: np.random.Generator, *, texture: str, faithful: float = 0.8
 # -- textures: unit coordinates in, the second colour's share out ------------------------------------------------
 
 
-def _soft(value: NDArray[np.floating[Any]], width: float = 0.12) -> Floats:
+def _soft(value: NDArray[np.floating[Any]], width: float) -> Floats:
     return np.asarray(np.clip(value / width + 0.5, 0, 1), dtype=np.float32)
 
 

@@ -16,11 +16,11 @@ _SEED = 20_000
 """Far from the seeds the detector was trained on."""
 
 
-def demo_detection(out: Path, progress: Progress, *, videos: int = 48) -> Evaluation:
+def demo_detection(out: Path, progress: Progress) -> Evaluation:
     """Render clips, run strobe-tiny over them, score, report. The same command again does only what is missing."""
     synthesize(
         out / "dataset",
-        SyntheticOptions(world=DETECTION_WORLD, videos=videos, seed=_SEED, name="strobe-demo-detection"),
+        SyntheticOptions(world=DETECTION_WORLD, videos=48, seed=_SEED, name="strobe-demo-detection"),
         progress=progress,
     )
     return evaluate(

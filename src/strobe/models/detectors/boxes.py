@@ -132,11 +132,9 @@ def nms(xyxy: Floats, score: Floats, *, iou: float) -> NDArray[np.int64]:
     return np.array(keep, dtype=np.int64)
 
 
-def class_nms(
-    xyxy: Floats, score: Floats, label: NDArray[Any], *, iou: float, most: int, before: int = 3000
-) -> NDArray[np.int64]:
-    """Non-maximum suppression within each class, best first, at most `most`; only the best `before` are looked at."""
-    best = np.argsort(-score, kind="stable")[:before]
+def class_nms(xyxy: Floats, score: Floats, label: NDArray[Any], *, iou: float, most: int) -> NDArray[np.int64]:
+    """Non-maximum suppression within each class, best first, at most `most`; only the best 3,000 are looked at."""
+    best = np.argsort(-score, kind="stable")[:3000]
     # Classes moved apart cannot overlap: one pass does them all.
     span = float(np.abs(xyxy).max(initial=0.0)) * 2 + 1
     shifted = xyxy[best] + (label[best] * span)[:, None]
