@@ -72,7 +72,7 @@ def _kill_and_finish(data: Path, out: Path, *models: str, kills: int, within_s: 
 
 
 @pytest.mark.slow
-def test_killed_ten_times_and_finished_is_bit_identical(colours: Make, plugin: Path, tmp_path: Path) -> None:
+def test_killed_six_times_and_finished_is_bit_identical(colours: Make, plugin: Path, tmp_path: Path) -> None:
     dataset = colours(n_sets=40, k=3)
     folder.write(dataset, tmp_path / "data")
     models = [f"py:{plugin}:slow", f"py:{plugin}:make"]
@@ -80,8 +80,8 @@ def test_killed_ten_times_and_finished_is_bit_identical(colours: Make, plugin: P
     whole = _start(tmp_path / "data", tmp_path / "whole", *models)
     _, errors = whole.communicate(timeout=300)
     assert whole.returncode == 0, errors
-    hits = _kill_and_finish(tmp_path / "data", tmp_path / "run", *models, kills=10, within_s=0.25, seed=3)
-    assert hits >= 5, "the kills came too late to mean anything"
+    hits = _kill_and_finish(tmp_path / "data", tmp_path / "run", *models, kills=6, within_s=0.25, seed=3)
+    assert hits >= 3, "the kills came too late to mean anything"
     want, got = _shards(tmp_path / "whole"), _shards(tmp_path / "run")
     assert want.keys() == got.keys()
     assert want == got
@@ -91,12 +91,12 @@ def test_killed_ten_times_and_finished_is_bit_identical(colours: Make, plugin: P
 @pytest.mark.slow
 def test_a_real_model_killed_three_times_and_finished_is_bit_identical(colours: Make, tmp_path: Path) -> None:
     pytest.importorskip("efficientnet_lite_pytorch")
-    dataset = _ilsvrc(colours(n_sets=80, k=2, size=(320, 240)))
+    dataset = _ilsvrc(colours(n_sets=24, k=2, size=(320, 240)))
     folder.write(dataset, tmp_path / "data")
     whole = _start(tmp_path / "data", tmp_path / "whole", "efficientnet-lite0")
     _, errors = whole.communicate(timeout=300)
     assert whole.returncode == 0, errors
-    hits = _kill_and_finish(tmp_path / "data", tmp_path / "run", "efficientnet-lite0", kills=3, within_s=0.5, seed=5)
+    hits = _kill_and_finish(tmp_path / "data", tmp_path / "run", "efficientnet-lite0", kills=3, within_s=0.3, seed=5)
     assert hits == 3, "a kill came after the work was done"
     assert _shards(tmp_path / "whole") == _shards(tmp_path / "run")
 
@@ -111,11 +111,11 @@ def _ilsvrc(dataset: Dataset) -> Dataset:
 
 
 @pytest.mark.slow
-def test_a_real_model_says_the_same_alone_in_ones_and_in_64s(colours: Make, tmp_path: Path) -> None:
+def test_a_real_model_says_the_same_alone_in_ones_and_in_32s(colours: Make, tmp_path: Path) -> None:
     pytest.importorskip("efficientnet_lite_pytorch")
-    dataset = _ilsvrc(colours(n_sets=16, k=2, size=(320, 240)))
+    dataset = _ilsvrc(colours(n_sets=7, k=2, size=(320, 240)))  # a batch of 32 and a rest
     labels, scores = [], []
-    for batch in (1, 8, 64):
+    for batch in (1, 8, 32):
         options = PredictOptions(load=LoadOptions(device="cpu", batch_size=batch))
         models = ["efficientnet-lite0"] if batch != 8 else ["efficientnet-lite1", "efficientnet-lite0"]
         runs = predict(dataset, models, tmp_path / str(batch), options, Silent())
@@ -177,11 +177,13 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["plugin", "efficientnet-lite0"])
 def test_peak_memory_does_not_grow_with_frames(colours: Make, plugin: Path, tmp_path: Path, model: str) -> None:
-    name, size, many = (f"py:{plugin}:make", (160, 120), 600) if model == "plugin" else (model, (320, 240), 160)
+    # Frames of a real model are large, so that a few hundred kept in memory would show.
+    name, size, some = f"py:{plugin}:make", (160, 120), (60, 600)
     if model != "plugin":
         pytest.importorskip("efficientnet_lite_pytorch")
+        name, size, some = model, (640, 480), (16, 64)
     peaks = []
-    for n_sets in (many // 10, many):
+    for n_sets in some:
         dataset = colours(f"data{n_sets}", n_sets=n_sets, k=2, size=size)
         dataset = dataset if model == "plugin" else _ilsvrc(dataset)
         folder.write(dataset, tmp_path / f"data{n_sets}")
@@ -191,4 +193,4 @@ def test_peak_memory_does_not_grow_with_frames(colours: Make, plugin: Path, tmp_
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         peaks.append(int(done.stdout))
-    assert peaks[1] <= 1.10 * peaks[0], f"{peaks[0]} kB for a tenth of the frames, {peaks[1]} kB for all"
+    assert peaks[1] <= 1.10 * peaks[0], f"{peaks[0]} kB for some of the frames, {peaks[1]} kB for all"
