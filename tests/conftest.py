@@ -19,6 +19,7 @@ from hypothesis import settings
 from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.labels import LabelSpace
+from strobe.core.ports import Silent
 from strobe.core.tables import Boxes, Frames, Labels, Sets, Videos, texts
 
 # Machines are shared and noisy: no deadlines; and the same examples every time, so that a red test is red again.
@@ -130,6 +131,35 @@ def started() -> Iterator[Callable[..., subprocess.Popen[Any]]]:
             return process
 
         yield start
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process: exit code, stdout and stderr of the words it is given."""
+    from strobe.cli.main import main
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    return run
+
+
+class Heard(Silent):
+    """A Progress that keeps what was said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
 
 
 KILLED = """

@@ -3,38 +3,33 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from strobe.cli.main import main
 from strobe.datasets import folder
 
 MakeClip = Callable[..., Path]
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["build", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
-
-
-def test_a_dataset_and_one_line(make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dataset_and_one_line(make_clip: MakeClip, tmp_path: Path, command: Any) -> None:
     path = make_clip("good.mp4")
-    code, out, err = run(capsys, path, tmp_path / "out", "--label", "dog", "--k", 4, "--workers", 1)
+    code, out, err = command("build", path, tmp_path / "out", "--label", "dog", "--k", 4, "--workers", 1)
     assert code == 0
     n_frames = len(folder.read(tmp_path / "out").frames)
     assert out == f"{tmp_path / 'out'}: 1 video, 1 set, {n_frames} frames, 1 class, labels by frame\n"
     assert f"frames: {n_frames}/{n_frames}" in err  # one video: progress counts its frames
-    code, out, _ = run(capsys, path, tmp_path / "out", "--label", "dog", "--k", 4, "--workers", 1, "-q")
+    code, out, _ = command("build", path, tmp_path / "out", "--label", "dog", "--k", 4, "--workers", 1, "-q")
     assert code == 0
     assert "(1 video done before)" in out
 
 
-def test_json(make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json(make_clip: MakeClip, tmp_path: Path, command: Any) -> None:
     (tmp_path / "bad.mp4").write_text("no video")
     videos = [make_clip("good.mp4"), tmp_path / "bad.mp4"]
-    code, out, err = run(capsys, *videos, tmp_path / "out", "--label", "dog", "--json", "--workers", 1, "--drop-cuts")
+    code, out, err = command(
+        "build", *videos, tmp_path / "out", "--label", "dog", "--json", "--workers", 1, "--drop-cuts"
+    )
     said = json.loads(out)
     assert (code, err) == (1, "")
     assert said["n_videos"] == 1
@@ -43,12 +38,12 @@ def test_json(make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture
     assert said["dropped"]["members"] == said["dropped"]["cut"]
 
 
-def test_what_was_left_out_is_said(make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_left_out_is_said(make_clip: MakeClip, tmp_path: Path, command: Any) -> None:
     (tmp_path / "bad.mp4").write_text("no video")
     videos = [make_clip("good.mp4"), tmp_path / "bad.mp4"]
     for quiet in ([], ["-q"]):
         arguments = [*videos, tmp_path / f"out{len(quiet)}", "--label", "dog", "--workers", 1, *quiet]
-        code, out, err = run(capsys, *arguments)
+        code, out, err = command("build", *arguments)
         assert code == 1
         assert err.count("left out: bad.mp4: not a video") == 1
         assert "1 of 2 videos left out" in out
@@ -72,26 +67,24 @@ def test_what_was_left_out_is_said(make_clip: MakeClip, tmp_path: Path, capsys: 
     ],
 )
 def test_errors_are_one_line_and_exit_2(
-    arguments: tuple[object, ...], message: str, make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[object, ...], message: str, make_clip: MakeClip, tmp_path: Path, command: Any
 ) -> None:
-    code, out, err = run(capsys, make_clip("good.mp4"), tmp_path / "out", *arguments, "--workers", 1)
+    code, out, err = command("build", make_clip("good.mp4"), tmp_path / "out", *arguments, "--workers", 1)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert message in err
     assert not (tmp_path / "out").exists()
 
 
-def test_nothing_usable_is_one_line_and_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, tmp_path / "absent.mp4", tmp_path / "out", "--label", "dog", "--workers", 1)
+def test_nothing_usable_is_one_line_and_leaves_no_folder(tmp_path: Path, command: Any) -> None:
+    code, out, err = command("build", tmp_path / "absent.mp4", tmp_path / "out", "--label", "dog", "--workers", 1)
     assert (code, out) == (2, "")
     assert err == "strobe: no video could be used: absent.mp4: no such file\n"
     assert not (tmp_path / "out").exists()
 
 
-def test_videos_are_counted_where_there_are_several(
-    make_clip: MakeClip, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_videos_are_counted_where_there_are_several(make_clip: MakeClip, tmp_path: Path, command: Any) -> None:
     videos = [make_clip("one.mp4", n=5), make_clip("two.mp4", n=6)]
-    code, _, err = run(capsys, *videos, tmp_path / "out", "--label", "dog", "--workers", 1)
+    code, _, err = command("build", *videos, tmp_path / "out", "--label", "dog", "--workers", 1)
     assert code == 0
     assert "videos: 2/2" in err

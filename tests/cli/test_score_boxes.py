@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from strobe.cli.main import main
 from strobe.datasets import folder
 
 
@@ -26,22 +25,8 @@ def place(tmp_path_factory, zoo):
     return root
 
 
-@pytest.fixture
-def strobe(capsys):
-    """The command line in this process: (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main([str(argument) for argument in arguments])
-        out = capsys.readouterr()
-        return left.value.code, out.out, out.err
-
-    return run
-
-
-def test_figures_from_coco_results(place, strobe):
-    code, out, err = strobe(
+def test_figures_from_coco_results(place, command):
+    code, out, err = command(
         "score", place / "zoo", "-m", f"preds:{place / 'boxes.json'}", "-o", place / "run", "--json", "-q"
     )
     assert code == 0, err
@@ -52,7 +37,7 @@ def test_figures_from_coco_results(place, strobe):
     assert model["localization"]["map_pmk"]["value"] == 1.0
     assert model["errors"]["classification"] == 1
     # The run keeps the boxes: it is scored again without the file, with other settings.
-    code, out, err = strobe("score", place / "run", "--iou", "0.5:0.95", "--json", "-q")
+    code, out, err = command("score", place / "run", "--iou", "0.5:0.95", "--json", "-q")
     assert code == 0, err
     assert len(json.loads(out)["models"]["boxes"]["settings"]["iou"]) == 10
 
@@ -67,11 +52,11 @@ def test_figures_from_coco_results(place, strobe):
         (lambda rows: rows.insert(0, 7), "cannot be read as a result"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_exit_code_2(place, strobe, tmp_path, change, message):
+def test_what_is_wrong_is_one_line_and_exit_code_2(place, command, tmp_path, change, message):
     rows = json.loads((place / "boxes.json").read_text())
     change(rows)
     (tmp_path / "bad.json").write_text(json.dumps(rows))
-    code, _, err = strobe("score", place / "zoo", "-m", f"preds:{tmp_path / 'bad.json'}", "-q")
+    code, _, err = command("score", place / "zoo", "-m", f"preds:{tmp_path / 'bad.json'}", "-q")
     assert code == 2
     assert message in err
     assert len(err.strip().splitlines()) == 1
@@ -83,32 +68,32 @@ def tree(path):
     )
 
 
-def test_boxes_from_a_file_are_a_model_like_any_other(place, strobe, tmp_path):
+def test_boxes_from_a_file_are_a_model_like_any_other(place, command, tmp_path):
     models = ["-m", f"preds:{place / 'boxes.json'}", "-m", f"other=preds:{place / 'boxes.json'}"]
-    code, _, err = strobe("eval", place / "zoo", *models, "-o", tmp_path / "run", "-q")
+    code, _, err = command("eval", place / "zoo", *models, "-o", tmp_path / "run", "-q")
     assert code == 0, err
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
     assert "no report" not in err
     assert "boxes" in page
     assert (tmp_path / "run/tables/detection.csv").is_file()
-    code, out, err = strobe("compare", tmp_path / "run")
+    code, out, err = command("compare", tmp_path / "run")
     assert code == 0, err
     assert "boxes" in out
     assert "by the class of their most confident box" in err
-    code, _, err = strobe("report", tmp_path / "run", "-q")
+    code, _, err = command("report", tmp_path / "run", "-q")
     assert code == 0, err
-    code, out, err = strobe("predict", place / "zoo", *models, "-o", tmp_path / "predicted", "-q")
+    code, out, err = command("predict", place / "zoo", *models, "-o", tmp_path / "predicted", "-q")
     assert code == 0, err
     assert "kept in the run folder" in out
-    code, out, err = strobe("score", tmp_path / "predicted", "--json", "-q")
+    code, out, err = command("score", tmp_path / "predicted", "--json", "-q")
     assert list(json.loads(out)["models"]) == ["boxes", "other"]
 
 
-def test_as_many_boxes_as_frames_and_as_few(place, strobe, tmp_path):
+def test_as_many_boxes_as_frames_and_as_few(place, command, tmp_path):
     rows = json.loads((place / "boxes.json").read_text())
     assert len(rows) == 20
     (tmp_path / "none.json").write_text(json.dumps({"images": [], "categories": [], "annotations": []}))
-    code, _, err = strobe(
+    code, _, err = command(
         "eval", place / "zoo", "-m", f"preds:{tmp_path / 'none.json'}", "-o", tmp_path / "run", "--empty-frames", "-q"
     )
     assert code == 0, err
@@ -127,28 +112,28 @@ def test_as_many_boxes_as_frames_and_as_few(place, strobe, tmp_path):
     ],
 )
 @pytest.mark.parametrize("verb", ["score", "eval", "predict"])
-def test_a_refused_file_leaves_nothing_behind(place, strobe, tmp_path, change, more, message, verb):
+def test_a_refused_file_leaves_nothing_behind(place, command, tmp_path, change, more, message, verb):
     rows = json.loads((place / "boxes.json").read_text())
     change(rows)
     (tmp_path / "bad.json").write_text(json.dumps(rows))
     if verb == "predict" and more:
         return  # it has no such option, and scores nothing
     words = [verb, place / "zoo", "-m", f"preds:{tmp_path / 'bad.json'}", "-o"]
-    code, _, err = strobe(*words, tmp_path / "new", *more, "-q")
+    code, _, err = command(*words, tmp_path / "new", *more, "-q")
     assert code == 2, err
     assert message in err
     assert not (tmp_path / "new").exists()
-    assert strobe("score", place / "zoo", "-m", f"preds:{place / 'boxes.json'}", "-o", tmp_path / "run", "-q")[0] == 0
+    assert command("score", place / "zoo", "-m", f"preds:{place / 'boxes.json'}", "-o", tmp_path / "run", "-q")[0] == 0
     before = tree(tmp_path / "run")
-    assert strobe(*words, tmp_path / "run", *more, "-q")[0] == 2
+    assert command(*words, tmp_path / "run", *more, "-q")[0] == 2
     assert tree(tmp_path / "run") == before
-    assert strobe("score", tmp_path / "run", "-q")[0] == 0
+    assert command("score", tmp_path / "run", "-q")[0] == 0
 
 
-def test_boxes_on_a_dataset_without_boxes_leave_nothing_behind(place, strobe, tmp_path, zoo):
+def test_boxes_on_a_dataset_without_boxes_leave_nothing_behind(place, command, tmp_path, zoo):
     folder.write(zoo.dataset(boxes=False), tmp_path / "plain")
     words = ["score", tmp_path / "plain", "-m", f"preds:{place / 'boxes.json'}", "-o", tmp_path / "run", "-q"]
-    code, _, err = strobe(*words)
+    code, _, err = command(*words)
     assert code == 2
     assert "no boxes" in err
     assert not (tmp_path / "run").exists()

@@ -10,19 +10,6 @@ from strobe.datasets.making import advice_on_classes
 from strobe.workflows.simulate import SimulateOptions, simulate
 
 
-class Listener:
-    def __init__(self):
-        self.said = []
-
-    def task(self, label, total):
-        from strobe.core.ports import Silent
-
-        return Silent().task(label, total)
-
-    def note(self, text):
-        self.said.append(text)
-
-
 @pytest.mark.parametrize(
     ("names", "said"),
     [
@@ -44,10 +31,9 @@ def test_a_shipped_space_needs_no_advice():
 
 
 @pytest.mark.parametrize(("label_space", "times"), [(None, 1), ("imagenet-vid", 0)])
-def test_simulate_says_it_once(tmp_path, label_space, times):
+def test_simulate_says_it_once(heard, tmp_path, label_space, times):
     (tmp_path / "photos" / "dog").mkdir(parents=True)
     Image.fromarray(np.zeros((64, 64, 3), np.uint8)).save(tmp_path / "photos" / "dog" / "a.png")
-    listener = Listener()
     options = SimulateOptions(camera=CameraOptions(k=1, size=32), label_space=label_space, workers=1)
-    simulate([tmp_path / "photos"], tmp_path / "out", options, progress=listener)
-    assert len([text for text in listener.said if "never wrong" in text]) == times
+    simulate([tmp_path / "photos"], tmp_path / "out", options, progress=heard)
+    assert len([text for text in heard.lines if "never wrong" in text]) == times

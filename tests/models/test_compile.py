@@ -12,22 +12,11 @@ import torch
 
 from strobe.core.errors import StrobeError
 from strobe.core.labels import LabelSpace
-from strobe.core.ports import Silent
 from strobe.models.compiling import compiled
 from strobe.models.cores import sharing_cores
 from strobe.models.options import LoadOptions, ModelName
 from strobe.models.plan import ImagePlan
 from strobe.models.torch_classifier import TorchClassifier, classifier_of
-
-
-class Notes(Silent):
-    """A Progress that keeps what was said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.said.append(text)
 
 
 class Small(torch.nn.Module):
@@ -43,18 +32,17 @@ class Small(torch.nn.Module):
         return found + 1 if self.looks and found.sum() > 0 else found
 
 
-def _made(module: Any, notes: Notes, *, compile_: bool) -> TorchClassifier:
-    options = LoadOptions(device="cpu", batch_size=4, compile=compile_, progress=notes)
+def _made(module: Any, heard: Any, *, compile_: bool) -> TorchClassifier:
+    options = LoadOptions(device="cpu", batch_size=4, compile=compile_, progress=heard)
     space = LabelSpace.of_names("four", list("abcd"))
     plan = ImagePlan(size_hw=(16, 16), resize=16)
     return classifier_of(module, ModelName("timm", "small"), plan=plan, label_space=space, options=options)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch compiles for a CPU by g++")
-def test_the_same_answers_under_another_key() -> None:
-    notes = Notes()
-    plain, quick = (_made(Small(), notes, compile_=compile_) for compile_ in (False, True))
-    (said,) = notes.said
+def test_the_same_answers_under_another_key(heard: Any) -> None:
+    plain, quick = (_made(Small(), heard, compile_=compile_) for compile_ in (False, True))
+    (said,) = heard.lines
     assert said.startswith("timm:small: compiled in ")
     assert "a batch of 4 takes" in said
     assert quick.spec.preprocessing == {**plain.spec.preprocessing, "compiled": True}
@@ -68,10 +56,9 @@ def test_the_same_answers_under_another_key() -> None:
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled, "batches that are not full are filled up"
 
 
-def test_what_cannot_be_compiled_runs_as_it_is_and_that_is_said() -> None:
-    notes = Notes()
-    plain, same = (_made(Small(looks=True), notes, compile_=compile_) for compile_ in (False, True))
-    (said,) = notes.said
+def test_what_cannot_be_compiled_runs_as_it_is_and_that_is_said(heard: Any) -> None:
+    plain, same = (_made(Small(looks=True), heard, compile_=compile_) for compile_ in (False, True))
+    (said,) = heard.lines
     assert said.startswith("timm:small: not compiled, it runs as it is: torch cannot compile it (")
     assert same.spec == plain.spec, "so its answers lie under the key they have without --compile"
     batch = [np.full((16, 16, 3), 90, dtype=np.uint8)]

@@ -12,7 +12,6 @@ from torchvision import models
 from torchvision.models.regnet import BlockParams
 
 from strobe.core.errors import ModelFailed, StrobeError
-from strobe.core.ports import Silent
 from strobe.models import torchvision as adapter
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
@@ -147,22 +146,16 @@ def test_published_weights_run_no_code(tmp_path: Path, monkeypatch: pytest.Monke
     assert "would run code" in str(caught.value)
 
 
-def test_own_weights_are_told_whose_preprocessing_they_get(tmp_path: Path) -> None:
+def test_own_weights_are_told_whose_preprocessing_they_get(tmp_path: Path, heard: Any) -> None:
     """Weights in a file do not say how their images were resized; the newest preset was taken without a word."""
     torch.manual_seed(0)
     save_file(models.regnet_y_400mf(weights=None).state_dict(), str(tmp_path / "w.safetensors"))
-    notes: list[str] = []
-
-    class Noted(Silent):
-        def note(self, text: str) -> None:
-            notes.append(text)
-
-    options = LoadOptions(device="cpu", progress=Noted())
+    options = LoadOptions(device="cpu", progress=heard)
     newest = load_model(f"torchvision:regnet_y_400mf@{tmp_path / 'w.safetensors'}", options)
     assert newest.spec.preprocessing["resize"] == 232
-    (said,) = notes
+    (said,) = heard.lines
     assert "prepared as for IMAGENET1K_V2 (resize 232, crop 224, bilinear)" in said
     assert "write torchvision:regnet_y_400mf/IMAGENET1K_V1@" in said
     chosen = load_model(f"torchvision:regnet_y_400mf/IMAGENET1K_V1@{tmp_path / 'w.safetensors'}", options)
     assert chosen.spec.preprocessing["resize"] == 256
-    assert len(notes) == 1, "who chooses is told nothing"
+    assert len(heard.lines) == 1, "who chooses is told nothing"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from strobe.cli.main import main
 from strobe.core.dataset import Dataset
 from strobe.datasets import folder
 
@@ -39,16 +38,9 @@ def data(colours: Callable[..., Dataset], tmp_path: Path, monkeypatch: pytest.Mo
     return tmp_path / "data"
 
 
-def _strobe(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    captured = capsys.readouterr()
-    return int(caught.value.code or 0), captured.out, captured.err
-
-
-def test_a_model_that_leaves_does_not_take_the_run_along(data: Path, capsys: Any) -> None:
+def test_a_model_that_leaves_does_not_take_the_run_along(data: Path, command: Any) -> None:
     models = [part for name in ("leaves_early", "leaves_late", "make") for part in ("-m", f"py:mine.py:{name}")]
-    code, said, noted = _strobe(capsys, "predict", str(data), *models, "-o", "run", "--workers", "2")
+    code, said, noted = command("predict", str(data), *models, "-o", "run", "--workers", "2")
     assert code == 2
     assert "py:mine.py:make: 20 new" in said
     assert "py:mine.py:leaves_early: the factory raised SystemExit in line 13" in said
@@ -57,23 +49,23 @@ def test_a_model_that_leaves_does_not_take_the_run_along(data: Path, capsys: Any
     assert "Traceback" not in said + noted
 
 
-def test_json_stays_json_whatever_the_model_prints(data: Path, capsys: Any) -> None:
-    code, said, noted = _strobe(capsys, "predict", str(data), "-m", "py:mine.py:make", "-o", "run", "--json")
+def test_json_stays_json_whatever_the_model_prints(data: Path, command: Any) -> None:
+    code, said, noted = command("predict", str(data), "-m", "py:mine.py:make", "-o", "run", "--json")
     assert code == 0
     assert list(json.loads(said)) == ["py:mine.py:make"]
     assert "while predicting" in noted
 
 
-def test_another_image_size_is_predicted_anew(data: Path, capsys: Any) -> None:
+def test_another_image_size_is_predicted_anew(data: Path, command: Any) -> None:
     for size in ("16", "32"):
         arguments = ["predict", str(data), "-m", "py:mine.py:make", "-o", "run", "--image-size", size]
-        assert "20 new, 0 from before" in _strobe(capsys, *arguments)[1]
-        assert "0 new, 20 from before" in _strobe(capsys, *arguments)[1]
+        assert "20 new, 0 from before" in command(*arguments)[1]
+        assert "0 new, 20 from before" in command(*arguments)[1]
 
 
 @pytest.mark.parametrize("text", ["@", "@data"])
-def test_a_list_that_is_a_folder_is_one_line(text: str, data: Path, capsys: Any) -> None:
-    code, said, noted = _strobe(capsys, "eval", str(data), "-m", text, "-o", "x")
+def test_a_list_that_is_a_folder_is_one_line(text: str, data: Path, command: Any) -> None:
+    code, said, noted = command("eval", str(data), "-m", text, "-o", "x")
     assert code == 2
     assert said == ""
     assert noted.count("\n") == 1

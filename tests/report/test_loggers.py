@@ -10,18 +10,9 @@ import pytest
 
 from strobe.cli.main import main
 from strobe.core.errors import StrobeError, UnknownName
-from strobe.core.ports import Silent
 from strobe.report.loggers import LogPlace, check_logs, opened_logs
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-
-
-class Heard(Silent):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
 
 
 def run(*words: object) -> int:
@@ -116,8 +107,7 @@ def test_what_cannot_be_logged_to_is_said_before_anything_is_done(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_log_that_fails_on_the_way_is_said_once_and_costs_nothing(tmp_path: Path) -> None:
-    heard = Heard()
+def test_a_log_that_fails_on_the_way_is_said_once_and_costs_nothing(tmp_path: Path, heard: Any) -> None:
     place = LogPlace(home=tmp_path, name="a/b", group="g", facts={})
     with opened_logs(["tensorboard"], place, heard) as log:
         log.scalars({"loss": 1.0}, step=0)

@@ -18,14 +18,6 @@ from strobe.workflows.report import ReportRequest, report_run
 from strobe.workflows.score import ScoreRequest, score_dataset
 
 
-class Notes(Silent):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.said.append(text)
-
-
 def quick() -> ScoreRequest:
     from strobe.analyses.plan import ScoreOptions
 
@@ -78,16 +70,15 @@ def test_the_command_writes_the_page_and_prints_its_path(scored):
     assert "strobe " in (run / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_dataset_without_pictures_still_gets_a_report(scored, tmp_path):
+def test_a_dataset_without_pictures_still_gets_a_report(scored, tmp_path, heard):
     import shutil
 
     _root, data, run = scored
     bare, copy = tmp_path / "bare", tmp_path / "run"
     shutil.copytree(data, bare, ignore=shutil.ignore_patterns("media"))
     shutil.copytree(run, copy)
-    notes = Notes()
-    path = report_run(copy, ReportRequest(dataset=bare), notes)
-    assert any("could not be read" in said or "no pictures" in said for said in notes.said)
+    path = report_run(copy, ReportRequest(dataset=bare), heard)
+    assert any("could not be read" in said or "no pictures" in said for said in heard.lines)
     assert all(frame["i"] == -1 for one in gallery(path)["sets"] for frame in one["f"])
     assert "There are no pictures" in path.read_text(encoding="utf-8")
 

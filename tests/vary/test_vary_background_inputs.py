@@ -17,7 +17,6 @@ from strobe.cli.main import cli, main
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
 from strobe.core.people import BoxAnswer
-from strobe.core.ports import Silent
 from strobe.core.tables import Boxes
 from strobe.datasets import folder
 from strobe.datasets.ladder_table import read_ladder
@@ -78,7 +77,7 @@ def test_boxes_people_drew_a_crop_sets_manifest_and_masks_under_a_camera(
     assert all(one.mask_share and 0.02 < one.mask_share < 0.6 for one in shaky.pictures)
 
 
-def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Path) -> None:
+def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Path, heard: Any) -> None:
     """Masks of 0 and 255 named as pictures, no boxes at all; then boxes of a file, no masks."""
     plain = folder.read(world)
     for key in plain.frames.key.tolist():
@@ -98,15 +97,9 @@ def test_boxes_and_masks_of_others(world: Path, ladder: LadderMade, tmp_path: Pa
     lines.append(f"{keys[20]},10,12,10,40")
     lines += [f"gone/{place}.png,10,12,30,40" for place in range(2)]
     (tmp_path / "boxes.csv").write_text("\n".join(lines))
-    noted: list[str] = []
-
-    class Notes(Silent):
-        def note(self, text: str) -> None:
-            noted.append(text)
-
     wanted = BackgroundWanted(boxes=str(tmp_path / "boxes.csv"))
-    boxed = vary_background(bare, tmp_path / "b", wanted, progress=Notes())
-    assert [line.partition(": ")[2] for line in noted if "of no anchor" in line] == [
+    boxed = vary_background(bare, tmp_path / "b", wanted, progress=heard)
+    assert [line.partition(": ")[2] for line in heard.lines if "of no anchor" in line] == [
         f"2 boxes are of no anchor of {plain.name} and not used"
     ]
     assert not set(boxed.counts()) & set(MASKED)

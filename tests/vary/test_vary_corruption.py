@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 import strobe.vary.corrupted_sets as making
-from strobe.cli.main import cli, main
+from strobe.cli.main import cli
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.files import read_json
@@ -207,13 +207,7 @@ def test_workers_make_the_same(photos: Path, tmp_path: Path) -> None:
     assert one.frames.sha256.tolist() == two.frames.sha256.tolist()
 
 
-def said(words: list[Any], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    return int(str(ended.value.code)), capsys.readouterr().err.strip()
-
-
-def test_what_cannot_be_is_one_line(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_is_one_line(photos: Path, tmp_path: Path, command: Any) -> None:
     vary = ["vary", "corruption", photos]
     for words, line in (
         ([*vary, tmp_path / "x", "--kind", "foggy"], "unknown corruption 'foggy'; did you mean fog?"),
@@ -226,16 +220,16 @@ def test_what_cannot_be_is_one_line(photos: Path, tmp_path: Path, capsys: pytest
         (["vary", "corruption", tmp_path / "none", tmp_path / "x"], "none"),
         (["vary", "fogs", photos, tmp_path / "x"], "No such command"),
     ):
-        code, error = said(words, capsys)
+        code, _, error = command(*words)
         assert code == 2, words
         assert line in error
-        assert "\n" not in error
+        assert "\n" not in error.strip()
         assert not (tmp_path / "x").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
-    assert "is not empty" in said([*vary, tmp_path / "full", "-q"], capsys)[1]
+    assert "is not empty" in command(*vary, tmp_path / "full", "-q")[2]
     vary_corruption(photos, tmp_path / "c", SOME)
-    code, error = said([*vary, tmp_path / "c", "--kind", "snow", "-q"], capsys)
+    code, _, error = command(*vary, tmp_path / "c", "--kind", "snow", "-q")
     assert (code, "already holds a dataset made otherwise" in error) == (2, True)
 
 

@@ -160,16 +160,6 @@ def paint(options):
 SIX = PredictOptions(load=LoadOptions(device="cpu", batch_size=2), shard_size=6)
 
 
-class Heard(Silent):
-    """A Progress that keeps what was said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
-
-
 def clips(tmp_path: Path, per_clip: int) -> Dataset:
     """Four clips of some frames, one of them unreadable; the first pixel numbers the frame."""
     rng, root, grown = np.random.default_rng(3), tmp_path / "data", DatasetBuilder()

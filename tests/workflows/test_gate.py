@@ -11,20 +11,12 @@ import pytest
 
 import strobe
 from strobe.analyses.gate import Limit, judge
-from strobe.cli.main import main
 from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode, encode
 from strobe.core.estimate import Estimate
 from strobe.core.files import read_json, write_json
 from strobe.metrics.paired import least_videos
 from strobe.report.gate import as_markdown
-
-
-def _run(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as done:
-        main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    return int(done.value.code or 0), out, err
 
 
 def _wrong(data: strobe.Dataset, sets: list[int]) -> ClassAnswers:
@@ -91,44 +83,44 @@ def test_a_loss_is_held_against_its_interval(low, value, high, reason, verdict, 
 # -- the command ---------------------------------------------------------------------------------------------------
 
 
-def test_gate_passes_and_fails(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_gate_passes_and_fails(runs: Path, command: Any, tmp_path: Path) -> None:
     rules = ["--against", runs / "old", "--max-loss", "acc_pmk=1", "--min", "acc_pmk=50", "--max", "drop=60"]
-    code, out, _ = _run(capsys, "gate", runs / "worse", *rules, "-o", tmp_path)
+    code, out, _ = command("gate", runs / "worse", *rules, "-o", tmp_path)
     assert code == 1
     assert "FAILED  loss of acc_pmk at most 1 point: 50.0 [" in out
     assert "clearly worse, a larger loss is shown" in out
     assert "From old/net to net: 0 sets newly held, 30 sets newly broken, of 60." in out
     assert out.rstrip().endswith("FAILED: 2 of 3 checks")
-    code, out, _ = _run(capsys, "gate", runs / "same", *rules, "-o", tmp_path)
+    code, out, _ = command("gate", runs / "same", *rules, "-o", tmp_path)
     assert code == 0
     assert "passed  loss of acc_pmk at most 1 point: 1.7 [" in out
     assert "not shown, the figure is beyond the limit; a larger loss is neither shown nor ruled out" in out
-    code, out, _ = _run(capsys, "gate", runs / "same", *rules, "--fail-on", "figure", "-o", tmp_path, "--json")
+    code, out, _ = command("gate", runs / "same", *rules, "--fail-on", "figure", "-o", tmp_path, "--json")
     assert code == 1
     assert [one["passed"] for one in json.loads(out)["checks"]] == [False, True, True]
-    assert _run(capsys, "gate", runs / "better", *rules, "--fail-on", "doubt", "-q")[0] == 0
+    assert command("gate", runs / "better", *rules, "--fail-on", "doubt", "-q")[0] == 0
     assert sorted(path.name for path in (runs / "better" / "gate").iterdir()) == ["gate.json", "gate.md", "gate.xml"]
 
 
-def test_what_so_few_videos_cannot_tell_fails(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_so_few_videos_cannot_tell_fails(runs: Path, command: Any, tmp_path: Path) -> None:
     words = ["gate", runs / "few-new", "--against", runs / "few-old", "--max-loss", "acc_pmk=1", "-o", tmp_path, "-q"]
-    code, out, _ = _run(capsys, *words)
+    code, out, _ = command(*words)
     assert code == 1
     assert "cannot tell, 4 videos cannot decide" in out
     told = f"--max-loss needs at least {least_videos()} videos"
     assert f"; {told}; the figure is beyond the limit; --unsure pass lets it through\n" in out
     assert told.removeprefix("--max-loss") in (Path(__file__).parents[2] / "docs/ci.md").read_text(encoding="utf-8")
     turned = ["gate", runs / "few-old", "--against", runs / "few-new", *words[4:]]
-    code, out, _ = _run(capsys, *turned)
+    code, out, _ = command(*turned)
     assert code == 1  # better by its figure, and still nobody can tell
     assert f"; {told}; the figure is within the limit; --unsure pass lets it through\n" in out
-    assert _run(capsys, *words, "--unsure", "pass")[0] == 0
+    assert command(*words, "--unsure", "pass")[0] == 0
     assert "| ⚠️ |" in (tmp_path / "gate.md").read_text()
 
 
-def test_what_is_written(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
     rules = ["--against", runs / "old", "--max-loss", "acc_pmk=1", "--max", "flip_rate=90"]
-    _run(capsys, "gate", runs / "worse", *rules, "-o", tmp_path)
+    command("gate", runs / "worse", *rules, "-o", tmp_path)
     text = (tmp_path / "gate.md").read_text(encoding="utf-8")
     assert text.startswith("### strobe gate: failed ❌\n")
     assert "| ❌ | loss of acc_pmk at most 1 point | 50.0 [" in text
@@ -171,19 +163,15 @@ def test_what_is_written(runs: Path, capsys: pytest.CaptureFixture[str], tmp_pat
         (["--max-loss", "acc_pmk=1", "--against", "nowhere"], "no such run folder"),
     ],
 )
-def test_gate_refuses_in_one_line(
-    runs: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
+def test_gate_refuses_in_one_line(runs: Path, command: Any, words: list[str], message: str) -> None:
     given = [runs / word if place and words[place - 1] == "--against" else word for place, word in enumerate(words)]
-    code, out, err = _run(capsys, "gate", runs / "same", *given, "-q")
+    code, out, err = command("gate", runs / "same", *given, "-q")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message.replace("RUNS", str(runs)) in err
     assert not (runs / "same" / "gate").exists()
 
 
-def test_gate_of_detectors_and_two_models_of_one_run(
-    zoo: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_gate_of_detectors_and_two_models_of_one_run(zoo: Any, command: Any, tmp_path: Path) -> None:
     data = zoo.dataset(n_videos=12)
     strobe.save_dataset(data, tmp_path / "data")
     good, bad = zoo.perfect(data), zoo.perfect(data)
@@ -192,17 +180,17 @@ def test_gate_of_detectors_and_two_models_of_one_run(
     both = {"good": zoo.table(data, good), "bad": zoo.table(data, bad)}
     strobe.evaluate(tmp_path / "data", both, tmp_path / "run", report=False)
     rules = ["--max-loss", "map_pmk=2", "--max-loss", "drop=50", "--min", "map_pmk=60", "--max", "coverage=100"]
-    code, out, _ = _run(capsys, "gate", tmp_path / "run", "-m", "bad", "--baseline", "good", *rules)
+    code, out, _ = command("gate", tmp_path / "run", "-m", "bad", "--baseline", "good", *rules)
     assert code == 1
     assert "FAILED  loss of map_pmk at most 2 points" in out
     assert "clearly worse" in out
-    code, out, _ = _run(capsys, "gate", tmp_path / "run", "--baseline", "bad", "--max-loss", "map_pmk=2", "-q")
+    code, out, _ = command("gate", tmp_path / "run", "--baseline", "bad", "--max-loss", "map_pmk=2", "-q")
     assert code == 0  # of two models, the other one is meant
     assert "good against bad on zoo" in out
-    code, out, _ = _run(capsys, "history", tmp_path / "run", "-o", tmp_path / "history", "-q")
+    code, out, _ = command("history", tmp_path / "run", "-o", tmp_path / "history", "-q")
     assert code == 0
     assert "map_pmk since the one before" in out
-    code, out, _ = _run(capsys, "compare", tmp_path / "run", "-m", "good", "-m", "bad", "-q")
+    code, out, _ = command("compare", tmp_path / "run", "-m", "good", "-m", "bad", "-q")
     told = [line for line in out.splitlines() if line.startswith("From good to bad")]
     found = strobe.compare(tmp_path / "run")
     drops = [one.sentence for name in ("drop", "map_drop") for one in found.of(name)]
@@ -212,24 +200,24 @@ def test_gate_of_detectors_and_two_models_of_one_run(
     assert told[1].endswith("(held: AP above 0 on the anchor, and nowhere lower).")
 
 
-def test_paths_are_shown_as_the_report_does(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_paths_are_shown_as_the_report_does(runs: Path, command: Any, tmp_path: Path) -> None:
     data = strobe.example_dataset(n_videos=60, k=2)
     new, old, alone = (f"py:/srv/nets/{name}:make" for name in ("new/mine.py", "old/mine.py", "other.py"))
     both = {name: replace(_wrong(data, list(range(n))), model=name) for name, n in ((old, 2), (new, 9), (alone, 3))}
     strobe.evaluate(runs / "data", both, tmp_path / "run", report=False)
     words = ["-m", new, "--baseline", old, "--max-loss", "acc_pmk=1", "-o", tmp_path / "gate"]
-    _, out, _ = _run(capsys, "gate", tmp_path / "run", *words, "-q")
+    _, out, _ = command("gate", tmp_path / "run", *words, "-q")
     assert out.startswith("py:new·mine.py:make against py:old·mine.py:make on example: 60 sets of 60 videos, k = 2\n")
     assert "From py:old·mine.py:make to py:new·mine.py:make: " in out
     assert not [path for path in ("gate.md", "gate.xml") if "/srv" in (tmp_path / "gate" / path).read_text()]
     said = read_json(tmp_path / "gate" / "gate.json")
     assert (said["model"], said["short"]) == (new, {new: "py:new·mine.py:make", old: "py:old·mine.py:make"})
-    _, out, _ = _run(capsys, "history", tmp_path / "run", "-o", tmp_path / "history", "-q")
+    _, out, _ = command("history", tmp_path / "run", "-o", tmp_path / "history", "-q")
     assert [line.split()[0] for line in out.splitlines()[2:]] == [
         "py:old·mine.py:make", "py:new·mine.py:make", "py:other.py:make",
     ]  # fmt: skip
     assert [step["model"] for step in read_json(tmp_path / "history" / "history.json")["steps"]] == [old, new, alone]
-    assert _run(capsys, "export", tmp_path / "run", "leaderboard", tmp_path / "board")[0] == 0
+    assert command("export", tmp_path / "run", "leaderboard", tmp_path / "board")[0] == 0
     (board,) = read_json(tmp_path / "board" / "leaderboard.json")["boards"]
     assert {entry["model"] for entry in board["entries"]} == {
         "py:old·mine.py:make", "py:new·mine.py:make", "py:other.py:make",
@@ -240,9 +228,9 @@ def test_paths_are_shown_as_the_report_does(runs: Path, capsys: pytest.CaptureFi
 # -- history -------------------------------------------------------------------------------------------------------
 
 
-def test_history_goes_by_time(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_history_goes_by_time(runs: Path, command: Any, tmp_path: Path) -> None:
     folders = [runs / name for name in ("better", "old", "worse", "same")]
-    code, out, _ = _run(capsys, "history", *folders, "-o", tmp_path / "out")
+    code, out, _ = command("history", *folders, "-o", tmp_path / "out")
     assert code == 0
     rows = [line for line in out.splitlines() if "2026-03" in line]
     assert [row.split()[0] for row in rows] == ["old", "same", "worse", "better"]
@@ -256,9 +244,9 @@ def test_history_goes_by_time(runs: Path, capsys: pytest.CaptureFixture[str], tm
     header, first, *_ = (tmp_path / "out" / "history.csv").read_text().splitlines()
     assert header.startswith("step,line,run,model,at,acc_orig,acc_orig_low")
     assert first.startswith("old,net,old,net,2026-03-01T10:00:00+00:00,1.0,")
-    _, out, _ = _run(capsys, "history", *folders, "--order", "given", "--json")
+    _, out, _ = command("history", *folders, "--order", "given", "--json")
     assert [step["name"] for step in json.loads(out)["steps"]] == ["better", "old", "worse", "same"]
-    code, out, err = _run(capsys, "history", runs / "old", "-m", "nobody", "-q")
+    code, out, err = command("history", runs / "old", "-m", "nobody", "-q")
     assert (code, err) == (2, "strobe: no predictions of nobody in the runs\n")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from made_ray import MARKS, PATIENCE_S, RAY, SIX, Heard, clips, each_once, run, shards
+from made_ray import MARKS, PATIENCE_S, RAY, SIX, clips, each_once, run, shards
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
@@ -36,8 +36,10 @@ def dataset(tmp_path: Path) -> Dataset:
     return clips(tmp_path, 6)
 
 
-def test_killed_workers_are_replaced_and_the_bytes_are_those_of_this_machine(cluster: Any, dataset: Dataset) -> None:
-    place, heard = Path(dataset.root or "").parent, Heard()
+def test_killed_workers_are_replaced_and_the_bytes_are_those_of_this_machine(
+    cluster: Any, dataset: Dataset, heard: Any
+) -> None:
+    place = Path(dataset.root or "").parent
     run(dataset, "here", "mortal", "colour")
     for frame in (4, 14):
         (place / f"kill-{frame}").touch()
@@ -61,8 +63,8 @@ def test_killed_workers_are_replaced_and_the_bytes_are_those_of_this_machine(clu
     assert shards(dataset, "e") == shards(dataset, "er")
 
 
-def test_a_node_that_goes_takes_nothing_with_it(cluster: Any, dataset: Dataset) -> None:
-    place, heard = Path(dataset.root or "").parent, Heard()
+def test_a_node_that_goes_takes_nothing_with_it(cluster: Any, dataset: Dataset, heard: Any) -> None:
+    place = Path(dataset.root or "").parent
     run(dataset, "here", "doomed", shard_size=2)  # more than two workers hold at once
     node = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes()
@@ -158,8 +160,10 @@ def test_ctrl_c_keeps_finished_shards_and_the_same_command_goes_on(cluster: Any,
     assert shards(dataset, "ray") == shards(dataset, "here")
 
 
-def test_what_a_program_hands_over_and_files_of_predictions_stay_here(cluster: Any, dataset: Dataset) -> None:
-    place, heard = Path(dataset.root or "").parent, Heard()
+def test_what_a_program_hands_over_and_files_of_predictions_stay_here(
+    cluster: Any, dataset: Dataset, heard: Any
+) -> None:
+    place = Path(dataset.root or "").parent
     (place / "mine.json").write_text(json.dumps({str(key): [0.1, 0.2, 0.9] for key in dataset.frames.key}))
     mine: list[int] = []
 

@@ -14,7 +14,7 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from made_ray import MARKS, NETS, PATIENCE_S, RAY, Heard, clips
+from made_ray import MARKS, NETS, PATIENCE_S, RAY, clips
 
 from strobe.build.extract import Job
 from strobe.build.sample import Sampling
@@ -29,7 +29,7 @@ from strobe.workflows.ray_pool import RayPool
 pytestmark = MARKS
 
 
-def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path) -> None:
+def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path, heard: Any) -> None:
     import torch
 
     from strobe.workflows.vary_attack import AttackWanted, vary_attack
@@ -42,7 +42,6 @@ def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path) -> None:
     drawn = GeneratorWanted(images=4, steps=10, strips=1, scale_images=20, most=4.0)
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # as an actor of one core has
-    heard = Heard()
     try:
         for place, one, two in (("here", None, None), ("ray", replace(RAY, actors=1), RAY)):
             if place == "ray":
@@ -62,9 +61,9 @@ def test_searches_end_in_the_same_folders(cluster: Any, tmp_path: Path) -> None:
     assert "a Ray worker died (its process ended); its work is given to others" in heard.lines
 
 
-def test_a_build_on_ray_is_the_same_folder(cluster: Any, tmp_path: Path) -> None:
+def test_a_build_on_ray_is_the_same_folder(cluster: Any, tmp_path: Path, heard: Any) -> None:
     videos = [clip(tmp_path / "one.avi", 3), clip(tmp_path / "two.avi", 4), tmp_path / "gone.avi"]
-    dog, heard = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2)), Heard()
+    dog = BuildOptions(label=("dog",), sampling=Sampling(k=3, anchors_per_video=2))
     here, ray = tmp_path / "here", tmp_path / "ray"
     built = [build(videos, here, dog), build(videos, ray, replace(dog, name="here", engine=RAY), progress=heard)]
     assert [one.problems for one in built] == [("gone.avi: no such file",)] * 2
@@ -128,7 +127,7 @@ def test_a_video_that_workers_die_over_is_left_out(cluster: Any, tmp_path: Path)
         pool.close()
 
 
-def test_two_workers_share_a_gpu(cluster: Any, tmp_path: Path) -> None:
+def test_two_workers_share_a_gpu(cluster: Any, tmp_path: Path, heard: Any) -> None:
     """Where they are put, and what they are given: Ray counts GPUs that its node only says it has."""
 
     def where(_: int) -> tuple[str, str, dict[str, float], int]:
@@ -150,7 +149,7 @@ def test_two_workers_share_a_gpu(cluster: Any, tmp_path: Path) -> None:
     import ray
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    node, heard = cluster.add_node(num_cpus=4, num_gpus=1, object_store_memory=80 * 2**20), Heard()
+    node = cluster.add_node(num_cpus=4, num_gpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes()
     try:
         with away(Engine(name="ray", gpus=0.5), "auto", heard) as there:

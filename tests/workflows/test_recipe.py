@@ -167,18 +167,7 @@ def test_another_model_under_the_same_name_is_refused(dataset: Dataset) -> None:
             worker(first)
 
 
-class Heard(Silent):
-    """A Progress that keeps what was said."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.said.append(text)
-
-
-def test_what_is_no_network_of_torchs_says_that_it_is_not_compiled(dataset: Dataset) -> None:
-    heard = Heard()
+def test_what_is_no_network_of_torchs_says_that_it_is_not_compiled(dataset: Dataset, heard: Any) -> None:
     load = LoadOptions(device="cpu", batch_size=4, compile=True, progress=heard)
     load_runner("mine", recipe(dataset).models["mine"], load, COLOURS, merge="max")
-    assert heard.said == ["mine: not compiled, it runs as it is: --compile is for torch's classifiers"]
+    assert heard.lines == ["mine: not compiled, it runs as it is: --compile is for torch's classifiers"]

@@ -311,15 +311,10 @@ def test_a_class_aimed_at_has_to_be_the_answer_when_read_back(file: Path, tmp_pa
         assert aim != "green" or aimed["failed"] == 6, "blue is wrong, and is not green"
 
 
-def test_scores_that_are_no_numbers_end_a_search_and_drop_nothing(file: Path, tmp_path: Path) -> None:
-    class Notes(Silent):
-        def note(self, text: str) -> None:
-            notes.append(text)
-
-    notes: list[str] = []
+def test_scores_that_are_no_numbers_end_a_search_and_drop_nothing(file: Path, tmp_path: Path, heard: Any) -> None:
     wanted = replace(WANTED, granularity=("pixel", "fine"), restarts=1)
     done = vary_generator(
-        tmp_path / "nan", paint(file), nets(file, "make", "fraying", "lost"), wanted, load=CPU, progress=Notes()
+        tmp_path / "nan", paint(file), nets(file, "make", "fraying", "lost"), wanted, load=CPU, progress=heard
     )
     tally = done.tally()
     assert tally["pixel/fraying"] == {"found": 0, "censored": 6, "anchor_wrong": 0, "failed": 0}
@@ -330,7 +325,7 @@ def test_scores_that_are_no_numbers_end_a_search_and_drop_nothing(file: Path, tm
     held, found = sets.reach[rows["pixel/fraying"]], reach(done.dataset, "pixel/make")
     assert (held > 0).all()
     assert (held < found).all(), "it never came as far as where the same net errs"
-    assert sum("no numbers" in one for one in notes) == 1
+    assert sum("no numbers" in one for one in heard.lines) == 1
 
 
 @pytest.mark.parametrize(

@@ -44,18 +44,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return synthesize(path, SyntheticOptions(world=WorldOptions(size=64, frames=3), videos=4, seed=5)).dataset
 
 
-class Notes(Silent):
-    """Keeps the lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
-
-
-def ran(dataset: Dataset, models: Sequence[str], run: Path, notes: Notes | None = None) -> list[Fared]:
-    return predict(dataset, models, run, OPTIONS, notes or Silent())
+def ran(dataset: Dataset, models: Sequence[str], run: Path, say: Any = None) -> list[Fared]:
+    return predict(dataset, models, run, OPTIONS, say or Silent())
 
 
 def held(dataset: Dataset, run: Path, name: str) -> Answers:
@@ -204,19 +194,19 @@ def brought(dataset: Dataset, path: Path, boxes: Mapping[int, tuple[list[float],
     return path
 
 
-def test_frames_without_a_box_are_outside_or_whole_and_said(world: Dataset, tmp_path: Path) -> None:
+def test_frames_without_a_box_are_outside_or_whole_and_said(world: Dataset, tmp_path: Path, heard: Any) -> None:
     assert world.root is not None
     n = len(world.frames)
     odd = {0: [-30.0, -30.0, -2.0, 20.0], 1: [5.0, 5.0, 6.0, 6.0]}  # beside the picture, and a pixel
     boxes = {row: (odd.get(row, [4.0, 4.0, 60.0, 60.0]), 0.9) for row in range(n) if row != 2}  # and none at all
     file = brought(world, tmp_path / "boxes.parquet", boxes)
-    notes, run = Notes(), tmp_path / "run"
+    run = tmp_path / "run"
     models = [
         f"det=preds:{file}", "boxes:det", "crop:det,without=outside:strobe-world", "crop:det:strobe-world",
         "plain=strobe-world",
     ]  # fmt: skip
     done = evaluate(
-        world.root, models, run, prediction=OPTIONS, request=ScoreRequest(absent="empty"), progress=notes,
+        world.root, models, run, prediction=OPTIONS, request=ScoreRequest(absent="empty"), progress=heard,
         with_report=False,
     )  # fmt: skip
     assert not done.failed
@@ -228,10 +218,10 @@ def test_frames_without_a_box_are_outside_or_whole_and_said(world: Dataset, tmp_
     assert (whole.state == State.ANSWERED).all()
     np.testing.assert_allclose(whole.scores[:3], plain.scores[:3], atol=1e-4)  # type: ignore[index]
     assert f"boxes:det: from the boxes of det; {n - 1} of {n} frames have a box of the dataset's classes; each" in (
-        " ".join(notes.lines)
+        " ".join(heard.lines)
     )
     some = f"without=whole: {n - 3} of {n} frames have a box of 8 pixels or more; each of the others is shown whole"
-    assert some in " ".join(notes.lines)
+    assert some in " ".join(heard.lines)
 
 
 NOWHERE = """
@@ -250,16 +240,11 @@ def gizmo():
 """
 
 
-def test_boxes_of_classes_the_dataset_lacks_are_kept_for_crops(world: Dataset, tmp_path: Path) -> None:
+def test_boxes_of_classes_the_dataset_lacks_are_kept_for_crops(world: Dataset, tmp_path: Path, heard: Any) -> None:
     (tmp_path / "found.py").write_text(NOWHERE)
-    gadget, none, run, notes = (
-        f"py:{tmp_path}/found.py:gizmo",
-        f"py:{tmp_path}/found.py:none",
-        tmp_path / "run",
-        Notes(),
-    )
+    gadget, none, run = f"py:{tmp_path}/found.py:gizmo", f"py:{tmp_path}/found.py:none", tmp_path / "run"
     models = [f"crop:{gadget},context=1:strobe-world", f"boxes:{gadget}", f"boxes-all:{gadget}", f"boxes:{none}"]
-    found = ran(world, [*models, f"crop:{none},without=outside:strobe-world"], run, notes)
+    found = ran(world, [*models, f"crop:{none},without=outside:strobe-world"], run, heard)
     assert all(one.ok for one in found), [one.error for one in found]
     kept = Run(run).models(world, only=[gadget])[0]
     every = kept.load(every_box=True)
@@ -272,7 +257,7 @@ def test_boxes_of_classes_the_dataset_lacks_are_kept_for_crops(world: Dataset, t
     model = load_model("strobe-world", LoadOptions(device="cpu"))
     by_hand = model.forward([model.prepare_input(source.read(0)[8:50, 8:50])])[0]  # type: ignore[union-attr]
     np.testing.assert_allclose(crop.scores[0], by_hand, rtol=1e-4, atol=1e-4)  # type: ignore[index]
-    said = [line for line in notes.lines if "NONE of" in line]
+    said = [line for line in heard.lines if "NONE of" in line]
     nothing = f"NONE of {len(world.frames)} frames has a box"
     assert sum(f"{nothing} of 8 pixels or more: each is answered outside the classes" in line for line in said) == 1
     assert sum(f"{nothing} of the dataset's classes: each is answered outside" in line for line in said) == 2
