@@ -1,10 +1,10 @@
 """Does the wheel work where we say it does? Every Python found, with the newest and the lowest versions we declare.
 
     python scripts/matrix.py                  each Python: newest, lowest, and base alone
-    python scripts/matrix.py --short          this Python, newest: what the tests run
+    python scripts/matrix.py --short          this Python, newest
     python scripts/matrix.py --torch 3.12     also the models' extra and the demo, in one cell
     python scripts/matrix.py --wheel dist/    build source archive and wheel there and stop
-    python scripts/matrix.py --tests          the source archive unpacked, a few of its tests run there
+    python scripts/matrix.py --short --tests  before it the source archive unpacked, a few of its tests run there
 
 For each cell: an empty environment, the wheel and its extras, and `scripts/smoke.py`, which runs every verb. The lowest
 version is the lowest that pyproject.toml allows and that has a wheel for that Python. Exits 3 where no package index is
@@ -201,8 +201,8 @@ def build_wheel(into: Path) -> Path:
         return Path(shutil.copy(made, into / made.name))
 
 
-def run_its_tests() -> int:
-    """A few tests of every sort from the unpacked source archive, by this Python; pytest's exit code."""
+def run_its_tests(sdist: Path) -> bool:
+    """A few tests of every sort from the unpacked source archive, by this Python; whether they passed."""
     some = (
         "tests/core/test_labels.py",
         "tests/metrics/test_pmk.py",
@@ -211,13 +211,12 @@ def run_its_tests() -> int:
         "src/strobe/core",
     )
     with tempfile.TemporaryDirectory(prefix="strobe-sdist-") as place:
-        made = build_sdist(Path(place, "sdist"))
-        with tarfile.open(made) as archive:
-            archive.extractall(Path(place, "in"), filter="data")
-        (root,) = Path(place, "in").iterdir()
+        with tarfile.open(sdist) as archive:
+            archive.extractall(place, filter="data")
+        (root,) = Path(place).iterdir()
         words = [sys.executable, "-m", "pytest", "-q", "-x", *some]
         done = subprocess.run(words, cwd=root, env={**os.environ, "PYTHONPATH": str(root / "src")})
-    return 1 if done.returncode else 0
+    return done.returncode == 0
 
 
 def try_cell(cell: Cell, wheel: Path) -> tuple[bool, str]:
@@ -271,18 +270,19 @@ def main() -> None:
     parser.add_argument("--pins", default="newest,lowest", help="newest, lowest or both")
     parser.add_argument("--torch", metavar="PYTHON", help="one more cell there: the demo with torch")
     parser.add_argument("--wheel", type=Path, help="build source archive and wheel into this folder and stop")
-    parser.add_argument("--tests", action="store_true", help="run a few tests of the unpacked source archive and stop")
+    parser.add_argument("--tests", action="store_true", help="a few tests of the unpacked source archive first")
     options = parser.parse_args()
     try:
         if options.wheel:
             print(build_wheel(options.wheel))
             return
-        if options.tests:
-            sys.exit(run_its_tests())
         with tempfile.TemporaryDirectory(prefix="strobe-dist-") as place:
             wheel = build_wheel(Path(place))
             print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
             failed = 0
+            if options.tests:
+                (sdist,) = Path(place).glob("*.tar.gz")
+                failed += not run_its_tests(sdist)
             for cell in cells(options):
                 ok, said = try_cell(cell, wheel)
                 failed += not ok
