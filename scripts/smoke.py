@@ -160,10 +160,22 @@ def exchange() -> None:
     strobe("import", "frames", "frames", "from-frames", "--labels", "labels.csv", "--k", "2", "-q")
 
 
+def cut_off() -> None:
+    """A frame that cannot be read is left out and said, and the run is read again."""
+    shutil.copytree("world", "cut")
+    victim = sorted(Path("cut/media").rglob("*.*"))[0]
+    victim.write_bytes(victim.read_bytes()[:100])
+    for _ in range(2):
+        said = strobe("predict", "cut", "-m", "py:model.py:make", "-o", "run-cut")
+    expect("could not be read" in said, f"predict says nothing of a frame that was cut off: {said.strip()}")
+    strobe("score", "run-cut", "-q")
+
+
 def measure() -> None:
     """Predict with a plugin, score, compare; eval and the report where figures can be drawn."""
     strobe("predict", "world", "-m", "py:model.py:make", "-o", "run-py", "-q")
     strobe("score", "run-py", "-q")
+    cut_off()
     strobe("score", "world", "-m", "preds:right.json", "-m", "preds:wrong.json", "-o", "run", "-q")
     models = json.loads(Path("run/results.json").read_text(encoding="utf-8"))["models"]
     expect(models["right"]["acc_pmk"]["value"] == 1.0, f"the truth scores {models['right']['acc_pmk']}")
