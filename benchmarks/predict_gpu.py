@@ -4,9 +4,9 @@
     PYTHONPATH=src python benchmarks/predict_gpu.py --parts device,exact  # some of it
     PYTHONPATH=src python benchmarks/predict_gpu.py --device cpu --frames 64 --first 32 --packed 16 --batch 8  # dry
 
-Prints one JSON object: the bare forward, every stage alone, the ceiling from memory, the engine end to end and how
-busy each stage was, 1280×720 frames of our own store, and a plain DataLoader + PIL loop. Needs torch, torchvision,
-timm, pyarrow, Pillow; nothing is downloaded.
+Prints one JSON object: the bare forward, every stage alone, files in memory without the engine, the engine end to end
+and how busy each stage was, 1280×720 frames of our own store, and a plain DataLoader + PIL loop. Needs torch,
+torchvision, timm, pyarrow, Pillow; nothing is downloaded.
 """
 
 import argparse
