@@ -15,9 +15,10 @@ import pytest
 import strobe
 from strobe.analyses.plan import ScoreOptions
 from strobe.core.answers import BoxAnswers, ClassAnswers
-from strobe.core.errors import StrobeError
+from strobe.core.errors import InvalidFile, StrobeError
 from strobe.core.ports import Silent
 from strobe.core.tasks import Task
+from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import KEY_FACTS, ModelShards
 from strobe.workflows.score import ScoreRequest, score_dataset, score_run
@@ -64,6 +65,15 @@ def tried(root: Path) -> None:
 
 
 VALUES = (None, 7, -1, "x", [], {}, [1], {"a": 1}, True, 1e300)
+
+
+def test_a_number_that_json_does_not_have(whole: Path, tmp_path: Path) -> None:
+    """Case 1307 of seed 1611: 1E400 is read as infinite, and run.json could then not be written again."""
+    shutil.copytree(whole / "run", tmp_path / "run")
+    path = tmp_path / "run/run.json"
+    path.write_text(path.read_text().replace('"schema": 1,', '"schema": 1, "more": [1E400],'))
+    with pytest.raises(InvalidFile, match=r"run\.json: a number in it is infinite or not a number"):
+        Run(tmp_path / "run").about()
 
 
 @pytest.mark.parametrize("name", ["run.json", "predictions/classification/model.json"])

@@ -17,7 +17,7 @@ from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
-from strobe.core.files import make_folder, read_json, settle, swapping, write_json
+from strobe.core.files import json_text, make_folder, read_json, settle, swapping, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, locked
 from strobe.core.tasks import Task
@@ -144,6 +144,10 @@ class Run:
         asked = data.get("asked", [])
         if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
             raise InvalidFile(path, "expected names of models", where="asked")
+        try:
+            json_text(data)  # it is written again with what it held, and JSON has no such number
+        except ValueError as error:
+            raise InvalidFile(path, "a number in it is infinite or not a number") from error
         return data
 
     def asked(self) -> list[str]:
