@@ -67,13 +67,21 @@ def tried(root: Path) -> None:
 VALUES = (None, 7, -1, "x", [], {}, [1], {"a": 1}, True, 1e300)
 
 
-def test_a_number_that_json_does_not_have(whole: Path, tmp_path: Path) -> None:
-    """Case 1307 of seed 1611: 1E400 is read as infinite, and run.json could then not be written again."""
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('"more": [1E400]', "a number in it is infinite or not a number"),  # so it could not be written again
+        ('"brought_for": {"m": ["0"]}', "brought_for: expected a digest of frames for each model"),
+    ],
+)
+def test_a_run_json_that_is_refused(text: str, said: str, whole: Path, tmp_path: Path) -> None:
+    """Cases 1307 and 1624 of seed 1611: `eval` into such a run called it a bug in strobe."""
     shutil.copytree(whole / "run", tmp_path / "run")
     path = tmp_path / "run/run.json"
-    path.write_text(path.read_text().replace('"schema": 1,', '"schema": 1, "more": [1E400],'))
-    with pytest.raises(InvalidFile, match=r"run\.json: a number in it is infinite or not a number"):
+    path.write_text(path.read_text().rstrip().removesuffix("}") + f", {text}}}")
+    with pytest.raises(InvalidFile) as caught:
         Run(tmp_path / "run").about()
+    assert str(caught.value) == f"{path}: {said}"
 
 
 @pytest.mark.parametrize("name", ["run.json", "predictions/classification/model.json"])

@@ -141,6 +141,8 @@ class Run:
         for key in ("models", "brought_for"):
             if not isinstance(data.get(key, {}), dict):
                 raise InvalidFile(path, "expected something of each model by its name", where=key)
+        if not all(isinstance(digest, str) for digest in data.get("brought_for", {}).values()):
+            raise InvalidFile(path, "expected a digest of frames for each model", where="brought_for")
         asked = data.get("asked", [])
         if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
             raise InvalidFile(path, "expected names of models", where="asked")
