@@ -1,6 +1,12 @@
 """Whatever goes wrong inside a command ends in one line and an exit code; the traceback only where it is asked for."""
 
 import errno
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import click
 import pytest
@@ -94,13 +100,29 @@ def test_a_name_the_system_does_not_take(words, capsys):
     assert said.endswith(": the name is too long; name another place\n")
 
 
-def test_interrupt_stays_130(raising, capsys, monkeypatch):
+@pytest.fixture
+def leaving(monkeypatch):
+    """What Ctrl-C does while the command ends for one: it ends by SystemExit here, and the signal is heard again."""
+    while_leaving, usual = [], signal.getsignal(signal.SIGINT)
+
     def leave(code):
+        while_leaving.append(signal.getsignal(signal.SIGINT))
         raise SystemExit(code)
 
     monkeypatch.setattr(cli_main.os, "_exit", leave)
-    raising(KeyboardInterrupt())
-    assert ended(["doctor"], capsys)[0] == 130
+    yield while_leaving
+    signal.signal(signal.SIGINT, usual)
+
+
+def test_interrupt_stays_130_however_often_it_comes(raising, capsys, leaving):
+    released = RuntimeError("release unlocked lock")  # Python's own Condition.wait, where the signal came in its end
+    released.__context__ = KeyboardInterrupt()
+    for error in (KeyboardInterrupt(), released):
+        raising(error)
+        code, said = ended(["doctor"], capsys)
+        assert code == 130
+        assert said.strip() == "strobe: interrupted; finished work is kept, the same command goes on from there"
+    assert leaving == [signal.SIG_IGN] * 2
 
 
 def test_version_without_an_installation(monkeypatch, capsys):
@@ -116,3 +138,28 @@ def test_plain_progress_does_not_say_its_last_line_twice(capsys):
         with PlainProgress(first_s=first_s).task("frames", 7) as tick:
             tick(7)
         assert capsys.readouterr().err.count("frames: 7/7") == 1
+
+
+LOADED_AFTER = """
+import ctypes, sys
+from strobe.cli.main import main
+try:
+    main(["--version"])
+finally:
+    ctypes.CDLL(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("set_by_user", "spins"), [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "0")]
+)
+def test_threads_of_torch_that_wait_sleep_soon_unless_the_user_has_said_how(set_by_user, spins):
+    torch = find_spec("torch")
+    libraries = sorted((Path(torch.origin).parent / "lib").glob("libgomp*.so*")) if torch and torch.origin else []
+    if not libraries:
+        pytest.skip("no torch here with GNU's OpenMP")
+    env = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    command = [sys.executable, "-c", LOADED_AFTER, str(libraries[0])]
+    told = env | {"OMP_DISPLAY_ENV": "verbose"} | set_by_user
+    done = subprocess.run(command, capture_output=True, text=True, env=told, check=True)
+    assert f"GOMP_SPINCOUNT = '{spins}'" in done.stderr

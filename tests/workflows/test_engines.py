@@ -1,6 +1,7 @@
 """Where work is carried out: what is asked of a cluster, and what cannot be."""
 
 import math
+import os
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -89,6 +90,12 @@ def test_another_version_is_refused() -> None:
     assert "the driver 0.0.0; install the same version on every machine" in said.line
     with pytest.raises(StrobeError, match=r"^--actors is for --engine ray$"):
         Engine(actors=2)
+
+
+def test_a_worker_on_another_machine_spins_as_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", given := dict[str, str]())
+    _Actor(None, None, 1 << 20)
+    assert given == {"GOMP_SPINCOUNT": "3000"}
 
 
 @pytest.mark.parametrize("gpus", [-1.0, 1e-5, 1.5, math.nan, math.inf])

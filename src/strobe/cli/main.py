@@ -3,11 +3,12 @@
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
 from strobe.core.errors import StrobeError, printable, refused
-from strobe.core.late import installed_version, load
+from strobe.core.late import installed_version, load, spin_briefly
 
 __all__ = ["COMMANDS", "GROUPS", "cli", "main"]
 
@@ -120,6 +121,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     ours = words[: words.index("--")] if "--" in words else words
     debug = "--debug" in ours or os.environ.get("STROBE_DEBUG", "0") not in ("", "0")
     words = [word for word in ours if word != "--debug"] + words[len(ours) :]
+    spin_briefly()
     try:
         code = cli.main(args=words, prog_name="strobe", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -137,11 +139,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except StrobeError as error:
         _fail(str(error), trace=debug)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
-        sys.stdout.flush()
-        if (shared := sys.modules.get("multiprocessing.util")) is not None:
-            shared._run_finalizers()  # what worker processes shared is given back; Python warns of it otherwise
-        os._exit(130)  # torch takes a second to tear down; nothing of ours is left to do
+        _leave()
     except BrokenPipeError:
         # The reader of our output left (`| head`): not an error. Point stdout elsewhere so the exit stays silent.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -149,11 +147,32 @@ def main(argv: Sequence[str] | None = None) -> None:
     except MemoryError:
         _fail("not enough memory for this; finished work is kept", trace=debug)
     except Exception as error:
+        if _was_interrupted(error):
+            _leave()
         if isinstance(error, OSError) and (said := refused(error)) is not None:
             _fail(said, trace=debug)
         what = printable(f"{type(error).__name__}: {error}", limit=500)
         hint = "" if debug else "; run the same with --debug and send what it prints"
         _fail(f"{what}. This is a bug in strobe, not in what you did{hint}", code=70, trace=debug)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether the error came up on the way out of a Ctrl-C: a lock that Python had just let go of, for one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
+
+
+def _leave() -> NoReturn:
+    """The end after Ctrl-C: one line and exit code 130, however often it is pressed."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
+    sys.stdout.flush()
+    if (shared := sys.modules.get("multiprocessing.util")) is not None:
+        shared._run_finalizers()  # what worker processes shared is given back; Python warns of it otherwise
+    os._exit(130)  # torch takes a second to tear down; nothing of ours is left to do
 
 
 def _fail(message: str, *, code: int = 2, trace: bool = False) -> None:

@@ -1,13 +1,17 @@
 """Late imports: heavy packages are named as text and loaded where they are needed."""
 
 import importlib
+import os
 import re
 from types import ModuleType
 from typing import Any
 
 from strobe.core.errors import MissingExtra
 
-__all__ = ["installed_version", "load", "require", "too_old"]
+__all__ = ["installed_version", "load", "require", "spin_briefly", "too_old"]
+
+_SPINS = "3000"
+"""Turns of GNU's OpenMP, of which it does 300,000 by itself; docs/performance.md has what fewer and more cost."""
 
 
 def require(module: str, *, what: str, extra: str) -> ModuleType:
@@ -61,3 +65,13 @@ def load(reference: str) -> Any:
     """The object behind "package.module:name", imported now."""
     module, _, name = reference.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def spin_briefly() -> None:
+    """Have torch's threads on a CPU, if it is imported after this, sleep soon when they wait for one another.
+
+    By themselves they spin for milliseconds first: on a busy machine they take the core from the one they wait for.
+    For a process of our own; what the user set stands. Processes that it starts inherit it.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = _SPINS

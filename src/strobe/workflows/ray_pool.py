@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from strobe.core.errors import StrobeError, printable
-from strobe.core.late import installed_version
+from strobe.core.late import installed_version, spin_briefly
 from strobe.core.locks import Lock
 from strobe.core.ports import Progress
 from strobe.models.cores import limit_cores
@@ -50,6 +50,7 @@ class _Actor:
 
     def __init__(self, held: Lock | None, version: str | None, cores: int) -> None:
         limit_cores(cores)
+        spin_briefly()
         self._function: Any = None
         self._held, self._version = held, version
 
