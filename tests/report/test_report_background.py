@@ -23,7 +23,7 @@ from strobe.report.story_variants import sided, study
 from strobe.report.strips_background import KINDS, ladder_strips
 from strobe.report.terminal import headline_lines
 from strobe.report.view import View
-from strobe.report.wording import join
+from strobe.report.wording import fields_of, join
 
 N = 80
 
@@ -126,7 +126,10 @@ def test_a_rung_has_one_name_in_chapter_tables_gallery_and_terminal(whole) -> No
     assert names["crop", 1.5] == "the box, 1.5 × as wide"
     rows = study(view).rows
     assert {row.name for row in rows} == {CALLED[variant] for variant in view.variants}
-    assert rows[0].what.startswith("fit squash, boxes true, rung zoom")
+    assert rows[0].what == "rung zoom"
+    assert "Of all: fit squash, boxes true. n counts sets" in study(view).say  # what all share is said once
+    hashed = replace(next(iter(view.variants.values())), fields={"weights_of": "ab" * 32, "layers": ["a", "b"]})
+    assert fields_of(hashed) == ["weights of abababababab…", "layers a, b"]
     told = {(row.b, row.level): sided(view, row, row.b) for row in view.results.contrasts if row.a == "anchor"}
     told = {key: name for key, name in told.items() if key in names}
     assert len(told) == 16
@@ -137,6 +140,7 @@ def test_a_rung_has_one_name_in_chapter_tables_gallery_and_terminal(whole) -> No
     assert {level_words(data, variants.index(one), level or 0.0) for one, level in names if level} == {
         name for (_, level), name in names.items() if level
     }
+    assert "Clopper–Pearson for shares. The bootstrap over photos" in dict(glossary(view))["interval"]
     files = dict(glossary(view))["rungs in the files"]
     assert all(f"{CALLED[variant]}: {variant}" in files for variant in view.variants)
 

@@ -83,6 +83,7 @@ def test_classes_of_few_pictures_are_not_ranked_and_come_last():
     assert (
         found(*few).sentence == "No class has ten pictures, too few to rank; m is at 100 % on 1 of 3 and at 0 % on 1."
     )
+    assert found(*few[::2]).sentence.endswith("m is at 100 % on 1 of 2 and at 0 % on none.")
     mixed, canvas = found(*few, ("dog", 0.4, 10), ("cat", 0.9, 20)), Figure()
     assert "does best on cat" in mixed.sentence
     assert "worst on dog" in mixed.sentence
@@ -112,10 +113,10 @@ def test_smoothing_that_gains_nothing_is_called_so():
         return figure(figures_smoothing.smoothing, results_of({"m": scored(0.9, 0.5, smoothing=rows)})).sentence
 
     assert sentence(0.5, 0.5, 0.4).startswith("m gains nothing")
-    assert "at best, to 60.0\N{NO-BREAK SPACE}% by looking ahead (1 frame of delay)" in sentence(0.5, 0.6, 0.5)
+    assert "to 60.0\N{NO-BREAK SPACE}% by looking ahead (1 frame of delay)" in sentence(0.5, 0.6, 0.5)
     both = sentence(0.5, 0.6, 0.7).replace("\N{NO-BREAK SPACE}", " ")  # the best is not the one that looks ahead
     assert both == (
-        "m goes from 50.0 %, at best, to 60.0 % by looking ahead (1 frame of delay) and to 70.0 % by the past alone."
+        "At best m goes from 50.0 % to 60.0 % by looking ahead (1 frame of delay) and to 70.0 % by the past alone."
     )
 
 

@@ -18,11 +18,12 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.codec import decode
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
+from strobe.core.ports import Silent
 from strobe.core.tasks import Task
 from strobe.datasets import folder
 from strobe.report import story, story_variants
 from strobe.report.explain import explained, glossary
-from strobe.report.gallery import level_words
+from strobe.report.gallery import build, level_words
 from strobe.report.headline import headline
 from strobe.report.page import ReportOptions, write_report
 from strobe.report.subject import Subject, count_sources, sources
@@ -279,6 +280,11 @@ def test_gallery_takes_every_variant_in_turn(studies) -> None:
     dataset, answers, _, _ = studies["ladder"]
     choice = choose(dataset, [Classified(dataset, one) for one in answers.values()], limit=12)
     assert len({int(dataset.sets.variant[one.set_row]) for one in choice.sets}) == len(dataset.variants)
+    sets = build(
+        dataset, choice, None, longest=8, quality=50, max_bytes=1, raw_names={}, progress=Silent()
+    ).data["sets"]  # fmt: skip
+    estimated = {f"{one.variant} ≈" for one in dataset.variants if one.estimated}
+    assert {one["k"] for one in sets if "≈" in one["k"]} == estimated
 
 
 def test_gallery_says_where_in_its_variant_a_member_lies(studies) -> None:

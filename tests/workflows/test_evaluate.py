@@ -315,8 +315,14 @@ def test_a_name_goes_before_every_spec(data: Path) -> None:
         go(data, "lite=efficientnet-lite*")
     failed = go(data, "mine=py:nowhere.py:make", f"x=preds:{data.parent}/theirs.json").failed
     assert [one.name for one in failed] == ["mine"]
+    typo = go(data, "z=py:nowhere.py:make", f"new=py:{data.parent}/mine.py:make")
+    assert [one.name for one in typo.failed] == ["z"]
+    about = json.loads((data.parent / "run/run.json").read_text())
+    assert about["models"]["z"]["status"] == "failed"
     again = go(data, f"x=py:{data.parent}/mine.py:make", f"y=preds:{data.parent}/theirs.json")
     assert "holds a file's predictions under this name" in str(again.failed[0].error)
+    about = json.loads((data.parent / "run/run.json").read_text())
+    assert {name: one["status"] for name, one in about["models"].items()} == {"new": "done", "x": "failed"}
 
 
 def test_an_earlier_checkpoint_under_the_same_name_is_kept_and_said(data: Path) -> None:

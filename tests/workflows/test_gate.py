@@ -160,7 +160,10 @@ def test_what_is_written(runs: Path, command: Any, tmp_path: Path) -> None:
         (["--min", "acc_pmk=5", "--baseline", "net"], "RUNS/same holds net; say which one with -m"),
         (["--max-loss", "acc_pmk=1", "--against", "same"], "is given twice"),
         (["--max-loss", "acc_pmk=1", "--against", "few-old"], "are runs on different frames"),
-        (["--max-loss", "acc_pmk=1", "--against", "nowhere"], "no such run folder"),
+        (
+            ["--max-loss", "acc_pmk=1", "--against", "nowhere"],
+            "no such run folder: RUNS/nowhere; a model of the same run is named with",
+        ),
     ],
 )
 def test_gate_refuses_in_one_line(runs: Path, command: Any, words: list[str], message: str) -> None:

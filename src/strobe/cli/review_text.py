@@ -25,7 +25,7 @@ def _pairs(figures: dict[str, Any]) -> str:
         f"  pairs     {table['pairs']:>10} {table['pairs_reviewed']:>10} {table['pairs_accepted']:>10}"
         + (f"   ({table['pairs_pending']} still to do)" if table["pairs_pending"] else ""),
         "",
-        *_waiting(figures["waiting"]),
+        *_waiting(figures["waiting"], votes=figures["votes"]),
         "",
         f"agreement on {agreement['pairs_with_two_votes']} pairs with two votes or more",
     ]
@@ -62,8 +62,8 @@ def _pairs(figures: dict[str, Any]) -> str:
     return "\n".join(out)
 
 
-def _waiting(waiting: dict[str, Any]) -> list[str]:
-    """What is still waited for, a line per round."""
+def _waiting(waiting: dict[str, Any], *, votes: int) -> list[str]:
+    """What is still waited for, a line per round; of a review nobody began, how to begin it."""
     one, two = waiting["round_one"], waiting["round_two"]
     if not one["pairs"]:
         first = "every pair has its votes" if one["votes"] is not None else "every pair has a vote"
@@ -84,7 +84,8 @@ def _waiting(waiting: dict[str, Any]) -> list[str]:
         second += " (switched off: --no-verify)"
     out = [f"round one: {first}", f"round two: {second}"]
     if two["on"] is None:
-        out.append("how many votes were asked for is not known here: the store of this review (--db) knows")
+        unknown = "how many votes were asked for is not known here: the store of this review (--db) knows"
+        out.append(unknown if votes else "nobody has voted yet: strobe review serve asks people")
     return out
 
 

@@ -78,8 +78,7 @@ def _variants(view: View) -> list[str]:
 
 _INTERVAL = (
     "95 %: were the study repeated on other {source}s, about 95 of 100 such intervals would hold the true value. "
-    "Clopper–Pearson where every {source} has one picture, Korn–Graubard where {source}s have several, bootstrap over "
-    "{source}s for means; a difference between models has that of its corrected test."
+    "{how}The bootstrap over {source}s gives those of means, the corrected test those of differences between models."
 )
 _OF_SETS = (
     "95 %: were the study repeated on other {source}s, about 95 of 100 such intervals would hold the true value. "
@@ -91,11 +90,18 @@ _HOW = {
 }
 
 
+def _how_of_pictures(source: str) -> str:
+    """Whose the intervals of shares are: a photo is its own source, a video may have several pictures here."""
+    if source in ("video", "source"):
+        return f"Clopper–Pearson where every {source} has one picture, Korn–Graubard where some have several. "
+    return "Clopper–Pearson for shares. "
+
+
 def glossary(view: View) -> list[tuple[str, str]]:
     """The words of the page with what they mean, for what the data is."""
     if not view.variants and not view.words.is_still:
         return _of_sets(view)
-    interval = ("interval", _INTERVAL.format(source=view.words.source))
+    interval = ("interval", _INTERVAL.format(source=view.words.source, how=_how_of_pictures(view.words.source)))
     if view.words.is_still and not view.variants:
         boxes = bool(view.detectors) and not view.classifiers
         if boxes:

@@ -154,7 +154,7 @@ def comparison(view: View) -> Answer:
 
     real = [row for row in wanted if is_sure(row)]
     pairs = f"{plain_number(len(wanted))} pairs differ"
-    text = f"{plain_number(len(real))} of {pairs} beyond chance after Holm’s correction (p < 0.05)."
+    text = f"{plain_number(len(real)) if real else 'None'} of {pairs} beyond chance after Holm’s correction (p < 0.05)."
     if len(wanted) == 1:
         text = f"The two {'differ' if real else 'do not differ'} beyond chance (p < 0.05)."
     if real:

@@ -378,8 +378,7 @@ def _pair(a: str, b: str, rows: list[tuple[Step, Contrast]], number: int, *, cov
             whisker(axes, y, row.value, colour, marker="o" if sure else "d")
         _rows(axes, [step.label for step, _ in rows], limit=34 if is_narrow else 44)
         axes.axhline(0.5, color=GREY, linewidth=0.8)
-        most = 9 if is_narrow else 18
-        axes.set_xlabel(f"← {short(printable(b), most)}   points   {short(printable(a), most)} →")
+        axes.set_xlabel("← second ahead   points   first ahead →")
         in_points(axes)
 
     ahead = [step for step, row in rows if is_real(row) and value_of(row.value) > 0]

@@ -108,7 +108,7 @@ def _best_and_worst(model: str, rows: Sequence[Row]) -> str:
     ranked = [row for row in rows if not row.small]
     if not ranked:
         every, none = (sum(row.headline.orig.value == value for row in rows) for value in (1, 0))
-        told = f"{printable(model)} is at 100 % on {every} of {len(rows)} and at 0 % on {none}"
+        told = f"{printable(model)} is at 100 % on {every or 'none'} of {len(rows)} and at 0 % on {none or 'none'}"
         return f"No class has ten pictures, too few to rank; {told}."
     best, worst = ranked[0], ranked[-1]
     if len(ranked) == 1 or best.headline.orig.value == worst.headline.orig.value:

@@ -95,7 +95,6 @@ def _sentence(model: str, rows: Sequence[Smoothed]) -> str:
         kind = "ahead" if "centred" in row.method else "past"
         if row.method != "none" and (kind not in best or value_of(row.acc_pmk) > value_of(best[kind].acc_pmk)):
             best[kind] = row
-    text = f"{printable(model)} goes from {percent(start)}"
     if best and all(value_of(row.acc_pmk) <= start for row in best.values()):
         return f"{printable(model)} gains nothing: no smoothing tried here gets beyond the {percent(start)} without it."
     parts = []
@@ -105,4 +104,6 @@ def _sentence(model: str, rows: Sequence[Smoothed]) -> str:
         parts.append(f"to {percent(row.acc_pmk)} by looking ahead ({frames} of delay)")
     if "past" in best:
         parts.append(f"to {percent(best['past'].acc_pmk)} by the past alone")
-    return f"{text}, at best, {' and '.join(parts)}." if parts else f"{text}; no smoothing was tried."
+    if not parts:
+        return f"{printable(model)} stands at {percent(start)}; no smoothing was tried."
+    return f"At best {printable(model)} goes from {percent(start)} {' and '.join(parts)}."

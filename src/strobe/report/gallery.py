@@ -19,7 +19,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.ports import FrameSource, Image, Progress
 from strobe.report.story_variants import level_text
-from strobe.report.wording import called, cause_text
+from strobe.report.wording import ESTIMATED, called, cause_text
 
 __all__ = ["Gallery", "as_script", "build", "level_words", "picture"]
 
@@ -188,12 +188,13 @@ def _set(
     more: dict[str, Any] = {}
     if dataset.variants is not None:
         variant = dataset.variants[int(dataset.sets.variant[one.set_row])]
-        more = {"k": called(variant), **({} if variant.ordered else {"o": True})}
+        mark = f" {ESTIMATED}" if variant.estimated else ""
+        more = {"k": called(variant) + mark, **({} if variant.ordered else {"o": True})}
         said = _search_words(dataset, one.set_row)
         more |= {"n": said} if said else {}
         for frame, distance in zip(frames, one.distance.tolist(), strict=True):
             text = level_words(dataset, one.set_row, float(distance))
-            frame |= {"n": text} if text else {}
+            frame |= {"n": text + mark} if text else {}
     if dataset.boxes is not None and any(view.boxes is not None for view in one.models):
         for frame, row in zip(frames, one.rows.tolist(), strict=True):
             width, height = int(dataset.frames.width[row]), int(dataset.frames.height[row])

@@ -10,6 +10,7 @@ from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.ladders import CALLED
 from strobe.core.variants import ANCHOR, Variant
+from strobe.report import wording
 from strobe.report.view import View
 from strobe.report.wording import ESTIMATED, called, is_known, measured, p_text, percent, plain_number, points, value_of
 
@@ -182,23 +183,22 @@ class Study:
 
 def study(view: View) -> Study:
     """What was done to the pictures, variant by variant; controls last."""
-    rows = _done(view)
+    fields = [wording.fields_of(one) for one in view.variants.values()]
+    alike = [text for text in fields[0] if len(fields) > 1 and all(text in one for one in fields)]
+    rows = _done(view, alike)
     found = Study(rows=rows, say="")
     shared = "" if found.scale else f" All have the same levels: {rows[0].scale} {rows[0].levels}."
+    shared += f" Of all: {', '.join(alike)}." if alike else ""
     say = f"Each variant is one thing done to the pictures.{shared} n counts sets: the pictures that were treated so."
     return replace(found, say=say)
 
 
-def _done(view: View) -> list[Done]:
+def _done(view: View, alike: Sequence[str]) -> list[Done]:
     rows = sorted(view.variants.values(), key=lambda one: one.role == "control")
     return [
         Done(
             name=called(one),
-            what=", ".join(
-                f"{printable(key)} {printable(value)}"
-                for key, value in one.fields.items()
-                if str(value) not in (called(one), KIND) and (key, value) != ("target", one.target)
-            ),
+            what=", ".join(text for text in wording.fields_of(one) if text not in alike),
             target=printable(one.target or ""),
             scale=scale(one),
             levels=_levels(one),

@@ -14,8 +14,9 @@ from strobe.core.ladders import CALLED
 from strobe.core.variants import Variant
 
 __all__ = [
-    "CAUSES", "ESTIMATED", "better_first", "called", "cause_text", "counted", "is_known", "is_sure", "join", "measured",
-    "p_text", "percent", "plain_number", "points", "short", "some", "spread_text", "value_of", "with_interval",
+    "CAUSES", "ESTIMATED", "better_first", "called", "cause_text", "counted", "fields_of", "is_known", "is_sure",
+    "join", "measured", "p_text", "percent", "plain_number", "points", "short", "some", "spread_text", "value_of",
+    "with_interval",
 ]  # fmt: skip
 
 NONE = "—"
@@ -139,6 +140,20 @@ def called(one: VariantFacts | Variant, level: float | None = None) -> str:
         return printable(one.variant)
     name = CALLED.get(str(one.fields.get("rung", one.variant)), printable(one.variant))
     return name if level in (None, 1.0) else f"{name}, {level:g} × as wide"
+
+
+_DIGEST = re.compile(r"[0-9a-f]{32,}")
+
+
+def fields_of(one: VariantFacts) -> list[str]:
+    """What a variant says of itself beyond its name and its target, each in words; digests by their first digits."""
+    out = []
+    for key, value in one.fields.items():
+        if str(value) not in (called(one), KIND) and (key, value) != ("target", one.target):
+            text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            text = f"{text[:12]}…" if _DIGEST.fullmatch(text) else text
+            out.append(f"{printable(key).replace('_', ' ')} {printable(text)}")
+    return out
 
 
 def short(text: str, limit: int = 28) -> str:

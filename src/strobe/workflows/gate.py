@@ -48,6 +48,9 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
     if not request.limits:
         raise StrobeError("nothing to decide: give --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
     runs = [new] if request.against is None else [new, request.against]
+    if request.against is not None and not request.against.exists():
+        hint = "; a model of the same run is named with --baseline"
+        raise StrobeError(f"--against: no such run folder: {printable(request.against)}{hint}")
     given = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
     dataset = overall(given)
     held = [Run(run).models(dataset, allow_missing=request.allow_missing, k=request.options.k) for run in runs]

@@ -186,9 +186,10 @@ def run_asked(
                 found[one.name] = work.derive(one, one.view, detectors, found)
         fared = [found[one.name] for one in models]
         before = run.about().get("models", {}) if run.exists else {}
-        changes = {"models": before | {one.name: one.to_json() for one in fared}}
-        names = asked_for or [one.name for one in models]
-        run.record(dataset, path=dataset.root or Path(), changes=changes, asked=names)
+        # What failed before it answered anything, and is not asked for now, is of no more interest.
+        still = {name: one for name, one in before.items() if one.get("status") != "failed" or "frames" in one}
+        changes, names = {"models": still | {one.name: one.to_json() for one in fared}}, [one.name for one in models]
+        run.record(dataset, path=dataset.root or Path(), changes=changes, asked=asked_for or names)
     return fared
 
 
@@ -444,5 +445,6 @@ def _engine_options(
 
 
 def _preprocessing_line(name: str, spec: ModelSpec) -> str:
-    settings = ", ".join(f"{key}={value}" for key, value in spec.preprocessing.items() if value is not None)
+    facts = {key: value for key, value in spec.preprocessing.items() if value is not None and key != "plugin_sha256"}
+    settings = " ".join(", ".join(f"{key}={value}" for key, value in facts.items()).split())
     return f"{printable(name)}: {settings}; batch {spec.batch_size}; weights {spec.weights[:12]}"

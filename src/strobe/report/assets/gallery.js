@@ -72,7 +72,8 @@ const startGallery = () => {
       }
       const marks = make("span", "line2 marks");
       set.f.forEach((_, index) => marks.append(make("i", state(view, index) === "bad" ? "x" : "", SIGN[state(view, index)])));
-      card.append(two, line1, make("span", "line2", set.k === undefined ? data.models[model] : `${data.models[model]} · ${set.k}`));
+      // A rung that broke it stands in the line above.
+      card.append(two, line1, make("span", "line2", set.k === undefined || (set.o && view.b !== null) ? data.models[model] : `${data.models[model]} · ${set.k}`));
       if (!lone(set)) card.append(marks);
       else if (set.n) card.append(make("span", "line2", set.n));
       card.addEventListener("click", () => { choose(place); $("viewer").scrollIntoView({ block: "nearest" }); $("viewer").focus({ preventScroll: true }); });

@@ -14,7 +14,7 @@ if (varied) WORDS.wrong = "wrong as it is";
 const detects = (model) => data.detectors[model];
 const words = (view) => (view.x && view.s === "wrong" ? "finds nothing right on the anchor" : WORDS[view.s]);
 // A rung of a ladder is shown on something, a frame or a level lies somewhere.
-const at = (set, index) => `${set.o ? "on" : "at"} ${offset(set.f[index])}`;
+const at = (set, index) => (set.o ? `on “${offset(set.f[index])}”` : `at ${offset(set.f[index])}`);
 // Where some frames were never asked about, what is wrong need not be where it first broke.
 const broken = (view) => (view.r.includes(null) ? "wrong" : words(view));
 const percent = (value) => (value === null ? "" : `${Math.round(100 * value)} %`);
