@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from strobe.core.builder import DatasetBuilder
 from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.errors import InvalidFile
 from strobe.core.labels import LabelSpace
 from strobe.core.tables import texts
 from strobe.core.variants import Target, Variant, Variants
+from strobe.datasets import folder
 
 SPACE = LabelSpace.of_names("pets", ["cat", "dog", "fox"])
 
@@ -60,6 +63,14 @@ def edit(place: Path, table: str, column: str, row: int, value: object) -> None:
 
 
 # -- format 2 ----------------------------------------------------------------------------------------------------
+
+
+def refused_for_a_cell(place: Path, table: str, column: str, row: int, value: object, problem: str) -> None:
+    """Break a cell: the folder is refused, in one line that says so."""
+    edit(place, table, column, row, value)
+    with pytest.raises(InvalidFile, match=problem) as caught:
+        folder.read(place)
+    assert "\n" not in str(caught.value)
 
 
 def searched() -> Dataset:

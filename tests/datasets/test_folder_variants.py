@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from made_folder import edit, edit_info, example, same, searched
+from made_folder import edit_info, example, refused_for_a_cell, same, searched
 
 from strobe.core.errors import InvalidFile
 from strobe.core.tables import texts
@@ -83,14 +83,8 @@ def test_what_format_1_does_not_know_is_not_read_there(tmp_path: Path) -> None:
         ("sets", "distance", 2, 5.0, "set clip0@1 has a member at 5, beyond every level of variant linf/net"),
     ],
 )
-def test_a_broken_cell_of_format_2(tmp_path: Path, table, column, row, value, problem) -> None:
-    place = tmp_path / "set"
-    folder.write(searched(), place)
-    edit_info(place, files={})
-    edit(place, table, column, row, value)
-    with pytest.raises(InvalidFile, match=problem) as caught:
-        folder.read(place)
-    assert "\n" not in str(caught.value)
+def test_a_broken_cell_of_format_2(searched_place: Path, table, column, row, value, problem) -> None:
+    refused_for_a_cell(searched_place, table, column, row, value, problem)
 
 
 @pytest.mark.parametrize(
@@ -101,23 +95,20 @@ def test_a_broken_cell_of_format_2(tmp_path: Path, table, column, row, value, pr
         ({"k": 1}, "most levels"),
     ],
 )
-def test_a_broken_description_of_format_2(tmp_path: Path, changes, problem: str) -> None:
-    folder.write(searched(), tmp_path / "set")
-    edit_info(tmp_path / "set", **changes)
+def test_a_broken_description_of_format_2(searched_place: Path, changes, problem: str) -> None:
+    edit_info(searched_place, **changes)
     with pytest.raises(InvalidFile, match=problem):
-        folder.read(tmp_path / "set")
+        folder.read(searched_place)
 
 
-def test_a_missing_table_of_format_2(tmp_path: Path) -> None:
-    folder.write(searched(), tmp_path / "set")
-    edit_info(tmp_path / "set", files={})
-    rows = pq.read_table(tmp_path / "set/set_info.parquet")
-    pq.write_table(rows.slice(0, 1), tmp_path / "set/set_info.parquet")
+def test_a_missing_table_of_format_2(searched_place: Path) -> None:
+    path = searched_place / "set_info.parquet"
+    pq.write_table(pq.read_table(path).slice(0, 1), path)
     with pytest.raises(InvalidFile, match=r"set_info\.parquet: set 'clip1@1' of sets\.parquet has no row"):
-        folder.read(tmp_path / "set")
-    (tmp_path / "set/set_info.parquet").unlink()
+        folder.read(searched_place)
+    path.unlink()
     with pytest.raises(InvalidFile, match=r"set_info\.parquet: the file is missing; it says which variant"):
-        folder.read(tmp_path / "set")
+        folder.read(searched_place)
 
 
 def test_exports_carry_what_format_2_says() -> None:

@@ -1,5 +1,6 @@
 """A small world to train on, in memory and in a folder; prepared frames are cached below the test's own folder."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ from strobe.synthetic.sets import SyntheticOptions, synthetic_dataset
 from strobe.synthetic.world import WorldOptions
 from strobe.workflows.synthesize import synthesize
 from strobe.workflows.train_job import Material
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 WORLD = SyntheticOptions(world=WorldOptions(size=32, frames=5, occluders=0), videos=36, seed=3)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from made_stop import Stop, StopAfter
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -30,27 +31,6 @@ PETS = LabelSpace.of_names("pets", ["cat", "dog"])
 
 def quick(*changes: str) -> Recipe:
     return find("gan", changes=["steps=4", "batch=6", "width=4", *changes], model=NET)
-
-
-class Stop(Exception):
-    pass
-
-
-class StopAfter(Silent):
-    """A progress that breaks the work off after so many steps."""
-
-    def __init__(self, steps: int) -> None:
-        self.left = steps
-
-    def task(self, label: str, total: int | None):  # type: ignore[no-untyped-def]
-        from contextlib import nullcontext
-
-        return nullcontext(self._advance if "steps" in label else lambda _: None)
-
-    def _advance(self, units: int) -> None:
-        self.left -= units
-        if self.left == 0:
-            raise Stop
 
 
 def test_it_trains_resumes_to_the_same_bits_and_says_what_it_is(material: Material, tmp_path: Path) -> None:

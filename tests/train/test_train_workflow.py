@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from made_stop import Stop, StopAfter
 from safetensors.torch import load_file, save_file
 
 from strobe.cli.train import command
@@ -51,27 +52,6 @@ def tensors(path: Path) -> dict[str, Any]:
 def same(a: Path, b: Path) -> bool:
     one, two = tensors(a), tensors(b)
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
-
-
-class Stop(Exception):
-    pass
-
-
-class StopAfter(Silent):
-    """A progress that breaks the work off after so many steps."""
-
-    def __init__(self, steps: int) -> None:
-        self.left = steps
-
-    def task(self, label: str, total: int | None) -> Any:
-        from contextlib import nullcontext
-
-        return nullcontext(self._advance if "steps" in label else lambda _: None)
-
-    def _advance(self, units: int) -> None:
-        self.left -= units
-        if self.left == 0:
-            raise Stop
 
 
 @pytest.mark.parametrize("name", ["stills", "finetune", "noise", "linf", "l2", "pmk", "pmk-mixed", "consistency"])
