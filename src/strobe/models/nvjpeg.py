@@ -88,6 +88,7 @@ class Engines:
     """Decoders of one device, as many as there are threads at a time that decode. They stay until the process ends."""
 
     def __init__(self, library: Path) -> None:
+        self._torch = require("torch", what="decoding on the device", extra="models")
         self._library = library
         self._idle: SimpleQueue[Engine] = SimpleQueue()
         self._idle.put(Engine(library))
@@ -101,6 +102,9 @@ class Engines:
             engine = Engine(self._library)
         try:
             yield engine
+        except BaseException:
+            self._torch.cuda.current_stream().synchronize()  # it may be at work still
+            raise
         finally:
             self._idle.put(engine)
 
