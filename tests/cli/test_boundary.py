@@ -90,6 +90,16 @@ def test_what_the_system_refuses_is_no_bug(raising, capsys):
     assert ended(["doctor"], capsys)[0] == 70, "that we could have looked for"
 
 
+def test_packages_that_do_not_fit_are_no_bug(raising, capsys):
+    """An old NumPy, kept for an old torch, beside a new pyarrow."""
+    raising(ImportError("pyarrow requires NumPy 2.0 or newer, found 1.26.4"))
+    code, said = ended(["doctor"], capsys)
+    assert code == 2
+    assert said.startswith("strobe: pyarrow requires NumPy 2.0 or newer, found 1.26.4: a package here is missing or ")
+    raising(ImportError("cannot import name 'x' from 'strobe.core'", name="strobe.core"))
+    assert ended(["doctor"], capsys)[0] == 70
+
+
 @pytest.mark.parametrize(
     "words", ["inspect {}", "score {}", "report {}", "compare {}", "export {} coco out", "synthesize {}"]
 )

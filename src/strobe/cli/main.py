@@ -151,6 +151,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             _leave()
         if isinstance(error, OSError) and (said := refused(error)) is not None:
             _fail(said, trace=debug)
+        if isinstance(error, ImportError) and not (error.name or "").startswith("strobe"):
+            _fail(f"{error}: a package here is missing or does not fit the others; upgrade it", trace=debug)
         what = printable(f"{type(error).__name__}: {error}", limit=500)
         hint = "" if debug else "; run the same with --debug and send what it prints"
         _fail(f"{what}. This is a bug in strobe, not in what you did{hint}", code=70, trace=debug)
