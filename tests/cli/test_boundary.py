@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -124,15 +125,36 @@ def leaving(monkeypatch):
     signal.signal(signal.SIGINT, usual)
 
 
-def test_interrupt_stays_130_however_often_it_comes(raising, capsys, leaving):
-    released = RuntimeError("release unlocked lock")  # Python's own Condition.wait, where the signal came in its end
-    released.__context__ = KeyboardInterrupt()
-    for error in (KeyboardInterrupt(), released):
-        raising(error)
+def test_interrupt_stays_130_however_often_it_comes_and_whatever_becomes_of_it(monkeypatch, capsys, leaving):
+    @click.command()
+    def raised():
+        signal.raise_signal(signal.SIGINT)
+
+    @click.command()
+    def lost():  # as by matplotlib, where it comes while a box is made an array
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise ValueError("Invalid bounding box")
+
+    for command in (raised, lost):
+        monkeypatch.setattr(cli_main, "load", lambda _, command=command: command)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         code, said = ended(["doctor"], capsys)
         assert code == 130
         assert said.strip() == "strobe: interrupted; finished work is kept, the same command goes on from there"
     assert leaving == [signal.SIG_IGN] * 2
+
+
+def test_an_interrupt_of_an_earlier_command_is_not_this_ones(monkeypatch, raising, capsys, leaving):
+    @click.command()
+    def raised():
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(cli_main, "load", lambda _: raised)
+    assert ended(["doctor"], capsys)[0] == 130
+    raising(RuntimeError("the wheel came off"))
+    assert ended(["doctor"], capsys)[0] == 70, "in a program that ignores Ctrl-C by now"
 
 
 def test_version_without_an_installation(monkeypatch, capsys):

@@ -1,9 +1,12 @@
 """The command line: a table of verbs, each loaded when it is called, and one place where errors become exit codes."""
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
@@ -123,7 +126,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = [word for word in ours if word != "--debug"] + words[len(ours) :]
     spin_briefly()
     try:
-        code = cli.main(args=words, prog_name="strobe", standalone_mode=False)
+        with _hearing():
+            code = cli.main(args=words, prog_name="strobe", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
@@ -147,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except MemoryError:
         _fail("not enough memory for this; finished work is kept", trace=debug)
     except Exception as error:
-        if _was_interrupted(error):
+        if _heard:
             _leave()
         if isinstance(error, OSError) and (said := refused(error)) is not None:
             _fail(said, trace=debug)
@@ -158,18 +162,38 @@ def main(argv: Sequence[str] | None = None) -> None:
         _fail(f"{what}. This is a bug in strobe, not in what you did{hint}", code=70, trace=debug)
 
 
-def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether the error came up on the way out of a Ctrl-C: a lock that Python had just let go of, for one."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None
+_heard: list[int] = []
+"""Every Ctrl-C of this command."""
+
+
+@contextmanager
+def _hearing() -> Iterator[None]:
+    """While open, a Ctrl-C is noted before it is raised: a library may lose it and fail of something else instead."""
+
+    def note(number: int, frame: FrameType | None) -> None:
+        _heard.append(number)
+        signal.default_int_handler(number, frame)
+
+    _heard.clear()
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is not signal.default_int_handler:  # it is ignored, or another program's
+        yield
+        return
+    _at_interrupt(note)
+    try:
+        yield
+    finally:
+        _at_interrupt(usual)
+
+
+def _at_interrupt(do: Callable[[int, FrameType | None], Any] | signal.Handlers) -> None:
+    with suppress(ValueError):  # not in the main thread, which alone hears signals
+        signal.signal(signal.SIGINT, do)
 
 
 def _leave() -> NoReturn:
     """The end after Ctrl-C: one line and exit code 130, however often it is pressed."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _at_interrupt(signal.SIG_IGN)
     click.echo("strobe: interrupted; finished work is kept, the same command goes on from there", err=True)
     sys.stdout.flush()
     if (shared := sys.modules.get("multiprocessing.util")) is not None:
