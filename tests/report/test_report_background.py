@@ -128,7 +128,7 @@ def test_a_rung_has_one_name_in_chapter_tables_gallery_and_terminal(whole) -> No
     assert {row.name for row in rows} == {CALLED[variant] for variant in view.variants}
     assert rows[0].what == "rung zoom"
     assert "Of all: fit squash, boxes true. n counts sets" in study(view).say  # what all share is said once
-    hashed = replace(next(iter(view.variants.values())), fields={"weights_of": "ab" * 32, "layers": ["a", "b"]})
+    hashed = replace(next(iter(view.variants.values())), fields={"weights_of": "ab" * 32, "layers": "['a', 'b']"})
     assert fields_of(hashed) == ["weights of abababababab…", "layers a, b"]
     told = {(row.b, row.level): sided(view, row, row.b) for row in view.results.contrasts if row.a == "anchor"}
     told = {key: name for key, name in told.items() if key in names}

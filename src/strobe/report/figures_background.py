@@ -378,15 +378,16 @@ def _pair(a: str, b: str, rows: list[tuple[Step, Contrast]], number: int, *, cov
             whisker(axes, y, row.value, colour, marker="o" if sure else "d")
         _rows(axes, [step.label for step, _ in rows], limit=34 if is_narrow else 44)
         axes.axhline(0.5, color=GREY, linewidth=0.8)
-        axes.set_xlabel("← second ahead   points   first ahead →")
+        axes.set_xlabel("first − second, points")
         in_points(axes)
 
     ahead = [step for step, row in rows if is_real(row) and value_of(row.value) > 0]
     behind = [step for step, row in rows if is_real(row) and value_of(row.value) < 0]
     whole = next((row for step, row in rows if step.level is None), None)
-    text = (
-        f"{printable(a)} is ahead beyond chance on {len(ahead)} of {len(rows)} rungs, {printable(b)} on {len(behind)}"
-    )
+    text = f"Neither model is ahead beyond chance on any of {len(rows)} rungs"
+    if ahead or behind:
+        counts = f"{len(ahead) or 'none'} of {len(rows)} rungs, {printable(b)} on {len(behind) or 'none'}"
+        text = f"{printable(a)} is ahead beyond chance on {counts}"
     if whole is not None:
         first, second, value = (a, b, value_of(whole.value)) if value_of(whole.value) >= 0 else (
             b, a, -value_of(whole.value))  # fmt: skip

@@ -142,7 +142,7 @@ def called(one: VariantFacts | Variant, level: float | None = None) -> str:
     return name if level in (None, 1.0) else f"{name}, {level:g} × as wide"
 
 
-_DIGEST = re.compile(r"[0-9a-f]{32,}")
+_DIGEST = re.compile(r"[0-9a-f]{16,}")
 
 
 def fields_of(one: VariantFacts) -> list[str]:
@@ -150,7 +150,8 @@ def fields_of(one: VariantFacts) -> list[str]:
     out = []
     for key, value in one.fields.items():
         if str(value) not in (called(one), KIND) and (key, value) != ("target", one.target):
-            text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+            text = str(value)
+            text = text[1:-1].replace("'", "") if text.startswith("[") else text  # results hold lists as text
             text = f"{text[:12]}…" if _DIGEST.fullmatch(text) else text
             out.append(f"{printable(key).replace('_', ' ')} {printable(text)}")
     return out
