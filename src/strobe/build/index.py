@@ -233,6 +233,8 @@ def open_indexed(path: Path, limits: Limits, *, by_decoding: bool = False) -> tu
             raise InvalidFile(path, "holds no frame that can be decoded", hint=hint)
         if declared and declared != len(pts):
             notes.append(f"the header says {declared} frames, {len(pts)} are there")
+        elif not declared:
+            notes += _ends_early(container, Fraction(stream.time_base or 0), pts)
         if len(keys) == 1 and len(pts) > 250:
             notes.append("one key frame in the whole video: every read decodes from the start")
         _check_duration(path, pts, Fraction(stream.time_base or 0), limits)
@@ -262,6 +264,22 @@ def _check_duration(path: Path, pts: NDArray[np.int64], time_base: Fraction, lim
     if seconds > limits.max_duration_s:
         problem = f"lasts {seconds:.0f} s; the limit is {limits.max_duration_s:.0f} s"
         raise InvalidFile(path, problem, hint="raise it with --max-duration, or cut the video")
+
+
+def _ends_early(container: Any, time_base: Fraction, pts: NDArray[np.int64]) -> list[str]:
+    """A line where a Matroska file, which breaks off without an error, is shorter than its header says."""
+    known = pts[pts != NO_PTS]
+    # Sound may outlast the pictures.
+    if (
+        "matroska" not in container.format.name
+        or len(container.streams) > 1
+        or not container.duration
+        or not len(known)
+    ):
+        return []
+    said, seconds = container.duration / 1_000_000, float(int(known[-1] - known[0]) * time_base)
+    early = said - seconds > max(0.5, 0.1 * said)
+    return [f"the header says {said:.3g} s, its frames end after {seconds:.3g} s"] if early else []
 
 
 def _fps(stream: Any, pts: NDArray[np.int64]) -> tuple[Fraction | None, list[str]]:
