@@ -67,7 +67,9 @@ def test_the_command_writes_the_page_and_prints_its_path(scored):
     assert data["models"] == ["steady-net", "quick-net"]
     assert len(data["sets"]) <= 6
     assert data["pictures"]
-    assert "strobe " in (run / "report.html").read_text(encoding="utf-8")
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "strobe " in page
+    assert "Before and after: steady-net → quick-net" in page, "as they were scored"
 
 
 def test_a_dataset_without_pictures_still_gets_a_report(scored, tmp_path, heard):
@@ -134,8 +136,6 @@ def test_models_are_shown_as_asked_and_own_ones_before_those_of_the_testbed(scor
     from strobe.workflows.report import _is_own
 
     _root, _data, run = scored
-    assert gallery(report_run(run))["models"] == ["steady-net", "quick-net"]
-    assert gallery(report_run(run, ReportRequest(show=("quick-net",))))["models"] == ["quick-net", "steady-net"]
     result = CliRunner().invoke(command, [str(run), "--show", "quick-net", "-q"], catch_exceptions=False)
     assert gallery(run / "report.html")["models"] == ["quick-net", "steady-net"], result.output
     with pytest.raises(StrobeError, match=r"--show: .* has no results of nobody; it has steady-net, quick-net"):
@@ -160,7 +160,6 @@ def test_two_models_are_set_beside_each_other_in_the_order_named(scored, capsys)
     _root, _data, run = scored
     page = report_run(run, ReportRequest(change=("quick-net", "steady-net"))).read_text(encoding="utf-8")
     assert "Before and after: quick-net → steady-net" in page
-    assert "Before and after: steady-net → quick-net" in report_run(run).read_text(encoding="utf-8"), "as asked for"
     for words, said in (
         (["--before", "steady-net"], "go together"),
         (["--before", "steady-net", "--after", "steady-net"], "twice"),
