@@ -258,7 +258,7 @@ def test_a_dataset_of_ones_own_trains_it_further(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_detector_of_torchvision_trains_and_loads(tmp_path: Path) -> None:
-    world = SyntheticOptions(world=replace(DETECTION_WORLD, size=64, frames=3), videos=24, seed=5)
+    world = SyntheticOptions(world=replace(DETECTION_WORLD, size=64, frames=3), videos=12, seed=5)
     synthesize(tmp_path / "world", world)
     material, model = Material.of(tmp_path / "world"), "torchvision:fasterrcnn_mobilenet_v3_large_320_fpn"
     recipe = find("detector", changes=["steps=2", "batch=2", "learning_rate=1e-3"], model=model)
