@@ -1,4 +1,4 @@
-"""What commands say: counts with their nouns, what a dataset holds, and a no to options that would go unheard."""
+"""What commands say: counts, what a dataset holds, what was left out, and a no to options that would go unheard."""
 
 import json
 from collections.abc import Iterable, Mapping
