@@ -41,8 +41,20 @@ def quick(name: str, *changes: str) -> Recipe:
     return find(name, changes=["epochs=2", "batch=12", *changes], model=NET)
 
 
-def trained(material: Material, out: Path, recipe: Recipe, model: str = NET, **settings: Any) -> Any:
-    return train(recipe, material, model, out, replace(OPTIONS, **settings), Silent())
+def trained(
+    material: Material, out: Path, recipe: Recipe, model: str = NET, say: Silent | None = None, **settings: Any
+) -> Any:
+    return train(recipe, material, model, out, replace(OPTIONS, **settings), say or Silent())
+
+
+class Heard(Silent):
+    """A progress that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def tensors(path: Path) -> dict[str, Any]:
@@ -97,8 +109,9 @@ def test_the_result_answers_as_it_did_in_training(material: Material, tmp_path: 
 
 @pytest.mark.parametrize("model", ["torchvision:squeezenet1_1", "strobe-net-small", "efficientnet-lite0"])
 def test_other_models_train_and_load(model: str, material: Material, tmp_path: Path) -> None:
-    recipe = quick("stills", "epochs=1")
-    done = trained(material, tmp_path / "run", recipe, model, from_scratch=model != "efficientnet-lite0", image_size=64)
+    recipe, heard, is_new = quick("stills", "epochs=1"), Heard(), model != "efficientnet-lite0"
+    done = trained(material, tmp_path / "run", recipe, model, heard, from_scratch=is_new, image_size=64)
+    assert any("so its last layer is new, for 12" in text for text in heard.notes) is not is_new
     loaded: Any = load_model(done.model, LoadOptions(device="cpu"))
     assert loaded.spec.label_space == material.dataset.info.label_space
     assert loaded.forward([loaded.prepare(material.source.read(0))]).shape == (1, 12)

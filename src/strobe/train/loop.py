@@ -162,7 +162,9 @@ def _measure(trainer: Optimising, measured: Measure, step: int, seconds: float, 
         acc_pmk=worst,
     )  # fmt: skip
     last = trainer.steps / trainer.steps_per_epoch
-    said = "before training" if loss is None else f"epoch {epoch:.4g} of {last:.4g}: loss {loss:.4f}"
+    said = (
+        "before training" if loss is None else f"epoch {round(epoch, 2):.4g} of {round(last, 2):.4g}: loss {loss:.4f}"
+    )
     say.note(f"{said}; held out: {measured.names[0]} {orig:.1%}, {measured.names[1]} {worst:.1%}")
     return point
 

@@ -65,6 +65,9 @@ class _Job(Job):
             if was_there:
                 history = folder.history()
             else:
+                if start.new_head and not start.is_random and self.recipe.trains != "head":
+                    n = len(dataset.info.label_space)
+                    self.say.note(f"{printable(self.model)}: its classes are others, so its last layer is new, for {n}")
                 trainer, measured = self._trainer(split, start)
                 history = self.steps(folder, split.files(dataset), trainer, measured)
                 predicted = measured.predicted(trainer)  # by all processes together
