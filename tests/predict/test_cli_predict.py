@@ -31,6 +31,8 @@ def test_predict_says_what_it_did(data: Path, plugin: Path, tmp_path: Path, comm
     code, said, _ = command("predict", str(data), "-m", f"py:{plugin}:make", "-o", out, "--json")
     facts = json.loads(said)
     assert facts[f"py:{plugin}:make"]["frames"] == {"new": 0, "kept": 20, "unreadable": 0}
+    two = ["-m", f"py:{plugin}:make", "-m", f"again=py:{plugin}:make"]
+    assert "predict again: 20/20" in command("predict", str(data), *two, "-o", out)[2], "what is done is not named"
 
 
 def test_a_failing_model_shows_in_the_exit_code_and_the_others_are_done(

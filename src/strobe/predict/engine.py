@@ -121,7 +121,7 @@ def run_models(
     if not total:
         return outcomes
     begin = time.perf_counter()
-    names = ", ".join(runner.name for runner in runners)
+    names = ", ".join(runner.name for runner in runners if missing[runner.name].any())
     with progress.task(f"predict {names}", total) as tick:
         here = None
         shards = _shards(missing, np.flatnonzero(asked), options.shard_size, outcomes)
