@@ -77,10 +77,8 @@ def stages_alone(model: TorchClassifier, dataset: Dataset, *, n: int, batch: int
             operation(encoded[start : start + batch], 3, place)
             torch.cuda.current_stream().synchronize()
 
-    decoded, resized = (
-        torch.stack(operation(encoded[:batch], 3, place)),
-        DeviceResize(cast(Any, model.plan), device="cuda"),
-    )
+    decoded = torch.stack(operation(encoded[:batch], 3, place))
+    resized = DeviceResize(cast(Any, model.plan), device="cuda")
 
     def resize(_: int) -> None:
         resized(decoded)

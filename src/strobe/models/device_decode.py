@@ -62,10 +62,10 @@ class DeviceDecoder:
     def _prepared(self, decoded: dict[tuple[int, int], tuple[list[int], Any]]) -> Any:
         torch = self._torch
         parts = [self._resize(batch) for _, batch in decoded.values()]
-        batch = torch.cat(parts) if len(parts) > 1 else parts[0]
+        batch = parts[0]
         if len(parts) > 1:
             order = np.argsort([place for places, _ in decoded.values() for place in places])
-            batch = batch[torch.from_numpy(order).to(self._device)]
+            batch = torch.cat(parts)[torch.from_numpy(order).to(self._device)]
         done = torch.cuda.Event(blocking=True)  # to wait for asleep: by default a thread that waits keeps a core busy
         done.record()
         done.synchronize()
