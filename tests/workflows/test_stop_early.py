@@ -116,6 +116,15 @@ def test_figures_are_the_full_runs_and_a_full_run_completes_them(world: Path, ca
     assert "nothing was measured: it needs every frame" in capsys.readouterr().out
     said(["score", str(run), "--k", "1", "-q"], code=2)
     assert "sets are not settled at k = 1; run strobe eval" in capsys.readouterr().err
+    for words in (
+        ["history", str(run)],
+        ["compare", str(run)],
+        ["gate", str(run), "-m", MODELS[0], "--min", "acc_pmk=0"],
+    ):
+        said([*words, "--k", "1", "-q"], code=2)
+        assert "sets are not settled at k = 1; run strobe eval" in capsys.readouterr().err
+    with pytest.raises(strobe.StrobeError, match="sets are not settled at k = 1"):
+        strobe.history(run, k=1)
     said(["score", str(run), "--k", "1", "--allow-missing", "-q"])
 
     # A full run completes it, asking for what was skipped alone.

@@ -43,7 +43,7 @@ def history(
     folders = short_names([str(run.resolve()) for run in runs])
     found: list[tuple[str, str, Held]] = []
     for row in rows:
-        held = Run(runs[row]).models_as_asked(dataset, allow_missing=allow_missing)
+        held = Run(runs[row]).models_as_asked(dataset, allow_missing=allow_missing, k=options.k)
         found += [(folders[row], at[row], one) for one in held if not models or one.name in models]
     if not found:
         wanted = f" of {', '.join(map(printable, models))}" if models else ""
