@@ -101,7 +101,7 @@ class Gate:
     """Whether a model passes, and what each rule said. `change` is what became of the sets since the baseline.
 
     `short` has what people are shown for names that are paths, as the report of the run does; `kinds` are those of the
-    sources where not all are videos.
+    sources where not all are videos; `subset` names the file of videos it was judged on, if any.
     """
 
     passed: bool
@@ -117,6 +117,7 @@ class Gate:
     change: Change | None = field(default=None, metadata=LEFT_OUT)
     short: Mapping[str, str] | None = field(default=None, metadata=LEFT_OUT)
     kinds: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    subset: str | None = field(default=None, metadata=LEFT_OUT)
 
 
 def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:

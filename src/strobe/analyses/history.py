@@ -35,12 +35,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Every step, line by line, in the order of time."""
+    """Every step, line by line, in the order of time; `subset` names the file of videos they were judged on, if any."""
 
     dataset: str
     n_sets: Count
     k: Count
     steps: tuple[Step, ...]
+    subset: str | None = field(default=None, metadata=LEFT_OUT)
 
     def lines(self) -> dict[str, list[Step]]:
         """The steps by the line they belong to."""

@@ -88,12 +88,15 @@ def gate(
     fail_on: Literal["shown", "figure", "doubt"] = "shown",
     unsure: Literal["fail", "pass"] = "fail",
     k: int | None = None,
+    videos: str | Path | None = None,
+    allow_missing: bool = False,
     dataset: str | Path | None = None,
 ) -> Gated:
     """Hold a model of a run folder against limits: `max_loss={"acc_pmk": 1}` (points), `min={"acc_pmk": 50}` (%).
 
     The baseline is the model of the same name in the run `against`, or another model of the same run. `passed` is the
-    verdict; `fail_on` and `unsure` say how sure one must be, as `strobe gate --help` does.
+    verdict; `fail_on` and `unsure` say how sure one must be, as `strobe gate --help` does. `videos` is a file of video
+    names to judge it on, or "all"; by default these are the videos that the run was scored on.
     """
     rules: tuple[tuple[Literal["max_loss", "min", "max"], Mapping[str, float] | None], ...] = (
         ("max_loss", max_loss), ("min", min), ("max", max),
@@ -104,6 +107,7 @@ def gate(
     request = GateRequest(
         limits=tuple(limits), model=model, against=None if against is None else Path(against), baseline=baseline,
         fail_on=fail_on, unsure=unsure, options=ScoreOptions(k=k), dataset=None if dataset is None else Path(dataset),
+        subset=None if videos is None else Path(videos), allow_missing=allow_missing,
     )  # fmt: skip
     found = run_gate(Path(run), request, watching(False))
     return Gated(**{one.name: getattr(found, one.name) for one in fields(found)})
@@ -115,12 +119,18 @@ def history(
     models: Sequence[str] = (),
     order: Literal["time", "given"] = "time",
     k: int | None = None,
+    videos: str | Path | None = None,
+    allow_missing: bool = False,
     dataset: str | Path | None = None,
     progress: bool | Progress = False,
 ) -> Checkpoints:
-    """The models of several run folders on one dataset over time, each compared with the one before it."""
+    """The models of several run folders on one dataset over time, each compared with the one before it.
+
+    `videos` is a file of video names to judge them on, or "all"; by default the videos that the runs were scored on.
+    """
     found = run_history(
         [Path(run) for run in runs], models=models, order=order, options=ScoreOptions(k=k),
+        subset=None if videos is None else Path(videos), allow_missing=allow_missing,
         dataset_path=None if dataset is None else Path(dataset), progress=watching(progress),
     )  # fmt: skip
     return Checkpoints(**{one.name: getattr(found, one.name) for one in fields(found)})

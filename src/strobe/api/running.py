@@ -149,18 +149,25 @@ def evaluate(
     `models` is one model, a list of them, or a dict by name, each whatever `strobe.predict` takes (`transform` and
     `labels` go to modules and functions), or answers it returned. A model that fails is under `failed`, the rest go on.
     The same call again does only what is missing; one more model is added to those of the run. `videos` names a file of
-    video names, to score these alone.
+    video names, to score these alone, or "all"; by default a run that exists keeps the videos it was scored on.
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.api.faces import Evaluated, shown
+    from strobe.runs.folder import Run
     from strobe.workflows.evaluate import evaluate as run
     from strobe.workflows.opening import Opened
     from strobe.workflows.score import ScoreRequest
 
     folder = Path(dataset) if isinstance(dataset, str | Path) else root_of(dataset)
     subset = None if videos is None else Path(videos)
-    data = Opened.of(folder, subset=subset).dataset
+    opened = Opened.of(folder, subset=subset, run=Run(Path(out)))
+    data = opened.dataset
     if isinstance(dataset, Dataset) and dataset.digest() != data.digest():
+        if videos is None and opened.subset is not None:
+            raise StrobeError(
+                f"{printable(out)} was scored on {opened.subset.text}, not on the dataset in hand; give the folder "
+                'instead of the dataset, or videos="all" for every video'
+            )
         raise StrobeError(
             f"the dataset in hand is not what {printable(folder)} holds; give the folder, and videos=FILE for a part"
         )

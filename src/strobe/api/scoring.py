@@ -129,12 +129,15 @@ def results(
 def compare(
     *models: "ClassifierScore | DetectorScore | str | Path",
     k: int | None = None,
+    videos: str | Path | None = None,
+    allow_missing: bool = False,
     dataset: str | Path | None = None,
 ) -> "Comparisons":
     """Compare models on the same sets: exact paired tests, corrected for their number, with a sentence for each.
 
     `models` are two or more scores on one dataset (what was before first), or run folders, which are compared model by
-    model; `k` and `dataset` (where that lies now) are for run folders.
+    model. The rest is for run folders: `dataset` says where that lies now, `videos` is a file of video names to compare
+    on, or "all"; by default these are the videos that the runs were scored on.
     """
     from strobe.analyses.classification import ClassificationScore
     from strobe.analyses.comparison import compare as compare_classifiers
@@ -152,7 +155,13 @@ def compare(
     if runs:
         moved = None if dataset is None else Path(dataset)
         found = compare_runs(
-            runs, models=(), options=ScoreOptions(k=k), subset=None, dataset_path=moved, progress=Silent()
+            runs,
+            models=(),
+            options=ScoreOptions(k=k),
+            subset=None if videos is None else Path(videos),
+            dataset_path=moved,
+            allow_missing=allow_missing,
+            progress=Silent(),
         )
         return Comparisons(found)
     expect(len(scores) >= 2, "compare", "at least two scores, or run folders", len(scores))
@@ -180,12 +189,14 @@ def report(
     before: str | None = None,
     after: str | None = None,
     gallery: int = 36,
+    videos: str | Path | None = None,
     dataset: str | Path | None = None,
 ) -> Path:
     """Write report.html of a run folder that was scored (`strobe.evaluate` does both), and return its path.
 
     `show` names models that figures and gallery show first, `before` and `after` two to tell the change between;
-    `gallery` is how many sets it shows at most; `dataset` says where the dataset lies now, if it was moved.
+    `gallery` is how many sets it shows at most; `dataset` says where the dataset lies now, if it was moved. `videos` is
+    the file of video names it was scored on, for runs of earlier versions: others remember them.
     """
     from strobe.report.page import ReportOptions
     from strobe.workflows.report import ReportRequest, report_run
@@ -194,7 +205,9 @@ def report(
     change = None if before is None or after is None else (before, after)
     moved = None if dataset is None else Path(dataset)
     options = ReportOptions(gallery_sets=gallery)
-    return report_run(Path(run), ReportRequest(options=options, dataset=moved, show=tuple(show), change=change))
+    part = None if videos is None else Path(videos)
+    request = ReportRequest(options=options, dataset=moved, subset=part, show=tuple(show), change=change)
+    return report_run(Path(run), request)
 
 
 @in_python

@@ -30,8 +30,9 @@ _VALUES = {
     "precision",
     "merge",
     "label-space",
+    "subset",
 }
-_OTHER = {"window": "window_ms", "box-space": "space", "empty-frames": "empty_frames"}
+_OTHER = {"subset": "videos", "window": "window_ms", "box-space": "space", "empty-frames": "empty_frames"}
 
 
 def in_python(function: Callable[P, R]) -> Callable[P, R]:

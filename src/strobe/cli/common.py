@@ -35,6 +35,7 @@ __all__ = [
     "seed_option",
     "severity_option",
     "show_option",
+    "subset_option",
     "workers_option",
 ]
 
@@ -54,6 +55,12 @@ quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress.")
 name_option = click.option("--name", default="", help="The dataset's name; default: the folder's.")
 seed_option = click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of everything random."
+)
+subset_option = click.option(
+    "--subset",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Only the videos named in this text file, one a line; default: those the run was scored on; all: every video.",
 )
 k_option = click.option("--k", type=int, default=10, show_default=True, help="Frames before and after the anchor.")
 workers_option = click.option(

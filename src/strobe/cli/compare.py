@@ -5,7 +5,16 @@ from pathlib import Path
 
 import click
 
-from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option, seed_option
+from strobe.cli.common import (
+    dataset_option,
+    folder,
+    json_option,
+    print_json,
+    progress,
+    quiet_option,
+    seed_option,
+    subset_option,
+)
 from strobe.core.errors import printable
 
 __all__ = ["command"]
@@ -17,9 +26,7 @@ __all__ = ["command"]
     "-m", "--model", "models", multiple=True, help="Compare only these models of the runs: before first, then after."
 )
 @click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
-@click.option(
-    "--subset", type=click.Path(path_type=Path), help="Compare only on the videos named in this text file, one a line."
-)
+@subset_option
 @click.option("--allow-missing", is_flag=True, help="Compare on what is there; each pair on the sets both have whole.")
 @dataset_option
 @seed_option

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option
+from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option, subset_option
 from strobe.core.errors import printable
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 )  # fmt: skip
 @click.option("-o", "--out", type=folder(exists=False), help="Where to write gate.md, .xml, .json; default: NEW/gate.")
 @click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
-@click.option("--subset", type=click.Path(path_type=Path), help="Judge only on the videos named in this text file.")
+@subset_option
 @click.option("--allow-missing", is_flag=True, help="Judge on what is there.")
 @dataset_option
 @json_option

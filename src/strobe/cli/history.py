@@ -5,7 +5,7 @@ from typing import Literal
 
 import click
 
-from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option
+from strobe.cli.common import dataset_option, folder, json_option, print_json, progress, quiet_option, subset_option
 from strobe.core.errors import printable
 
 __all__ = ["command"]
@@ -20,7 +20,7 @@ __all__ = ["command"]
 )  # fmt: skip
 @click.option("-o", "--out", type=folder(exists=False), help="Where to write history.csv, .json, .svg and .png.")
 @click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
-@click.option("--subset", type=click.Path(path_type=Path), help="Only on the videos named in this text file.")
+@subset_option
 @click.option("--allow-missing", is_flag=True, help="Score what is there.")
 @dataset_option
 @json_option

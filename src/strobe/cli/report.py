@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from strobe.cli.common import folder, progress, quiet_option, show_option
+from strobe.cli.common import folder, progress, quiet_option, show_option, subset_option
 
 __all__ = ["command"]
 
@@ -20,7 +20,7 @@ __all__ = ["command"]
 @click.option("--before", help="A model to tell the change from, with --after: which sets it lost and won.")
 @click.option("--after", help="The model to tell the change to; with two models in the run both are known.")
 @click.option("--dataset", type=folder(), help="Where the dataset lies now, if it was moved.")
-@click.option("--subset", type=click.Path(path_type=Path), help="The subset file the run was scored with.")
+@subset_option
 @quiet_option
 def command(
     run: Path,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strobe.cli.common import options, seed_option
+from strobe.cli.common import options, seed_option, subset_option
 from strobe.cli.predicting import merge_option
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _GROUPS = (
             help="auto: Korn-Graubard where videos hold several sets; clopper-pearson: as printed in the papers.",
         ),
         merge_option,
-        click.option("--subset", type=_FILE, help="Score only the videos named in this text file, one a line."),
+        subset_option,
         click.option("--allow-missing", is_flag=True,
                      help="Score what is there; count unscored frames and sets apart."),
         click.option("--types", type=_FILE, help="CSV model,model_type,standard: which models make the trend line."),

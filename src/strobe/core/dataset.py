@@ -310,14 +310,17 @@ class Dataset:
 
     def only_videos(self, names: Collection[str]) -> "Dataset":
         """The sets of the named videos (by name or id); every name must be there."""
-        wanted = set(names)
-        known = set(self.videos.name) | set(self.videos.video_id)
-        missing = sorted(wanted - known)
+        wanted = set(self.ids_of_videos(names))
+        chosen = np.array([video in wanted for video in self.videos.video_id], dtype=bool)
+        return self.keep_rows(chosen[self.video_of_set][self.sets.set])
+
+    def ids_of_videos(self, names: Collection[str]) -> list[str]:
+        """The ids of the videos with these names or ids, in the order of the dataset; every name must be there."""
+        wanted, known = set(names), list(zip(self.videos.name, self.videos.video_id, strict=True))
+        missing = sorted(wanted - {text for both in known for text in both})
         if missing:
             raise InvalidValue(f"subset: {len(missing)} video(s) are not in {self.name}, first {printable(missing[0])}")
-        chosen = np.array([name in wanted for name in self.videos.name], dtype=bool)
-        chosen |= np.array([video in wanted for video in self.videos.video_id], dtype=bool)
-        return self.keep_rows(chosen[self.video_of_set][self.sets.set])
+        return [video for name, video in known if name in wanted or video in wanted]
 
     # -- digests -------------------------------------------------------------------------------------------------
 

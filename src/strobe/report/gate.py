@@ -8,7 +8,7 @@ from strobe.analyses.gate import Check, Gate
 from strobe.core.errors import printable
 from strobe.report.naming import in_names
 from strobe.report.subject import sources
-from strobe.report.wording import counted, with_interval
+from strobe.report.wording import counted, in_subset, with_interval
 
 __all__ = ["as_junit", "as_markdown", "figure_of", "gate_lines", "in_short"]
 
@@ -36,7 +36,9 @@ def _about(found: Gate) -> str:
     against = f" against {printable(found.baseline)}" if found.baseline else ""
     sizes = sources(found.n_sources, kinds=found.kinds or ())
     if found.k or not found.kinds or found.n_sets != found.n_sources:  # pictures that stand alone are no sets
-        sizes = f"{counted(found.n_sets, 'set')} of {sizes}, k = {found.k}"
+        sizes = f"{counted(found.n_sets, 'set')} of {sizes}{in_subset(found.subset)}, k = {found.k}"
+    else:
+        sizes += in_subset(found.subset)
     return f"{printable(found.model)}{against} on {printable(found.dataset)}: {sizes}"
 
 

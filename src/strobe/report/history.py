@@ -10,7 +10,7 @@ from strobe.report.drawing import Series, band, per_cent, shares
 from strobe.report.style import GREY, MUTED, Drawing, colour_of, draw, marker_of
 from strobe.report.tables import as_csv as rows_as_csv
 from strobe.report.tables import spread
-from strobe.report.wording import counted, is_known, short, value_of, with_interval
+from strobe.report.wording import counted, in_subset, is_known, short, value_of, with_interval
 
 __all__ = ["as_csv", "history_drawing", "history_lines", "history_rows", "paint_history"]
 
@@ -35,7 +35,8 @@ def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
 
 def history_lines(found: History) -> list[str]:
     """The table, a line for each step, a block for each line of models."""
-    out = [f"{printable(found.dataset)}: {counted(found.n_sets, 'set')}, k = {found.k}; % [95 % interval]"]
+    sets = counted(found.n_sets, "set") + in_subset(found.subset)
+    out = [f"{printable(found.dataset)}: {sets}, k = {found.k}; % [95 % interval]"]
     for line, rows in history_rows(found):
         if line:
             out += ["", line]

@@ -14,7 +14,7 @@ from strobe.report.headline import few_videos, measures, stopped
 from strobe.report.naming import in_short_names
 from strobe.report.story_variants import survives
 from strobe.report.view import Lines, View
-from strobe.report.wording import called, counted, some, spread_text, with_interval
+from strobe.report.wording import called, counted, in_subset, some, spread_text, with_interval
 
 __all__ = ["change_lines", "headline_lines", "print_headline", "training_lines"]
 
@@ -100,6 +100,7 @@ def headline_lines(results: Results) -> list[Lines]:
         about = f"{view.pictures(view.n_pictures)} under {counted(len(view.variants), 'variant')}, each counted once"
     elif view.words.is_still and data.kinds:
         about = view.sources
+    about += in_subset(results.settings.subset)
     out = []
     if not view.words.is_still and not view.variants:
         about += f", k = {data.k}"

@@ -14,9 +14,9 @@ from strobe.core.ladders import CALLED
 from strobe.core.variants import Variant
 
 __all__ = [
-    "CAUSES", "ESTIMATED", "better_first", "called", "cause_text", "counted", "fields_of", "is_known", "is_sure",
-    "join", "measured", "p_text", "percent", "plain_number", "points", "short", "some", "spread_text", "value_of",
-    "with_interval",
+    "CAUSES", "ESTIMATED", "better_first", "called", "cause_text", "counted", "fields_of", "in_subset", "is_known",
+    "is_sure", "join", "measured", "p_text", "percent", "plain_number", "points", "short", "some", "spread_text",
+    "value_of", "with_interval",
 ]  # fmt: skip
 
 NONE = "—"
@@ -125,6 +125,15 @@ def counted(n: float | int | None, noun: str) -> str:
     ('1 video', '1,109 sets')
     """
     return f"{plain_number(n)} {noun}{'' if n == 1 else 's'}"
+
+
+def in_subset(name: str | None) -> str:
+    """What stands behind a count of sets that are a part of the dataset.
+
+    >>> in_subset("held-out.txt"), in_subset(None)
+    (' (subset held-out.txt)', '')
+    """
+    return "" if name is None else f" (subset {printable(name)})"
 
 
 def called(one: VariantFacts | Variant, level: float | None = None) -> str:

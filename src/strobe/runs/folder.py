@@ -15,8 +15,9 @@ import numpy as np
 from strobe.analyses.early import open_sets
 from strobe.analyses.plan import Plan, ScoreOptions
 from strobe.core.answers import Answers, ClassAnswers, State
+from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
-from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, printable
+from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in_file, printable
 from strobe.core.files import json_text, make_folder, read_json, settle, swapping, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, locked
@@ -25,12 +26,29 @@ from strobe.runs.brought import brought_files, read_brought
 from strobe.runs.frames import FRAMES, FrameNames, keep_frames
 from strobe.runs.shards import ModelShards, facts_of, shard_models
 
-__all__ = ["SCHEMA", "Held", "Incomplete", "Run", "versions"]
+__all__ = ["SCHEMA", "Held", "Incomplete", "Run", "Subset", "versions"]
 
 SCHEMA = 1
 
 _HELD = ("predictions/*/*.parquet", "external/*.parquet")
 _PACKAGES = ("numpy", "scipy", "pyarrow", "pillow", "av", "torch", "torchvision", "timm", "transformers", "onnxruntime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subset:
+    """The videos that a run is judged on, by their ids, and the name of the file that listed them."""
+
+    name: str
+    videos: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        expect(len(self.videos) > 0, "videos", "at least one", len(self.videos))
+
+    @property
+    def text(self) -> str:
+        """The subset in words: its name and its size."""
+        n = len(self.videos)
+        return f"the subset {printable(self.name)} ({n} video{'' if n == 1 else 's'})"
 
 
 class Incomplete(StrobeError):
@@ -115,6 +133,7 @@ class Run:
     def __init__(self, path: Path) -> None:
         settle(path)
         self.path = path
+        self._judged_on: dict[str, Any] = {}
 
     @property
     def exists(self) -> bool:
@@ -146,6 +165,9 @@ class Run:
         asked = data.get("asked", [])
         if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
             raise InvalidFile(path, "expected names of models", where="asked")
+        if data.get("subset") is not None:
+            with in_file(path, hint="score the run again with --subset FILE or --subset all"):
+                decode(Subset, data["subset"])
         try:
             json_text(data)  # it is written again with what it held, and JSON has no such number
         except ValueError as error:
@@ -156,6 +178,37 @@ class Run:
         """The names of models in the order in which they were first asked for: what was before comes first."""
         about = self.about()
         return list(dict.fromkeys([*about.get("asked", []), *about.get("models", {})]))
+
+    # -- the subset ----------------------------------------------------------------------------------------------
+
+    def subset(self) -> Subset | None:
+        """The videos that the run was last scored on; None where these are all of them.
+
+        Earlier versions stored only the name of the file in results.json: such a run is refused.
+        """
+        about = self.about()
+        if "subset" in about:
+            return None if about["subset"] is None else decode(Subset, about["subset"])
+        try:
+            name = read_json(self.path / "results.json")["settings"]["subset"]
+        except (StrobeError, KeyError, TypeError):  # never scored, or to be scored again
+            return None
+        if name is None:
+            return None
+        raise StrobeError(
+            f"{printable(self.path)} was scored on the subset {printable(name)}, which was not stored with it; give "
+            "the same --subset FILE, or --subset all for every set"
+        )
+
+    @property
+    def was_scored(self) -> bool:
+        """Whether the run has a subset of its own, be it all sets: a run that was only predicted has none."""
+        return "subset" in self.about() or (self.path / "results.json").is_file()
+
+    def judge_on(self, subset: Subset | None) -> bool:
+        """Store this subset when run.json is written next; whether that changes what the run holds."""
+        self._judged_on = {"subset": None if subset is None else encode(subset)}
+        return not self.exists or self.about().get("subset", 0) != self._judged_on["subset"]
 
     # -- the dataset ---------------------------------------------------------------------------------------------
 
@@ -212,6 +265,7 @@ class Run:
             "versions": versions(),
             "command": " ".join(["strobe", *sys.argv[1:]]),
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            **self._judged_on,
             **changes,
         }
         folder = make_folder(stage or self.path)

@@ -19,7 +19,7 @@ from strobe.core.names import short_names
 from strobe.core.ports import Progress
 from strobe.core.tasks import Task
 from strobe.report.subject import Subject, kinds_of
-from strobe.runs.folder import Held, Run
+from strobe.runs.folder import Held, Run, Subset
 from strobe.workflows.opening import Opened
 
 __all__ = ["compare_runs", "compare_scores", "in_words", "of_one_dataset", "scores_of"]
@@ -42,8 +42,11 @@ def compare_runs(
     Detectors are compared by mAP too, where there are several. Models of the same name in two runs are told apart by
     the run's folder. `dataset_path` says where the dataset lies if it was moved.
     """
-    given = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
-    dataset = overall(given)
+    opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
+    given, dataset = opened.dataset, overall(opened.dataset)
+    if subset is None and opened.subset is not None:
+        which = f"{printable(runs[0])} was" if len(runs) == 1 else "the runs were"
+        progress.note(f"{which} scored on {opened.subset.text}; --subset all takes every set")
     wanted = _wanted(
         runs, models, [Run(run).models_as_asked(dataset, allow_missing=allow_missing, k=options.k) for run in runs]
     )
@@ -70,8 +73,8 @@ def in_words(found: Sequence[Comparison], dataset: Dataset, *, k: int | None = N
     return tuple(replace(one, sentence=words.say(one.sentence, names=(one.a, one.b))) for one in found)
 
 
-def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: Path | None) -> Dataset:
-    """The dataset that all of the runs are on; StrobeError where they are not on one."""
+def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: Path | None) -> Opened:
+    """The dataset that all of the runs are on, and the subset they were scored on; StrobeError where they differ."""
     frames = [Run(run).about()["dataset"]["frames_digest"] for run in runs]
     other = next((run for run, digest in zip(runs, frames, strict=True) if digest != frames[0]), None)
     if other is not None:
@@ -81,7 +84,20 @@ def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: P
     twice = next((run for run, count in Counter(run.resolve() for run in runs).items() if count > 1), None)
     if twice is not None:
         raise StrobeError(f"the run {printable(twice)} is given twice; give each run once")
-    return Opened.of_run(Run(runs[0]), moved_to=dataset_path, subset=subset).dataset
+    scored = [run for run in map(Run, runs) if run.was_scored] if subset is None else []
+    parts = [run.subset() for run in scored]
+    for run, part in zip(scored, parts, strict=True):
+        if _ids(part) != _ids(parts[0]):
+            first, second = ("all sets" if one is None else one.text for one in (parts[0], part))
+            raise StrobeError(
+                f"{printable(scored[0].path)} was scored on {first}, {printable(run.path)} on {second}; give one for "
+                "both: --subset FILE, or --subset all for every set"
+            )
+    return Opened.of_run(scored[0] if scored else Run(runs[0]), moved_to=dataset_path, subset=subset)
+
+
+def _ids(part: Subset | None) -> frozenset[str] | None:
+    return None if part is None else frozenset(part.videos)
 
 
 def scores_of(

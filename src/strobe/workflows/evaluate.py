@@ -61,7 +61,8 @@ def evaluate(
     The run's models of earlier commands are scored too; one that an interrupted command left half-way is left out.
     Where people named the pictures there need be no model: they are reported alone.
     """
-    opened, place = Opened.of(path, subset=request.subset), Run(run)
+    place = Run(run)
+    opened = Opened.of(path, subset=request.subset, run=place)
     if not models and not opened.dataset.names:
         raise StrobeError(
             "no model given: -m efficientnet-lite0, -m timm:resnet50.a1_in1k, -m preds:FILE; see strobe models"
@@ -70,6 +71,7 @@ def evaluate(
     wanted = asked(models, trust=prediction.load.trust) if models else []
     check_request(request, opened)
     place.check(opened.candidates)
+    place.judge_on(opened.subset)
     if prediction.stop_early:
         check_stopping(opened.dataset)
         if request.compare_review:

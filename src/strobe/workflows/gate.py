@@ -51,8 +51,8 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
     if request.against is not None and not request.against.exists():
         hint = "; a model of the same run is named with --baseline"
         raise StrobeError(f"--against: no such run folder: {printable(request.against)}{hint}")
-    given = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
-    dataset = overall(given)
+    opened = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
+    given, dataset = opened.dataset, overall(opened.dataset)
     held = [Run(run).models(dataset, allow_missing=request.allow_missing, k=request.options.k) for run in runs]
     model = _chosen(new, held[0], request.model, option="-m", but=request.baseline if len(runs) == 1 else None)
     models, baseline = {model.name: model}, None
@@ -101,6 +101,7 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
         change=change,
         short={one.name: shown[one.name] for one in models.values() if shown[one.name] != one.name} or None,
         kinds=kinds or None,
+        subset=None if opened.subset is None else opened.subset.name,
     )
 
 

@@ -36,7 +36,8 @@ def history(
     By `time` runs come in the order in which they were last predicted into; models of one run in the order in which
     they were asked for.
     """
-    dataset = overall(of_one_dataset(runs, subset=subset, dataset_path=dataset_path))
+    opened = of_one_dataset(runs, subset=subset, dataset_path=dataset_path)
+    dataset = overall(opened.dataset)
     abouts = [Run(run).about() for run in runs]
     at = [str(about.get("at", "")) for about in abouts]
     rows = sorted(range(len(runs)), key=lambda row: (at[row], row)) if order == "time" else list(range(len(runs)))
@@ -61,7 +62,8 @@ def history(
         for name, line, (run, time, one) in zip(names, lines, found, strict=True)
     ]
     k = dataset.info.k if options.k is None else options.k
-    return History(dataset=dataset.name, n_sets=dataset.n_sets, k=k, steps=tuple(steps))
+    part = None if opened.subset is None else opened.subset.name
+    return History(dataset=dataset.name, n_sets=dataset.n_sets, k=k, steps=tuple(steps), subset=part)
 
 
 def _names(places: Sequence[tuple[str, str]]) -> list[str]:

@@ -8,9 +8,12 @@ from strobe.core.derivation import reviewed
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import reading
 from strobe.datasets import folder
-from strobe.runs.folder import Run
+from strobe.runs.folder import Run, Subset
 
-__all__ = ["Opened", "kept"]
+__all__ = ["ALL", "Opened", "kept"]
+
+ALL = Path("all")
+"""Given instead of a subset file: every video, whatever subset the run remembers."""
 
 
 def kept(dataset: Dataset) -> Dataset:
@@ -20,33 +23,48 @@ def kept(dataset: Dataset) -> Dataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A dataset folder as it was read: every candidate, and the part of it that is scored."""
+    """A dataset folder as it was read: every candidate, and the part of it that is scored.
+
+    `subset` is the part of the videos that was asked for, or that the run remembers; None where it is all of them.
+    """
 
     path: Path
     candidates: Dataset
     dataset: Dataset
+    subset: Subset | None = None
 
     @classmethod
-    def of(cls, path: Path, *, subset: Path | None = None, reviewed_only: bool = True) -> "Opened":
-        """Scored is what review kept where there are votes, and only the videos a subset file names."""
+    def of(
+        cls, path: Path, *, subset: Path | None = None, reviewed_only: bool = True, run: Run | None = None
+    ) -> "Opened":
+        """Scored is what review kept where there are votes, and only the videos a subset file names.
+
+        Where no file is given, it is the subset that `run` remembers. `ALL` instead of a file takes every video.
+        """
         candidates = dataset = folder.read(path)
-        part = None if subset is None else _read_subset(subset)
+        if subset is not None:
+            part = _read_subset(subset, candidates)
+        else:
+            part = _remembered(run, candidates) if run is not None and run.exists else None
         if reviewed_only:
             dataset = kept(dataset)
         if part is not None:
-            dataset = dataset.only_videos(part)
-        return cls(path=path, candidates=candidates, dataset=dataset)
+            dataset = dataset.only_videos(part.videos)
+        return cls(path=path, candidates=candidates, dataset=dataset, subset=part)
 
     @classmethod
     def of_run(cls, run: Run, *, moved_to: Path | None = None, subset: Path | None = None) -> "Opened":
-        """The dataset of a run, where run.json says it lies or where it was moved to; checked to be the run's."""
+        """The dataset of a run, where run.json says it lies or where it was moved to; checked to be the run's.
+
+        Without a `subset` it is the part of it that the run was scored on.
+        """
         path = moved_to or Path(run.about()["dataset"]["path"])
         if moved_to is None and not folder.is_dataset(path):
             raise StrobeError(
                 f"the dataset of {printable(run.path)} is no longer at {printable(path)}; say where it lies now with "
                 "--dataset"
             )
-        opened = cls.of(path, subset=subset)
+        opened = cls.of(path, subset=subset, run=run)
         if not run.is_on(opened.candidates):
             raise StrobeError(
                 f"{printable(run.path)} was predicted on other frames than {printable(path)} holds; name the right "
@@ -55,10 +73,29 @@ class Opened:
         return opened
 
 
-def _read_subset(path: Path) -> list[str]:
+def _remembered(run: Run, candidates: Dataset) -> Subset | None:
+    """The subset that the run was scored on, checked to be in the dataset."""
+    if not run.is_on(candidates):  # refused elsewhere, for that
+        return None
+    found = run.subset()
+    gone = set() if found is None else set(found.videos) - set(candidates.videos.video_id)
+    if found is not None and gone:
+        are = "is" if len(gone) == 1 else "are"
+        raise StrobeError(
+            f"{printable(run.path)}: {len(gone)} of the {len(found.videos)} videos of the subset "
+            f"{printable(found.name)} {are} not in {printable(candidates.name)}; give --subset FILE, or --subset all "
+            "for every set"
+        )
+    return found
+
+
+def _read_subset(path: Path, candidates: Dataset) -> Subset | None:
+    """The videos that a text file names; None for the word that means all of them."""
+    if path == ALL:
+        return None
     with reading(path, hint="give a text file with one video name a line"):
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     names = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not names:
         raise InvalidFile(path, "no video names in it", hint="one name a line")
-    return names
+    return Subset(name=path.name, videos=tuple(candidates.ids_of_videos(names)))

@@ -39,7 +39,7 @@ from strobe.models.asked import asked, split_name
 from strobe.report.tables import TABLES, write_tables
 from strobe.report.tables_sets import write_sets
 from strobe.runs.brought import brought_files
-from strobe.runs.folder import Incomplete, Run
+from strobe.runs.folder import Incomplete, Run, Subset
 from strobe.workflows.bring import FileOptions, bring
 from strobe.workflows.model_facts import Ceilings, Types, classes_of, known_types, read_types
 from strobe.workflows.opening import Opened
@@ -69,13 +69,13 @@ class ScoreRequest(FileOptions):
     compare_review: bool = False
     models: tuple[str, ...] = ()
 
-    def settings(self) -> Settings:
+    def settings(self, subset: Subset | None) -> Settings:
         """What results.json says of how it was made."""
         return Settings(
             interval=self.options.interval,
             seed=self.options.seed,
             merge=self.merge,
-            subset=None if self.subset is None else self.subset.name,
+            subset=None if subset is None else subset.name,
             allow_missing=self.allow_missing,
             baseline=self.options.baseline,
             judges=self.options.judges or None,
@@ -129,7 +129,8 @@ def score_dataset(
     if run is None:
         with tempfile.TemporaryDirectory() as temporary:
             return score_dataset(path, specs, Path(temporary), request, progress)
-    opened, place = Opened.of(path, subset=request.subset), Run(run)
+    place = Run(run)
+    opened = Opened.of(path, subset=request.subset, run=place)
     if not specs and not opened.dataset.names:
         raise StrobeError(
             "nothing to score: give predictions with -m preds:FILE; a run is scored again by strobe score RUN"
@@ -238,8 +239,11 @@ def score_staged(
     write_tables(stage, scored.results)
     if scored.sets:
         write_sets(stage, scored.sets)
-    if brought_files(stage) or request.types is not None or not run.exists:
+    new_subset, is_new = run.judge_on(opened.subset), bool(brought_files(stage)) or not run.exists
+    if is_new or new_subset or request.types is not None:
         changes = {"model_types": remembered} if remembered else {}
+        if not is_new:  # nothing was predicted: when it was, and by which command, stays as it is
+            changes |= {key: value for key, value in run.about().items() if key in ("at", "command", "versions")}
         run.record(opened.candidates, path=opened.path, changes=changes, stage=stage, asked=asked_for)
     for name in TABLES:
         if not (stage / "tables" / f"{name}.csv").is_file():  # an earlier score had rows for it
@@ -271,7 +275,7 @@ def score_models(
     results = Results(
         strobe=installed_version(),
         dataset=dataset_facts(opened.dataset, k=None),
-        settings=request.settings(),
+        settings=request.settings(opened.subset),
         models={},
     )
     for task, scorer in SCORERS.items():
