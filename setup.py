@@ -14,11 +14,7 @@ def for_an_index(text: str) -> str:
     """The text with absolute links, pictures as raw files, and the install line of who has no clone."""
     text = re.sub(r"(!\[[^\]]*\]\()(?!https?:|#)([^)]+)", rf"\1{REPOSITORY}/raw/main/\2", text)
     text = re.sub(r"(\]\()(?!https?:|#)([^)]+)", rf"\1{REPOSITORY}/blob/main/\2", text)
-    return re.sub(
-        r'pip install -e "\.\[(\w+)\]" +# in a clone of this repository; ',
-        r'pip install "strobe-vision[\1]"   # ',
-        text,
-    )
+    return re.sub(r'pip install -e "\.\[(\w+)\]"', r'pip install "strobe-vision[\1]"', text).replace("in a clone; ", "")
 
 
 if __name__ == "__main__":

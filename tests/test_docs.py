@@ -54,8 +54,10 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
 
 
-def test_every_adr_is_listed() -> None:
-    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+def test_every_page_is_listed() -> None:
+    """The home page links to every page, and the page of the command line to the page of every command."""
+    index, commands = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("index.md", "cli.md"))
     for page in ROOT.glob("docs/**/*.md"):
         if page.name != "index.md":
-            assert page.relative_to(ROOT / "docs").as_posix() in index, f"docs/index.md does not list {page.name}"
+            listed = commands if page.parent.name == "cli" else index
+            assert page.relative_to(ROOT / "docs").as_posix() in listed, f"docs/index.md does not list {page.name}"

@@ -66,3 +66,29 @@ def test_a_record_named_as_text_is_loaded_when_the_command_runs():
     assert "colorsys" not in sys.modules
     CliRunner().invoke(made, ["x"])
     assert "colorsys" in sys.modules
+
+
+def test_rare_options_are_listed_by_help_all_alone_and_work_all_the_same():
+    @click.command(cls=Grouped)
+    @options(
+        "size",
+        "Size",
+        dict,
+        click.option("--width", type=int, default=3, help="How wide."),
+        click.option("--depth", type=int, default=4, help="How deep."),
+        common=("width",),
+    )
+    def made(size):
+        """Paint."""
+        click.echo(str(size))
+
+    short = CliRunner().invoke(made, ["--help"]).output
+    assert "--width" in short
+    assert "--depth" not in short
+    assert "1 more option: made --help-all" in short
+    full = CliRunner().invoke(made, ["--help-all"])
+    assert full.exit_code == 0
+    assert "--width" in full.output
+    assert "--depth" in full.output
+    assert "more option" not in full.output
+    assert CliRunner().invoke(made, ["--depth", "9"]).output == "{'width': 3, 'depth': 9}\n"

@@ -66,6 +66,7 @@ _dataset = options(
     click.option("--licence", default="", help="The videos' licence, kept in dataset.json."),
     click.option("--strict", is_flag=True, help="Write nothing if any video cannot be used."),
     workers_option,
+    common=("labels", "label", "boxes", "label_space", "unlabelled", "anchors", "store", "reference"),
 )  # fmt: skip
 _sampling = options(
     "sampling", "Anchors and their sets", "strobe.build.sample:Sampling",
@@ -89,6 +90,7 @@ _drop = options(
                  help="Drop members this much darker or brighter (0 to 1)."),
     click.option("--drop-duplicates", "duplicate", is_flag=True,
                  help="Drop members whose pixels are all but the anchor's."),
+    common=("drop_cuts",),
 )  # fmt: skip
 _limits = options(
     "limits", "What a video may cost", "strobe.build.index:Limits",
@@ -97,6 +99,7 @@ _limits = options(
     click.option("--max-frames", type=int, default=1_000_000, show_default=True, help="Longest video, frames."),
     click.option("--max-duration", "max_duration_s", type=float, default=86_400.0, show_default=True,
                  help="Longest video, seconds."),
+    common=(),
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ __all__ = [
     "PlainProgress",
     "dataset_option",
     "folder",
+    "full_help",
     "json_option",
     "k_option",
     "log_option",
@@ -95,11 +96,16 @@ dataset_option = click.option("--dataset", type=folder(), help="Where the run's 
 
 
 def options(
-    name: str, title: str, record: str | Callable[..., object], *flags: Callable[[Any], Any]
+    name: str,
+    title: str,
+    record: str | Callable[..., object],
+    *flags: Callable[[Any], Any],
+    common: Collection[str] | None = None,
 ) -> Callable[[Any], Any]:
-    """Options with a heading of their own in the help of a `Grouped` command, which gets them as one record, `name`.
+    """Group options under a title in the help of a `Grouped` command, which receives them as one record, `name`.
 
-    The record is made of the flags' values by their names; one named as text ("module:Class") is imported only then.
+    The record is made from the values of the flags; a record named as text ("module:Class") is imported only then.
+    `common` names the options that `--help` lists; `--help-all` lists the rest too. By default all are common.
     """
 
     def add(function: Any) -> Any:
@@ -114,25 +120,63 @@ def options(
             flag(made)
         names = [param.name for param in reversed(made.__click_params__[before:])]
         made.option_groups = {title: names, **getattr(function, "option_groups", {})}
+        rare = set() if common is None else {each for each in names if each not in common}
+        made.rare_options = rare | getattr(function, "rare_options", set())
         return made
 
     return add
 
 
 class Grouped(click.Command):
-    """A command whose help shows each group of `options` under its title."""
+    """A command whose help groups its options under titles and lists rarely used ones only with `--help-all`."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The parameters of the command, and `--help-all` where it has rarely used options."""
+        found = super().get_params(ctx)
+        if not self._rare:
+            return found
+        help_all = click.Option(
+            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_print_full_help,
+            help="Show this message with every option and exit.",
+        )  # fmt: skip
+        return [*found, help_all]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options of its own first, then the groups in the order of their decorators."""
+        """Write the options of its own first, then the groups in the order of their decorators."""
         groups: dict[str, list[str]] = getattr(self.callback, "option_groups", {})
         title_of = {name: title for title, names in groups.items() for name in names}
         lines: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", *groups)}
+        hidden = set() if ctx.meta.get(_ALL_OPTIONS) else self._rare
         for param in self.get_params(ctx):
-            if isinstance(param, click.Option) and (line := param.get_help_record(ctx)):
+            if param.name not in hidden and isinstance(param, click.Option) and (line := param.get_help_record(ctx)):
                 lines[title_of.get(param.name or "", "Options")].append(line)
         for title, found in lines.items():
-            with formatter.section(title):
-                formatter.write_dl(found)
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+        if hidden:
+            formatter.write_paragraph()
+            more = "1 more option" if len(hidden) == 1 else f"{len(hidden)} more options"
+            formatter.write_text(f"{more}: {ctx.command_path} --help-all")
+
+    @property
+    def _rare(self) -> set[str]:
+        return getattr(self.callback, "rare_options", set())
+
+
+_ALL_OPTIONS = "strobe.all_options"
+
+
+def full_help(command: click.Command, context: click.Context) -> str:
+    """The help text of a command with every option."""
+    context.meta[_ALL_OPTIONS] = True
+    return command.get_help(context)
+
+
+def _print_full_help(context: click.Context, option: click.Parameter, wanted: bool) -> None:  # noqa: ARG001 (click's signature)
+    if wanted:
+        click.echo(full_help(context.command, context), color=context.color)
+        context.exit()
 
 
 def print_json(content: Any) -> None:

@@ -90,6 +90,7 @@ predicting_options = options(
                  "what needs every frame is left out. For classifiers."),
     *_TRUST,
     click.option("--retry-errors", is_flag=True, help="Try frames again that could not be read before."),
+    common=("device", "batch_size", "precision", "stop_early", "offline"),
 )  # fmt: skip
 """The options of a command that runs models; it receives them as `prediction` (the merge rule comes with scoring)."""
 
@@ -111,5 +112,6 @@ engine_options = options(
     click.option("--actors", type=click.IntRange(1), help="Ray workers at most; default: as many as have room."),
     click.option("--actor-cores", type=click.IntRange(1), help="Cores of each; default: 4, or its GPU's share."),
     click.option("--actor-gpus", type=click.FloatRange(0), help="GPUs of each, 0.5: two share one; default: one."),
+    common=(),
 )  # fmt: skip
 """Where a command's long work is carried out; it receives them as `engine`."""

@@ -59,6 +59,7 @@ _GROUPS = (
         click.option("--bootstrap", type=click.IntRange(0), default=2000, show_default=True,
                      help="Draws of videos for means and differences, at least 100; 0 for none. mAP needs none."),
         seed_option,
+        common=("k", "subset", "allow_missing", "compare_review"),
     ),
     options(
         "files", "Prediction files", dict,
@@ -78,6 +79,7 @@ _GROUPS = (
         click.option("--empty-frames", "absent", is_flag=True,
                      callback=lambda _context, _option, empty: "empty" if empty else "error",
                      help="Boxes: a frame without boxes is an empty answer."),
+        common=("kind", "space"),
     ),
     options(
         "detection", "Detection", "strobe.analyses.detection:DetectionOptions",
@@ -93,6 +95,7 @@ _GROUPS = (
                      help="Boxes counted per image and class."),
         click.option("--frame-ap", type=click.Choice(["pooled", "mean"]), default="pooled", show_default=True,
                      help="AP of a frame over all its classes at once, or the mean over those present."),
+        common=("iou",),
     ),
 )  # fmt: skip
 
