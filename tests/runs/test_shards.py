@@ -110,7 +110,7 @@ def test_a_truncated_shard_is_done_again(tmp_path: Path) -> None:
     store = _store(tmp_path)
     path = store.write(*_part([0, 1]))
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(InvalidFile, match="not a readable Parquet file"):
+    with pytest.raises(InvalidFile, match="damaged: its content does not match the digest"):
         store.read()
     assert not store.stored()[0].any()
     assert not path.exists()
@@ -119,6 +119,7 @@ def test_a_truncated_shard_is_done_again(tmp_path: Path) -> None:
 def test_a_shard_with_names_that_are_no_text_is_done_again(tmp_path: Path) -> None:
     store = _store(tmp_path)
     path = store.write(*_part([0, 1]))
+    path = path.rename(path.with_name(f"{path.name.partition('.')[0]}.parquet"))  # as before there were digests
     table = pq.read_table(path)
     names = table.column("frame_id").combine_chunks().cast(pa.binary()).to_pylist()
     damaged = pa.array([names[0][:-1] + b"\xff", names[1]]).view(pa.string())

@@ -58,13 +58,19 @@ def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:
 
 
 def read_brought(
-    path: Path, facts: Mapping[str, str], *, frames: FrameNames, n_classes: int, digest: str | None = None
+    path: Path,
+    facts: Mapping[str, str],
+    *,
+    frames: FrameNames,
+    n_classes: int,
+    digest: str | None = None,
+    sha256: str | None = None,
 ) -> Answers:
     """A kept file's answers, aligned with the dataset's frames; frames it lacks are skipped.
 
-    `digest` is that of the frames it was brought for, where they may have changed since.
+    `digest` is that of the frames it was brought for, where they may have changed since; `sha256` the kept file's own.
     """
-    table = read_columns(path, needs=["frame_id"], hint=_AGAIN)
+    table = read_columns(path, needs=["frame_id"], hint=_AGAIN, sha256=sha256)
     whole = Whole(model=facts["model"], kind=facts.get("kind", ""), n_frames=len(frames), n_classes=n_classes)
     piece = Piece(path, table, frames.places(table, digest or frames.digest))
     return BROUGHT[Task(facts.get("task", Task.CLASSIFICATION))].read(whole, [piece], hint=_AGAIN)

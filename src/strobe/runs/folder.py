@@ -18,7 +18,7 @@ from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import json_text, make_folder, read_json, settle, swapping, write_json
+from strobe.core.files import json_text, make_folder, read_json, settle, sha256_of_file, swapping, write_json
 from strobe.core.late import installed_version
 from strobe.core.locks import Lock, locked
 from strobe.core.tasks import Task
@@ -62,11 +62,18 @@ def versions() -> dict[str, str]:
     return found | {name: version for name, version in known.items() if version is not None}
 
 
+def _digests(files: Mapping[str, tuple[Path, Any]], known: Mapping[str, str]) -> dict[str, str]:
+    """The SHA-256 of each brought file by the file's name: the `known` one, or what it is now."""
+    paths = [path for path, _ in files.values()]
+    return {path.name: known.get(path.name) or sha256_of_file(path) for path in paths}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """A model a run holds answers of, and what is known of how they were made.
 
-    `file` is None where it was run here; else `frames_digest` is that of the frames it was brought for.
+    `file` is None where it was run here; else `frames_digest` is that of the frames it was brought for, and `sha256`
+    the file's own.
     """
 
     name: str
@@ -79,6 +86,7 @@ class Held:
     k: int | None = None
     file: Path | None = None
     frames_digest: str | None = None
+    sha256: str | None = None
 
     def load(self, *, every_box: bool = False) -> Answers:
         """Its answers; Incomplete where frames of the sets were neither answered nor found unreadable.
@@ -89,8 +97,9 @@ class Held:
         space = self.dataset.info.label_space
         if self.file is not None:
             answers = read_brought(
-                self.file, self.facts, frames=self.frames, n_classes=len(space), digest=self.frames_digest
-            )
+                self.file, self.facts, frames=self.frames, n_classes=len(space), digest=self.frames_digest,
+                sha256=self.sha256,
+            )  # fmt: skip
         elif self.facts["label_space"] != space.digest:
             raise StrobeError(
                 f"{printable(self.name)}: the predictions in {printable(self.run)} were made for other classes than "
@@ -157,11 +166,13 @@ class Run:
         about = data.get("dataset")
         if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in ("path", "frames_digest")):
             raise InvalidFile(path, "expected the dataset's path and frames_digest", where="dataset")
-        for key in ("models", "brought_for"):
+        for key in ("models", "brought_for", "brought_sha256"):
             if not isinstance(data.get(key, {}), dict):
                 raise InvalidFile(path, "expected something of each model by its name", where=key)
         if not all(isinstance(digest, str) for digest in data.get("brought_for", {}).values()):
             raise InvalidFile(path, "expected a digest of frames for each model", where="brought_for")
+        if not all(isinstance(digest, str) for digest in data.get("brought_sha256", {}).values()):
+            raise InvalidFile(path, "expected a digest for each file", where="brought_sha256")
         asked = data.get("asked", [])
         if not isinstance(asked, list) or not all(isinstance(name, str) for name in asked):
             raise InvalidFile(path, "expected names of models", where="asked")
@@ -250,7 +261,8 @@ class Run:
         before, digest = self.check(dataset), dataset.frames_digest()
         order = dict.fromkeys([*(self.asked() if before else ()), *asked])
         now = brought_files(stage) if stage else {}
-        known = dict.fromkeys(brought_files(self.path), before["dataset"]["frames_digest"]) if before else {}
+        held = brought_files(self.path) if before else {}
+        known = dict.fromkeys(held, before["dataset"]["frames_digest"]) if before else {}
         content = {
             **before,
             "schema": SCHEMA,
@@ -261,6 +273,7 @@ class Run:
                 "frames_digest": digest,
             },
             "brought_for": known | before.get("brought_for", {}) | dict.fromkeys(now, digest),
+            "brought_sha256": _digests(held, before.get("brought_sha256", {})) | _digests(now, {}),
             **({"asked": list(order)} if order else {}),
             "versions": versions(),
             "command": " ".join(["strobe", *sys.argv[1:]]),
@@ -290,14 +303,18 @@ class Run:
         is there only where it is named. `k` is what they will be scored with, None for the dataset's own.
         """
         frames = FrameNames(dataset, self.path)
-        brought_for = self.about().get("brought_for", {}) if self.exists else {}
+        about = self.about() if self.exists else {}
 
         def held(name: str, facts: Mapping[str, Any], file: Path | None) -> Held:
-            task = Task(str(facts.get("task", Task.CLASSIFICATION)))
+            task, here = (
+                Task(str(facts.get("task", Task.CLASSIFICATION))),
+                not (stage and file and stage in file.parents),
+            )
             return Held(
                 name=name, task=task, facts=facts, run=self.path, dataset=dataset, frames=frames,
                 allow_missing=allow_missing, k=k, file=file,
-                frames_digest=None if stage and file and stage in file.parents else brought_for.get(name),
+                frames_digest=about.get("brought_for", {}).get(name) if here else None,
+                sha256=about.get("brought_sha256", {}).get(file.name) if file and here else None,
             )  # fmt: skip
 
         files = brought_files(self.path) | (brought_files(stage) if stage else {})

@@ -1,5 +1,6 @@
 """Answers as Arrow columns: what a shard holds, what is kept of a file brought from outside, and how both are read."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from strobe.core.files import regular, replacing
 from strobe.core.tasks import Task
 from strobe.runs.score_file import scores_of
 
-__all__ = ["BROUGHT", "SHARDS", "Format", "Piece", "Whole", "read_columns", "write_columns"]
+__all__ = ["BROUGHT", "SHARDS", "Format", "Piece", "Whole", "parquet_of", "read_columns", "write_columns"]
 
 _MOST_ROWS = 100_000
 Rows = NDArray[np.int64]
@@ -72,17 +73,30 @@ class Format:
 
 def write_columns(path: Path, columns: Columns, said: Mapping[str, str]) -> None:
     """The columns as a Parquet file with these words about it, whole or not at all."""
+    content = parquet_of(columns, said)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def parquet_of(columns: Columns, said: Mapping[str, str]) -> pa.Buffer:
+    """The content of a Parquet file of these columns, with these words about it."""
     table = pa.table(columns).replace_schema_metadata({f"strobe.{key}": value for key, value in said.items()})
     # Hardly a score is there twice: a dictionary of them makes a shard half as large again.
     worth = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
-    with replacing(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", use_dictionary=worth)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", use_dictionary=worth)
+    return sink.getvalue()
 
 
-def read_columns(path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = (), hint: str) -> pa.Table:
-    """The file's table, or some columns of it; one line of error where it cannot be read or lacks what it needs."""
+def read_columns(
+    path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = (), hint: str, sha256: str | None = None
+) -> pa.Table:
+    """The file's table, or some columns of it; one line of error where it cannot be read or lacks what it needs.
+
+    `sha256` is how the digest of the whole file begins, where it is known: a file with another one is damaged.
+    """
     try:
-        file = pq.ParquetFile(regular(path))
+        file = pq.ParquetFile(regular(path) if sha256 is None else _undamaged(path, sha256, hint=hint))
         if file.metadata.num_rows > max(_MOST_ROWS, path.stat().st_size):  # every row names a frame of its own
             raise InvalidFile(path, f"{file.metadata.num_rows:,} rows, far more than its size can mean", hint=hint)
         table = file.read(columns=columns)
@@ -93,6 +107,14 @@ def read_columns(path: Path, columns: list[str] | None = None, *, needs: Sequenc
         return table
     except (pa.ArrowException, OSError, KeyError) as error:
         raise InvalidFile(path, f"not a readable Parquet file ({printable(error, limit=80)})", hint=hint) from error
+
+
+def _undamaged(path: Path, sha256: str, *, hint: str) -> pa.BufferReader:
+    """The file in memory, checked against its digest before anything is made of it."""
+    content = regular(path).read_bytes()
+    if not hashlib.sha256(content).hexdigest().startswith(sha256):
+        raise InvalidFile(path, "damaged: its content does not match the digest stored with it", hint=hint)
+    return pa.BufferReader(content)
 
 
 # -- classes -----------------------------------------------------------------------------------------------------

@@ -2,16 +2,19 @@
 
     predictions/<model>/model.json               what made them, and their key
     predictions/<model>/model-<key>.json         the same of an earlier checkpoint under this name
-    predictions/<model>/<key>-<first>-<last>.parquet
+    predictions/<model>/<key>-<first>-<last>.<digest>.parquet
 
 The key is a digest of everything that can change a prediction, the dataset's frames among it. Shards of another key lie
 beside, unread, unless only the frames differ: then answers to frames that stayed as they were are used.
+
+The digest is of the shard's content, and is checked whenever the shard is read. Shards written before there were
+digests get theirs when their model is next predicted. model.json holds a digest of itself.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +25,9 @@ from numpy.typing import NDArray
 from strobe.core.answers import Answers
 from strobe.core.columns import numbers_of
 from strobe.core.errors import InvalidFile, StrobeError, printable
-from strobe.core.files import read_json, write_json
+from strobe.core.files import read_json, replacing, sha256_of_file, write_json
 from strobe.core.tasks import Task
-from strobe.runs.formats import SHARDS, Piece, Rows, Whole, read_columns, write_columns
+from strobe.runs.formats import SHARDS, Columns, Piece, Rows, Whole, parquet_of, read_columns
 from strobe.runs.frames import FrameNames
 
 __all__ = ["KEY_FACTS", "ModelShards", "facts_of", "plain_name", "prediction_key", "shard_models"]
@@ -35,6 +38,9 @@ KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode"
 
 _TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
+_DIGITS = 16
+_DIGEST = re.compile(rf"\.([0-9a-f]{{{_DIGITS}}})\.parquet")
+"""The digest at the end of a shard's name."""
 _EVERY_BOX = "every"
 """What a shard says of itself that keeps boxes of classes the dataset does not have."""
 
@@ -78,13 +84,20 @@ def _said(path: Path) -> dict[str, Any]:
     schema = facts.get("schema") if isinstance(facts, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise StrobeError(f"{printable(path)}: format {schema} is newer than this strobe reads ({SCHEMA})")
-    known: dict[str, Any] = facts if isinstance(schema, int) else {}
+    known: dict[str, Any] = dict(facts) if isinstance(schema, int) else {}
+    digest = known.pop("sha256", None)
+    if digest is not None and digest != _digest_of(known):
+        raise InvalidFile(path, "damaged: its content does not match the digest in it", hint="run predict again")
     wrong = next((key for key in _TEXTS if not isinstance(known.get(key), str)), None)
     wrong = wrong or next((key for key in KEY_FACTS if key not in known), None)
     spec = known.get("spec") if isinstance(known.get("spec"), dict) else {}
     if wrong or known["task"] not in set(Task) or not {"kind", "label_space"} <= set(spec or ()):
         raise InvalidFile(path, "not what a model's facts should be", where=wrong, hint="run predict again")
     return known
+
+
+def _digest_of(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 class ModelShards:
@@ -100,13 +113,19 @@ class ModelShards:
         task: Task,
         n_classes: int,
         every_box: bool = False,
+        note: Callable[[str], None] | None = None,
     ) -> None:
-        """With `every_box` what is written holds boxes of classes that the dataset does not have, and says so."""
+        """With `every_box` what is written holds boxes of classes that the dataset does not have, and says so.
+
+        `note` receives a line about each shard that is removed because it is damaged.
+        """
         self.folder, self.name, self.task = _folder(run, name), name, task
         self._held = {fact: facts[fact] for fact in KEY_FACTS}
         self._frames, self._n_classes = frames, n_classes
         self._said = {"boxes": _EVERY_BOX} if every_box else {}
         self.key = self._key(frames.digest)
+        self._note = note
+        self._checked: set[str] = set()
 
     def _key(self, frames_digest: str) -> str:
         return prediction_key({**self._held, "frames_digest": frames_digest})
@@ -126,8 +145,9 @@ class ModelShards:
         if before is not None and before.get("weights") != facts["weights"]:
             earlier = str(before.get("weights"))
             write_json(self.folder / f"model-{before.get('key')}.json", before)
-        if before != json.loads(json.dumps(content)):
-            write_json(path, content)
+        content = json.loads(json.dumps(content))
+        if before not in (content, content | {"sha256": _digest_of(content)}):
+            write_json(path, content | {"sha256": _digest_of(content)})
         (self.folder / f"model-{self.key}.json").unlink(missing_ok=True)  # an earlier checkpoint that is back
         return earlier
 
@@ -141,7 +161,8 @@ class ModelShards:
         """Which frames have an answer (F,), and how many of these answers are that the frame cannot be read.
 
         Such frames count as answered, so that they are not tried for ever; with `retry_errors` they are taken out of
-        their shards first. A shard that cannot be read is removed and done again; a frame in two shards is an error.
+        their shards first. A damaged shard is removed and done again. A shard without a digest gets one. A frame in
+        two shards is an error.
         """
         done = np.zeros(len(self._frames), dtype=bool)
         n_errors = 0
@@ -149,14 +170,15 @@ class ModelShards:
             left.unlink(missing_ok=True)  # a kill in the middle of writing; we hold the lock, so nobody is at it
         for path, digest in self._shards():
             try:
-                table = read_columns(path, ["frame_id", "error"], hint=_AGAIN)
+                table = self._table(path, ["frame_id", "error"])
                 if retry_errors and table.column("error").null_count < len(table):
-                    self._drop_errors(path)
-                    if not path.is_file():
-                        continue
-                    table = read_columns(path, ["frame_id", "error"], hint=_AGAIN)
+                    table = self._drop_errors(path)
+                elif not _DIGEST.search(path.name):
+                    path.rename(_named(path, sha256_of_file(path)))
             except InvalidFile:
                 path.unlink(missing_ok=True)
+                if self._note is not None:
+                    self._note(f"{printable(self.name)}: {path.name} was damaged; its frames are predicted again")
                 continue
             places = self._places(path, table, digest, done)
             n_errors += int((places[~numbers_of(table.column("error").is_null())] >= 0).sum())
@@ -177,26 +199,31 @@ class ModelShards:
         done[rows] = True
         return places
 
-    def _drop_errors(self, path: Path) -> None:
-        table = read_columns(path, hint=_AGAIN)
+    def _table(self, path: Path, columns: list[str] | None = None, *, needs: Sequence[str] = ()) -> pa.Table:
+        """The shard's table, or some columns of it; InvalidFile where its content does not match its digest."""
+        digest = None if path.name in self._checked else _DIGEST.search(path.name)
+        table = read_columns(path, columns, needs=needs, hint=_AGAIN, sha256=digest[1] if digest else None)
+        self._checked.add(path.name)
+        return table
+
+    def _drop_errors(self, path: Path) -> pa.Table:
+        """Write the shard again without the frames that could not be read; what is left of it."""
+        table = self._table(path)
         kept = table.filter(table.column("error").is_null())
         if not len(kept):
             path.unlink()
-            return
+            return kept
         said = {key.decode().removeprefix("strobe."): value.decode() for key, value in kept.schema.metadata.items()}
-        write_columns(path, dict(zip(kept.column_names, kept.columns, strict=True)), said)
+        _put(path, dict(zip(kept.column_names, kept.columns, strict=True)), said)
+        return kept
 
     def write(self, rows: Rows, answers: Answers, *, device: str = "") -> Path:
         """Add a shard with the answers to these frames, ascending; whole or not at all. It says the `device`."""
         ids = {"frame_id": pa.array(self._frames.ids(rows), pa.string())}
         held = SHARDS[self.task].columns(answers, np.arange(len(rows)))
-        first = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
-        path, again = first, 1
-        while path.exists():  # it holds frames between these
-            path, again = first.with_name(f"{first.stem}-{again}.parquet"), again + 1
+        path = self.folder / f"{self.key}-{int(rows[0]):08d}-{int(rows[-1]):08d}.parquet"
         on = {"device": device} if device else {}
-        write_columns(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on})
-        return path
+        return _put(path, ids | held, {"key": self.key, "schema": str(SCHEMA), **self._said, **on})
 
     def read(self, *, kind: str = "logits", every_box: bool = False) -> Answers:
         """All shards merged; every frame at most once, asserted. `kind` is what the scores in them are.
@@ -210,7 +237,7 @@ class ModelShards:
 
         def pieces() -> Iterator[Piece]:
             for path, digest in self._shards():
-                table = read_columns(path, needs=["frame_id", "error"], hint=_AGAIN)
+                table = self._table(path, needs=["frame_id", "error"])
                 if every_box and (table.schema.metadata or {}).get(b"strobe.boxes") != _EVERY_BOX.encode():
                     raise InvalidFile(path, "boxes of classes the dataset lacks were not kept then", hint=_AGAIN)
                 places = self._places(path, table, digest, done)
@@ -220,3 +247,19 @@ class ModelShards:
                 yield Piece(path, table, places)
 
         return SHARDS[self.task].read(whole, pieces(), hint=_AGAIN)
+
+
+def _named(path: Path, sha256: str) -> Path:
+    """The shard's path with its digest, which also tells it from a shard of frames between these."""
+    return path.with_name(f"{path.name.partition('.')[0]}.{sha256[:_DIGITS]}.parquet")
+
+
+def _put(path: Path, columns: Columns, said: Mapping[str, str]) -> Path:
+    """Write a shard under its name with the digest, in place of the one at `path`; whole or not at all."""
+    content = parquet_of(columns, said)
+    named = _named(path, hashlib.sha256(content).hexdigest())
+    with replacing(named) as temporary:
+        temporary.write_bytes(content)
+        if path != named:
+            path.unlink(missing_ok=True)  # first: a frame in two shards would be an error
+    return named

@@ -44,7 +44,7 @@ def store_of(
     task = Task(spec.task)
     store = ModelShards(
         run.path, runner.name, facts=facts, frames=frames, task=task, n_classes=len(label_space),
-        every_box=task is Task.DETECTION and not runner.projection.is_identity,
+        every_box=task is Task.DETECTION and not runner.projection.is_identity, note=progress.note,
     )  # fmt: skip
     earlier = store.describe(
         {
