@@ -4,7 +4,7 @@
                                       [--read MB/s] [--price H200=PER_HOUR] [--measure]
 
 Machine-hours are the result; a price is yours to give (`--price`, once for each kind of machine), and so is what a
-machine reads from the shared file system (`--read`). The rates are those of docs/performance.md; `--measure` takes
+machine reads from the shared file system (`--read`). The rates are those of docs/performance-method.md; `--measure` takes
 those of storing anew: bytes a frame and model, and frames that one process writes in a second.
 
 A machine works on `--at-once` models: frames are read and decoded once for them. What a further model adds is its bare
@@ -62,14 +62,14 @@ WAYS = (
         shared=True, kilobytes=1_418,
     ),
 )  # fmt: skip
-"""docs/performance.md: On an NVIDIA H200 (one GPU, 16 cores), On two CPU cores, Frames of one's own videos."""
+"""docs/performance-method.md: On an NVIDIA H200 (one GPU, 16 cores), On two CPU cores, Frames of one's own videos."""
 
 BYTES = 119.7
 """Stored of a frame and model of 30 classes (--measure)."""
 WRITTEN = 80_000.0
 """Frames of one model that one process stores in a second, syncing every shard (--measure)."""
 SCORED = 89 / 10.5e6
-"""Seconds of one core to score a frame of one model (docs/performance.md, How scoring grows)."""
+"""Seconds of one core to score a frame of one model (docs/performance-method.md, How scoring grows)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Another runtime for a torch network on a CPU (`--backend`): the network exported when it is loaded, and run there.
 
-Only where it was measured to be faster with the same answers (docs/performance.md, benchmarks/cpu_backends.py).
+Only where it was measured to be faster with the same answers (docs/performance-method.md, benchmarks/cpu_backends.py).
 """
 
 import io
