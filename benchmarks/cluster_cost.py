@@ -4,7 +4,7 @@
                                       [--read MB/s] [--price H200=PER_HOUR] [--measure]
 
 Machine-hours are the result; a price is yours to give (`--price`, once for each kind of machine), and so is what a
-machine reads from the shared file system (`--read`). The rates are those of docs/performance-method.md; `--measure` takes
+machine reads from the shared file system (`--read`). Rates come from docs/performance-method.md; `--measure` takes
 those of storing anew: bytes a frame and model, and frames that one process writes in a second.
 
 A machine works on `--at-once` models: frames are read and decoded once for them. What a further model adds is its bare

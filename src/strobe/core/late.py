@@ -11,7 +11,7 @@ from strobe.core.errors import MissingExtra
 __all__ = ["installed_version", "load", "require", "spin_briefly", "too_old"]
 
 _SPINS = "3000"
-"""Turns of GNU's OpenMP, of which it does 300,000 by itself; docs/performance-method.md has what fewer and more cost."""
+"""Spins of GNU OpenMP before a thread sleeps (its own default: 300,000); measured in docs/performance-method.md."""
 
 
 def require(module: str, *, what: str, extra: str) -> ModuleType:
