@@ -7,7 +7,8 @@ ILSVRC-2012 synsets gives the source space; their order is the sorted order of t
 
 A target class takes every ILSVRC class below it in the hierarchy. Two rules settle what the hierarchy leaves open
 for Youtube-BB: which synset a class name means (YTBB below), and a source class under two targets goes to the one
-listed first in PREFER (minivan lies under car and under truck). ImageNet-9 has a rule of its own (IN9 below).
+listed first in PREFER (minivan lies under car and under truck). COCO follows the same rules (COCO below, with the
+choices that WordNet leaves open). ImageNet-9 has a rule of its own (IN9 below).
 """
 
 import argparse
@@ -51,6 +52,35 @@ NOT_IN9 = {
     "n02123597": "Siamese cat", "n02124075": "Egyptian cat", "n03445924": "golfcart", "n03776460": "mobile home",
 }  # fmt: skip
 
+# COCO's 80 classes and the synsets each name means. The classes that Youtube-BB took from COCO mean the same as there,
+# except where the shipped maps from COCO to ImageNet-Vid say otherwise: a cat is a domestic cat, a cow is cattle.
+# Several synsets stand where ILSVRC's pictures show COCO's class under another word: `cup` (WordNet: a punch) and mugs
+# are cups; `pot` is a flowerpot with its plant; `purse` a handbag; `goblet` a wine glass; `notebook` a laptop;
+# `washbasin` a sink; `stove` a kitchen range, which COCO calls an oven; televisions, monitors and screens are tvs.
+# No synset: ILSVRC has no such class, or only a homonym (its kite is a bird).
+COCO = {
+    "person": "n00007846", "bicycle": "n02834778", "car": "n02958343", "motorcycle": "n03790512",
+    "airplane": "n02691156", "bus": "n02924116", "train": "n04468005", "truck": "n04490091", "boat": "n02858304",
+    "traffic light": "n06874185", "fire hydrant": "", "stop sign": "", "parking meter": "n03891332",
+    "bench": "n02828884", "bird": "n01503061", "cat": "n02121808", "dog": "n02084071", "horse": "n02374451",
+    "sheep": "n02411705", "cow": "n02402425", "elephant": "n02503517", "bear": "n02131653", "zebra": "n02391049",
+    "giraffe": "", "backpack": "n02769748", "umbrella": "n04507155", "handbag": "n02774152 n04026417",
+    "tie": "n03815615", "suitcase": "", "frisbee": "", "skis": "n04228054", "snowboard": "",
+    "sports ball": "n02778669", "kite": "", "baseball bat": "", "baseball glove": "", "skateboard": "",
+    "surfboard": "", "tennis racket": "", "bottle": "n02876657", "wine glass": "n04592099 n03443371",
+    "cup": "n03147509 n03797390 n07930864", "fork": "", "knife": "n03623556", "spoon": "n04284002",
+    "bowl": "n02880940", "banana": "n07753592", "apple": "n07739125", "sandwich": "n07695965", "orange": "n07747607",
+    "broccoli": "n07714990", "carrot": "", "hot dog": "n07697537", "pizza": "n07873807", "donut": "", "cake": "",
+    "chair": "n03001627", "couch": "n04256520", "potted plant": "n00017222 n03991062", "bed": "n02818832",
+    "dining table": "n03201208", "toilet": "", "tv": "n04405907 n04404412 n03782006 n04152593",
+    "laptop": "n03642806 n03832673", "mouse": "n03793489", "remote": "n04074963", "keyboard": "n03085013",
+    "cell phone": "n02992529", "microwave": "n03761084", "oven": "n03862676 n04330267", "toaster": "n04442312",
+    "sink": "n04223580 n04553703", "refrigerator": "n04070727", "book": "", "clock": "n03046257", "vase": "n04522168",
+    "scissors": "", "teddy bear": "n04399382", "hair drier": "n03483316", "toothbrush": "",
+}  # fmt: skip
+# WordNet puts these below a ball and below an oven; their pictures show a bag and a pot.
+NOT_COCO = {"n04023962": "punching bag", "n03259280": "Dutch oven"}
+
 # The 200 classes of ImageNet-A by their place among the 1,000 (Hendrycks et al., natural-adv-examples, MIT).
 IMAGENET_A = """
 6 11 13 15 17 22 23 27 30 37 39 42 47 50 57 70 71 76 79 89 90 94 96 97 99 105 107 108 110 113 124 125 130 132
@@ -62,7 +92,8 @@ IMAGENET_A = """
 890 897 900 907 913 924 932 933 934 937 943 945 947 951 954 956 957 959 971 972 980 981 984 986 987 988
 """
 
-PREFER = ("car",)
+PREFER = ("car", "hot dog")
+"""What lies under two targets goes to these: minivan (car, truck), hotdog (hot dog, sandwich)."""
 
 
 LICENCE = (
@@ -181,16 +212,22 @@ def main() -> None:
         "imagenet-vid": [(synset, synset) for synset in VID],
         "youtube-bb": list(YTBB.items()),
         "imagenet-9": [(synset, synset) for synset in IN9],
+        "coco-80": list(COCO.items()),
+        "coco-91": list(COCO.items()),
     }
-    more = {  # its authors take the best of the 1,000 classes first, and then the map
-        "imagenet-9": {"source": f"{origin}, the first of the nine, less 16 its authors leave out", "rule": "argmax"}
+    left_out = {"imagenet-9": NOT_IN9, "coco-80": NOT_COCO, "coco-91": NOT_COCO}
+    meant = f"{origin}; the synset each name means, and the choices it leaves open, are in scripts/make_label_maps.py"
+    more = {  # of imagenet-9 its authors take the best of the 1,000 classes first, and then the map
+        "coco-80": {"source": meant},
+        "coco-91": {"source": meant},
+        "imagenet-9": {"source": f"{origin}, the first of the nine, less 16 its authors leave out", "rule": "argmax"},
     }
     for target, classes in targets.items():
         order = sorted(classes, key=lambda pair: pair[0] not in PREFER)
         taken: dict[str, str] = {}
-        for target_id, top in order:
+        for target_id, tops in order:
             for synset in ilsvrc:
-                if top and top in above[synset] and not (target == "imagenet-9" and synset in NOT_IN9):
+                if above[synset] & set(tops.split()) and synset not in left_out.get(target, ()):
                     taken.setdefault(synset, target_id)
         children = {
             target_id: found

@@ -31,12 +31,20 @@ def test_shipped_spaces(name: str, n: int) -> None:
     assert LabelSpace.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
+NOT_IN_ILSVRC = {
+    "fire hydrant", "stop sign", "giraffe", "suitcase", "frisbee", "snowboard", "kite", "baseball bat",
+    "baseball glove", "skateboard", "surfboard", "tennis racket", "fork", "carrot", "donut", "cake", "toilet", "book",
+    "scissors", "toothbrush",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("target", "n_children", "childless"),
     [
         ("imagenet-vid", 288, set()),
         ("youtube-bb", 231, {"cow", "giraffe", "skateboard", "toilet", "none"}),
         ("imagenet-9", 370, set()),
+        ("coco-80", 298, NOT_IN_ILSVRC),
     ],
 )
 def test_shipped_maps(target: str, n_children: int, childless: set[str]) -> None:
@@ -52,6 +60,36 @@ def test_minivan_is_a_car_and_no_truck() -> None:
     minivan = found.source.index("n03770679")
     assert minivan in found.children[found.target.index("car")]
     assert minivan not in found.children[found.target.index("truck")]
+
+
+def test_the_map_to_coco_reads_pictures_and_not_homonyms() -> None:
+    found = projection("ilsvrc-2012", "coco-80")
+    by_name = {
+        name: {found.source.names[child] for child in group}
+        for name, group in zip(found.target.names, found.children, strict=True)
+    }
+    assert "kite" in by_name["bird"] and not by_name["kite"], "ILSVRC's kite is a bird"
+    assert by_name["hot dog"] == {"hotdog"} and by_name["sandwich"] == {"cheeseburger"}
+    assert "minivan" in by_name["car"] and "minivan" not in by_name["truck"]
+    assert "punching bag" not in by_name["sports ball"] and "Dutch oven" not in by_name["oven"]
+    assert by_name["cat"] == {"tabby", "tiger cat", "Persian cat", "Siamese cat", "Egyptian cat"}
+    assert len(by_name["dog"]) == 118
+
+
+def test_both_numberings_of_coco_have_the_same_map() -> None:
+    eighty, by_id = projection("ilsvrc-2012", "coco-80"), projection("ilsvrc-2012", "coco-91")
+    assert {label: eighty.children[place] for place, label in enumerate(eighty.target.ids) if eighty.children[place]} == {
+        label: by_id.children[place] for place, label in enumerate(by_id.target.ids) if by_id.children[place]
+    }
+
+
+def test_a_class_is_found_by_another_word_for_it() -> None:
+    coco = space("coco-80")
+    words = ("motorbike", "Aeroplane", "sofa", "pottedplant", "TV monitor", "cellphone")
+    assert [coco.names[coco.index(word)] for word in words] == [
+        "motorcycle", "airplane", "couch", "potted plant", "tv", "cell phone",
+    ]  # fmt: skip
+    assert "sofa" not in LabelSpace.of_names("two", ["Couch", "couch!"]), "two classes it could be"
 
 
 @needs_reference

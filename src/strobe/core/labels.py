@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.core.class_names import class_key
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 
@@ -64,10 +65,14 @@ class LabelSpace:
         return isinstance(label, str) and _found(self, label) is not None
 
     def index(self, label: str) -> int:
-        """The place of a class given by id or by name, underscores for spaces or not; UnknownName otherwise.
+        """The place of a class given by id, by name or by another word for it; UnknownName otherwise.
+
+        Case, spaces and underscores do not matter where that leaves one class.
 
         >>> LabelSpace.of_names("pandas", ["giant panda", "red panda"]).index("red_panda")
         1
+        >>> space("coco-80").index("motorbike") == space("coco-80").index("motorcycle")
+        True
         """
         place = _found(self, label)
         if place is None:
@@ -98,18 +103,19 @@ def _lookup(label_space: LabelSpace) -> dict[str, int]:
 
 
 @cache
-def _spaced(label_space: LabelSpace) -> dict[str, int | None]:
-    """The same with spaces for underscores; None where that is two classes."""
+def _spelled(label_space: LabelSpace) -> dict[str, int | None]:
+    """The same by keys of names; None where a key is two classes."""
     out: dict[str, int | None] = {}
     for name, place in _lookup(label_space).items():
-        plain = name.replace("_", " ")
-        out[plain] = place if out.get(plain, place) == place else None
+        key = class_key(name)
+        out[key] = place if out.get(key, place) == place else None
+    out.pop("", None)
     return out
 
 
 def _found(label_space: LabelSpace, label: str) -> int | None:
     place = _lookup(label_space).get(label)
-    return _spaced(label_space).get(label.replace("_", " ")) if place is None else place
+    return _spelled(label_space).get(class_key(label)) if place is None else place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +262,7 @@ def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
 
 @cache
 def space(name: str) -> LabelSpace:
-    """A label space that ships with strobe: ilsvrc-2012, imagenet-a, imagenet-9, imagenet-vid, youtube-bb."""
+    """A label space that ships with strobe: ilsvrc-2012, imagenet-vid, youtube-bb, coco-80 and others."""
     data = _shipped("spaces")
     if name not in data:
         raise UnknownName("label space", name, data)

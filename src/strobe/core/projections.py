@@ -1,9 +1,10 @@
 """Finding the way from one list of classes to another: by a shipped map, or by equal ids or names."""
 
-import re
+from collections.abc import Callable
 
+from strobe.core.class_names import NO_CLASS, class_key, spelling_key
 from strobe.core.errors import StrobeError, UnknownName
-from strobe.core.labels import LabelSpace, Projection, projection
+from strobe.core.labels import LabelSpace, Projection, projection, space
 
 __all__ = ["projection_between", "shipped_between"]
 
@@ -12,19 +13,21 @@ def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
     """How scores of `source` become scores of `target`.
 
     The identity where the ids are the same; the shipped map where both spaces are shipped ones; else classes that agree
-    by id, then by name (case and punctuation aside). Classes of the dataset without a counterpart get −inf.
+    by id, then by name (case, spaces and punctuation aside), then by another word for the class (motorbike is
+    motorcycle). A list of a shipped space's names goes by its shipped map where that reaches more classes. Classes of
+    the dataset without a counterpart get −inf.
     """
     if source.ids == target.ids:
         return Projection(source=source, target=target, children=tuple((place,) for place in range(len(target))))
     shipped = shipped_between(source, target)
     if shipped is not None:
         return shipped
-    children = _matched(source, target)
+    children = max(_matched(source, target), _through_shipped(source, target), key=lambda groups: sum(map(bool, groups)))
     if not any(children):
         raise StrobeError(
             f"no class of the model ({source.name}, {len(source)} classes, e.g. {source.names[0]}) is a class of the "
             f"dataset ({target.name}, e.g. {target.names[0]}); give the model's classes names the dataset uses, "
-            "or make the dataset with --label-space ilsvrc-2012, imagenet-vid or youtube-bb"
+            "or make the dataset with --label-space ilsvrc-2012, imagenet-vid, youtube-bb or coco-80"
         )
     return Projection(source=source, target=target, children=children)
 
@@ -40,20 +43,55 @@ def shipped_between(source: LabelSpace, target: LabelSpace) -> Projection | None
 
 
 def _matched(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], ...]:
+    """By target class the source classes with its id, else its name, else another word for it that is not taken."""
     by_id = {label_id: place for place, label_id in enumerate(source.ids)}
-    by_name: dict[str, list[int]] = {}
-    for place, (label_id, name) in enumerate(zip(source.ids, source.names, strict=True)):
-        for word in {_plain(label_id), *(_plain(part) for part in name.split(",")), _plain(name)}:
-            by_name.setdefault(word, []).append(place)
+    named, worded = _by_words(source, spelling_key), _by_words(source, class_key)
     out: list[tuple[int, ...]] = []
     for label_id, name in zip(target.ids, target.names, strict=True):
         if label_id in by_id:
             out.append((by_id[label_id],))
         else:
-            words = (_plain(label_id), _plain(name), *(_plain(part) for part in name.split(",")))
-            out.append(next((tuple(by_name[word]) for word in words if word in by_name), ()))
+            out.append(next((tuple(named[word]) for word in _words(label_id, name, spelling_key) if word in named), ()))
+    taken = {place for group in out for place in group}
+    for place, (label_id, name) in enumerate(zip(target.ids, target.names, strict=True)):
+        if not out[place]:
+            groups = (worded.get(word, ()) for word in _words(label_id, name, class_key))
+            free = (tuple(one for one in group if one not in taken) for group in groups)
+            out[place] = next((group for group in free if group), ())
     return tuple(out)
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"[^0-9a-z]+", " ", text.casefold()).strip()
+def _through_shipped(source: LabelSpace, target: LabelSpace) -> tuple[tuple[int, ...], ...]:
+    """The same by a shipped map, where every class of the source is one of a shipped space; nothing otherwise.
+
+    A list of COCO's names in any order, or some of them, goes to ImageNet-Vid's classes as coco-80 does.
+    """
+    for name in _LISTED:
+        known, found = space(name), shipped_between(space(name), target)
+        if found is None or found.rule != "merge":
+            continue
+        by_id = name == "ilsvrc-2012"  # its names are not unique: crane is a bird and a machine
+        words = [(one, class_key(one)) for one in source.ids]
+        if not all(key in NO_CLASS or (one in known.ids if by_id else one in known) for one, key in words):
+            continue
+        own = {known.index(one): place for place, (one, key) in enumerate(words) if key not in NO_CLASS}
+        return tuple(tuple(own[child] for child in group if child in own) for group in found.children)
+    return ()
+
+
+_LISTED = ("coco-80", "voc", "open-images", "ilsvrc-2012")
+"""Shipped spaces whose classes models and files list under names of their own."""
+
+
+def _by_words(source: LabelSpace, key: Callable[[str], str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for place, (label_id, name) in enumerate(zip(source.ids, source.names, strict=True)):
+        for word in _words(label_id, name, key):
+            found.setdefault(word, []).append(place)
+    return found
+
+
+def _words(label_id: str, name: str, key: Callable[[str], str]) -> list[str]:
+    """The keys of a class: of its id, its name, and the parts of a name with commas; each once, none empty."""
+    keys = (key(word) for word in (label_id, name, *name.split(",")))
+    return [word for word in dict.fromkeys(keys) if word]

@@ -231,7 +231,7 @@ def _source(path: Path | str, raw: RawDetections, target: LabelSpace, declared: 
     if raw.categories is not None:
         names = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
         for candidate in (target, *(space(one) for one in ("coco-80", "voc", "open-images"))):
-            if all(name in candidate.ids or name in candidate.names for name in names):
+            if all(name in candidate for name in names):
                 return candidate
         return LabelSpace.of_names(Path(path).stem, names)
     wanted = declared or raw.space

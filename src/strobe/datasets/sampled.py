@@ -210,8 +210,8 @@ def _build(
 def label_space_for(names: Sequence[str], *, requested: str | None, own_name: str) -> LabelSpace:
     """The label space of a foreign list of classes.
 
-    `requested` names a shipped space, in which every class must be found by id or name. Otherwise a shipped space that
-    has exactly these classes, or else a space of its own.
+    `requested` names a shipped space, in which every class must be found by id, name or another word for it. Otherwise
+    a shipped space that has exactly these classes, or else a space of its own.
 
     >>> label_space_for(["cat", "dog"], requested=None, own_name="pets").ids
     ('cat', 'dog')
@@ -226,6 +226,10 @@ def label_space_for(names: Sequence[str], *, requested: str | None, own_name: st
             shipped = space(known)
         except StrobeError:
             continue
-        if set(names) in (set(shipped.names), set(shipped.ids)):
+        if len(names) == len(shipped) and {_place(shipped, name) for name in names} == set(range(len(shipped))):
             return shipped
     return LabelSpace.of_names(own_name, list(names))
+
+
+def _place(shipped: LabelSpace, name: str) -> int | None:
+    return shipped.index(name) if name in shipped else None

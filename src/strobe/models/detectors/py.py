@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from strobe.core.errors import ModelFailed
-from strobe.core.labels import LabelSpace, space
+from strobe.core.labels import space
 from strobe.core.ports import Image
 from strobe.core.records import Detections, ModelSpec
 from strobe.models.detectors.boxes import detections
+from strobe.models.detectors.spaces import named_space
 from strobe.models.plan import AsDecoded
 
 __all__ = ["FunctionDetector", "detector"]
@@ -67,7 +68,7 @@ def detector(
 
     `weights` is whatever changes when its answers do (a version, a digest); without it, the function's source.
     """
-    label_space = space(classes) if isinstance(classes, str) else LabelSpace.of_names(f"{name} classes", list(classes))
+    label_space = space(classes) if isinstance(classes, str) else named_space(name, [str(one) for one in classes])
     if not weights:
         try:
             source = inspect.getsource(function)

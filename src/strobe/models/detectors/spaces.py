@@ -2,16 +2,11 @@
 
 from collections.abc import Sequence
 
+from strobe.core.class_names import NO_CLASS, class_key
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.labels import LabelSpace, space
 
-__all__ = ["detector_space", "with_background"]
-
-_ALIASES = {
-    "aeroplane": "airplane", "motorbike": "motorcycle", "sofa": "couch", "pottedplant": "potted plant",
-    "diningtable": "dining table", "tvmonitor": "tv",
-}  # fmt: skip
-_NO_CLASS = ("n/a", "__background__", "background", "")
+__all__ = ["detector_space", "named_space", "with_background"]
 
 
 def detector_space(
@@ -28,7 +23,7 @@ def detector_space(
     Otherwise the names the model brings, otherwise the dataset's own classes where there are as many.
     """
     if names and not all(name.startswith("LABEL_") or name.isdigit() for name in names):
-        return _named(model, names)
+        return named_space(model, names)
     known = {91: "coco-91", 80: "coco-80"}
     if n_classes in known:
         return space(known[n_classes])
@@ -42,16 +37,15 @@ def detector_space(
     raise ModelFailed(f"{printable(model)}: its {n_classes} classes have no names{have}; name them in its settings")
 
 
-def _named(model: str, names: Sequence[str]) -> LabelSpace:
-    plain = [_ALIASES.get(name.casefold().strip(), name.casefold().strip()) for name in names]
-    for candidate in (space("coco-80"), space("coco-91")):
-        if len(plain) == len(candidate) and all(
-            said in (label, *_NO_CLASS) or label in ("background", f"unused-{place}")
-            for place, (said, label) in enumerate(zip(plain, candidate.ids, strict=True))
+def named_space(model: str, names: Sequence[str]) -> LabelSpace:
+    """The label space of a list of names: COCO's or VOC's where they are its classes in its order, else their own."""
+    keys = [class_key(name) for name in names]
+    for candidate in (space("coco-80"), space("coco-91"), space("voc")):
+        if len(keys) == len(candidate) and all(
+            key == class_key(label) or key in NO_CLASS or label in ("background", f"unused-{place}")
+            for place, (key, label) in enumerate(zip(keys, candidate.ids, strict=True))
         ):
             return candidate
-    if [name.casefold() for name in names] == list(space("voc").ids):
-        return space("voc")
     unique: list[str] = []
     for place, name in enumerate(names):
         unique.append(name if name and name not in unique else f"{name or 'class'} ({place})")
