@@ -78,9 +78,9 @@ def test_the_map_to_coco_reads_pictures_and_not_homonyms() -> None:
 
 def test_both_numberings_of_coco_have_the_same_map() -> None:
     eighty, by_id = projection("ilsvrc-2012", "coco-80"), projection("ilsvrc-2012", "coco-91")
-    assert {label: eighty.children[place] for place, label in enumerate(eighty.target.ids) if eighty.children[place]} == {
-        label: by_id.children[place] for place, label in enumerate(by_id.target.ids) if by_id.children[place]
-    }
+    assert {
+        label: eighty.children[place] for place, label in enumerate(eighty.target.ids) if eighty.children[place]
+    } == {label: by_id.children[place] for place, label in enumerate(by_id.target.ids) if by_id.children[place]}
 
 
 def test_a_class_is_found_by_another_word_for_it() -> None:

@@ -22,7 +22,9 @@ def projection_between(source: LabelSpace, target: LabelSpace) -> Projection:
     shipped = shipped_between(source, target)
     if shipped is not None:
         return shipped
-    children = max(_matched(source, target), _through_shipped(source, target), key=lambda groups: sum(map(bool, groups)))
+    children = max(
+        _matched(source, target), _through_shipped(source, target), key=lambda groups: sum(map(bool, groups))
+    )
     if not any(children):
         raise StrobeError(
             f"no class of the model ({source.name}, {len(source)} classes, e.g. {source.names[0]}) is a class of the "
