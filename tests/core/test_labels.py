@@ -68,10 +68,11 @@ def test_the_map_to_coco_reads_pictures_and_not_homonyms() -> None:
         name: {found.source.names[child] for child in group}
         for name, group in zip(found.target.names, found.children, strict=True)
     }
-    assert "kite" in by_name["bird"] and not by_name["kite"], "ILSVRC's kite is a bird"
-    assert by_name["hot dog"] == {"hotdog"} and by_name["sandwich"] == {"cheeseburger"}
-    assert "minivan" in by_name["car"] and "minivan" not in by_name["truck"]
-    assert "punching bag" not in by_name["sports ball"] and "Dutch oven" not in by_name["oven"]
+    assert "kite" in by_name["bird"], "ILSVRC's kite is a bird"
+    assert not by_name["kite"]
+    assert (by_name["hot dog"], by_name["sandwich"]) == ({"hotdog"}, {"cheeseburger"})
+    assert "minivan" in by_name["car"] - by_name["truck"]
+    assert not {"punching bag", "Dutch oven"} & (by_name["sports ball"] | by_name["oven"])
     assert by_name["cat"] == {"tabby", "tiger cat", "Persian cat", "Siamese cat", "Egyptian cat"}
     assert len(by_name["dog"]) == 118
 

@@ -105,7 +105,11 @@ def test_what_is_missing_from_frames_is_said(tmp_path: Path) -> None:
     (source / "labels.csv").unlink()
     with pytest.raises(StrobeError, match="nothing says what the frames show"):
         from_frames(source, tmp_path / "dst", files=FrameFiles())
-    for rows, problem in (("dog1,3\n", "the given anchor 3 is no frame"), ("wolf,1\n", "not given: wolf")):
+    for rows, problem in (
+        ("dog1,3\nhome/cat 2,0\n", "the given anchor 3 is no frame"),
+        ("wolf,1\n", "not given: wolf"),
+        ("dog1,2\n", "anchors.csv: names no anchor in 1 of 2 video\\(s\\), first home/cat 2; add a row for each"),
+    ):
         (tmp_path / "anchors.csv").write_text("video,frame\n" + rows)
         with pytest.raises(StrobeError, match=problem):
             from_frames(source, tmp_path / "dst", files=FrameFiles(label=("x",), anchors=tmp_path / "anchors.csv"))

@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -231,12 +232,20 @@ def test_bad_input_is_one_line(tmp_path: Path, files: dict[str, bytes], options:
     assert not (tmp_path / "out" / "dataset.json").exists()
 
 
-def test_a_box_outside_its_photo_is_said(tmp_path: Path) -> None:
-    photos = write_photos(tmp_path / "photos", each=1)
+def test_boxes_are_held_against_the_photos(tmp_path: Path, heard: Any) -> None:
+    """Boxes beyond a photo of 64×48 are cut and counted; shares of it, and boxes outside, are refused."""
+    photos, still = write_photos(tmp_path / "photos", each=1), CameraOptions(k=0, size=48, margin=0.0)
+    options = SimulateOptions(camera=still, boxes=tmp_path / "b.csv")
     (tmp_path / "b.csv").write_text("file,label,x0,y0,x1,y1\ncat/0.png,cat,5,5,90,40\n")
-    done = simulate([photos], tmp_path / "out", SimulateOptions(camera=QUICK, boxes=tmp_path / "b.csv"))
-    assert len(done.problems) == 1
-    assert "lies outside the photo of 64×48" in done.problems[0]
+    dataset = simulate([photos], tmp_path / "out", options, progress=heard).dataset
+    assert dataset.boxes is not None
+    assert "1 box(es) reached beyond their image and were cut to it" in heard.lines
+    assert dataset.boxes.of_frame(0)[0].xyxy[2] <= 64
+    for corners, problem in (("0.1,0.1,0.9,0.8", "look like shares of the image"), ("70,5,90,40", "outside the image")):
+        (tmp_path / "b.csv").write_text(f"file,label,x0,y0,x1,y1\ncat/0.png,cat,{corners}\n")
+        with pytest.raises(StrobeError, match=problem):
+            simulate([photos], tmp_path / "other", options)
+        assert not (tmp_path / "other").exists()
 
 
 def test_boxes_from_coco_json(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.tables import Boxes
+from strobe.core.true_boxes import are_shares
 from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES
 from strobe.metrics.detection.average import Interpolation, frame_ap, frame_class_ap, mean_over_classes
 from strobe.metrics.detection.diagnose import KINDS, diagnose
@@ -222,6 +223,12 @@ def _boxes_of_members(dataset: Dataset) -> Boxes:
         raise StrobeError(
             where + f"{len(bad)} box(es) without a positive width and height, first {box} on {printable(key)}; "
             "boxes are x0, y0, x1, y1"
+        )
+    wh = np.stack([dataset.frames.width[boxes.frame], dataset.frames.height[boxes.frame]], axis=1)
+    if are_shares(boxes.xyxy, wh).all():
+        raise StrobeError(
+            where + f"all {len(boxes.frame)} true boxes end within a pixel of the corner: they look like "
+            "shares of the image; import or build the dataset again with boxes in pixels"
         )
     boxed = np.zeros(len(dataset.frames), dtype=bool)
     boxed[boxes.frame] = True

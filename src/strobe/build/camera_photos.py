@@ -1,21 +1,26 @@
 """The photos to simulate a camera over: which there are, and what is known of each."""
 
 import csv
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from strobe.core.builder import written
-from strobe.core.errors import InvalidFile, StrobeError, expect, printable
+from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
 from strobe.core.files import read_json, reading
 from strobe.core.labels import LabelSpace, space
 from strobe.core.records import Box
+from strobe.core.true_boxes import fit_boxes
 
-__all__ = ["SUFFIXES", "Photo", "find_photos", "photo_files"]
+__all__ = ["SUFFIXES", "Photo", "find_photos", "fitted_photos", "photo_files"]
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
 """Files of these endings count as photos in a folder; a file named on its own is tried whatever it is called."""
 
+_ORIENTATION = 0x0112
 _VIDEOS = (".mp4", ".mov", ".mkv", ".avi", ".webm", ".m4v", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".3gp")
 
 
@@ -27,6 +32,8 @@ class Photo:
     name: str
     labels: tuple[int, ...]
     boxes: tuple[Box, ...] = ()
+    size_wh: tuple[int, int] = (0, 0)
+    """The size that the file of boxes gives; (0, 0) where it gives none."""
     mask: Path | None = None
 
     def __post_init__(self) -> None:
@@ -39,6 +46,8 @@ class _Rows:
 
     path: Path
     by_photo: dict[str, list[tuple[int, dict[str, str]]]] = field(default_factory=dict)
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The photos' sizes by the file's own word."""
 
 
 def find_photos(
@@ -76,11 +85,45 @@ def find_photos(
             name=name,
             labels=tuple(sorted({chosen.index(label) for label in named[name]})),
             boxes=tuple(_boxes_of(name, box_rows, chosen)) if box_rows else (),
+            size_wh=box_rows.sizes.get(name, (0, 0)) if box_rows else (0, 0),
             mask=masked.get(name),
         )
         for name, path in sorted(files.items())
     ]
     return photos, chosen
+
+
+def fitted_photos(photos: Sequence[Photo], boxes: Path) -> tuple[list[Photo], tuple[str, ...]]:
+    """The photos with their boxes held against the images' sizes, and lines about what was scaled, cut or left out."""
+    owner = [place for place, photo in enumerate(photos) for _ in photo.boxes]
+    sizes = {place: upright_size(photos[place].path) for place in dict.fromkeys(owner)}
+    with in_file(boxes):
+        fitted = fit_boxes(
+            np.array([box.xyxy for photo in photos for box in photo.boxes], dtype=np.float64).reshape(-1, 4),
+            real_wh=np.array([sizes[place] for place in owner], dtype=np.float64).reshape(-1, 2),
+            declared_wh=np.array([photos[place].size_wh for place in owner], dtype=np.float64).reshape(-1, 2),
+            source=np.zeros(len(owner), dtype=np.int64),
+            name=lambda row: printable(photos[owner[row]].name),
+        )
+    rows = iter(zip(fitted.xyxy.tolist(), fitted.keep.tolist(), strict=True))
+    out = []
+    for photo in photos:
+        both = [(box, *next(rows)) for box in photo.boxes]
+        out.append(replace(photo, boxes=tuple(replace(box, xyxy=tuple(xyxy)) for box, xyxy, keep in both if keep)))
+    return out, fitted.notes
+
+
+def upright_size(path: Path) -> tuple[int, int]:
+    """Width and height of a photo as it is looked at; (0, 0) where it cannot be read, which is reported elsewhere."""
+    from PIL import Image as Pillow
+
+    try:
+        with warnings.catch_warnings(action="ignore"), Pillow.open(path) as picture:
+            width, height = picture.size
+            sideways = picture.getexif().get(_ORIENTATION) in (5, 6, 7, 8)
+    except Exception:  # damaged in one of many ways
+        return 0, 0
+    return (height, width) if sideways else (width, height)
 
 
 def photo_files(sources: Sequence[Path]) -> dict[str, Path]:
@@ -148,6 +191,8 @@ def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _Rows:
     try:
         names = {image["id"]: str(image["file_name"]) for image in data["images"]}
         labels = {category["id"]: str(category["name"]) for category in data["categories"]}
+        for image in data["images"]:
+            rows.sizes[names[image["id"]]] = int(image.get("width") or 0), int(image.get("height") or 0)
         for place, note in enumerate(data["annotations"]):
             name, (x, y, width, height) = names[note["image_id"]], map(float, note["bbox"])
             if name not in files:

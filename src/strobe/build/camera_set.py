@@ -114,7 +114,6 @@ def _finished(note_path: Path, inputs: str, folder: Path) -> dict[str, Any] | No
 
 def _render(job: ClipJob, data: bytes, identity: str) -> dict[str, Any]:
     photo = job.decode(data, job.photo.path)
-    _check_boxes(job, photo)
     mask = _read_mask(job, photo)
     # The camera's options stay out of the seed, so that switching one effect off leaves the others as they were.
     rng = np.random.default_rng([job.seed % 2**64, job.number, int(hashlib.sha256(data).hexdigest()[:16], 16)])
@@ -146,19 +145,6 @@ def _hints(frames: NDArray[np.uint8]) -> list[list[float]]:
     for place, pair in zip(members, set_hints(features, anchor, members), strict=True):
         rows[place] = [float(getattr(pair, name)) for name in Hints.__slots__]
     return rows
-
-
-def _check_boxes(job: ClipJob, photo: Image) -> None:
-    height, width = photo.shape[:2]
-    for box in job.photo.boxes:
-        x0, y0, x1, y1 = box.xyxy
-        # Half a pixel of slack: tools round corners differently.
-        if x0 < -0.5 or y0 < -0.5 or x1 > width + 0.5 or y1 > height + 0.5:
-            corners = ", ".join(f"{value:g}" for value in box.xyxy)
-            raise InvalidFile(
-                job.photo.path, f"box ({corners}) lies outside the photo of {width}×{height} pixels",
-                hint="boxes are x0,y0,x1,y1 in pixels of the upright photo",
-            )  # fmt: skip
 
 
 def _read_mask(job: ClipJob, photo: Image) -> NDArray[np.uint8] | None:

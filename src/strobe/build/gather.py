@@ -84,7 +84,9 @@ def gather(
             )  # fmt: skip
             for box in mine:
                 index = label_space.index(box.label)
-                grown.box(frame=row, label=index, xyxy=box.xyxy, track=box.track, crowd=box.crowd)
+                grown.box(
+                    frame=row, label=index, xyxy=box.xyxy, track=box.track, crowd=box.crowd, declared_wh=box.size_wh
+                )
         for one in fragment.sets:
             grown.set(
                 set_id=f"{video.name}@{one.anchor}",
@@ -100,8 +102,9 @@ def gather(
         licence=licence,
         provenance=dict(provenance or {}),
     )
+    fitted = grown.check_boxes()
     dataset = grown.build(info, with_boxes=any(boxes.values()), hints=_hints(ordered))
-    notes = [f"{elsewhere} box(es) are on frames that are in no set"] if elsewhere else []
+    notes = [*fitted, *([f"{elsewhere} box(es) are on frames that are in no set"] if elsewhere else [])]
     if label_source is None:
         dataset = _by_the_labels_there_are(dataset, labelled_by_boxes, notes)
     if k is not None:
@@ -169,7 +172,7 @@ def _hints(ordered: Sequence[Fragment]) -> Hints | None:
 
 def _boxes_by_frame(fragment: Fragment, boxes: Sequence[BoxRow]) -> tuple[dict[int, list[BoxRow]], int]:
     """The boxes of each frame, and how many are on frames that are in no set."""
-    sizes, n_frames = {row.index: row.size_wh for row in fragment.frames}, fragment.video.n_frames
+    there, n_frames = {row.index for row in fragment.frames}, fragment.video.n_frames
     found: dict[int, list[BoxRow]] = {}
     for box in boxes:
         if box.frame >= n_frames:
@@ -177,13 +180,6 @@ def _boxes_by_frame(fragment: Fragment, boxes: Sequence[BoxRow]) -> tuple[dict[i
                 f"boxes, {box.where}: box on frame {box.frame}, but {printable(fragment.video.name)} has frames "
                 f"0–{n_frames - 1}"
             )
-        if box.frame in sizes:
-            width, height = sizes[box.frame]
-            x0, y0, x1, y1 = box.xyxy
-            if x0 >= width or y0 >= height or x1 <= 0 or y1 <= 0:
-                raise InvalidValue(
-                    f"boxes, {box.where}: the box {box.xyxy} lies outside frame {box.frame} of "
-                    f"{printable(fragment.video.name)} ({width}×{height}, upright)"
-                )
+        if box.frame in there:
             found.setdefault(box.frame, []).append(box)
     return found, len(boxes) - sum(map(len, found.values()))

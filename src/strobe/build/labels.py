@@ -56,7 +56,10 @@ class LabelRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxRow:
-    """A labelled box on one frame, in pixels of the upright frame with square pixels."""
+    """A labelled box on one frame, in pixels of the upright frame with square pixels.
+
+    `size_wh` is the size of the frame that the file gives; (0, 0) where it gives none.
+    """
 
     video: str
     frame: int
@@ -64,6 +67,7 @@ class BoxRow:
     xyxy: tuple[float, float, float, float]
     track: int = -1
     crowd: bool = False
+    size_wh: tuple[int, int] = (0, 0)
     where: str = ""
 
 
@@ -181,10 +185,11 @@ def _coco_boxes(path: Path, data: Any) -> Iterator[BoxRow]:
     try:
         names = {row["id"]: str(row["name"]) for row in data["categories"]}
         videos = {row["id"]: str(row.get("name") or row["file_name"]) for row in data.get("videos", ())}
-        frames = {}
+        frames, sizes = {}, {}
         for number, image in enumerate(data["images"]):
             place = f"images[{number}]"
             frames[image["id"]] = _coco_frame(path, place, image, videos)
+            sizes[image["id"]] = int(image.get("width") or 0), int(image.get("height") or 0)
         for number, entry in enumerate(data["annotations"]):
             place = f"annotations[{number}]"
             video, frame = frames[entry["image_id"]]
@@ -196,6 +201,7 @@ def _coco_boxes(path: Path, data: Any) -> Iterator[BoxRow]:
                 xyxy=(x, y, x + width, y + height),
                 track=int(entry.get("track_id", entry.get("instance_id", -1))),
                 crowd=bool(entry.get("iscrowd", 0)),
+                size_wh=sizes[entry["image_id"]],
                 where=place,
             )
             yield _checked_box(path, box)

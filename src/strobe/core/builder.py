@@ -15,6 +15,7 @@ from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidValue, expect, printable
 from strobe.core.records import Verdict
 from strobe.core.tables import NO_PTS, SET_COLUMNS, Boxes, Frames, Hints, Labels, Sets, Videos
+from strobe.core.true_boxes import fit_boxes
 from strobe.core.variants import NO_VARIANT, Variant, Variants
 
 __all__ = ["DatasetBuilder", "frame_list_digest", "written"]
@@ -52,6 +53,8 @@ class DatasetBuilder:
         self._members = _Grown(Sets, [name for name in Sets.__slots__ if name not in SET_COLUMNS])
         self._variants: dict[str, Variant] = {}
         self._verdicts: list[Verdict] = []
+        self._declared: list[tuple[int, int]] = []
+        self._fitted: dict[str, NDArray[Any]] | None = None
 
     def video(
         self,
@@ -95,9 +98,39 @@ class DatasetBuilder:
             self._labels.append((row, label))
         return row
 
-    def box(self, *, frame: int, label: int, xyxy: Sequence[float], track: int = -1, crowd: bool = False) -> None:
-        """Add a box to a frame."""
+    def box(
+        self,
+        *,
+        frame: int,
+        label: int,
+        xyxy: Sequence[float],
+        track: int = -1,
+        crowd: bool = False,
+        declared_wh: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Add a box to a frame; `declared_wh` is the image size its annotation was made for, where it gives one."""
         self._boxes.append((frame, label, xyxy, track, crowd))
+        self._declared.append(declared_wh)
+
+    def check_boxes(self) -> tuple[str, ...]:
+        """Hold all boxes against the sizes of their frames; lines about those that were scaled, cut or left out.
+
+        Makers of datasets call this once for boxes that come from outside, after the last one was added.
+        """
+        if not len(self._boxes):
+            return ()
+        boxes, frames = self._boxes.columns(), self._frames.columns()
+        row = boxes["frame"]
+        fitted = fit_boxes(
+            boxes["xyxy"],
+            real_wh=np.stack([frames["width"][row], frames["height"][row]], axis=1).astype(np.float64),
+            declared_wh=np.array(self._declared, dtype=np.float64).reshape(-1, 2),
+            source=frames["video"][row],
+            name=lambda place: printable(frames["key"][row[place]]),
+        )
+        boxes["xyxy"] = fitted.xyxy
+        self._fitted = {column: values[fitted.keep] for column, values in boxes.items()}
+        return fitted.notes
 
     def variant(self, variant: Variant) -> None:
         """Add a variant; the sets of it name it."""
@@ -143,7 +176,7 @@ class DatasetBuilder:
             frames=Frames(**self._frames.columns()),
             sets=Sets(**self._members.columns(), **self._sets.columns()),
             labels=Labels(**self._labels.columns()),
-            boxes=Boxes(**self._boxes.columns()) if len(self._boxes) or with_boxes else None,
+            boxes=Boxes(**(self._fitted or self._boxes.columns())) if len(self._boxes) or with_boxes else None,
             hints=hints,
             verdicts=tuple(self._verdicts),
             variants=Variants.of(list(self._variants.values())) if self._variants else None,

@@ -1,4 +1,4 @@
-"""Names of classes as people and tools spell them: one key for each class, whatever the case, the spaces or the word."""
+"""Names of classes as people and tools spell them: one key for each class, whatever its case, spaces or word."""
 
 import re
 

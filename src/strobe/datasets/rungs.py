@@ -137,8 +137,8 @@ def import_rungs(
         licence=of.licence,
         provenance={"format": of.format, "media": stored, **of.facts},
     )
-    boxed = any(whole.boxes for whole in wholes)
-    return Imported(dataset=grown.build(info, with_boxes=boxed, root=target), notes=tuple(twice(hashes)))
+    boxed, notes = any(whole.boxes for whole in wholes), (*twice(hashes), *grown.check_boxes())
+    return Imported(dataset=grown.build(info, with_boxes=boxed, root=target), notes=notes)
 
 
 def twice(hashes: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -24,17 +24,18 @@ _KNOWN_SPACES = ("imagenet-vid", "youtube-bb", "coco-80")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenBox:
-    """A box on a frame: its class, corners in pixels, track and whether it is a crowd."""
+    """A box on a frame: its class, corners in pixels, track, whether it is a crowd, and the image size it is for."""
 
     label: int
     xyxy: tuple[float, float, float, float]
     track: int = -1
     crowd: bool = False
+    size_wh: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is known of one frame."""
+    """What is known of one frame; `size_wh` is the image size its annotation gives, also for boxes without one."""
 
     labels: tuple[int, ...] = ()
     boxes: tuple[SeenBox, ...] = ()
@@ -121,7 +122,7 @@ def import_sampled(videos: Sequence[SourceVideo], target: Path, *, origin: Origi
         notes.append(f"{len(bare)} video(s) without a labelled frame were left out, first {printable(bare[0])}")
     if left_out:
         notes.append(f"{left_out} unlabelled frame(s) near an anchor were left out")
-    return Imported(dataset=_build(drawn, target, origin, draw, how, notes), notes=tuple(notes))
+    return _build(drawn, target, origin, draw, how, notes)
 
 
 def _draw(video: SourceVideo, draw: Draw, label_source: str) -> tuple[list[_Drawn], int]:
@@ -161,7 +162,7 @@ def _video_id(video: SourceVideo) -> str:
 
 def _build(
     drawn: Sequence[_Drawn], target: Path, origin: Origin, draw: Draw, how: Bring, notes: Sequence[str]
-) -> Dataset:
+) -> Imported:
     keys = list(dict.fromkeys(one.video.keys[index] for one in drawn for index in one.seen))
     files = how.files(origin.media_root, target, keys)
     grown = DatasetBuilder()
@@ -183,12 +184,20 @@ def _build(
                 time_s=index / video.fps if video.fps else None, media=f"media/{key}" if files else "",
             )  # fmt: skip
             for box in seen.boxes:
-                grown.box(frame=rows[key], label=box.label, xyxy=box.xyxy, track=box.track, crowd=box.crowd)
+                grown.box(
+                    frame=rows[key],
+                    label=box.label,
+                    xyxy=box.xyxy,
+                    track=box.track,
+                    crowd=box.crowd,
+                    declared_wh=box.size_wh if any(box.size_wh) else seen.size_wh,
+                )
         grown.set(
             set_id=f"{video.name}@{one.anchor}",
             anchor=rows[video.keys[one.anchor]],
             members=[(rows[video.keys[i]], i - one.anchor) for i in one.seen if i != one.anchor],
         )
+    notes = (*notes, *grown.check_boxes())
     info = DatasetInfo(
         name=origin.name,
         label_space=origin.label_space,
@@ -204,7 +213,7 @@ def _build(
             **origin.facts,
         },
     )
-    return grown.build(info, with_boxes=origin.with_boxes, root=target)
+    return Imported(dataset=grown.build(info, with_boxes=origin.with_boxes, root=target), notes=notes)
 
 
 def label_space_for(names: Sequence[str], *, requested: str | None, own_name: str) -> LabelSpace:

@@ -124,7 +124,7 @@ def from_photos(source: Path, target: Path, *, files: PhotoFiles, how: Bring = A
 
 
 def _photos(source: Path, target: Path, files: PhotoFiles, how: Bring) -> Imported:
-    from strobe.build.camera_photos import find_photos, photo_files
+    from strobe.build.camera_photos import find_photos, fitted_photos, photo_files
 
     if not source.is_dir():
         raise StrobeError(f"no such folder: {printable(source)}; give the folder of the photos")
@@ -135,6 +135,9 @@ def _photos(source: Path, target: Path, files: PhotoFiles, how: Bring) -> Import
     photos, found = find_photos(
         [source], labels=files.labels or said, label=files.label, boxes=files.boxes, label_space=files.label_space
     )
+    fitted: tuple[str, ...] = ()
+    if files.boxes is not None:
+        photos, fitted = fitted_photos(photos, files.boxes)
     chosen = found if files.label_space else _of_wordnet(found.ids) or replace(found, name=target.resolve().name)
     stills = [
         Still(
@@ -148,7 +151,7 @@ def _photos(source: Path, target: Path, files: PhotoFiles, how: Bring) -> Import
     done = import_photos(
         stills, source, target, label_space=chosen, how=how, with_boxes=files.boxes is not None
     )  # fmt: skip
-    return replace(done, notes=(*done.notes, *((advice,) if advice else ())))
+    return replace(done, notes=(*done.notes, *fitted, *((advice,) if advice else ())))
 
 
 def _of_wordnet(names: Sequence[str]) -> LabelSpace | None:
@@ -273,6 +276,13 @@ def _frames(source: Path, target: Path, files: FrameFiles, draw: Draw, how: Brin
         _check_labels(rows, frames[name], fps=files.fps)
     if files.anchors is not None:
         given = by_video(files.anchors, places, read=read_anchors)
+        unnamed = [name for name, rows in given.items() if not rows]
+        if unnamed:
+            raise InvalidFile(
+                files.anchors,
+                f"names no anchor in {len(unnamed)} of {len(frames)} video(s), first {printable(unnamed[0])}",
+                hint=f"add a row for each, or move their folders out of {printable(source)}",
+            )
         anchors = {name: [_anchor(row, files.anchors, files.fps) for row in rows] for name, rows in given.items()}
         draw = Draw(k=draw.k, seed=draw.seed, anchors=anchors)
     return import_frames(
@@ -293,7 +303,9 @@ def _names_at(rows: "Sequence[LabelRow]", always: tuple[str, ...]) -> NamesAt:
 def _boxes_by_frame(rows: "Sequence[BoxRow]", label_space: LabelSpace) -> dict[int, list[SeenBox]]:
     out: dict[int, list[SeenBox]] = {}
     for row in rows:
-        box = SeenBox(label=label_space.index(row.label), xyxy=row.xyxy, track=row.track, crowd=row.crowd)
+        box = SeenBox(
+            label=label_space.index(row.label), xyxy=row.xyxy, track=row.track, crowd=row.crowd, size_wh=row.size_wh
+        )
         out.setdefault(row.frame, []).append(box)
     return out
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.ports import Progress
 from strobe.datasets import folder
 from strobe.datasets.bring_media import Bring
@@ -28,7 +29,13 @@ def into(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Importe
         return _there_already(target, how, make)
     if target.is_dir() and any(path.name != "media" and not path.name.startswith(".") for path in target.iterdir()):
         raise StrobeError(f"{printable(target)} is not empty and holds no dataset; choose another folder")
-    done = make(how)
+    fresh = not target.exists()
+    try:
+        done = make(how)
+    except InvalidValue:  # its boxes do not fit its images: nothing is left behind
+        if fresh:
+            rmtree(target, ignore_errors=True)
+        raise
     if how.hints:
         done = _with_hints(done, target, how.progress)
     folder.write(done.dataset, target)

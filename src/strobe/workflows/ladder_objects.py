@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from strobe.core.crops import object_of
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, printable
+from strobe.core.errors import InvalidFile, InvalidValue, ModelFailed, StrobeError, printable
 from strobe.core.files import sha256_of_file, write_bytes
 from strobe.core.ports import Progress
 from strobe.core.records import Box
+from strobe.core.true_boxes import are_shares
 from strobe.datasets.object_files import mask_files, read_boxes
 from strobe.vary.background_sets import Thing
 from strobe.vary.masks import bounds_of, decoded_mask, mask_bytes
@@ -164,6 +165,14 @@ class FileBoxes:
             said = "box is" if elsewhere == 1 else "boxes are"
             say.note(f"{printable(path)}: {elsewhere} {said} of no anchor of {printable(dataset.name)} and not used")
         self._boxes = {row: found[key] for row, key in keys.items() if key in found}
+        rows, frames = list(self._boxes), dataset.frames
+        wh = np.stack([frames.width[rows], frames.height[rows]], axis=1).astype(np.float64)
+        if are_shares(np.array(list(self._boxes.values())), wh).all():
+            raise InvalidFile(
+                path,
+                f"all {len(rows)} boxes end within a pixel of the corner: they look like shares of the image",
+                hint="write them in pixels, x times the width and y times the height",
+            )
         self.facts = {"boxes_file": sha256_of_file(path)}
 
     def boxes(self, pictures: Mapping[int, Picture], say: Progress) -> dict[int, Found]:  # noqa: ARG002 (as all boxes' makers)

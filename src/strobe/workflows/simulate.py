@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from strobe.build.camera_path import CameraOptions
-from strobe.build.camera_photos import Photo, find_photos
+from strobe.build.camera_photos import Photo, find_photos, fitted_photos
 from strobe.build.camera_set import ClipJob, ClipResult, put_together, simulate_clip
 from strobe.build.pool import worker_pool
 from strobe.core.dataset import Dataset
@@ -70,6 +70,10 @@ def simulate(
         label_space=options.label_space,
     )
     folder.refuse_other_content(destination, leftovers=("media", "masks"))
+    if options.boxes is not None:
+        found, notes = fitted_photos(found, options.boxes)
+        for note in notes:
+            say.note(note)
     made = {"made_by": "strobe simulate", "seed": options.seed, "camera": asdict(options.camera)}
     old = made_before(destination, lambda old: made == old.info.provenance)
     jobs = [
