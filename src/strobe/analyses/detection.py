@@ -224,7 +224,7 @@ def _boxes_of_members(dataset: Dataset) -> Boxes:
             where + f"{len(bad)} box(es) without a positive width and height, first {box} on {printable(key)}; "
             "boxes are x0, y0, x1, y1"
         )
-    wh = np.stack([dataset.frames.width[boxes.frame], dataset.frames.height[boxes.frame]], axis=1)
+    wh = np.stack([dataset.frames.width[boxes.frame], dataset.frames.height[boxes.frame]], axis=1).astype(np.float64)
     if are_shares(boxes.xyxy, wh).all():
         raise StrobeError(
             where + f"all {len(boxes.frame)} true boxes end within a pixel of the corner: they look like "

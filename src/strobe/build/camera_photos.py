@@ -108,8 +108,8 @@ def fitted_photos(photos: Sequence[Photo], boxes: Path) -> tuple[list[Photo], tu
     rows = iter(zip(fitted.xyxy.tolist(), fitted.keep.tolist(), strict=True))
     out = []
     for photo in photos:
-        both = [(box, *next(rows)) for box in photo.boxes]
-        out.append(replace(photo, boxes=tuple(replace(box, xyxy=tuple(xyxy)) for box, xyxy, keep in both if keep)))
+        kept = [(box, xyxy) for box in photo.boxes for xyxy, keep in [next(rows)] if keep]
+        out.append(replace(photo, boxes=tuple(replace(box, xyxy=(x0, y0, x1, y1)) for box, (x0, y0, x1, y1) in kept)))
     return out, fitted.notes
 
 

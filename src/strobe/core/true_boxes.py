@@ -51,7 +51,7 @@ def fit_boxes(
     """
     if not len(xyxy):
         return FittedBoxes(xyxy=xyxy, keep=np.zeros(0, dtype=bool), notes=())
-    known, declared = (real_wh > 0).all(axis=1), (declared_wh > 0).all(axis=1)
+    known, declared = (np.asarray((size > 0).all(axis=1)) for size in (real_wh, declared_wh))
     wh = np.where(known[:, None], real_wh, np.where(declared[:, None], declared_wh, 0.0))
     _refuse_shares(xyxy, wh, source, name)
     other = known & declared & (real_wh != declared_wh).any(axis=1)
@@ -110,7 +110,7 @@ def _refuse_size(xyxy: Floats, real: Floats, declared: Floats, name: Callable[[i
 
 def _cut(xyxy: Floats, wh: Floats, name: Callable[[int], str]) -> tuple[Floats, Bools, list[str]]:
     """Boxes cut to their images, those that lie in them, and lines about both."""
-    known = (wh > 0).all(axis=1)[:, None]
+    known = (wh > 0).all(axis=1, keepdims=True)
     inside = np.where(known, np.clip(xyxy, 0.0, np.tile(wh, 2)), xyxy)
     keep = np.asarray(((inside[:, 2:] - inside[:, :2]) > 0).all(axis=1))
     outside = np.flatnonzero(~keep)
