@@ -220,3 +220,133 @@ def test_no_secret_is_logged(small, run_server, caplog, capfd, claim):
     everything = "\n".join(ours) + caught.out + caught.err
     for secret in (TOKEN, link.split("#key=")[1], "guessed-key-of-someone", *client.cookies.values()):
         assert secret not in everything
+
+
+def test_nobody_answers_what_somebody_else_claimed(small, run_server, claim, decision):
+    server = run_server(small)
+    ann, bo = server.client("Ann"), server.client("Bo")
+    (hers,) = claim(ann, want=1)["tasks"]
+    refused = bo.post("/api/decisions", json=decision(hers, 1, decision="dissimilar"))
+    assert refused.status_code == 409
+    assert "Bo was never given this task" in refused.json()["error"]
+    (his,) = claim(bo, want=1)["tasks"]
+    both = {"votes": [decision(his, 2), decision(hers, 3)]}
+    assert bo.post("/api/decisions/set", json=both).status_code == 409, "nor beside a pair of his own"
+    assert list(server.store.all()) == []
+    assert ann.post("/api/decisions", json=decision(hers, 4)).json()["fresh"] is True
+    assert bo.post("/api/decisions", json=decision(hers, 5)).status_code == 409, "nor after she decided it"
+    assert [(v.annotator, v.verdict_id) for v in server.store.all()] == [("Ann", "decision-00000004")]
+
+
+def test_nobody_sends_a_vote_that_was_not_asked_for(small, run_server, claim, decision):
+    server = run_server(small, controls=0.5, labels=True)
+    ann, bo = server.client("Ann"), server.client("Bo")
+    with server.store.database.read() as connection:
+        rows = connection.execute(text("SELECT task_id, kind FROM tasks")).all()
+    assert {kind for _, kind in rows} == {"pair", "anchor", "same", "different"}
+    for place, (task, kind) in enumerate(rows):
+        for stage in ("pair", "verify", "anchor"):
+            body = decision({"task": task, "stage": stage}, place, label_right=None)
+            answer = ann.post("/api/decisions", json=body)
+            assert answer.status_code == (409 if (stage == "anchor") == (kind == "anchor") else 422), (kind, stage)
+    for number, card in enumerate(claim(bo, want=3)["tasks"], start=60):
+        assert bo.post("/api/decisions", json=decision(card, number, labels=["n01"])).status_code == 200
+    (pair, *_) = (card for card in claim(ann)["tasks"] if card["stage"] == "pair")
+    early = decision({**pair, "stage": "verify"}, 90)
+    assert ann.post("/api/decisions", json=early).status_code == 409, "round two was not asked of this pair"
+    assert {v.annotator for v in server.store.all()} == {"Bo"}
+
+
+def test_round_two_is_answered_alone_and_together_only_where_it_was_asked(small, run_server, claim, decision):
+    server = run_server(small)
+    ann, bo, boss = server.client("Ann"), server.client("Bo"), server.client("Boss")
+    for number, card in enumerate(claim(ann, want=12)["tasks"]):
+        said = "unsure" if number == 0 else "similar"
+        assert ann.post("/api/decisions", json=decision(card, number, decision=said)).status_code == 200
+
+    def joint(task, *members):
+        votes = [
+            {"verdict_id": f"joint-{who}-0001", "task": task, "member": who, "decision": "similar"} for who in members
+        ]
+        return boss.post("/api/joint/decisions", json={"votes": votes}).status_code
+
+    clear = ann.get("/api/history").json()["decisions"][0]["card"]["task"]
+    assert joint(clear, "Ann", "Bo") == 409, "this pair is clear: nobody looks at it again"
+    (again,) = claim(bo)["tasks"]
+    assert joint(again["task"], "Ann", "Bo") == 409, "Ann was not asked to look again"
+    assert bo.post("/api/decisions", json=decision(again, 50)).status_code == 200
+    (together,) = boss.post("/api/joint/claim", json={"members": ["Ann", "Bo"]}).json()["tasks"]
+    assert joint(together["task"], "Ann", "Bo") == 200
+    assert joint(together["task"], "Ann", "Bo") == 200, "sent twice, kept once"
+    assert len(list(server.store.all())) == 12 + 1 + 2
+
+
+@pytest.mark.parametrize("ask", ["name", "box"])
+def test_pictures_are_answered_by_those_who_were_given_them(small, run_server, claim, ask):
+    server = run_server(small, ask=ask, practice=0)
+    ann, bo = server.client("Ann"), server.client("Bo")
+    (card,) = claim(ann, want=1)["tasks"]
+    said = {"said": "none", "stage": "name"} if ask == "name" else {"stage": "draw", "label": "n01"}
+    if ask == "box":
+        said |= {"label": card["labels"][0]["id"], "decision": "discard", "reason": "absent"}
+    body = {"answer_id": "answer-00000001", "task": card["task"], **said}
+    assert bo.post("/api/decisions", json=body).status_code == 409
+    if ask == "box":
+        assert ann.post("/api/decisions", json={**body, "stage": "verify"}).status_code == 409
+    assert ann.post("/api/decisions", json=body).json()["fresh"] is True
+    assert [answer.annotator for answer in server.store.all()] == ["Ann"]
+
+
+def test_an_answer_after_the_lease_counts_for_its_person_alone(small, database_url, run_server, claim, decision, clock):
+    """The page was offline: the work is done, whoever was given the pair meanwhile."""
+    server = run_server(small, url=database_url)
+    server.store.clock = clock
+    ann, bo, cy = (server.client(name) for name in ("Ann", "Bo", "Cy"))
+    hers = claim(ann, want=2)["tasks"]
+    clock.now += server.store.settings.lease_s + 1
+    assert [card["task"] for card in claim(bo, want=2)["tasks"]] == [card["task"] for card in hers]
+    for number, client in enumerate((ann, bo)):
+        assert client.post("/api/decisions", json=decision(hers[0], number)).json()["fresh"] is True
+    assert cy.post("/api/decisions", json=decision(hers[0], 3)).status_code == 409
+    bo.post("/api/release", json={"tab": "tab-00000001"})
+    assert ann.post("/api/decisions", json=decision(hers[1], 4)).json()["fresh"] is True
+    changed = decision(hers[1], 5, decision="unsure")
+    assert ann.post("/api/decisions", json=changed).json()["fresh"] is True, "their own decision, changed"
+    assert [v.annotator for v in server.store.all()] == ["Ann", "Bo", "Ann", "Ann"]
+
+
+def test_an_imported_vote_can_be_changed_by_its_person(small, run_server, decision):
+    from strobe.core.records import Verdict
+
+    server = run_server(small)
+    vote = Verdict(
+        verdict_id="imported", annotator="Ann", at="2026-01-01T00:00:00.000000Z", stage="pair", set_id="set0",
+        frame_id="vid0:1", decision="unsure",
+    )  # fmt: skip
+    server.store.extend([vote])
+    ann, bo = server.client("Ann"), server.client("Bo")
+    (step,) = ann.get("/api/history").json()["decisions"]
+    assert bo.post("/api/decisions", json=decision(step["card"], 1)).status_code == 409
+    assert ann.post("/api/decisions", json=decision(step["card"], 2)).json()["fresh"] is True
+
+
+def test_many_tabs_of_one_person_do_not_hold_everything(helpers, tmp_path, database_url, run_server, claim, clock):
+    many = helpers.make_dataset(tmp_path / "many", n_sets=10, k=3)
+    server = run_server(many, url=database_url)
+    ann, bo = server.client("Ann"), server.client("Bo")
+    seen = {card["task"] for tab in range(10) for card in claim(ann, want=12, tab=f"tab-{tab:08}")["tasks"]}
+    assert len(seen) == 24, "as many as two tabs may ask for, of 60"
+    assert len(claim(bo, want=12)["tasks"]) == 12
+    server.store.clock = clock
+    clock.now = server.store.clock() + 10**9
+    again = {card["task"] for card in claim(ann, want=12, tab="tab-00000099")["tasks"]}
+    assert len(again) == 12, "what ran out is given anew"
+
+
+def test_many_tabs_with_sets_at_once(helpers, tmp_path, run_server, claim):
+    many = helpers.make_dataset(tmp_path / "many", n_sets=10, k=3)
+    server = run_server(many, at_once="set")
+    ann, bo = server.client("Ann"), server.client("Bo")
+    seen = {card["task"] for tab in range(10) for card in claim(ann, want=12, tab=f"tab-{tab:08}")["tasks"]}
+    assert len(seen) == 6
+    assert len(claim(bo, want=12)["tasks"]) == 4

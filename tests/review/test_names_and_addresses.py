@@ -69,14 +69,16 @@ def test_invitations_in_another_spelling_are_refused(small, run_server):
     assert boss.post("/api/admin/invite", json={"name": "Ann"}).status_code == 200, "another link for the same person"
 
 
-def test_joint_votes_go_to_the_person_whatever_the_spelling(small, run_server):
+def test_joint_votes_go_to_the_person_whatever_the_spelling(small, run_server, claim, decision):
     server = run_server(small)
     boss = server.client("Boss")
     server.client("Ann")
-    card = boss.post("/api/claim", json={"tab": "tab-00000001", "want": 1}).json()["tasks"][0]
+    (card,) = claim(boss, want=1)["tasks"]
+    assert boss.post("/api/decisions", json=decision(card, 1, decision="unsure")).status_code == 200
+    (card,) = boss.post("/api/joint/claim", json={"members": ["ann"]}).json()["tasks"]
     vote = {"verdict_id": "joint-000001", "task": card["task"], "member": "ann", "decision": "similar"}
     assert boss.post("/api/joint/decisions", json={"votes": [vote]}).status_code == 200
-    assert [v.annotator for v in server.store.all()] == ["Ann"]
+    assert [v.annotator for v in server.store.all()] == ["Boss", "Ann"]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_leases_are_returned_after_the_time_out(store, clock):
     assert take(store, "bo") == []
     clock.now += store.settings.lease_s + 1
     assert take(store, "bo", want=12) == first
-    store.cast([vote(first[0], "ann")])
+    store.cast_each([[vote(first[0], "ann")]], check=leases.expect_asked)
     assert len(list(store.all())) == 1, "a vote that comes after its lease is still work done"
 
 

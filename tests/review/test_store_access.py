@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from strobe.core.errors import InvalidValue, StrobeError
 from strobe.core.records import Verdict
-from strobe.review import counters, database, queue
+from strobe.review import counters, database, leases, queue
 from strobe.review.conduct import ReviewSettings
 from strobe.review.database import Database
 from strobe.review.names import checked_name, checked_note
@@ -257,7 +257,7 @@ def test_lost_tables_take_nothing(store, cast_one):
 def test_a_postgresql_that_was_restarted_is_asked_again(store, cast_one, monkeypatch):
     def restarted():
         cast_one(store)
-        queue.claim(store, "ann", tab="tab", want=3)  # now there are connections of each kind
+        leases.release(store, "ann", tab="tab")  # now there are connections of each kind
         with store.database.read() as connection:
             gone = (
                 "SELECT pid, pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database()"

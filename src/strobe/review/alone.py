@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from strobe.review import tally
 from strobe.review.conduct import ReviewSettings
 from strobe.review.database import execute, execute_all
-from strobe.review.log import LATEST, Log, say_latest
+from strobe.review.log import LATEST, Log, round_of, say_latest
 from strobe.review.plan import Task
 from strobe.review.rows import record_of, row_of
 
@@ -145,7 +145,7 @@ class Alone:
         return {
             "task_id": task["task_id"],
             "annotator": answer.annotator,
-            "round": _round(answer),
+            "round": round_of(answer),
             "at": answer.at,
             "verdict_id": answer.answer_id,
             "clean": int(self.counts(answer)),
@@ -193,10 +193,6 @@ _OPEN1 = "CASE WHEN position < 0 OR (kind = :real AND votes >= :wanted) THEN 0 E
 
 _OPEN2 = """CASE WHEN position >= 0 AND kind = :real AND :verify = 1 AND votes >= :wanted AND flags > 0
     THEN 1 ELSE 0 END"""
-
-
-def _round(answer: Any) -> int:
-    return 2 if getattr(answer, "stage", "") == "verify" else 1
 
 
 _FIRST = """SELECT t.* FROM tasks t WHERE t.question = :question AND t.kind IN :kinds AND t.open1 = 1

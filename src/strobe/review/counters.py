@@ -13,7 +13,7 @@ from strobe.core.records import Verdict
 from strobe.review import tally
 from strobe.review.conduct import ReviewSettings
 from strobe.review.database import Statement, execute, execute_all
-from strobe.review.log import LATEST, Log, say_latest
+from strobe.review.log import LATEST, Log, round_of, say_latest
 from strobe.review.rows import row_of
 
 __all__ = ["VERDICTS", "follow", "rebuild"]
@@ -77,7 +77,7 @@ def _latest_row(task_id: str, verdict: Verdict) -> dict[str, Any]:
     return {
         "task_id": task_id,
         "annotator": verdict.annotator,
-        "round": 2 if verdict.stage in ("verify", "joint") else 1,
+        "round": round_of(verdict),
         "at": verdict.at,
         "verdict_id": verdict.verdict_id,
         # Of an anchor only whether it is a good one holds its pairs back; its labels are listed, not called wrong.

@@ -1,7 +1,7 @@
 """Leases: a task given to someone is nobody else's for a while.
 
-A lease belongs to an annotator and one of their tabs. A vote is never refused for want of a lease: leases keep people
-apart, votes are work done.
+A lease belongs to an annotator and one of their tabs, and one person holds a few at a time. That a task was given is
+recorded for good (`asked`): its person may answer it, even after the lease, and may change the answer. Nobody else may.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,16 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from strobe.review.database import execute
+from strobe.review.database import Statement, execute, execute_all
+from strobe.review.log import Log, NotAsked, round_of
 from strobe.review.plan import Task
-from strobe.review.rows import record_of
+from strobe.review.rows import Answer, record_of, row_of
 from strobe.review.store import Store
 
-__all__ = ["expire", "held", "hold", "release"]
+__all__ = ["MOST_HELD", "ask", "expect_asked", "expire", "held", "hold", "release"]
+
+MOST_HELD = {"pair": 24, "set": 6}
+"""How many pages one person may hold over all their tabs, by what a page shows (`ReviewSettings.at_once`)."""
 
 
 def expire(connection: Connection, now: float) -> None:
@@ -22,29 +26,27 @@ def expire(connection: Connection, now: float) -> None:
     execute(connection, "DELETE FROM leases WHERE expires <= :now", {"now": now})
 
 
-def held(connection: Connection, values: Mapping[str, Any], *, here: bool) -> list[Task]:
-    """What `who` holds in this `tab`, or in their others, of this `question`, and can still be decided."""
-    rows = execute(
-        connection,
-        "SELECT t.* FROM leases l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who "
-        f"AND l.tab {'=' if here else '<>'} :tab AND t.question = :question AND t.open1 = 1 "
-        "ORDER BY t.kind = :real, t.position",
-        values,
+def held(connection: Connection, values: Mapping[str, Any]) -> tuple[list[Task], list[Task]]:
+    """What `who` holds of this `question` and can still decide: in this `tab`, and in their other tabs."""
+    rows = list(
+        execute(
+            connection,
+            "SELECT t.*, l.tab FROM leases l JOIN tasks t ON t.task_id = l.task_id WHERE l.annotator = :who "
+            "AND t.question = :question AND t.open1 = 1 ORDER BY t.kind = :real, t.position",
+            {name: values[name] for name in ("who", "question", "real")},
+        )
     )
-    return [record_of(Task, row) for row in rows]
+    here = [record_of(Task, row) for row in rows if row["tab"] == values["tab"]]
+    return here, [record_of(Task, row) for row in rows if row["tab"] != values["tab"]]
 
 
 def hold(connection: Connection, values: Mapping[str, Any], tasks: Sequence[Task]) -> None:
     """Give these tasks to `who` in this `tab` until they expire."""
-    held = [task.task_id for task in tasks]
-    if held:
-        execute(
-            connection,
-            "INSERT INTO leases (task_id, annotator, tab, expires, kin) SELECT task_id, :who, :tab, :expires, kin "
-            "FROM tasks WHERE task_id IN :held "
-            "ON CONFLICT (task_id, annotator) DO UPDATE SET tab = excluded.tab, expires = excluded.expires",
-            {**{name: values[name] for name in ("who", "tab", "expires")}, "held": held},
-        )
+    if not tasks:
+        return
+    given = [task.task_id for task in tasks]
+    lease = {name: values[name] for name in ("who", "tab", "expires")}
+    execute_all(connection, [(_LEASE, {**lease, "given": given}), *ask([values["who"]], given, round_number=1)])
     akin = [task.task_id for task in tasks if task.kin not in ("", task.task_id)]
     if akin:  # for good: a lease ends, what was seen stays seen
         execute(
@@ -55,8 +57,35 @@ def hold(connection: Connection, values: Mapping[str, Any], tasks: Sequence[Task
         )
 
 
+def ask(people: Sequence[str], task_ids: Sequence[str], *, round_number: int) -> list[Statement]:
+    """What records that these people are asked these tasks in a round: from then on they may answer."""
+    return [(_ASK, {"who": who, "round": round_number, "given": list(task_ids)}) for who in people if task_ids]
+
+
+def expect_asked(connection: Connection, log: Log, answers: Sequence[Answer]) -> None:
+    """Raise NotAsked unless each answer's person was given its task in its round, or answered it before."""
+    for answer in answers:
+        who = {"who": answer.annotator, "round": round_of(answer)}
+        if not execute(connection, _MAY_ANSWER.replace("{own_task}", log.own_task), {**row_of(answer), **who}).value():
+            raise NotAsked(f"{answer.annotator} was never given this task, so the answer is not taken; reload the page")
+
+
 def release(store: Store, annotator: str, *, tab: str) -> None:
     """Give back what this tab holds: its person left."""
     with store.database.write(durable=False) as connection:
         values = {"who": annotator, "tab": tab}
         execute(connection, "DELETE FROM leases WHERE annotator = :who AND tab = :tab", values)
+
+
+_LEASE = """INSERT INTO leases (task_id, annotator, tab, expires, kin) SELECT task_id, :who, :tab, :expires, kin
+    FROM tasks WHERE task_id IN :given
+    ON CONFLICT (task_id, annotator) DO UPDATE SET tab = excluded.tab, expires = excluded.expires"""
+
+_ASK = """INSERT INTO asked (task_id, annotator, round) SELECT task_id, :who, :round FROM tasks WHERE task_id IN :given
+    ON CONFLICT (task_id, annotator, round) DO NOTHING"""
+
+_OWN = "task_id = t.task_id AND annotator = :who AND round = :round"
+
+_MAY_ANSWER = f"""SELECT 1 FROM (SELECT task_id FROM tasks WHERE {{own_task}}) t
+    WHERE EXISTS (SELECT 1 FROM asked WHERE {_OWN}) OR EXISTS (SELECT 1 FROM latest WHERE {_OWN})"""
+"""Whether a person may answer; what they answered before counts too, as it may have been imported."""

@@ -11,11 +11,20 @@ from strobe.review.database import execute
 from strobe.review.moments import NO_TIME, just_after
 from strobe.review.rows import columns, record_of, row_of
 
-__all__ = ["LATEST", "Conflict", "Log", "say_latest"]
+__all__ = ["LATEST", "Conflict", "Log", "NotAsked", "round_of", "say_latest"]
 
 
 class Conflict(StrobeError):
     """The same answer id came again with another content: one of the two is not what it says it is."""
+
+
+class NotAsked(Conflict):
+    """An answer to a task that its person was never given."""
+
+
+def round_of(answer: Any) -> int:
+    """The round an answer belongs to: 2 where people look again, alone or together."""
+    return 2 if getattr(answer, "stage", "") in ("verify", "joint") else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

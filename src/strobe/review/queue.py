@@ -1,6 +1,7 @@
 """Who gets which task next: leased, so that no two people get the same by accident, and returned after a time-out.
 
-A second tab gets other tasks; when there are no others left it takes over the first tab's.
+A second tab gets other tasks. When none is left, or when its person holds as many as allowed, it takes over those of
+the first tab.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from strobe.review import leases, tally
-from strobe.review.database import execute
+from strobe.review.database import execute, execute_all
 from strobe.review.plan import Claimed, Task
 from strobe.review.rows import record_of
 from strobe.review.store import Store
@@ -58,14 +59,16 @@ def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]
         return [task for task in tasks if question.page_of(task, store.settings) in kept]
 
     values = {"who": annotator, "tab": tab, "expires": now + store.settings.lease_s, **_own(store)}
-    with store.database.write(durable=False) as connection:
+    with store.database.write() as connection:
         leases.expire(connection, now)
-        tasks = first(leases.held(connection, values, here=True), want)
-        if len(pages(tasks)) < want:
-            tasks += question.fresh(connection, store.settings, values, want - len(pages(tasks)))
+        here, elsewhere = leases.held(connection, values)
+        tasks = first(here, want)
+        room = leases.MOST_HELD[store.settings.at_once] - len(pages(here + elsewhere))
+        if (more := min(want - len(pages(tasks)), room)) > 0:
+            tasks += question.fresh(connection, store.settings, values, more)
         if len(pages(tasks)) < want:
             # Nothing new: what this annotator's other tabs hold is better finished here than waited for.
-            tasks += first(leases.held(connection, values, here=False), want - len(pages(tasks)))
+            tasks += first(elsewhere, want - len(pages(tasks)))
         if store.settings.at_once == "pair":
             tasks = _with_control(connection, store, values, tasks)
         else:
@@ -80,7 +83,7 @@ def claim(store: Store, annotator: str, *, tab: str, want: int) -> list[Claimed]
 
 def claim_joint(store: Store, members: Sequence[str], *, want: int) -> list[Claimed]:
     """Round-two tasks that not every member of a group has decided yet."""
-    with store.database.read() as connection:
+    with store.database.write() as connection:
         return _verify(connection, store, members, want)
 
 
@@ -131,7 +134,9 @@ def _verify(connection: Connection, store: Store, members: Sequence[str], want: 
         "WHERE l.task_id = t.task_id AND l.round = 2 AND l.annotator IN :members) < :n ORDER BY t.position LIMIT :want",
         {"question": store.question.name, "members": list(members), "n": len(members), "want": want},
     )
-    return [Claimed(task=record_of(Task, row), stage="verify") for row in rows]
+    claimed = [Claimed(task=record_of(Task, row), stage="verify") for row in rows]
+    execute_all(connection, leases.ask(members, [one.task.task_id for one in claimed], round_number=2))
+    return claimed
 
 
 def _control(

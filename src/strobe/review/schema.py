@@ -105,6 +105,16 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
         "CREATE INDEX latest_by_time ON latest (annotator, at)",
         "CREATE INDEX leases_by_end ON leases (expires)",
     ),
+    # Who was asked what, in which round, for good: an answer is taken from nobody else. What an older page may still
+    # hold counts as asked: its leases, and round two, which is asked of everyone.
+    6: (
+        """CREATE TABLE asked (
+            task_id TEXT NOT NULL, annotator TEXT NOT NULL, round INTEGER NOT NULL,
+            PRIMARY KEY (task_id, annotator, round))""",
+        "INSERT INTO asked SELECT task_id, annotator, 1 FROM leases",
+        "INSERT INTO asked SELECT t.task_id, a.name, 2 FROM tasks t, annotators a WHERE t.open2 = 1 "
+        "AND a.role <> 'observer'",
+    ),
 }
 """Each version's statements, run in order and never edited afterwards: a change of the schema is a new number."""
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from strobe.core.dataset import Dataset
 from strobe.core.ports import FrameSource
-from strobe.review import queue
+from strobe.review import leases, queue
 from strobe.review.attempts import Attempts
 from strobe.review.guard import ServerAddress
 from strobe.review.log import Conflict
@@ -115,7 +115,8 @@ class Service:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 try:
-                    outcomes = await self.call(self.store.cast_each, [answers for answers, _ in batch])
+                    cast = partial(self.store.cast_each, check=leases.expect_asked)
+                    outcomes = await self.call(cast, [answers for answers, _ in batch])
                 except Exception as error:
                     # Nothing of the batch was kept: everyone is told, and every page tries again.
                     for _, done in batch:

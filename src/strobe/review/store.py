@@ -19,16 +19,19 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.review.conduct import Conduct, ReviewSettings
 from strobe.review.database import Database, execute, fill, meta, roomy, set_meta
-from strobe.review.log import Conflict
+from strobe.review.log import Conflict, Log
 from strobe.review.moments import just_after, timestamp
 from strobe.review.plan import Task, candidates_digest
 from strobe.review.question import TABLES, Question, question_named
 from strobe.review.rows import Answer, columns, record_of, row_of
 
-__all__ = ["Content", "Saved", "Store"]
+__all__ = ["Check", "Content", "Saved", "Store"]
 
 Content = tuple[str, str]
 """What lies in the folder of a dataset, a digest each: its tables, and what people said (`datasets.folder.content`)."""
+
+Check = Callable[[Connection, Log, Sequence[Answer]], None]
+"""Raises Conflict where answers must not be taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,9 +237,12 @@ class Store:
             raise outcome
         return outcome
 
-    def cast_each(self, decisions: Sequence[Sequence[Answer]]) -> list[list[Saved] | Conflict]:
+    def cast_each(
+        self, decisions: Sequence[Sequence[Answer]], *, check: Check | None = None
+    ) -> list[list[Saved] | Conflict]:
         """Keep several decisions with one commit, each all or none; one that is refused leaves the others be.
 
+        `check` raises Conflict where the answers of a decision must not be taken (`leases.expect_asked`).
         Stamps never run backwards, even where the clock does, so that the latest word is the last to arrive.
         """
         out: list[list[Saved] | Conflict] = []
@@ -246,6 +252,8 @@ class Store:
             for answers in decisions:
                 saved = []
                 try:
+                    if check is not None:
+                        check(connection, self.question.log, answers)
                     # One answer that is refused has changed nothing; of several those before it have.
                     with connection.begin_nested() if len(answers) > 1 else nullcontext():
                         for answer in answers:
