@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from strobe.api.datasets import example_dataset, load_dataset, save_dataset
     from strobe.api.faces import ClassifierScore, Comparisons, DetectorScore, Evaluated
-    from strobe.api.gates import Checkpoints, Gated, gate, history
+    from strobe.api.gates import Checkpoints, Gated, GatePlans, gate, history, plan_gate
     from strobe.api.making import build, simulate, synthesize
     from strobe.api.running import Running, evaluate, load_model, predict
     from strobe.api.scoring import compare, load_predictions, report, results, score
@@ -35,6 +35,7 @@ __all__ = [
     "Estimate",
     "Evaluated",
     "Frame",
+    "GatePlans",
     "Gated",
     "ImagePlan",
     "LabelSpace",
@@ -53,6 +54,7 @@ __all__ = [
     "load_dataset",
     "load_model",
     "load_predictions",
+    "plan_gate",
     "predict",
     "projection",
     "report",
@@ -67,7 +69,7 @@ __all__ = [
 _LATE = {
     "api.datasets": ("example_dataset", "load_dataset", "save_dataset"),
     "api.faces": ("ClassifierScore", "Comparisons", "DetectorScore", "Evaluated"),
-    "api.gates": ("Checkpoints", "Gated", "gate", "history"),
+    "api.gates": ("Checkpoints", "GatePlans", "Gated", "gate", "history", "plan_gate"),
     "api.making": ("build", "simulate", "synthesize"),
     "api.running": ("Running", "evaluate", "load_model", "predict"),
     "api.scoring": ("compare", "load_predictions", "report", "results", "score"),

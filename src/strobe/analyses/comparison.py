@@ -17,8 +17,20 @@ from strobe.core.estimate import Estimate
 from strobe.core.names import short_names
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference, sign_flip
+from strobe.metrics.power import PairSpread, pair_spread
 
-__all__ = ["WHOLE_SETS", "Change", "Comparison", "change", "compare", "named", "names_each", "pairs_of", "said"]
+__all__ = [
+    "WHOLE_SETS",
+    "Change",
+    "Comparison",
+    "change",
+    "compare",
+    "loss_spreads",
+    "named",
+    "names_each",
+    "pairs_of",
+    "said",
+]
 
 T = TypeVar("T")
 
@@ -129,6 +141,13 @@ def named(names: Sequence[str], where: Bools, first: Ints, most: int) -> tuple[s
     rows = np.flatnonzero(where)
     order = np.lexsort((rows, first[rows], first[rows] == 0))
     return tuple(names[row] for row in rows[order[:most]].tolist()) or None
+
+
+def loss_spreads(dataset: Dataset, new: ClassificationScore, old: ClassificationScore) -> dict[str, PairSpread]:
+    """How far each measured difference between two classifiers strays from the true one."""
+    metrics: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
+    pairs = {metric: _Pair(metric, new, old, dataset.video_of_set) for metric in metrics}
+    return {metric: pair_spread(pair.gap, pair.video) for metric, pair in pairs.items() if pair.n}
 
 
 class _Pair:

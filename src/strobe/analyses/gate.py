@@ -8,13 +8,27 @@ from strobe.analyses.comparison import Change, Comparison, change
 from strobe.analyses.measures import CLASSIFICATION, DETECTION, figures_of
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.variants_records import Contrast
-from strobe.core.codec import LEFT_OUT, Count
+from strobe.core.codec import LEFT_OUT, Count, Share
 from strobe.core.errors import InvalidValue, UnknownName, expect, printable
 from strobe.core.estimate import Estimate
 from strobe.metrics.intervals import nothing
 from strobe.metrics.paired import METHOD, least_videos
+from strobe.metrics.power import PlainSpread, ShareSpread, Spread, Z, detectable, fails
 
-__all__ = ["Check", "FailOn", "Gate", "Limit", "Unsure", "judge", "loss_of"]
+__all__ = [
+    "DEFAULT",
+    "ENDS",
+    "Check",
+    "FailOn",
+    "Gate",
+    "Limit",
+    "Opponent",
+    "Unsure",
+    "check",
+    "judge",
+    "loss_of",
+    "spread_of",
+]
 
 Kind = Literal["max_loss", "min", "max"]
 Verdict = Literal["clearly worse", "not shown", "holds", "cannot tell"]
@@ -22,7 +36,12 @@ Verdict = Literal["clearly worse", "not shown", "holds", "cannot tell"]
 FailOn = Literal["shown", "figure", "doubt"]
 """What fails: a breach that is shown; also one of the figure itself; whatever is not ruled out."""
 Unsure = Literal["fail", "pass"]
-"""What becomes of `cannot tell`: a gate that nothing can close is none, so it fails unless one says otherwise."""
+"""What becomes of `cannot tell`: it fails by default, since otherwise too little data would always pass."""
+
+DEFAULT: FailOn = "figure"
+"""What fails unless one says otherwise: the fewest wrong decisions (`docs/adr/0023-what-a-gate-fails-on.md`)."""
+ENDS: dict[FailOn, int] = {"shown": 1, "figure": 0, "doubt": -1}
+"""How much of the interval must be beyond the limit: all of it, the figure, any of it."""
 
 _LOSSES = ("acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk")
 """What two models are compared by; of a contrast nobody can say which way is worse (`docs/ci.md`)."""
@@ -87,18 +106,32 @@ _FLAGS = {"max_loss": "--max-loss", "min": "--min", "max": "--max"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One rule held against its figure. The verdict is the interval's, `passed` what follows from it."""
+    """One rule held against its figure. The verdict is the interval's, `passed` what follows from it.
+
+    `against` names the baseline of a loss where there are several. `detectable` is the true figure that the rule fails
+    with 80 % power on such data, `false_alarms` how often it fails two equally good models.
+    """
 
     limit: Limit
     figure: Estimate
     verdict: Verdict
     passed: bool
     sentence: str
+    against: str | None = field(default=None, metadata=LEFT_OUT)
+    detectable: float | None = field(default=None, metadata=LEFT_OUT)
+    false_alarms: Share | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def title(self) -> str:
+        """The rule in a few words, and whom a loss is against where there are several."""
+        return self.limit.title + (f" against {printable(self.against)}" if self.against else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
     """Whether a model passes, and what each rule said. `change` is what became of the sets since the baseline.
+
+    Where there are several baselines, `baseline` and `change` are the first one's, `baselines` and `changes` all.
 
     `short` has what people are shown for names that are paths, as the report of the run does; `kinds` are those of the
     sources where not all are videos; `subset` names the file of videos it was judged on, if any.
@@ -118,6 +151,8 @@ class Gate:
     short: Mapping[str, str] | None = field(default=None, metadata=LEFT_OUT)
     kinds: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     subset: str | None = field(default=None, metadata=LEFT_OUT)
+    baselines: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    changes: tuple[Change, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:
@@ -138,17 +173,26 @@ def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Est
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opponent:
+    """A baseline: its name, the comparisons with it, and how far what is lost against it strays, by measure."""
+
+    name: str
+    comparisons: Sequence[Comparison]
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+
+
 def judge(
     limits: Sequence[Limit],
     result: ModelResult,
-    comparisons: Sequence[Comparison],
+    opponents: Sequence[Opponent],
     *,
     model: str,
     contrasts: Mapping[str, Contrast] | None = None,
-    fail_on: FailOn = "shown",
+    fail_on: FailOn = DEFAULT,
     unsure: Unsure = "fail",
-) -> tuple[tuple[Check, ...], Change | None]:
-    """Every rule held against the model, and what became of the sets; `comparisons` are those with the baseline.
+) -> tuple[tuple[Check, ...], tuple[Change, ...]]:
+    """Every rule held against the model, a loss against each opponent, and what became of the sets since each.
 
     `contrasts` are the model's own, by the names rules have for them.
     """
@@ -157,24 +201,37 @@ def judge(
     checks = []
     for limit in limits:
         if limit.kind == "max_loss":
-            checks.append(_check(limit, loss_of(limit.measure, comparisons, new=model), fail_on, unsure))
+            for one in opponents:
+                loss, spread = loss_of(limit.measure, one.comparisons, new=model), one.spreads.get(limit.measure)
+                found = check(limit, loss, fail_on=fail_on, unsure=unsure, spread=spread)
+                checks.append(found if len(opponents) == 1 else replace(found, against=one.name))
             continue
         if limit.measure not in figures:
             hint = f"{printable(model)} has {', '.join(figures)}"
             raise UnknownName(f"measure for {_FLAGS[limit.kind]}", limit.measure, figures, hint=hint)
-        check = _check(limit, figures[limit.measure], fail_on, unsure)
+        found = check(limit, figures[limit.measure], fail_on=fail_on, unsure=unsure)
         if limit.measure in contrasts and contrasts[limit.measure].estimated:
-            check = replace(check, sentence=f"{check.sentence}; it rests on estimated boxes or masks")
-        checks.append(check)
-    changes = [found for one in comparisons if (found := change(one, before=_other(one, model)))]
-    return tuple(checks), changes[0] if changes else None
+            found = replace(found, sentence=f"{found.sentence}; it rests on estimated boxes or masks")
+        checks.append(found)
+    changes = []
+    for one in opponents:
+        changes += [then for pair in one.comparisons if (then := change(pair, before=_other(pair, model)))][:1]
+    return tuple(checks), tuple(changes)
 
 
 def _other(one: Comparison, model: str) -> str:
     return one.b if one.a == model else one.a
 
 
-def _check(limit: Limit, figure: Estimate, fail_on: FailOn, unsure: Unsure) -> Check:
+def check(
+    limit: Limit,
+    figure: Estimate,
+    *,
+    fail_on: FailOn = DEFAULT,
+    unsure: Unsure = "fail",
+    spread: Spread | None = None,
+) -> Check:
+    """One rule held against its figure. `spread` is the figure's; by default it follows from the interval."""
     at = limit.value / 100
     sign = -1.0 if limit.kind == "min" else 1.0  # turned round so that more is always worse
     ends = sorted(sign * end for end in (figure.low, figure.high) if end is not None)
@@ -192,10 +249,70 @@ def _check(limit: Limit, figure: Estimate, fail_on: FailOn, unsure: Unsure) -> C
         "holds": True,
         "cannot tell": unsure == "pass",
     }[verdict]
-    said = _sentence(limit, figure, verdict, within=within)
-    if verdict == "cannot tell" and not passed:
-        said += "; --unsure pass lets it through"
-    return Check(limit=limit, figure=figure, verdict=verdict, passed=passed, sentence=said)
+    sentence = _sentence(limit, figure, verdict, within=within)
+    caught, alarms = None, None
+    if verdict != "cannot tell":
+        caught, alarms = _power(limit, spread or spread_of(figure), ENDS[fail_on])
+        sentence += f"; {_power_words(limit, caught, alarms)}"
+    elif not passed:
+        sentence += "; --unsure pass lets it through"
+    return Check(
+        limit=limit,
+        figure=figure,
+        verdict=verdict,
+        passed=passed,
+        sentence=sentence,
+        detectable=caught,
+        false_alarms=alarms,
+    )
+
+
+def spread_of(figure: Estimate) -> Spread:
+    """How far a figure strays, from its 95 % interval."""
+    low, high = (0.0 if end is None else end for end in (figure.low, figure.high))
+    half, middle = (high - low) / 2, (high + low) / 2
+    if figure.count is not None and half > 0:  # a share; its interval never has 0 or 1 in its middle
+        return ShareSpread(size=min(figure.n, Z * Z * middle * (1 - middle) / half**2))
+    return PlainSpread(error=half / Z)
+
+
+def _power(limit: Limit, spread: Spread, ends: int) -> tuple[float | None, float | None]:
+    """The true figure that fails with 80 % power, and how often two equally good models fail."""
+    at, sign = limit.value / 100, -1.0 if limit.kind == "min" else 1.0
+    lowest = 0.0 if limit.kind == "max_loss" and at >= 0 else -1.0 if limit.is_difference else 0.0
+    caught = detectable(spread, limit=at, ends=ends, sign=sign, within=(lowest, 1.0))
+    is_loss = limit.kind == "max_loss" and at >= 0
+    return caught, fails(spread, 0.0, limit=at, ends=ends) if is_loss else None
+
+
+def _power_words(limit: Limit, caught: float | None, alarms: float | None) -> str:
+    """What the data could have detected.
+
+    >>> _power_words(Limit(kind="max_loss", measure="acc_pmk", value=1.0), 0.0371, 0.231)
+    'detectable: a loss of 3.7 points (80 % power), equal models fail in 23 % of cases'
+    >>> _power_words(Limit(kind="min", measure="acc_pmk", value=50.0), 0.441, None)
+    'detectable: 44.1 % or less (80 % power)'
+    """
+    if caught is None:
+        return "detectable: nothing (80 % power)"
+    number = f"{100 * caught:.1f}".replace("-", "−")
+    if limit.kind != "max_loss":
+        unit = "points" if limit.is_difference else "%"
+        return f"detectable: {number} {unit} or {'less' if limit.kind == 'min' else 'more'} (80 % power)"
+    what = "growth" if limit.measure == "drop" else "loss"
+    found = f"detectable: a {what} of {number} points (80 % power)" if caught > 0 else f"detectable: any {what}"
+    return found if alarms is None else f"{found}, equal models fail in {_per_cent(alarms)} of cases"
+
+
+def _per_cent(share: float) -> str:
+    """A rough share.
+
+    >>> _per_cent(0.231), _per_cent(0.0), _per_cent(0.999)
+    ('23 %', 'less than 1 %', 'more than 99 %')
+    """
+    if 0.005 <= share <= 0.995:
+        return f"{100 * share:.0f} %"
+    return "less than 1 %" if share < 0.5 else "more than 99 %"
 
 
 def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool) -> str:

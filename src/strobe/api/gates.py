@@ -5,20 +5,22 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from strobe.analyses.gate import Gate, Limit
+from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Unsure
+from strobe.analyses.gate_plan import GatePlan
 from strobe.analyses.history import History
 from strobe.analyses.plan import ScoreOptions
 from strobe.api.faces import html_table
 from strobe.api.words import in_python, watching
 from strobe.core.late import require
 from strobe.core.ports import Progress
-from strobe.report.gate import figure_of, gate_lines, in_short
+from strobe.report.gate import changes_of, figure_of, gate_lines, in_short, plan_lines
 from strobe.report.history import history_lines, history_rows, paint_history
 from strobe.workflows.gate import GateRequest
 from strobe.workflows.gate import gate as run_gate
+from strobe.workflows.gate import plan_gate as run_plan
 from strobe.workflows.history import history as run_history
 
-__all__ = ["Checkpoints", "Gated", "gate", "history"]
+__all__ = ["Checkpoints", "GatePlans", "Gated", "gate", "history", "plan_gate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -30,13 +32,22 @@ class Gated(Gate):
 
     def _repr_html_(self) -> str:
         rows = [
-            ["passed" if one.passed else "FAILED", one.limit.title, figure_of(one), one.verdict, one.sentence]
+            ["passed" if one.passed else "FAILED", one.title, figure_of(one), one.verdict, one.sentence]
             for one in self.checks
         ]
         shown = in_short(self)
-        notes = [] if shown.change is None else [shown.change.sentence()]
+        notes = [one.sentence() for one in changes_of(shown)]
         caption = f"{shown.model}: {'passed' if self.passed else 'FAILED'}"
         return html_table(["", "rule", "figure", "verdict", ""], rows, caption=caption, notes=notes)
+
+
+class GatePlans(tuple[GatePlan, ...]):
+    """How many videos each limit takes: a tuple of GatePlan, which reads as tables."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(plan_lines(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -79,14 +90,14 @@ class Checkpoints(History):
 def gate(
     run: str | Path,
     *,
-    against: str | Path | None = None,
+    against: str | Path | Sequence[str | Path] = (),
     model: str | None = None,
-    baseline: str | None = None,
+    baseline: str | Sequence[str] = (),
     max_loss: Mapping[str, float] | None = None,
     min: Mapping[str, float] | None = None,
     max: Mapping[str, float] | None = None,
-    fail_on: Literal["shown", "figure", "doubt"] = "shown",
-    unsure: Literal["fail", "pass"] = "fail",
+    fail_on: FailOn = DEFAULT,
+    unsure: Unsure = "fail",
     k: int | None = None,
     videos: str | Path | None = None,
     allow_missing: bool = False,
@@ -94,9 +105,11 @@ def gate(
 ) -> Gated:
     """Hold a model of a run folder against limits: `max_loss={"acc_pmk": 1}` (points), `min={"acc_pmk": 50}` (%).
 
-    The baseline is the model of the same name in the run `against`, or another model of the same run. `passed` is the
-    verdict; `fail_on` and `unsure` say how sure one must be, as `strobe gate --help` does. `videos` is a file of video
-    names to judge it on, or "all"; by default these are the videos that the run was scored on.
+    The baseline is the model of the same name in the run `against`, or another model of the same run. Of several, a
+    loss is held against each: give the last run and one that stays the same, so that small losses do not add up
+    unseen. `passed` is the verdict; `fail_on` and `unsure` say how sure one must be, as `strobe gate --help` does.
+    `videos` is a file of video names to judge it on, or "all"; by default these are the videos that the run was scored
+    on.
     """
     rules: tuple[tuple[Literal["max_loss", "min", "max"], Mapping[str, float] | None], ...] = (
         ("max_loss", max_loss), ("min", min), ("max", max),
@@ -105,12 +118,52 @@ def gate(
         Limit(kind=kind, measure=name, value=value) for kind, said in rules for name, value in (said or {}).items()
     ]
     request = GateRequest(
-        limits=tuple(limits), model=model, against=None if against is None else Path(against), baseline=baseline,
+        limits=tuple(limits), model=model, against=_paths(against),
+        baselines=(baseline,) if isinstance(baseline, str) else tuple(baseline),
         fail_on=fail_on, unsure=unsure, options=ScoreOptions(k=k), dataset=None if dataset is None else Path(dataset),
         subset=None if videos is None else Path(videos), allow_missing=allow_missing,
     )  # fmt: skip
     found = run_gate(Path(run), request, watching(False))
     return Gated(**{one.name: getattr(found, one.name) for one in fields(found)})
+
+
+@in_python
+def plan_gate(
+    max_loss: Mapping[str, float],
+    *,
+    churn: float | None = None,
+    run: str | Path | None = None,
+    against: str | Path | None = None,
+    model: str | None = None,
+    baseline: str | None = None,
+    k: int | None = None,
+    videos: str | Path | None = None,
+    dataset: str | Path | None = None,
+) -> GatePlans:
+    """How many videos a limit on a loss takes: equal models fail in at most 5 %, twice the limit in at least 80 %.
+
+    It follows from how many sets change between two equally good models: `churn` in per cent (10 where nothing is
+    given), or what a `run` and its baseline show, which are named as in `gate`.
+
+    >>> plan_gate({"acc_pmk": 2})[0].videos
+    677
+    """
+    limits = tuple(Limit(kind="max_loss", measure=name, value=value) for name, value in max_loss.items())
+    request = GateRequest(
+        limits=limits,
+        model=model,
+        against=() if against is None else (Path(against),),
+        baselines=() if baseline is None else (baseline,),
+        options=ScoreOptions(k=k),
+        subset=None if videos is None else Path(videos),
+        dataset=None if dataset is None else Path(dataset),
+    )
+    share = None if churn is None else churn / 100
+    return GatePlans(run_plan(None if run is None else Path(run), request, watching(False), churn=share))
+
+
+def _paths(given: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
+    return (Path(given),) if isinstance(given, str | Path) else tuple(Path(one) for one in given)
 
 
 @in_python

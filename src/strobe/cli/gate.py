@@ -42,24 +42,45 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
     "strobe gate run/ -m new --baseline old --max-loss map_pmk=2 --fail-on doubt   ·   "
     "strobe gate ladder-run/ -m new --max bg-gap=10 --max anchor-grey=5",
 )
-@click.argument("new", type=folder())
-@click.option("--against", type=folder(), metavar="OLD", help="The run that holds the baseline, on the same dataset.")
+@click.argument("new", type=folder(), required=False)
+@click.option(
+    "--against",
+    type=folder(),
+    metavar="OLD",
+    multiple=True,
+    help="A run that holds a baseline, on the same dataset; repeatable: a loss is held against each.",
+)
 @click.option("-m", "--model", help="The model to judge, where the run holds several.")
-@click.option("--baseline", help="The model to judge it against; default: of the same name, or the only one of OLD.")
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    metavar="MODEL",
+    help="A model to judge it against; default: of the same name, or the only one of OLD; repeatable.",
+)
 @_limit("max_loss", "--max-loss", "At most so many points less than the baseline (of drop: more); paired interval.")
 @_limit("min", "--min", "At least so many per cent (of a contrast: points), e.g. acc_pmk=50.")
 @_limit("max", "--max", "At most so many per cent (of a contrast: points), e.g. drop=10.")
 @click.option(
     "--fail-on",
     type=click.Choice(["shown", "figure", "doubt"]),
-    default="shown",
+    default="figure",
     show_default=True,
-    help="shown: what the interval shows; figure: also a figure beyond the limit; doubt: what is not ruled out.",
+    help="shown: a breach that the interval shows; figure: also a figure beyond the limit; doubt: all not ruled out.",
 )
 @click.option(
     "--unsure", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
     help="What becomes of a rule of which the data cannot tell: no interval, or too few videos to show anything.",
 )  # fmt: skip
+@click.option(
+    "--plan", is_flag=True, help="Count the videos that --max-loss takes, and judge nothing; NEW is optional."
+)
+@click.option(
+    "--churn",
+    type=click.FloatRange(0, 100, min_open=True),
+    metavar="PERCENT",
+    help="Plan without a run: per cent of the sets that change between two equally good models.  [default: 10]",
+)
 @click.option("-o", "--out", type=folder(exists=False), help="Where to write gate.md, .xml, .json; default: NEW/gate.")
 @click.option("--k", type=click.IntRange(0), help="Largest distance scored; default: the dataset's k.")
 @subset_option
@@ -68,15 +89,17 @@ def _limit(kind: Literal["max_loss", "min", "max"], flag: str, what: str) -> Cal
 @json_option
 @quiet_option
 def command(
-    new: Path,
-    against: Path | None,
+    new: Path | None,
+    against: tuple[Path, ...],
     model: str | None,
-    baseline: str | None,
+    baselines: tuple[str, ...],
     max_loss: tuple["Limit", ...],
     min: tuple["Limit", ...],
     max: tuple["Limit", ...],
     fail_on: Literal["shown", "figure", "doubt"],
     unsure: Literal["fail", "pass"],
+    plan: bool,
+    churn: float | None,
     out: Path | None,
     k: int | None,
     subset: Path | None,
@@ -89,8 +112,8 @@ def command(
 
     Rules are held against 95 % intervals, losses against the paired one on the same sets. Holds: the whole interval is
     within the limit; it passes. Clearly worse: all of it is beyond; it fails. Not shown: the limit lies inside; it
-    passes (see --fail-on). Cannot tell: there is no interval, or too little data to show anything; it fails (see
-    --unsure), since nothing could ever close such a gate.
+    fails where the figure itself is beyond (see --fail-on). Cannot tell: there is no interval, or too little data to
+    show anything; it fails (see --unsure). Every line ends with what such data detects in 80 % of cases.
 
     Measures are those of results.json: acc_orig, acc_pmk, drop, of detectors map_orig, map_pmk, drop; --min and --max
     take every other, too, and where the dataset has variants the model's contrasts between them, which --max-loss does
@@ -98,15 +121,27 @@ def command(
     pull request, JUnit XML and JSON.
     """
     from strobe.analyses.plan import ScoreOptions
-    from strobe.report.gate import gate_lines
-    from strobe.workflows.gate import GateRequest, gate, write_gate
+    from strobe.report.gate import gate_lines, plan_lines
+    from strobe.workflows.gate import GateRequest, gate, plan_gate, write_gate
 
     request = GateRequest(
-        limits=(*max_loss, *min, *max), model=model, against=against, baseline=baseline, fail_on=fail_on,
+        limits=(*max_loss, *min, *max), model=model, against=against, baselines=baselines, fail_on=fail_on,
         unsure=unsure,
         options=ScoreOptions(k=k), subset=subset, dataset=dataset, allow_missing=allow_missing,
     )  # fmt: skip
-    found = gate(new, request, progress(quiet=quiet or as_json))
+    bar = progress(quiet=quiet or as_json)
+    if plan:
+        plans = plan_gate(new, request, bar, churn=None if churn is None else churn / 100)
+        if as_json:
+            print_json(plans)
+        for line in () if as_json else plan_lines(plans):
+            click.echo(line)
+        return
+    if churn is not None:
+        raise click.UsageError("--churn goes with --plan")
+    if new is None:
+        raise click.UsageError("Missing argument 'NEW': the run to judge; without one only --plan can be asked for")
+    found = gate(new, request, bar)
     place = out or new / "gate"
     write_gate(found, place)
     if as_json:

@@ -4,13 +4,15 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from strobe.analyses.comparison import Change
 from strobe.analyses.gate import Check, Gate
+from strobe.analyses.gate_plan import GatePlan
 from strobe.core.errors import printable
 from strobe.report.naming import in_names
 from strobe.report.subject import sources
-from strobe.report.wording import counted, in_subset, with_interval
+from strobe.report.wording import counted, in_subset, join, with_interval
 
-__all__ = ["as_junit", "as_markdown", "figure_of", "gate_lines", "in_short"]
+__all__ = ["as_junit", "as_markdown", "changes_of", "figure_of", "gate_lines", "in_short", "plan_lines"]
 
 MOST_NAMED = 10
 
@@ -25,15 +27,27 @@ def in_short(found: Gate) -> Gate:
     """The gate with the names of models that people are shown."""
     if not found.short:
         return found
-    said, new = in_names(found.short), found.change
+    said = in_names(found.short)
+    short = [replace(one, before=said(one.before), after=said(one.after)) for one in changes_of(found)]
     return replace(
-        found, model=said(found.model), baseline=found.baseline and said(found.baseline),
-        change=new and replace(new, before=said(new.before), after=said(new.after)),
-    )  # fmt: skip
+        found,
+        model=said(found.model),
+        baseline=found.baseline and said(found.baseline),
+        baselines=found.baselines and tuple(map(said, found.baselines)),
+        checks=tuple(replace(one, against=one.against and said(one.against)) for one in found.checks),
+        change=short[0] if short else None,
+        changes=tuple(short) if found.changes else None,
+    )
+
+
+def changes_of(found: Gate) -> tuple[Change, ...]:
+    """What became of the sets since each baseline."""
+    return found.changes or ((found.change,) if found.change else ())
 
 
 def _about(found: Gate) -> str:
-    against = f" against {printable(found.baseline)}" if found.baseline else ""
+    names = found.baselines or ((found.baseline,) if found.baseline else ())
+    against = f" against {join([printable(one) for one in names])}" if names else ""
     sizes = sources(found.n_sources, kinds=found.kinds or ())
     if found.k or not found.kinds or found.n_sets != found.n_sources:  # pictures that stand alone are no sets
         sizes = f"{counted(found.n_sets, 'set')} of {sizes}{in_subset(found.subset)}, k = {found.k}"
@@ -48,11 +62,33 @@ def gate_lines(found: Gate) -> Iterator[str]:
     yield _about(found)
     for check in found.checks:
         mark = "passed" if check.passed else "FAILED"
-        yield f"  {mark}  {check.limit.title}: {figure_of(check)}: {check.verdict}, {check.sentence}"
-    if found.change is not None:
-        yield found.change.sentence()
+        yield f"  {mark}  {check.title}: {figure_of(check)}: {check.verdict}, {check.sentence}"
+    for change in changes_of(found):
+        yield change.sentence()
     failed = sum(not check.passed for check in found.checks)
     yield "passed" if found.passed else f"FAILED: {failed} of {len(found.checks)} checks"
+
+
+def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
+    """How many videos each rule takes: a table for each, a row for each value of --fail-on."""
+    for plan in plans:
+        churn = "" if plan.churn is None else f", {100 * plan.churn:.3g} % of the sets change between equal models"
+        source = "assumed" if plan.measured_on is None else f"measured on {counted(plan.measured_on, 'video')}"
+        yield f"{plan.limit.title}{churn} ({source})"
+        lost = f"a loss of {2 * plan.limit.value:g} points fails"
+        rows = [["--fail-on", "videos", "equal models fail", lost]]
+        rows += [
+            [row.fail_on, f"{row.videos:,}", f"{100 * row.false_alarms:.1f} %", f"{100 * row.detected:.1f} %"]
+            for row in plan.rows
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for first, *rest in rows:
+            cells = [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+            yield "  ".join(["  " + first.ljust(widths[0]), *cells])
+    yield (
+        "The fewest videos with which equal models fail in at most 5 % and twice the margin in at least 80 %. Where "
+        "nothing was measured, a video counts as one set; several sets a video are at least as good."
+    )
 
 
 def as_markdown(found: Gate) -> str:
@@ -67,20 +103,20 @@ def as_markdown(found: Gate) -> str:
         f"### strobe gate: {'passed ✅' if found.passed else 'failed ❌'}", "", _escaped(_about(found)), "",
         "| | rule | figure [95 % interval] | verdict |", "|---|---|---|---|", *rows,
     ]  # fmt: skip
-    if found.change is not None:
-        lines += ["", _escaped(found.change.sentence())]
-        lines += _named("Newly broken", found.change.broken, found.change.newly_broken)
-        lines += _named("Newly held", found.change.held, found.change.newly_held)
+    for change in changes_of(found):
+        lines += ["", _escaped(change.sentence())]
+        lines += _named("Newly broken", change.broken, change.newly_broken)
+        lines += _named("Newly held", change.held, change.newly_held)
     return "\n".join(lines) + "\n"
 
 
 def _title(check: Check) -> str:
-    """The rule; a contrast may bear any name that the dataset gives its variants."""
-    return _escaped(check.limit.title) if check.limit.is_contrast else check.limit.title
+    """The rule; a contrast may bear any name that the dataset gives its variants, a baseline any name at all."""
+    return _escaped(check.title) if check.limit.is_contrast or check.against else check.title
 
 
 def _mark(check: Check) -> str:
-    """Passed, failed, or passed for want of proof: the figure is beyond the limit, or nobody can tell."""
+    """Passed, failed, or passed without proof: the figure is beyond the limit, or the data cannot tell."""
     beyond = check.verdict == "cannot tell" or "beyond the limit" in check.sentence
     return ("⚠️" if beyond else "✅") if check.passed else "❌"
 
@@ -118,7 +154,7 @@ def as_junit(found: Gate) -> str:
     )
     for one in found.checks:
         case = ElementTree.SubElement(
-            suite, "testcase", classname=f"strobe.gate.{printable(found.model)}", name=one.limit.title
+            suite, "testcase", classname=f"strobe.gate.{printable(found.model)}", name=one.title
         )
         text = f"{figure_of(one)}: {one.verdict}, {one.sentence}"
         if one.passed:

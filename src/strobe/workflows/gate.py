@@ -1,10 +1,14 @@
 """`strobe gate`: does a model pass? Limits on its figures, and on what it lost against another on the same sets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from strobe.analyses.gate import FailOn, Gate, Limit, Unsure, judge
+from strobe.analyses.classification import ClassificationScore
+from strobe.analyses.comparison import loss_spreads
+from strobe.analyses.detection import DetectionScore
+from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Opponent, Unsure, judge, loss_of, spread_of
+from strobe.analyses.gate_plan import GatePlan, plan_loss
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_contrasts import own_contrasts
 from strobe.analyses.variants_records import Contrast
@@ -16,28 +20,48 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.files import swapping, write_json, write_text
 from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
+from strobe.metrics.power import PairSpread, Spread
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.subject import Subject, kinds_of
 from strobe.runs.folder import Held, Run
 from strobe.workflows.compare import compare_scores, of_one_dataset, scores_of
+from strobe.workflows.opening import Opened
 
-__all__ = ["GateRequest", "gate", "write_gate"]
+__all__ = ["GateRequest", "gate", "plan_gate", "write_gate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRequest:
-    """What is asked: the limits, which model of the run, against which, and how sure one must be."""
+    """What is asked: the limits, which model of the run, against which, and how sure one must be.
+
+    A loss is held against every baseline: the models named `baselines` of each run of `against`, or of the run itself.
+    """
 
     limits: tuple[Limit, ...]
     model: str | None = None
-    against: Path | None = None
-    baseline: str | None = None
-    fail_on: FailOn = "shown"
+    against: tuple[Path, ...] = ()
+    baselines: tuple[str, ...] = ()
+    fail_on: FailOn = DEFAULT
     unsure: Unsure = "fail"
     options: ScoreOptions = field(default_factory=ScoreOptions)
     subset: Path | None = None
     dataset: Path | None = None
     allow_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entrants:
+    """The data, the model to judge, the baselines by the names they are shown under, and all names in the runs."""
+
+    opened: Opened
+    model: Held
+    baselines: Mapping[str, Held]
+    known: tuple[str, ...]
+
+    @property
+    def all(self) -> dict[str, Held]:
+        """The model first, then its baselines."""
+        return {self.model.name: self.model, **self.baselines}
 
 
 def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
@@ -47,50 +71,31 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
     """
     if not request.limits:
         raise StrobeError("nothing to decide: give --max-loss acc_pmk=1, --min acc_pmk=50 or --max drop=10")
-    runs = [new] if request.against is None else [new, request.against]
-    if request.against is not None and not request.against.exists():
-        hint = "; a model of the same run is named with --baseline"
-        raise StrobeError(f"--against: no such run folder: {printable(request.against)}{hint}")
-    opened = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
-    given, dataset = opened.dataset, overall(opened.dataset)
-    held = [Run(run).models(dataset, allow_missing=request.allow_missing, k=request.options.k) for run in runs]
-    model = _chosen(new, held[0], request.model, option="-m", but=request.baseline if len(runs) == 1 else None)
-    models, baseline = {model.name: model}, None
-    if request.against is not None or request.baseline is not None:
-        same = [one for one in held[-1] if one.name == model.name] if request.against is not None else []
-        other = same[0] if same and request.baseline is None else _chosen(
-            runs[-1], held[-1], request.baseline, option="--baseline"
-        )  # fmt: skip
-        if other is model or (len(runs) == 1 and other.name == model.name):
-            raise StrobeError(
-                f"{printable(model.name)} against itself; name another with --baseline, or a run: --against"
-            )
-        if other.task is not model.task:
-            raise StrobeError(
-                f"{printable(model.name)} and {printable(other.name)} are of two kinds, a classifier and a detector"
-            )
-        baseline = other.name if other.name != model.name else _apart(runs, other.name)
-        models[baseline] = other
+    entrants = _entrants(new, request)
+    given, dataset, model = entrants.opened.dataset, overall(entrants.opened.dataset), entrants.model
+    names = tuple(entrants.baselines)
     lost = next((limit for limit in request.limits if limit.kind == "max_loss"), None)
-    if lost is not None and baseline is None:
+    if lost is not None and not names:
         raise StrobeError(
             f"--max-loss {lost.measure} needs something to lose against: --against RUN, or --baseline MODEL"
         )
-    scores = scores_of(dataset, models, request.options, progress)
-    comparisons = compare_scores(dataset, [scores[name] for name in models]) if baseline is not None else ()
-    found = scores[model.name]
-    shown = shown_models(one.name for part in held for one in part)
-    checks, change = judge(
-        request.limits, found, comparisons, model=model.name, contrasts=_contrasts(given, model, request),
-        fail_on=request.fail_on, unsure=request.unsure,
-    )  # fmt: skip
-    kinds = kinds_of(given)
+    scores = scores_of(dataset, entrants.all, request.options, progress)
+    checks, changes = judge(
+        request.limits,
+        scores[model.name],
+        [_opponent(dataset, scores[model.name], scores[name]) for name in names],
+        model=model.name,
+        contrasts=_contrasts(given, model, request),
+        fail_on=request.fail_on,
+        unsure=request.unsure,
+    )
+    shown, kinds, part = shown_models(entrants.known), kinds_of(given), entrants.opened.subset
     words = Subject(kinds=kinds)
     checks = tuple(replace(one, sentence=words.say(one.sentence)) for one in checks)
     return Gate(
         passed=all(one.passed for one in checks),
         model=model.name,
-        baseline=baseline,
+        baseline=names[0] if names else None,
         dataset=dataset.name,
         n_sets=dataset.n_sets,
         n_sources=len(set(dataset.video_of_set.tolist())),
@@ -98,11 +103,85 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
         fail_on=request.fail_on,
         unsure=request.unsure,
         checks=checks,
-        change=change,
-        short={one.name: shown[one.name] for one in models.values() if shown[one.name] != one.name} or None,
+        change=changes[0] if changes else None,
+        short={one.name: shown[one.name] for one in entrants.all.values() if shown[one.name] != one.name} or None,
         kinds=kinds or None,
-        subset=None if opened.subset is None else opened.subset.name,
+        subset=None if part is None else part.name,
+        baselines=names if len(names) > 1 else None,
+        changes=changes if len(changes) > 1 else None,
     )
+
+
+def _entrants(new: Path, request: GateRequest) -> _Entrants:
+    """The model that is meant and its baselines; StrobeError where a name is missing or could be several."""
+    gone = next((run for run in request.against if not run.exists()), None)
+    if gone is not None:
+        hint = "; a model of the same run is named with --baseline"
+        raise StrobeError(f"--against: no such run folder: {printable(gone)}{hint}")
+    runs = [new, *request.against]
+    opened = of_one_dataset(runs, subset=request.subset, dataset_path=request.dataset)
+    whole = overall(opened.dataset)
+    held = [Run(run).models(whole, allow_missing=request.allow_missing, k=request.options.k) for run in runs]
+    model = _chosen(new, held[0], request.model, option="-m", but=() if request.against else request.baselines)
+    folders = short_names([str(run.resolve()) for run in runs])
+    others: list[tuple[str, Held]] = []
+    for run, folder, models in list(zip(runs, folders, held, strict=True))[1 if request.against else 0 :]:
+        wanted: Sequence[str | None] = request.baselines
+        if request.against and not wanted:
+            wanted = [model.name if any(one.name == model.name for one in models) else None]
+        others += [(folder, _chosen(run, models, name, option="--baseline")) for name in wanted]
+    baselines: dict[str, Held] = {}
+    for folder, other in others:
+        if other is model:
+            raise StrobeError(
+                f"{printable(model.name)} against itself; name another with --baseline, or a run: --against"
+            )
+        if other.task is not model.task:
+            raise StrobeError(
+                f"{printable(model.name)} and {printable(other.name)} are of two kinds, a classifier and a detector"
+            )
+        same_name = [one.name for _, one in others].count(other.name) + (other.name == model.name) > 1
+        baselines[f"{folder}/{other.name}" if same_name else other.name] = other
+    known = tuple(one.name for part in held for one in part)
+    return _Entrants(opened=opened, model=model, baselines=baselines, known=known)
+
+
+def _opponent(
+    dataset: Dataset, new: ClassificationScore | DetectionScore, old: ClassificationScore | DetectionScore
+) -> Opponent:
+    """A baseline compared with the model, by itself: a rule asks about one pair, so nothing is corrected."""
+    spreads: Mapping[str, Spread] = {}
+    if isinstance(new, ClassificationScore) and isinstance(old, ClassificationScore):
+        spreads = loss_spreads(dataset, new, old)
+    return Opponent(name=old.model, comparisons=compare_scores(dataset, [new, old]), spreads=spreads)
+
+
+def plan_gate(
+    new: Path | None, request: GateRequest, progress: Progress, *, churn: float | None = None
+) -> tuple[GatePlan, ...]:
+    """How many videos each limit on a loss takes, by what a run and its baseline show, or by an assumed `churn`."""
+    if not request.limits:
+        raise StrobeError("nothing to plan for: give --max-loss acc_pmk=2")
+    if new is None:
+        assumed = None if churn is None else PairSpread(churn=churn, size=1.0)
+        plans = [plan_loss(limit, assumed) for limit in request.limits]
+        return tuple(replace(one, measured_on=None) for one in plans)
+    if churn is not None:
+        raise StrobeError("--churn is for a plan without a run; a run and its baseline measure it")
+    entrants = _entrants(new, request)
+    dataset = overall(entrants.opened.dataset)
+    if len(entrants.baselines) != 1:
+        raise StrobeError("--plan with a run measures one pair of models: give one --against RUN or --baseline MODEL")
+    scores = scores_of(dataset, entrants.all, request.options, progress)
+    ours, other = (scores[name] for name in entrants.all)
+    found, videos = _opponent(dataset, ours, other), len(set(dataset.video_of_set.tolist()))
+    out = []
+    for limit in request.limits:
+        loss = loss_of(limit.measure, found.comparisons, new=entrants.model.name)
+        if loss.low is None or loss.high is None:
+            raise StrobeError(f"--plan --max-loss {limit.measure}: {loss.reason or 'no interval'}; bring more videos")
+        out.append(plan_loss(limit, found.spreads.get(limit.measure) or spread_of(loss), n_videos=videos))
+    return tuple(out)
 
 
 def _contrasts(dataset: Dataset, model: Held, request: GateRequest) -> dict[str, Contrast]:
@@ -113,7 +192,7 @@ def _contrasts(dataset: Dataset, model: Held, request: GateRequest) -> dict[str,
     return own_contrasts(dataset, answers, request.options) if isinstance(answers, ClassAnswers) else {}
 
 
-def _chosen(run: Path, held: Sequence[Held], name: str | None, *, option: str, but: str | None = None) -> Held:
+def _chosen(run: Path, held: Sequence[Held], name: str | None, *, option: str, but: Sequence[str] = ()) -> Held:
     """The model of that name; without one, the only model there is."""
     names = ", ".join(printable(one.name) for one in held) or "none"
     if name is not None:
@@ -121,15 +200,10 @@ def _chosen(run: Path, held: Sequence[Held], name: str | None, *, option: str, b
         if found is None:
             raise StrobeError(f"{option}: {printable(run)} has no predictions of {printable(name)}; it has {names}")
         return found
-    left = [one for one in held if one.name != but]
+    left = [one for one in held if one.name not in but]
     if len(left) != 1:
         raise StrobeError(f"{printable(run)} holds {names}; say which one with {option}")
     return left[0]
-
-
-def _apart(runs: Sequence[Path], name: str) -> str:
-    """The baseline's name where it is that of the model, told apart by its run's folder."""
-    return f"{short_names([str(run.resolve()) for run in runs])[-1]}/{name}"
 
 
 def write_gate(found: Gate, folder: Path) -> None:

@@ -1,0 +1,141 @@
+"""How often `strobe gate --max-loss` fails, by simulation: false alarms, detections, and what it calls detectable.
+
+    python benchmarks/gate_rates.py [--draws 2000] [--full]
+
+Two models answer the sets of 25 to 400 videos, one or five sets each. A set's difficulty is its video's and its own
+in equal parts, and both models feel it; the rest is each model's own, so that two equally good models differ on about a
+tenth of the sets. The old model has 85 % of the anchors right and holds 65 % of the sets. The new one has a true loss
+of nothing (what fails then is a false alarm), of the margin, or of twice the margin. Every draw goes through the exact
+test, its interval and the rule, as in the gate. The last two columns are the detectable loss that the gate prints
+(--fail-on figure, the median over draws) and how often that very loss fails, which is to be 80 %.
+
+Exit code 1 where that share is off by more than 12 points, or where another value of --fail-on has fewer wrong
+decisions in the mean than the default. --full prints every measure and margin; docs/ci.md has the short table.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from strobe.analyses.gate import DEFAULT, ENDS, FailOn, Limit, check
+from strobe.metrics.contrasts import paired_test
+from strobe.metrics.paired import paired_difference
+from strobe.metrics.power import detectable, pair_spread
+
+VIDEOS, SETS, MEASURES, MARGINS = (25, 50, 100, 400), (1, 5), ("acc_orig", "acc_pmk", "drop"), (1.0, 2.0, 5.0)
+SHORT_MEASURES, SHORT_MARGINS = ("acc_pmk",), (2.0, 5.0)
+ORIG, PMK = 0.85, 0.65
+"""The old model's accuracies."""
+COMMON = 0.95
+"""The share of the variance that both models feel: half of it the video's, half the set's."""
+FAIL_ON: tuple[FailOn, ...] = get_args(FailOn)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cohort and one rule."""
+
+    measure: str
+    margin: float
+    videos: int
+    sets: int
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often each value of --fail-on failed, by the true loss in margins; what was called detectable."""
+
+    fails: dict[tuple[int, FailOn], float]
+    detectable: float
+    power: float
+
+
+def gaps(rng: np.random.Generator, cell: Cell, loss: float) -> NDArray[np.int64]:
+    """What the new model lost on every set of one draw: 1, 0 or −1, (videos × sets,)."""
+    video = np.repeat(rng.normal(size=cell.videos), cell.sets)
+    shared = np.sqrt(COMMON / 2) * (video + rng.normal(size=len(video)))
+    old, new = (shared + np.sqrt(1 - COMMON) * rng.normal(size=len(video)) for _ in range(2))
+    # A loss on the anchors breaks their sets, too; a drop grows by what whole sets lose.
+    lost_orig = loss if cell.measure == "acc_orig" else 0.0
+    orig_old, orig_new = old < ndtri(ORIG), new < ndtri(ORIG - lost_orig)
+    pmk_old, pmk_new = old < ndtri(PMK), new < ndtri(PMK - loss)
+    before, after = (orig_old, orig_new) if cell.measure == "acc_orig" else (pmk_old, pmk_new)
+    if cell.measure == "drop":  # more is worse
+        after, before = orig_new.astype(int) - pmk_new, orig_old.astype(int) - pmk_old
+        return np.asarray(after - before, dtype=np.int64)
+    return np.asarray(before.astype(int) - after, dtype=np.int64)
+
+
+def failed(gap: NDArray[np.int64], cell: Cell) -> dict[FailOn, bool]:
+    """Whether one draw fails, for every value of --fail-on."""
+    cluster = np.repeat(np.arange(cell.videos), cell.sets)
+    p = paired_test(gap, cluster).p
+    found = paired_difference(gap, cluster, p=p, p_holm=p, pairs=1)
+    limit = Limit(kind="max_loss", measure=cell.measure, value=cell.margin)
+    return {how: not check(limit, found, fail_on=how).passed for how in FAIL_ON}
+
+
+def rates(rng: np.random.Generator, cell: Cell, draws: int) -> Rates:
+    """The rates of one cell."""
+    cluster, margin = np.repeat(np.arange(cell.videos), cell.sets), cell.margin / 100
+    fails: dict[tuple[int, FailOn], float] = {}
+    for times in (0, 1, 2):
+        found = [failed(gaps(rng, cell, times * margin), cell) for _ in range(draws)]
+        fails |= {(times, how): float(np.mean([one[how] for one in found])) for how in FAIL_ON}
+    said = []
+    for _ in range(min(draws, 200)):
+        spread = pair_spread(gaps(rng, cell, 0.0), cluster)
+        said.append(detectable(spread, limit=margin, ends=ENDS["figure"]) or 1.0)
+    loss = float(np.median(said))
+    power = np.mean([failed(gaps(rng, cell, loss), cell)["figure"] for _ in range(draws)]) if loss < PMK else 1.0
+    return Rates(fails=fails, detectable=loss, power=float(power))
+
+
+def table(cells: list[Cell], draws: int, seed: int) -> Iterator[tuple[Cell, Rates]]:
+    """Every cell with its rates."""
+    for cell in cells:
+        own = [seed, MEASURES.index(cell.measure), int(10 * cell.margin), cell.videos, cell.sets]
+        yield cell, rates(np.random.default_rng(own), cell, draws)
+
+
+def main() -> int:
+    """Print the table; 1 where what the gate prints does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--full", action="store_true")
+    given = parser.parse_args()
+    measures, margins = (MEASURES, MARGINS) if given.full else (SHORT_MEASURES, SHORT_MARGINS)
+    cells = [Cell(*one) for one in product(measures, margins, VIDEOS, SETS)]
+    print(f"share of draws in which the gate fails, %; {given.draws} draws a cell, seed {given.seed}")
+    print("each triple: " + " / ".join(FAIL_ON))
+    heads = " | ".join(f"{head:21s}" for head in ("no loss", "the margin", "twice the margin"))
+    print(f"measure   margin  videos  sets  | {heads} | detectable  fails")
+    wrong, off = dict.fromkeys(FAIL_ON, 0.0), 0.0
+    for cell, found in table(cells, given.draws, given.seed):
+        triples = [" / ".join(f"{100 * found.fails[times, how]:5.1f}" for how in FAIL_ON) for times in (0, 1, 2)]
+        print(
+            f"{cell.measure:8s}  {cell.margin:6g}  {cell.videos:6d}  {cell.sets:4d}  | {' | '.join(triples)} "
+            f"| {100 * found.detectable:10.1f}  {100 * found.power:5.1f}",
+            flush=True,
+        )
+        for how in FAIL_ON:
+            wrong[how] += (found.fails[0, how] + 1 - found.fails[2, how]) / 2 / len(cells)
+        off = max(off, abs(found.power - 0.8))
+    print(
+        "\nwrong decisions, mean of false alarms at no loss and misses at twice the margin: "
+        + ", ".join(f"{how} {100 * share:.1f} %" for how, share in wrong.items())
+    )
+    print(f"default: {DEFAULT}; a loss called detectable fails in 80 % of draws, at most {100 * off:.1f} points off")
+    return 0 if wrong[DEFAULT] <= min(wrong.values()) and off <= 0.12 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""How many videos a gate takes: enough that equal models pass and a loss of twice the margin fails."""
+
+from dataclasses import dataclass, field
+
+from strobe.analyses.gate import DEFAULT, ENDS, FailOn, Limit
+from strobe.core.codec import LEFT_OUT, Count, Share
+from strobe.core.errors import StrobeError
+from strobe.metrics.detection.jackknife import LEAST_VIDEOS
+from strobe.metrics.paired import least_videos
+from strobe.metrics.power import PairSpread, PlainSpread, Spread, fails, videos_needed
+
+__all__ = ["CHURN", "GatePlan", "PlanRow", "plan_loss"]
+
+CHURN = 0.1
+"""The share of sets that is taken to change between two equally good models, where nothing was measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRow:
+    """The videos that one value of --fail-on takes, and how often equal models and a loss of twice the margin fail."""
+
+    fail_on: FailOn
+    videos: Count
+    false_alarms: Share
+    detected: Share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatePlan:
+    """How many videos one limit on a loss takes.
+
+    `churn` is the share of sets that change between two equally good models (classifiers alone). `measured_on` counts
+    the videos it was measured on, and is left out where it was assumed.
+    """
+
+    limit: Limit
+    churn: Share | None
+    rows: tuple[PlanRow, ...]
+    measured_on: Count | None = field(default=None, metadata=LEFT_OUT)
+
+    @property
+    def videos(self) -> int:
+        """How many videos the default of --fail-on takes."""
+        return next(row.videos for row in self.rows if row.fail_on == DEFAULT)
+
+
+def plan_loss(limit: Limit, spread: Spread | None = None, *, n_videos: int | None = None) -> GatePlan:
+    """The plan for a limit on a loss; `spread` is that of a loss on `n_videos` videos, by default an assumed one.
+
+    >>> plan_loss(Limit(kind="max_loss", measure="acc_pmk", value=2.0)).videos
+    677
+    """
+    if limit.kind != "max_loss":
+        raise StrobeError(f"--plan counts videos for --max-loss; leave out the rule {limit.title}")
+    if not 0 < limit.value <= 25:
+        raise StrobeError(
+            f"--plan --max-loss {limit.measure}={limit.value:g}: expected a margin from above 0 to 25 points"
+        )
+    is_map = limit.measure.startswith("map")
+    if spread is None and is_map:
+        raise StrobeError(
+            f"--plan --max-loss {limit.measure}: how far mAP strays depends on the data; name a run and a baseline"
+        )
+    margin, here = limit.value / 100, spread or PairSpread(churn=CHURN, size=1.0)
+    is_pair = isinstance(here, PairSpread)
+    least = least_videos() if is_pair else LEAST_VIDEOS
+    rows = []
+    for fail_on, ends in ENDS.items():
+        videos = max(least, videos_needed(here, n_videos or 1, limit=margin, ends=ends))
+        rates = []
+        for true in (0.0, 2 * margin):
+            then = PlainSpread(error=here.at(true) * ((n_videos or 1) / videos) ** 0.5)
+            rates.append(fails(then, true, limit=margin, ends=ends))
+        rows.append(PlanRow(fail_on=fail_on, videos=videos, false_alarms=rates[0], detected=rates[1]))
+    churn = here.churn if isinstance(here, PairSpread) else None
+    return GatePlan(limit=limit, churn=churn, rows=tuple(rows), measured_on=n_videos if spread else None)

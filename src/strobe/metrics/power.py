@@ -1,0 +1,166 @@
+"""What a rule on a figure detects: how often it fails at a given true value, and from which value on it mostly does."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from strobe.core.arrays import Ints
+from strobe.core.errors import expect
+
+__all__ = [
+    "FALSE_ALARMS",
+    "POWER",
+    "PairSpread",
+    "PlainSpread",
+    "ShareSpread",
+    "Spread",
+    "Z",
+    "detectable",
+    "fails",
+    "pair_spread",
+    "videos_needed",
+]
+
+POWER = 0.8
+"""How often a value must fail to be called detectable."""
+FALSE_ALARMS = 0.05
+"""How often two equally good models may fail, at most, in a plan."""
+Z = float(ndtri(0.975))
+"""Half the width of a 95 % interval, in standard errors."""
+
+
+class Spread(Protocol):
+    """How far a measured figure strays from its true value."""
+
+    def at(self, value: float) -> float:
+        """The standard error where this is the true value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairSpread:
+    """Of a difference between two models: `churn` is the share of sets that change though the models are equally good.
+
+    A loss adds to them as many sets as it takes. `size` is the number of sets, or of as many independent ones.
+    """
+
+    churn: float
+    size: float
+
+    def at(self, value: float) -> float:
+        """The standard error where this is the true difference."""
+        changed = min(self.churn + abs(value), 1.0)
+        return float(np.sqrt(max(changed - value * value, 0.0) / self.size))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSpread:
+    """Of a share of `size` sets, or of as many independent ones."""
+
+    size: float
+
+    def at(self, value: float) -> float:
+        """The standard error where this is the true share."""
+        return float(np.sqrt(max(value * (1 - value), 0.0) / self.size))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainSpread:
+    """Of a figure whose standard error does not depend on its value."""
+
+    error: float
+
+    def at(self, value: float) -> float:  # noqa: ARG002 (the same everywhere)
+        """The standard error."""
+        return self.error
+
+
+def pair_spread(gap: Ints, cluster: Ints) -> PairSpread:
+    """The spread of paired differences of −1, 0 and 1, (N,), in videos: the changes in the rarer direction, twice.
+
+    Half a set is added to them, since none among so many does not mean never. Sets that share a video count for less
+    where their differences agree, and never for more.
+
+    >>> pair_spread(np.array([1] * 9 + [-1] + [0] * 30), np.arange(40))
+    PairSpread(churn=0.075, size=40.0)
+    """
+    expect(len(gap) > 0, "pair_spread", "at least one set", 0)
+    _, place = np.unique(cluster, return_inverse=True)
+    n, videos = len(gap), int(place.max()) + 1
+    rarer = min(int((gap > 0).sum()), int((gap < 0).sum()))
+    size = float(n)
+    if 1 < videos < n:
+        rest = gap - gap.mean()
+        alone, shared = float((rest * rest).sum()), float((np.bincount(place, weights=rest) ** 2).sum())
+        # All for one side, or no change at all: nothing shows whether sets agree, so each video counts once.
+        size = min(n, n * alone / shared) if alone > 0 and shared > 0 else float(videos)
+    return PairSpread(churn=min(1.0, (2 * rarer + 1) / n), size=size)
+
+
+def fails(spread: Spread, true: float, *, limit: float, ends: int, sign: float = 1.0) -> float:
+    """How often a rule "at most `limit`" fails where the true value is `true`.
+
+    It fails where the figure is beyond the limit (`ends` 0), where the whole 95 % interval is (1), or where any of it
+    is (−1). `sign` −1 is for "at least".
+
+    >>> round(fails(PairSpread(churn=0.1, size=400), 0.0, limit=0.02, ends=0), 3)
+    0.103
+    """
+    error, beyond = spread.at(true), sign * (true - limit)
+    if error <= 0:
+        return float(beyond > 0)
+    return float(ndtr(beyond / error - ends * Z))
+
+
+def detectable(
+    spread: Spread, *, limit: float, ends: int, sign: float = 1.0, within: tuple[float, float] = (0.0, 1.0)
+) -> float | None:
+    """The true value nearest to the allowed side that the rule fails with at least 80 % power; None if none does.
+
+    It lies in `within`; at its good end even a value as good as that fails as often.
+
+    >>> round(detectable(PairSpread(churn=0.1, size=400), limit=0.02, ends=0), 4)
+    0.0354
+    """
+    good, bad = within if sign > 0 else within[::-1]
+
+    def caught(true: float) -> bool:
+        return fails(spread, true, limit=limit, ends=ends, sign=sign) >= POWER
+
+    if caught(good):
+        return good
+    # From the limit on, power grows with the distance from it; before it a rule catches 80 % only by doubting.
+    low, high = (good, bad) if ends < 0 else (limit, bad)
+    if not caught(high):
+        return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if caught(middle) else (middle, high)
+    return high
+
+
+def videos_needed(spread: Spread, n_videos: int, *, limit: float, ends: int) -> int:
+    """How many such videos a limit on a loss takes: equal models fail in 5 % at most, twice the limit in 80 % or more.
+
+    `spread` is that of `n_videos` videos.
+
+    >>> videos_needed(PairSpread(churn=0.1, size=1), 1, limit=0.02, ends=0)
+    677
+    """
+    expect(limit > 0, "a margin to plan for", "above 0", limit)
+
+    def rate(true: float, videos: int) -> float:
+        then = PlainSpread(error=spread.at(true) * float(np.sqrt(n_videos / videos)))
+        return fails(then, true, limit=limit, ends=ends)
+
+    def enough(videos: int) -> bool:
+        return rate(0.0, videos) <= FALSE_ALARMS and rate(2 * limit, videos) >= POWER
+
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,60 @@
+"""What a rule on a loss detects, held against simulation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strobe.metrics.power import PairSpread, ShareSpread, detectable, fails, pair_spread, videos_needed
+
+
+def _losses(rng: np.random.Generator, *, churn: float, loss: float, n: int, draws: int) -> np.ndarray:
+    """Measured losses: sets newly broken and newly held, drawn one by one."""
+    kinds = rng.multinomial(n, [churn / 2 + loss, churn / 2, 1 - churn - loss], size=draws)
+    return np.asarray((kinds[:, 0] - kinds[:, 1]) / n)
+
+
+@pytest.mark.parametrize(("churn", "n", "limit"), [(0.1, 200, 0.02), (0.2, 400, 0.05), (0.02, 1000, 0.01)])
+def test_the_detectable_loss_fails_four_times_in_five(churn: float, n: int, limit: float) -> None:
+    found = detectable(PairSpread(churn=churn, size=n), limit=limit, ends=0)
+    assert found is not None
+    drawn = _losses(np.random.default_rng(0), churn=churn, loss=found, n=n, draws=20_000)
+    assert (drawn > limit + 1e-9).mean() == pytest.approx(0.8, abs=0.05)
+
+
+def test_the_planned_videos_keep_their_promise() -> None:
+    n = videos_needed(PairSpread(churn=0.1, size=1), 1, limit=0.02, ends=0)
+    rng = np.random.default_rng(0)
+    alarms, caught = ((_losses(rng, churn=0.1, loss=loss, n=n, draws=20_000) > 0.02).mean() for loss in (0.0, 0.04))
+    assert alarms == pytest.approx(0.05, abs=0.01)
+    assert caught >= 0.9
+
+
+@given(
+    churn=st.floats(0.001, 0.9),
+    size=st.floats(5, 1e5),
+    limit=st.floats(0.001, 0.5),
+    ends=st.sampled_from([-1, 0, 1]),
+)
+def test_power_is_reached_there_and_not_before(churn: float, size: float, limit: float, ends: int) -> None:
+    spread = PairSpread(churn=churn, size=size)
+    found = detectable(spread, limit=limit, ends=ends)
+    if found is None:
+        assert fails(spread, 1.0, limit=limit, ends=ends) < 0.8
+    else:
+        assert fails(spread, found, limit=limit, ends=ends) >= 0.8 - 1e-9
+        assert found == 0.0 or fails(spread, found * (1 - 1e-6), limit=limit, ends=ends) < 0.8 + 1e-4
+
+
+def test_at_least_is_turned_round() -> None:
+    found = detectable(ShareSpread(size=100), limit=0.5, ends=0, sign=-1.0)
+    assert found == pytest.approx(0.5 - 0.8416 * np.sqrt(found * (1 - found) / 100), abs=1e-4)
+    assert detectable(ShareSpread(size=100), limit=0.0, ends=0, sign=-1.0) is None  # nothing is below 0
+
+
+def test_sets_of_one_video_that_agree_count_for_less() -> None:
+    gap = np.repeat([1, -1, 0, 0, 0, 0, 0, 0], 5)
+    apart, together = pair_spread(gap, np.arange(40)), pair_spread(gap, np.repeat(np.arange(8), 5))
+    assert apart.size == 40
+    assert together.size == pytest.approx(8)
+    assert pair_spread(np.zeros(40, dtype=int), np.repeat(np.arange(8), 5)).size == 8
