@@ -15,6 +15,8 @@ def strips(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     size = sets * length * classes
     raw = np.array(draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)), dtype=float) + 0.25
     probability = raw.reshape(sets, length, classes)
+    if unlikely := draw(st.sampled_from([0, 9])):  # classes that never win: strips are smoothed without them
+        probability = np.concatenate([probability, np.full((sets, length, unlikely), 0.01)], axis=2)
     probability /= probability.sum(axis=2, keepdims=True)
     present = np.array(draw(st.lists(st.booleans(), min_size=sets * length, max_size=sets * length)))
     present = present.reshape(sets, length)

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from strobe.core.arrays import Bools, Floats, Ints, blocks
 from strobe.core.errors import expect
-from strobe.core.labels import check_scores, confidence_of
+from strobe.core.labels import check_scores, confidence_of, top_confidence
 from strobe.core.records import Detections
 from strobe.core.tasks import Task
 
 __all__ = ["ANSWERS", "Answers", "BoxAnswers", "ClassAnswers", "ScoreRows", "State", "check_places"]
 
 Scores = NDArray[np.float64] | NDArray[np.float32]
-_BLOCK = 2**22
+_BLOCK = 2**16
 """Scores looked at at once, so that memory does not grow with the dataset."""
 
 
@@ -201,8 +201,18 @@ class ClassAnswers:
         out = np.full(len(self), np.nan)
         if self.scores is not None:
             for rows in _blocks(np.arange(len(self)), self.scores.shape[1]):
-                out[rows] = self.shares_of(rows).max(axis=1)
+                out[rows] = self._top_share(rows)
         return out
+
+    def _top_share(self, rows: Ints) -> Floats:
+        """The largest of `shares_of` each row, without the others."""
+        if self.scores is None or self.shares:
+            return np.asarray(self.shares_of(rows).max(axis=1))
+        state = self.state[rows]
+        found = np.where(state == State.OUTSIDE, 0.0, np.nan)
+        seen = state == State.ANSWERED
+        found[seen] = top_confidence(self.scores[rows[seen]].astype(np.float64), kind=self.kind)
+        return found
 
 
 def _blocks(rows: Ints, width: int) -> Iterator[Ints]:

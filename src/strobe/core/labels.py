@@ -241,6 +241,13 @@ def confidence_of(scores: Floats, *, kind: str) -> Floats:
     return np.asarray(np.exp(log_softmax(_log(scores) if kind == "probabilities" else scores)))
 
 
+def top_confidence(scores: Floats, *, kind: str) -> Floats:
+    """The largest of `confidence_of` each row, (N,), in half the work."""
+    logits = _log(scores) if kind == "probabilities" else scores
+    rest = np.exp(logits - logits.max(axis=-1, keepdims=True)).sum(axis=-1)
+    return np.asarray(np.exp(0.0 - np.log(rest)))
+
+
 def check_scores(scores: Floats, *, names: Sequence[str], what: str) -> None:
     """Raise InvalidValue unless every row can be ranked: no NaN, no +inf, not all −inf.
 

@@ -5,7 +5,7 @@ the frame is in the dataset and predicted, whether or not review kept it. Window
 is a gap, never a neighbour.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,26 +55,48 @@ def smooth_labels(
     >>> smooth_labels(p, present, label, variants=[("centred", 1)])[0].label.tolist()
     [[0, 0, 0]]
     """
-    # Time first, sets last: running sums, shifts and maxima over classes all go along whole rows of memory.
+    for method, parameter in variants:
+        _check(method, parameter)
+    steady = _steady(probability, present, label)
+    winners = _winners(probability[~steady], present[~steady], variants) if not steady.all() else None
+    counts = _Sums(present.T[:, None].astype(np.int64), variants, shape=(present.shape[1], 1, len(present)))
+    out = []
+    for number, (method, parameter) in enumerate(variants):
+        window, width = ("causal", 1) if method == "ema" else (method, int(parameter))
+        count = counts.over(window, width)[:, 0].T
+        smoothed = np.where(present, label, -1)
+        if winners is not None:
+            best, alone = winners[number]
+            kept = count[~steady] <= 1 if alone is None else alone
+            smoothed[~steady] = np.where(kept | ~present[~steady], smoothed[~steady], best)
+        out.append(Windowed(smoothed, count == _full(window, width)))
+    return out
+
+
+def _winners(
+    probability: Floats, present: Bools, variants: Sequence[tuple[Method, float]]
+) -> list[tuple[NDArray[np.int64], Bools | None]]:
+    """The best class of each window (S, L), and for exponential averages the places of a frame that stands alone."""
+    # Time first, sets last: running sums, shifts and maxima over classes all go along whole rows of memory. Work goes
+    # time step by time step in arrays that are used again, which stay in the processor's cache.
     filled = np.ascontiguousarray(np.transpose(probability, (1, 2, 0)), dtype=np.float64)
     here = np.ascontiguousarray(present.T)
     np.copyto(filled, 0.0, where=~here[:, None, :])
-    unit, room = _unit(filled.shape[0], filled.shape[1]), _room(filled.shape[1])
-    sums: _Sums | None = None
-    counts = _Sums(here[:, None, :].astype(np.int64), variants)
-    out = []
+    unit, classes = _unit(*filled.shape[:2]), _contenders(filled)
+    if classes is not None:
+        filled = np.take_along_axis(filled, classes[None], axis=1)
+    coder, sums = _Coder(filled.shape[1:], unit), None
+    out: list[tuple[NDArray[np.int64], Bools | None]] = []
     for method, parameter in variants:
-        _check(method, parameter)
+        alone = None
         if method == "ema":
-            smoothed, alone = _ema(filled, here, parameter)
-            best = _best((smoothed * unit).astype(np.int64) << room)
-            complete = counts.over("causal", 1)[:, 0] == 2
+            best, alone = _ema(filled, here, parameter, coder)
         else:
-            sums = sums or _Sums((filled * unit).astype(np.int64) << room, variants)
-            best = _best(sums.over(method, int(parameter)))
-            count = counts.over(method, int(parameter))[:, 0]
-            alone, complete = count <= 1, count == _full(method, int(parameter))
-        out.append(Windowed(np.where(present, np.where(alone.T, label, best.T), -1), complete.T))
+            sums = sums or _Sums((coder.whole(step) for step in filled), variants, shape=filled.shape, ends=coder.codes)
+            best = coder.classes(sums.over(method, int(parameter)))
+        if classes is not None:
+            best = np.take_along_axis(classes, best, axis=0)
+        out.append((best.T, None if alone is None else alone.T))
     return out
 
 
@@ -91,7 +113,7 @@ def smooth_votes(
     votes = np.zeros((label.shape[1], n_classes + 1, label.shape[0]), dtype=np.int64)
     rows, places = np.nonzero(present)
     votes[places, label[rows, places] + 1, rows] = 1
-    sums = _Sums(votes, variants)
+    sums = _Sums(votes, variants, shape=votes.shape)
     out = []
     for method, parameter in variants:
         expect(method != "ema", "smoothing", "centred or causal for labels alone", method)
@@ -99,10 +121,20 @@ def smooth_votes(
         tally = sums.over(method, int(parameter))
         tied = ((tally == tally.max(axis=1, keepdims=True)).sum(axis=1) > 1).T
         complete = np.equal(tally.sum(axis=1).T, _full(method, int(parameter)))
-        out.append(
-            Windowed(np.where(present, np.where(tied, label, _best(tally << _room(n_classes + 1)).T - 1), -1), complete)
-        )
+        out.append(Windowed(np.where(present, np.where(tied, label, tally.argmax(axis=1).T - 1), -1), complete))
     return out
+
+
+def _steady(probability: Floats, present: Bools, label: Ints) -> Bools:
+    """The strips (S,) whose frames all have one best class, clearly: any average over them has the same one."""
+    largest = np.where(present, label, -1).max(axis=1)
+    same = np.where(present, label, largest[:, None]) == largest[:, None]
+    found = same.all(axis=1) & (largest >= 0)
+    where = np.flatnonzero(found)
+    top = np.take_along_axis(probability[where], np.maximum(label[where], 0)[..., None], axis=2)
+    clear = (probability[where] >= top * (1 - 1e-9)).sum(axis=2) == 1
+    found[where] = (clear | ~present[where]).all(axis=1)
+    return found
 
 
 def _check(method: str, parameter: float) -> None:
@@ -122,50 +154,93 @@ def _unit(length: int, n_classes: int) -> float:
     return 2.0 ** min(FINEST, 62 - length.bit_length() - n_classes.bit_length())
 
 
-def _room(n_classes: int) -> int:
-    """The bits that hold the code of a class."""
-    return (n_classes - 1).bit_length()
+def _contenders(filled: Floats) -> NDArray[np.int64] | None:
+    """The classes (M, S) that can win a window of each strip, in ascending order; None where M would be most of them.
 
-
-def _best(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The class of the largest value over axis 1 of (L, C, S), the lowest on a tie: much faster than argmax.
-
-    Values come shifted left by `_room` bits and are used up: the class is packed into them, reversed, so that one
-    maximum finds both.
+    A class that wins an average is at least the mean over classes there, so it is at least the mean of some frame.
+    Strips with fewer contenders than M are filled up with classes that cannot win.
     """
-    last = values.shape[1] - 1
-    values |= (last - np.arange(last + 1, dtype=np.int64))[None, :, None]
-    return np.asarray(last - (values.max(axis=1) & ((1 << _room(last + 1)) - 1)))
+    can_win = np.zeros(filled.shape[1:], dtype=bool)
+    for step in filled:
+        can_win |= step >= step.mean(axis=0) * (1 - 1e-9)
+    most = max(1, int(can_win.sum(axis=0).max(initial=0)))
+    if 2 * most > len(can_win):
+        return None
+    return np.argsort(~can_win, axis=0, kind="stable")[:most]
+
+
+class _Coder:
+    """Averages (C, S) as whole numbers of 1/unit with room for the code of their class: one maximum finds both.
+
+    The lowest class has the largest code, so it wins ties; much faster than argmax.
+    """
+
+    def __init__(self, shape: tuple[int, ...], unit: float) -> None:
+        self._unit, self._room = unit, (shape[0] - 1).bit_length()
+        self._scaled, self._whole = np.empty(shape), np.empty(shape, dtype=np.int64)
+        self.codes = np.arange(shape[0] - 1, -1, -1, dtype=np.int64)[:, None]
+
+    def whole(self, values: Floats) -> NDArray[np.int64]:
+        """The values without their codes; the array is used again by the next call."""
+        np.multiply(values, self._unit, out=self._scaled)
+        np.copyto(self._whole, self._scaled, casting="unsafe")
+        return np.left_shift(self._whole, self._room, out=self._whole)
+
+    def classes(self, coded: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The class of the largest of some coded values (…, C, S)."""
+        return np.asarray(len(self.codes) - 1 - (coded.max(axis=-2) & ((1 << self._room) - 1)))
 
 
 class _Sums:
-    """Whole-number sums over any window of strips (L, C, S), from running sums padded by the widest window."""
+    """Whole-number sums over any window of strips (L, C, S), from running sums padded by the widest window.
 
-    def __init__(self, values: NDArray[np.int64], variants: Sequence[tuple[Method, float]]) -> None:
+    `ends` (C, 1) is added to every sum. The array that `over` returns is used again by the next call.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[NDArray[np.int64]],
+        variants: Sequence[tuple[Method, float]],
+        *,
+        shape: tuple[int, ...],
+        ends: NDArray[np.int64] | None = None,
+    ) -> None:
         self._pad = max([1, *(int(width) for method, width in variants if method != "ema")])
-        self._length = values.shape[0]
-        start, end = self._pad + 1, self._pad + 1 + self._length
-        self._running = np.zeros((end + self._pad, *values.shape[1:]), dtype=np.int64)
-        np.cumsum(values, axis=0, out=self._running[start:end])
-        self._running[end:] = self._running[end - 1]
+        self._running = np.zeros((shape[0] + 2 * self._pad + 1, *shape[1:]), dtype=np.int64)
+        place = self._pad + 1
+        for step in steps:
+            np.add(self._running[place - 1], step, out=self._running[place])
+            place += 1
+        self._running[place:] = self._running[place - 1]
+        self._ends = self._running[self._pad + 1 :]
+        if ends is not None:
+            self._ends = self._ends + ends
+        self._over = np.empty(shape, dtype=np.int64)
 
     def over(self, method: Method, width: int) -> NDArray[np.int64]:
         """The sum over each place's window, (L, C, S)."""
-        last = self._pad + 1 + (width if method == "centred" else 0)
-        first = self._pad - width
-        return np.asarray(self._running[last : last + self._length] - self._running[first : first + self._length])
+        last, first, length = width if method == "centred" else 0, self._pad - width, len(self._over)
+        return np.subtract(self._ends[last : last + length], self._running[first : first + length], out=self._over)
 
 
-def _ema(filled: Floats, present: Bools, alpha: float) -> tuple[Floats, Bools]:
-    """Exponential averages (L, C, S); after a gap of g frames the new one weighs 1 − (1 − α)^g, the first one all."""
+def _ema(filled: Floats, present: Bools, alpha: float, coder: _Coder) -> tuple[NDArray[np.int64], Bools]:
+    """The best class of exponential averages (L, S), and where a frame stands alone.
+
+    After a gap of g frames the new one weighs 1 − (1 − α)^g, the first one all.
+    """
     place = np.arange(present.shape[0])[:, None]
     seen = np.maximum.accumulate(np.where(present, place, -1), axis=0)
     before = np.concatenate([np.full((1, present.shape[1]), -1), seen[:-1]])
     weight = np.where(before >= 0, 1.0 - (1.0 - alpha) ** np.where(before >= 0, place - before, 1), 1.0)
     alone = present & (weight == 1.0)
-    weight = np.where(present, weight, 0.0)[:, None, :]
-    out = filled * weight
-    kept = 1.0 - weight
-    for step in range(1, len(out)):
-        out[step] += kept[step] * out[step - 1]
-    return out, alone
+    weight = np.where(present, weight, 0.0)
+    average, new = np.zeros(filled.shape[1:]), np.empty(filled.shape[1:])
+    best = np.empty(present.shape, dtype=np.int64)
+    for step, (frame, share) in enumerate(zip(filled, weight, strict=True)):
+        np.multiply(frame, share, out=new)
+        average *= 1.0 - share
+        average += new
+        coded = coder.whole(average)
+        coded |= coder.codes
+        best[step] = coder.classes(coded)
+    return best, alone
