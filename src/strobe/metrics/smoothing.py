@@ -62,14 +62,15 @@ def smooth_labels(
     counts = _Sums(present.T[:, None].astype(np.int64), variants, shape=(present.shape[1], 1, len(present)))
     out = []
     for number, (method, parameter) in enumerate(variants):
-        window, width = ("causal", 1) if method == "ema" else (method, int(parameter))
+        window: Method = "causal" if method == "ema" else method
+        width = 1 if method == "ema" else int(parameter)
         count = counts.over(window, width)[:, 0].T
         smoothed = np.where(present, label, -1)
         if winners is not None:
             best, alone = winners[number]
             kept = count[~steady] <= 1 if alone is None else alone
             smoothed[~steady] = np.where(kept | ~present[~steady], smoothed[~steady], best)
-        out.append(Windowed(smoothed, count == _full(window, width)))
+        out.append(Windowed(smoothed, np.equal(count, _full(window, width))))
     return out
 
 
@@ -134,7 +135,7 @@ def _steady(probability: Floats, present: Bools, label: Ints) -> Bools:
     top = np.take_along_axis(probability[where], np.maximum(label[where], 0)[..., None], axis=2)
     clear = (probability[where] >= top * (1 - 1e-9)).sum(axis=2) == 1
     found[where] = (clear | ~present[where]).all(axis=1)
-    return found
+    return np.asarray(found)
 
 
 def _check(method: str, parameter: float) -> None:
