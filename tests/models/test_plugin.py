@@ -28,7 +28,7 @@ print("at import")
 
 class Object:
     def __init__(self, options):
-        self.options = options
+        self.options, self.n_forwards = options, 0
         self.spec = ModelSpec(name="o", provider="py", task="classification", weights="0" * 64,
                               label_space=options.label_space)
     def prepare(self, image):
@@ -37,7 +37,8 @@ class Object:
         return int("x") if self.options.image_size == 12 else image
     def forward(self, prepared):
         print("while predicting")
-        if self.options.image_size == 14:
+        self.n_forwards += 1
+        if self.options.image_size == 14 and self.n_forwards > 1:  # the first is to see what it opens
             raise KeyboardInterrupt
         return np.zeros((len(prepared), 2), np.float32)
 

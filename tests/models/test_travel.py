@@ -66,7 +66,7 @@ text, options = pickle.load(sys.stdin.buffer)
 model = load_model(text, options)
 image = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
 sys.stdout.buffer.write(pickle.dumps((model.spec.weights, dict(model.spec.preprocessing),
-                                      np.asarray(model.forward([model.prepare(image)])), sys.path[0])))
+                                      np.asarray(model.forward([model.prepare(image)])), str(model._path.parent))))
 """
 
 
@@ -99,7 +99,7 @@ def test_a_machine_without_the_file_gets_the_same_model_under_the_same_key(home:
 
 
 def test_many_that_unpack_at_once_leave_one_whole_folder(home: Path, tmp_path: Path) -> None:
-    parcel = replace(pack(home / "mine.py"), home=tmp_path / "nowhere", on_path=False)
+    parcel = replace(pack(home / "mine.py"), home=tmp_path / "nowhere")
     with ThreadPoolExecutor(8) as pool:
         found = set(pool.map(unpack, [parcel] * 16))
     (path,) = found

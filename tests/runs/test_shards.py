@@ -215,11 +215,18 @@ def test_an_earlier_checkpoint_is_kept_and_said(tmp_path: Path) -> None:
     first, second = _store(tmp_path, "a"), _store(tmp_path, "b")
     assert first.describe({"weights": "a"}) is None
     first.write(*_part([0, 1]))
-    assert second.describe({"weights": "b"}) == "a"
+    assert second.describe({"weights": "b"}) == (
+        "its weights changed; the earlier checkpoint's predictions (weights a) are kept"
+    )
     kept = first.folder / f"model-{first.key}.json"
     assert read_json(kept)["weights"] == "a"
-    assert first.describe({"weights": "a"}) == "b"
+    line = first.describe({"weights": "a"})
+    assert line is not None
+    assert "(weights b)" in line
     assert not kept.exists(), "it is back"
+    line = first.describe({"weights": "a", "preprocessing": {"plugin_files": "c"}})
+    assert line is not None
+    assert line.startswith("its preprocessing or a file it reads changed; ")
     assert first.stored()[0].sum() == 2
 
 

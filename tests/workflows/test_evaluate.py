@@ -41,8 +41,9 @@ CLASSES = ["red", "green", "blue"]
 CALLS = Path(__file__).with_name("calls.txt")
 
 def mean_colour(images):
-    with CALLS.open("a") as file:
-        file.write(f"{len(images)}\\n")
+    if images[0].shape == (24, 32, 3):  # not the picture that a function is tried on
+        with CALLS.open("a") as file:
+            file.write(f"{len(images)}\\n")
     return np.array([image.reshape(-1, 3).mean(axis=0) / 10 for image in images], dtype=np.float32)
 
 def make():
@@ -51,7 +52,7 @@ def make():
 def stops_half_way():
     seen = []
     def forward(images):
-        seen.extend(images)
+        seen.extend(images if images[0].shape == (24, 32, 3) else ())
         if len(seen) > 12 and not Path(__file__).with_name("go-on").exists():
             raise RuntimeError("the power is out")
         return mean_colour(images)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from strobe.core.errors import ModelFailed, printable
 from strobe.core.ports import EncodedClassifier, Image, Preparation
 from strobe.core.records import ModelSpec
+from strobe.models.own_imports import MODULE
 from strobe.models.plan import AsDecoded
-from strobe.models.plugin_files import MODULE, raising
+from strobe.models.plugin_files import raising
 
 __all__ = ["FunctionClassifier", "GuardedModel", "guarded"]
 

@@ -12,7 +12,7 @@ from strobe.core.errors import ModelFailed, StrobeError, expect, printable
 from strobe.core.ports import Image
 from strobe.models.plan import ImagePlan
 
-__all__ = ["Batched", "Transform", "as_floats", "look_of", "transform_of", "tried"]
+__all__ = ["Batched", "Transform", "as_floats", "look_of", "probe_image", "transform_of", "tried"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _TRIES = 6
@@ -81,7 +81,7 @@ def _not_random(plan: Transform, name: str) -> None:
             )
 
 
-def _probe_image() -> Image:
+def probe_image() -> Image:
     """A picture of nothing, to try things on: smooth noise, 240 × 320."""
     small = np.random.default_rng(0).integers(0, 256, (15, 20, 3), dtype=np.uint8)
     return np.asarray(PillowImage.fromarray(small).resize((320, 240), PillowImage.Resampling.BICUBIC))
@@ -90,7 +90,7 @@ def _probe_image() -> Image:
 def tried(function: Callable[[Image], Any], name: str, *, what: str = "it") -> Any:
     """What the function makes of a picture of nothing; one line where it cannot."""
     try:
-        return function(_probe_image())
+        return function(probe_image())
     except StrobeError:
         raise
     except Exception as error:

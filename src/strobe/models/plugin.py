@@ -28,9 +28,11 @@ from strobe.core.ports import Classifier, Detector
 from strobe.core.records import ModelSpec
 from strobe.models.guard import FunctionClassifier, guarded
 from strobe.models.live import as_model, is_module
+from strobe.models.live_transform import probe_image
+from strobe.models.opened_files import watching
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.plan import ImagePlan
-from strobe.models.plugin_files import made_by_file
+from strobe.models.plugin_files import Made, made_by_file
 
 __all__ = ["load"]
 
@@ -38,11 +40,13 @@ __all__ = ["load"]
 def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
     """The model the factory makes. Its name is FILE.py:FACTORY; `@weights` reaches the factory through its options."""
     name, told = printable(model.plain), made_by_file(model, options)
-    made, path, options, hears = told.made, told.path, told.options, told.hears
+    made, path, options = told.made, told.path, told.options
     is_function = isinstance(made, tuple) and len(made) == 2 and callable(made[0]) and not is_module(made[0])
     parts = made if isinstance(made, tuple) else (made,)
-    if parts and is_module(parts[0]):
-        made = _network(parts, model, options)
+    network = bool(parts) and is_module(parts[0])
+    if network:
+        with watching(told.watch):
+            made = _network(parts, model, options)
     elif is_function:
         made = FunctionClassifier(made[0], _spec(model, path, made[1], options))
     elif not all(hasattr(made, part) for part in ("spec", "prepare", "forward")):
@@ -52,7 +56,10 @@ def load(model: ModelName, options: LoadOptions) -> Classifier | Detector:
         )
     elif not isinstance(made.spec, ModelSpec):
         raise ModelFailed(f"{name}: its `spec` is {type(made.spec).__name__}, expected strobe's ModelSpec")
-    return guarded(made, path, _keyed(made.spec, path, options, hears=hears, is_function=is_function))
+    if not network:  # a network has been tried
+        told.tried(lambda: made.forward([made.prepare(probe_image())]))
+    spec = _keyed(made.spec, told, is_function=is_function)
+    return guarded(made, path, spec)
 
 
 def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Classifier | Detector:
@@ -64,11 +71,16 @@ def _network(parts: Sequence[Any], model: ModelName, options: LoadOptions) -> Cl
     return as_model(parts[0], model, transform=transform, labels=labels, kind="auto", options=options, weights=None)
 
 
-def _keyed(spec: ModelSpec, path: Path, options: LoadOptions, *, hears: bool, is_function: bool) -> ModelSpec:
-    """The spec with everything that can change the answers: the file itself, and the options its factory was given."""
-    # An object says itself what its weights are; what it makes of them stands in the file.
-    facts: dict[str, Any] = {} if is_function else {"plugin": path.name, "plugin_sha256": sha256_of_file(path)}
-    if hears:
+def _keyed(spec: ModelSpec, told: Made, *, is_function: bool) -> ModelSpec:
+    """The spec with everything that can change the answers: the file, what it read, the options its factory got."""
+    path, options, files = told.path, told.options, told.files_digest()
+    if is_function:
+        facts: dict[str, Any] = {}
+        spec = replace(spec, weights=hashlib.sha256(f"{spec.weights}{files}".encode()).hexdigest()) if files else spec
+    else:  # it says itself what its weights are; what it makes of them stands in the file
+        facts = {"plugin": path.name, "plugin_sha256": sha256_of_file(path)}
+        facts |= {"plugin_files": files} if files else {}
+    if told.hears:
         given = {
             "image_size": options.image_size,
             "precision": None if options.precision == "auto" else options.precision,

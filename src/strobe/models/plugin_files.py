@@ -1,30 +1,32 @@
 """A Python file of somebody's own, run for what its factory makes: `FILE.py:FACTORY`, for models and generators.
 
-The file runs with your rights, like any script you start. What it raises, or an exit it calls for, becomes one line
-that names the line of the file; what it prints goes to stderr, because stdout is the command's own.
+The file runs with your rights, like any script you start; modules beside it are its own (`strobe.models.own_imports`).
+What it reads while it is made is watched: those modules and files are part of its key. What it raises, or an exit it
+calls for, becomes one line that names the line of the file; what it prints goes to stderr, because stdout is the
+command's own.
 """
 
 import hashlib
-import importlib.util
 import inspect
+import io
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
+from strobe.core.files import sha256_of_file
+from strobe.models.opened_files import Watch, watching
 from strobe.models.options import LoadOptions, ModelName, require_file
-from strobe.models.travel import unpack
+from strobe.models.own_imports import OwnImports
+from strobe.models.travel import named_beside, unpack
 
-__all__ = ["MODULE", "Made", "made_by_file", "raising"]
-
-MODULE = "strobe_plugin_"
-"""How the module of a file is named, before a digest."""
+__all__ = ["Made", "made_by_file", "raising"]
 
 _LOADING = threading.RLock()  # stdout is one for all threads; a factory may load another plugin
 
@@ -37,6 +39,42 @@ class Made:
     path: Path
     options: LoadOptions
     hears: bool
+    own: OwnImports
+    watch: Watch = field(repr=False)
+
+    def tried(self, forward: Callable[[], object]) -> None:
+        """Run a first forward, so that files which are opened only then are seen; whatever it prints or raises."""
+        quiet = io.StringIO()
+        with (
+            _LOADING,
+            watching(self.watch),
+            redirect_stdout(quiet),
+            redirect_stderr(quiet),
+            suppress(Exception, SystemExit),
+        ):
+            forward()
+
+    def files_digest(self) -> str | None:
+        """The digest of all that it was made of beside its own file: modules and files it read, and files it names.
+
+        None where there is nothing. The weights after @ and the settings are known by other ways. A note goes out
+        where it read a file of the working directory and has one of that name beside it.
+        """
+        home = self.path.parent
+        known = {str(one.resolve()) for one in (self.path, self.options.weights, self.options.settings) if one}
+        files = {*self.own.files(), *self.watch.files(home), *self.watch.unwritten(named_beside(self.path))}
+        lines = []
+        for file in sorted(files):
+            if str(file) not in known:
+                name = file.relative_to(home).as_posix() if file.is_relative_to(home) else file.name
+                lines.append(f"{name}\0{sha256_of_file(file)}")
+        if self.options.progress is not None:
+            for file in self.watch.strayed(home):
+                self.options.progress.note(
+                    f"{printable(self.path)}: it read {printable(file)} of the working directory, not the file of that "
+                    "name in its own folder; use Path(__file__).parent, or give the file after @"
+                )
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else None
 
 
 class _Raised(Exception):
@@ -53,25 +91,32 @@ def made_by_file(model: ModelName, options: LoadOptions) -> Made:
     path = require_file(Path(file), what=model.plain).resolve() if came is None else unpack(came)
     if weights is not None:
         require_file(weights, what=model.plain)
-    module = _run(path, name)
-    factory = getattr(module, factory_name, None)
-    if not callable(factory) or factory is _print:
+    own = OwnImports(path, {"print": _print})
+    with _LOADING, own.on_path(), watching() as watch:
+        module = _run(own, name)
+        factory = _factory(module, file, factory_name)
+        hears = _hears(factory)
+        options = replace(options, weights=weights)
+        for what, given in (("the weights after @", weights), ("--model-settings", options.settings)):
+            if given is not None and not hears:
+                raise ModelFailed(f"{name}: its factory takes no options and would not hear of {what}")
+        made = _call(factory, path, name, options if hears else None)
+    return Made(made=made, path=path, options=options, hears=hears, own=own, watch=watch)
+
+
+def _factory(module: ModuleType, file: str, factory_name: str) -> Callable[..., Any]:
+    factory: Callable[..., Any] | None = getattr(module, factory_name, None)
+    if factory is None or not callable(factory):
         known = [key for key, value in vars(module).items() if not key.startswith("_") and _is_own(value, module)]
         raise UnknownName(
             f"factory in {printable(file)}", factory_name, known, hint=f"it has {', '.join(known) or 'none'}"
         )
-    hears = _hears(factory)
-    options = replace(options, weights=weights)
-    for what, given in (("the weights after @", weights), ("--model-settings", options.settings)):
-        if given is not None and not hears:
-            raise ModelFailed(f"{name}: its factory takes no options and would not hear of {what}")
-    made = _call(factory, path, name, options if hears else None)
-    return Made(made=made, path=path, options=options, hears=hears)
+    return factory
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:
     """Whether this may be called and was made in the file; a class or function it only imported was not."""
-    if not callable(value) or value is _print:
+    if not callable(value):
         return False
     return not (inspect.isclass(value) or inspect.isroutine(value)) or value.__module__ == module.__name__
 
@@ -88,20 +133,14 @@ def _to_stderr() -> Iterator[None]:
         yield
 
 
-def _run(path: Path, name: str) -> ModuleType:
-    unique = MODULE + hashlib.sha256(str(path).encode()).hexdigest()[:12]
-    spec = importlib.util.spec_from_file_location(unique, path)
-    if spec is None or spec.loader is None:
+def _run(own: OwnImports, name: str) -> ModuleType:
+    if own.path.suffix != ".py":
         raise ModelFailed(f"{name}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    module.print = _print  # type: ignore[attr-defined]  # in its own namespace
-    sys.modules[unique] = module
     try:
         with _to_stderr():
-            spec.loader.exec_module(module)
+            return own.run()
     except (Exception, SystemExit) as error:
-        raise ModelFailed(f"{name}: {_where(error, path)}") from error
-    return module
+        raise ModelFailed(f"{name}: {_where(error, own.path)}") from error
 
 
 def _hears(factory: Callable[..., Any]) -> bool:

@@ -7,7 +7,6 @@ beside it that it names in a string. What is too large to travel has to lie at t
 import ast
 import hashlib
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from strobe.core.errors import ModelFailed, expect, printable
 from strobe.core.files import cache_folder, make_folder, swapping
 
-__all__ = ["Parcel", "pack", "unpack"]
+__all__ = ["Parcel", "named_beside", "pack", "unpack"]
 
 _LARGE = 32 << 20
 """Bytes above which a file that is no code stays at home."""
@@ -28,14 +27,13 @@ class Parcel:
     """A file and what goes with it, as plain data that pickles.
 
     `files` are their contents by name, relative to the folder `home` they lie in; `left` the sizes of what is too
-    large. `on_path` says that modules of that folder could be imported at home.
+    large.
     """
 
     home: Path
     name: str
     files: Mapping[str, bytes]
     left: Mapping[str, int]
-    on_path: bool
 
     def __post_init__(self) -> None:
         expect(self.name in self.files, "parcel", "the file itself in it", self.name)
@@ -50,27 +48,33 @@ class Parcel:
 def pack(path: Path) -> Parcel:
     """The file with everything beside it that its code names."""
     path = path.resolve()
-    home, todo = path.parent, [path]
     files: dict[str, bytes] = {}
     left: dict[str, int] = {}
-    while todo:
-        one = Path(os.path.normpath(todo.pop()))
-        if not one.is_relative_to(home) or (name := one.relative_to(home).as_posix()) in files:
-            continue
+    for one in (path, *named_beside(path)):
+        name = one.relative_to(path.parent).as_posix()
         if one.suffix != ".py" and one.stat().st_size > _LARGE:
             left[name] = one.stat().st_size
             continue
         files[name] = one.read_bytes()
-        size = sum(map(len, files.values()))
-        if size > _MOST:
+        if sum(map(len, files.values())) > _MOST:
             raise ModelFailed(
                 f"{printable(path)}: it and what it names beside it are over {_MOST >> 20} MiB, too much to send to "
                 "other machines; give weights as @FILE, on a file system that all of them see"
             )
-        if one.suffix == ".py":
-            todo += _named(files[name], one.parent, home)
-    on_path = any(Path(entry).resolve() == home for entry in sys.path)
-    return Parcel(home=home, name=path.name, files=files, left=left, on_path=on_path)
+    return Parcel(home=path.parent, name=path.name, files=files, left=left)
+
+
+def named_beside(path: Path) -> list[Path]:
+    """The files below the file's folder that its code names, or the code of a module beside it that it imports."""
+    home, todo, found = path.parent, [path], dict.fromkeys([path])
+    while todo:
+        one = todo.pop()
+        for named in _named(one.read_bytes(), one.parent, home) if one.suffix == ".py" else ():
+            named = Path(os.path.normpath(named))
+            if named.is_relative_to(home) and named not in found:
+                found[named] = None
+                todo.append(named)
+    return list(found)[1:]
 
 
 def _named(content: bytes, folder: Path, home: Path) -> Iterator[Path]:
@@ -134,8 +138,6 @@ def unpack(parcel: Parcel) -> Path:
                 for name, content in parcel.files.items():
                     make_folder((staged.root / name).parent)
                     (staged.root / name).write_bytes(content)
-    if parcel.on_path and str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
     return folder / parcel.name
 
 

@@ -36,6 +36,8 @@ SCHEMA = 1
 KEY_FACTS = ("weights", "preprocessing", "kind", "projection", "merge", "decode")
 """What predictions depend on beside the frames."""
 
+_CHANGES = {"weights": "weights", "preprocessing": "preprocessing or a file it reads"}
+"""Facts whose change makes another model of the same name, and what they are called."""
 _TEXTS = ("name", "key", "task", "label_space", "kind", "weights")
 _AGAIN = "remove it and run predict again"
 _DIGITS = 16
@@ -96,6 +98,15 @@ def _said(path: Path) -> dict[str, Any]:
     return known
 
 
+def _read_or_none(path: Path) -> dict[str, Any] | None:
+    """A model.json as it is; None where there is none, or one so damaged that it is written anew."""
+    try:
+        content = read_json(path) if path.is_file() else None
+    except InvalidFile:
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def _digest_of(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -138,18 +149,24 @@ class ModelShards:
         return cls(run, name, facts=made, frames=frames, task=Task(facts["task"]), n_classes=n_classes)
 
     def describe(self, facts: Mapping[str, Any]) -> str | None:
-        """Write model.json; where it spoke of another checkpoint, that one's is kept beside and its digest returned."""
-        content = {"schema": SCHEMA, "name": self.name, "key": self.key, "task": self.task, **facts}
-        path, earlier = self.folder / "model.json", None
-        before = read_json(path) if path.is_file() else None
-        if before is not None and before.get("weights") != facts["weights"]:
-            earlier = str(before.get("weights"))
+        """Write model.json. Where it was of answers made otherwise, that one is kept beside, and a line about it
+        returned."""
+        content = json.loads(
+            json.dumps({"schema": SCHEMA, "name": self.name, "key": self.key, "task": self.task, **facts})
+        )
+        path, line = self.folder / "model.json", None
+        before = _read_or_none(path)
+        changed = [fact for fact in _CHANGES if before is not None and before.get(fact) != content.get(fact)]
+        if before is not None and changed:
+            earlier = printable(str(before.get("weights"))[:12])
+            line = (
+                f"its {_CHANGES[changed[0]]} changed; the earlier checkpoint's predictions (weights {earlier}) are kept"
+            )
             write_json(self.folder / f"model-{before.get('key')}.json", before)
-        content = json.loads(json.dumps(content))
         if before not in (content, content | {"sha256": _digest_of(content)}):
             write_json(path, content | {"sha256": _digest_of(content)})
         (self.folder / f"model-{self.key}.json").unlink(missing_ok=True)  # an earlier checkpoint that is back
-        return earlier
+        return line
 
     def _shards(self) -> Iterator[tuple[Path, str]]:
         """The files with answers of this model, those for the frames as they are now first, and for which frames."""

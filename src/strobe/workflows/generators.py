@@ -89,6 +89,8 @@ def _py(name: ModelName, options: LoadOptions) -> Any:
             "strobe.generator.layered.layered() makes, or an object with spec, device, condition and run"
         )
     said = {"plugin": told.path.name, "plugin_sha256": sha256_of_file(told.path)}
+    files = told.files_digest()
+    said |= {"plugin_files": files} if files else {}
     spec = replace(spec, name=name.text, provider="py", settings={**spec.settings, **said})
     return _Guarded(told.made, told.path, spec)
 

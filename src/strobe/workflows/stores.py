@@ -46,7 +46,7 @@ def store_of(
         run.path, runner.name, facts=facts, frames=frames, task=task, n_classes=len(label_space),
         every_box=task is Task.DETECTION and not runner.projection.is_identity, note=progress.note,
     )  # fmt: skip
-    earlier = store.describe(
+    line = store.describe(
         {
             **facts,
             "frames_digest": frames.digest,
@@ -67,11 +67,8 @@ def store_of(
             },
         }
     )
-    if earlier is not None:
-        progress.note(
-            f"{printable(runner.name)}: its weights changed; the earlier checkpoint's predictions "
-            f"(weights {printable(earlier[:12])}) are kept beside"
-        )
+    if line is not None:
+        progress.note(f"{printable(runner.name)}: {line}")
     return store
 
 
