@@ -1,21 +1,51 @@
 """Files that code opens while it runs, as Python's audit events report them: what a plugin's answers may follow from.
 
-Only what goes through Python's `open` is seen. Libraries that open a file themselves are not (onnxruntime, safetensors,
-torch.jit); for those the names of files in a plugin's text have to do (`strobe.models.travel`).
+Only what goes through Python's `open` is seen, and not what a library opens by itself (onnxruntime, safetensors,
+torch.jit). Weights in such formats count where a plugin's text names them.
 """
 
 import os
 import site
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Watch", "watching"]
+__all__ = ["OPENED_BY_LIBRARIES", "Watch", "watching"]
+
+OPENED_BY_LIBRARIES = frozenset(
+    (
+        ".onnx",
+        ".data",
+        ".safetensors",
+        ".pt",
+        ".pth",
+        ".pt2",
+        ".ts",
+        ".torchscript",
+        ".bin",
+        ".param",
+        ".gguf",
+        ".tflite",
+        ".pb",
+        ".caffemodel",
+        ".prototxt",
+        ".weights",
+        ".cfg",
+        ".xml",
+        ".engine",
+        ".plan",
+        ".trt",
+        ".h5",
+        ".hdf5",
+        ".keras",
+    )
+)
+"""Endings of files with weights that libraries open without Python's `open`."""
 
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib64", "/bin", "/System", "/Library")
 
@@ -47,10 +77,6 @@ class Watch:
         own = [name for name in names if not any(_within(name, place) for place in foreign)]
         inside = [name for name in own if _within(name, str(home)) or not any(_within(name, p) for p in _foreign())]
         return sorted(map(Path, inside))
-
-    def unwritten(self, files: Iterable[Path]) -> list[Path]:
-        """Those of the files that nothing was written to, and that hold something."""
-        return [file for file in files if str(file) not in self._written and file.stat().st_size]
 
     def strayed(self, home: Path) -> list[Path]:
         """What was read by a relative path from the working directory, where `home` has a file of that name, too."""

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from strobe.core.errors import ModelFailed, StrobeError, UnknownName, printable
 from strobe.core.files import sha256_of_file
-from strobe.models.opened_files import Watch, watching
+from strobe.models.opened_files import OPENED_BY_LIBRARIES, Watch, watching
 from strobe.models.options import LoadOptions, ModelName, require_file
 from strobe.models.own_imports import OwnImports
 from strobe.models.travel import named_beside, unpack
@@ -55,14 +55,15 @@ class Made:
             forward()
 
     def files_digest(self) -> str | None:
-        """The digest of all that it was made of beside its own file: modules and files it read, and files it names.
+        """The digest of all that it was made of beside its own file: modules and files it read, and weights it names.
 
         None where there is nothing. The weights after @ and the settings are known by other ways. A note goes out
         where it read a file of the working directory and has one of that name beside it.
         """
         home = self.path.parent
         known = {str(one.resolve()) for one in (self.path, self.options.weights, self.options.settings) if one}
-        files = {*self.own.files(), *self.watch.files(home), *self.watch.unwritten(named_beside(self.path))}
+        named = [file for file in named_beside(self.path) if file.suffix in OPENED_BY_LIBRARIES]
+        files = {*self.own.files(), *self.watch.files(home), *named}
         lines = []
         for file in sorted(files):
             if str(file) not in known:
