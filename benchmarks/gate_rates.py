@@ -1,6 +1,7 @@
 """How often `strobe gate --max-loss` fails, by simulation: false alarms, detections, and what it calls detectable.
 
     python benchmarks/gate_rates.py [--draws 2000] [--full]
+    python benchmarks/gate_rates.py --history [--draws 1000]
 
 Two models answer the sets of 25 to 400 videos, one or five sets each. A set's difficulty is its video's and its own
 in equal parts, and both models feel it; the rest is each model's own, so that two equally good models differ on about a
@@ -11,6 +12,9 @@ test, its interval and the rule, as in the gate. The last two columns are the de
 
 Exit code 1 where that share is off by more than 12 points, or where another value of --fail-on has fewer wrong
 decisions in the mean than the default. --full prints every measure and margin; docs/ci.md has the short table.
+
+With --history: how often `strobe history` calls any of several equally good checkpoints clearly better or worse. The
+best of those before is chosen from the same data, which Holm does not know.
 """
 
 import argparse
@@ -26,7 +30,7 @@ from scipy.special import ndtri
 
 from strobe.analyses.gate import DEFAULT, ENDS, FailOn, Limit, check
 from strobe.metrics.contrasts import paired_test
-from strobe.metrics.paired import paired_difference
+from strobe.metrics.paired import LEVEL, holm, mcnemar, paired_difference
 from strobe.metrics.power import detectable, pair_spread
 
 VIDEOS, SETS, MEASURES, MARGINS = (25, 50, 100, 400), (1, 5), ("acc_orig", "acc_pmk", "drop"), (1.0, 2.0, 5.0)
@@ -105,13 +109,43 @@ def table(cells: list[Cell], draws: int, seed: int) -> Iterator[tuple[Cell, Rate
         yield cell, rates(np.random.default_rng(own), cell, draws)
 
 
+def called_other(rng: np.random.Generator, steps: int, sets: int) -> bool:
+    """Whether any of so many equally good checkpoints is called better or worse than one before it."""
+    shared = np.sqrt(COMMON) * rng.normal(size=sets)
+    held = [shared + np.sqrt(1 - COMMON) * rng.normal(size=sets) < ndtri(PMK) for _ in range(steps)]
+    share = [one.mean() for one in held]
+    pairs: dict[tuple[int, int], None] = {}
+    for place in range(1, steps):
+        pairs |= dict.fromkeys((place, other) for other in (place - 1, 0, int(np.argmax(share[:place]))))
+    found = [mcnemar(int((held[a] & ~held[b]).sum()), int((held[b] & ~held[a]).sum())) for a, b in pairs]
+    return min(holm(found)) < LEVEL
+
+
+def histories(draws: int, seed: int) -> int:
+    """Print the false alarms of histories; 1 where ten steps or fewer have over 5 %, beyond the simulation error."""
+    print(
+        f"histories of equal checkpoints in which any is called better or worse, %; {draws} draws a cell, seed {seed}"
+    )
+    print("steps  sets  called")
+    worst = 0.0
+    for steps, sets in product((3, 5, 10, 30), (50, 200, 1000)):
+        rng = np.random.default_rng([seed, steps, sets])
+        share = float(np.mean([called_other(rng, steps, sets) for _ in range(draws)]))
+        worst = max(worst, share if steps <= 10 else 0.0)
+        print(f"{steps:5d}  {sets:4d}  {100 * share:6.1f}", flush=True)
+    return 0 if worst <= 0.05 + 2 * float(np.sqrt(0.05 * 0.95 / draws)) else 1
+
+
 def main() -> int:
     """Print the table; 1 where what the gate prints does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--history", action="store_true")
     given = parser.parse_args()
+    if given.history:
+        return histories(given.draws, given.seed)
     measures, margins = (MEASURES, MARGINS) if given.full else (SHORT_MEASURES, SHORT_MARGINS)
     cells = [Cell(*one) for one in product(measures, margins, VIDEOS, SETS)]
     print(f"share of draws in which the gate fails, %; {given.draws} draws a cell, seed {given.seed}")

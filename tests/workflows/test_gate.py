@@ -1,5 +1,6 @@
 """Gates and history: decided with the paired interval, said for people, pull requests and machines."""
 
+import csv
 import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -223,7 +224,7 @@ def test_paths_are_shown_as_the_report_does(runs: Path, command: Any, tmp_path: 
     said = read_json(tmp_path / "gate" / "gate.json")
     assert (said["model"], said["short"]) == (new, {new: "py:new·mine.py:make", old: "py:old·mine.py:make"})
     _, out, _ = command("history", tmp_path / "run", "-o", tmp_path / "history", "-q")
-    assert [line.split()[0] for line in out.splitlines()[2:]] == [
+    assert [line.split()[0] for line in out.splitlines()[2:5]] == [
         "py:old·mine.py:make", "py:new·mine.py:make", "py:other.py:make",
     ]  # fmt: skip
     assert [step["model"] for step in read_json(tmp_path / "history" / "history.json")["steps"]] == [old, new, alone]
@@ -337,8 +338,8 @@ def test_a_plan_is_refused_in_one_line(runs: Path, command: Any, words: list[str
 
 def test_history_goes_by_time(runs: Path, command: Any, tmp_path: Path) -> None:
     folders = [runs / name for name in ("better", "old", "worse", "same")]
-    code, out, _ = command("history", *folders, "-o", tmp_path / "out")
-    assert code == 0
+    code, out, err = command("history", *folders, "-o", tmp_path / "out")
+    assert code == 0, err
     rows = [line for line in out.splitlines() if "2026-03" in line]
     assert [row.split()[0] for row in rows] == ["old", "same", "worse", "better"]
     assert rows[0].endswith("—")
@@ -373,3 +374,39 @@ def test_in_python(runs: Path) -> None:
     assert "clearly worse" in repr(steps)
     assert steps._repr_html_().count("<tr>") == 4
     assert [text.get_text() for text in steps.plot().get_xticklabels()] == ["old", "same", "worse"]
+
+
+def test_history_sees_a_slow_decline(tmp_path: Path, command: Any) -> None:
+    """75 → 71.7 → 68.3 → 65 → 55: no step shows it, the first and the best do; so does a gate with a fixed baseline."""
+    data = strobe.example_dataset(n_videos=60, k=2)
+    strobe.save_dataset(data, tmp_path / "data")
+    for place, n in enumerate((15, 17, 19, 21, 27), start=1):
+        run = tmp_path / f"epoch-{place}"
+        strobe.evaluate(tmp_path / "data", _wrong(data, list(range(n))), run, report=False)
+        write_json(run / "run.json", read_json(run / "run.json") | {"at": f"2026-03-0{place}T10:00:00+00:00"})
+    folders = [tmp_path / f"epoch-{place}" for place in range(1, 6)]
+    code, out, _ = command("history", *folders, "-o", tmp_path / "out", "-q")
+    assert code == 0
+    assert "clearly" not in "".join(line for line in out.splitlines() if "2026-03" in line)
+    rows = [line for line in out.splitlines() if line.startswith("epoch-5 ")]
+    assert rows[1].count("clearly worse") == 2
+    assert rows[1].endswith("clearly worse (epoch-1)")
+    last = read_json(tmp_path / "out" / "history.json")["steps"][-1]
+    assert "clearly" not in last
+    assert (last["clearly_first"], last["clearly_best"], last["best"]) == ("worse", "worse", "epoch-1")
+    assert last["since_first"]["value"] == pytest.approx(-0.2)
+    *_, row = csv.DictReader((tmp_path / "out" / "history.csv").read_text().splitlines())
+    assert [row[name] for name in ("clearly", "clearly_first", "clearly_best", "best")] == [
+        "",
+        "worse",
+        "worse",
+        "epoch-1",
+    ]
+    assert float(row["since_best_high"]) < 0
+    assert "than the best" in (tmp_path / "out" / "history.svg").read_text()
+    found = strobe.history(*folders)
+    assert found.to_frame()["clearly_best"].tolist()[-1] == "worse"
+    assert "clearly worse" in found._repr_html_()
+    rules = ["--max-loss", "acc_pmk=15", "-q", "-o", tmp_path / "gate"]
+    assert command("gate", folders[4], "--against", folders[3], *rules)[0] == 0
+    assert command("gate", folders[4], "--against", folders[3], "--against", folders[0], *rules)[0] == 1

@@ -1,9 +1,9 @@
 """Which of two models is better on the same sets, and how sure one can be."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise
-from typing import Literal, TypeVar
+from itertools import combinations
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,20 @@ __all__ = [
     "WHOLE_SETS",
     "Change",
     "Comparison",
+    "Pairing",
     "change",
     "compare",
+    "every_pair",
     "loss_spreads",
     "named",
     "names_each",
-    "pairs_of",
     "said",
 ]
 
 T = TypeVar("T")
+
+Pairing = Callable[[Sequence[Any]], list[tuple[Any, Any]]]
+"""Which scores are compared with which."""
 
 Metric = Literal["acc_orig", "acc_pmk", "drop", "map_orig", "map_pmk", "map_drop"]
 """`map_drop` is what a detector's own results call drop: two detectors are compared as classifiers, too."""
@@ -82,10 +86,19 @@ class Comparison:
     sets_only_b: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
+def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
+    """Every two, the earlier one first.
+
+    >>> every_pair("abc")
+    [('a', 'b'), ('a', 'c'), ('b', 'c')]
+    """
+    return list(combinations(scores, 2))
+
+
 def compare(
-    dataset: Dataset, scores: Sequence[ClassificationScore], *, in_turn: bool = False
+    dataset: Dataset, scores: Sequence[ClassificationScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Every pair of models on accuracy, pm-k accuracy and drop; `in_turn`: each with the one before it alone.
+    """Every pair of models, or those of `pairing`, on accuracy, pm-k accuracy and drop.
 
     Tests are exact; p-values are corrected by Holm over the pairs of each metric, and each interval is that of its
     corrected test, so that the two never disagree. A plain sentence gives each verdict.
@@ -105,7 +118,7 @@ def compare(
     names, most = short_names(dataset.sets.set_id.tolist()), names_each(len(scores))
     metrics: tuple[Metric, ...] = ("acc_orig", "acc_pmk", "drop")
     for metric in metrics:
-        pairs = [_Pair(metric, a, b, dataset.video_of_set) for a, b in pairs_of(scores, in_turn=in_turn)]
+        pairs = [_Pair(metric, a, b, dataset.video_of_set) for a, b in pairing(scores)]
         tested = [pair for pair in pairs if pair.n]
         corrected = iter(holm([pair.p for pair in tested]))
         found = [pair.found(next(corrected), len(tested)) if pair.n else pair.nothing() for pair in pairs]
@@ -113,15 +126,6 @@ def compare(
             found = [pair.naming(one, names, most) for pair, one in zip(pairs, found, strict=True)]
         out += found
     return tuple(replace(c, sentence=said(c)) for c in out)
-
-
-def pairs_of(scores: Sequence[T], *, in_turn: bool) -> list[tuple[T, T]]:
-    """Which are compared: every pair, or each with the one before it.
-
-    >>> pairs_of("abc", in_turn=False), pairs_of("abc", in_turn=True)
-    ([('a', 'b'), ('a', 'c'), ('b', 'c')], [('b', 'a'), ('c', 'b')])
-    """
-    return [(b, a) for a, b in pairwise(scores)] if in_turn else list(combinations(scores, 2))
 
 
 def names_each(n_models: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from strobe.analyses.comparison import WHOLE_SETS, Comparison, Metric, named, names_each, pairs_of, said
+from strobe.analyses.comparison import WHOLE_SETS, Comparison, Metric, Pairing, every_pair, named, names_each, said
 from strobe.analyses.detection import DetectionScore
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
@@ -22,9 +22,9 @@ TEST = "paired video jackknife"
 
 
 def compare_detectors(
-    dataset: Dataset, scores: Sequence[DetectionScore], *, in_turn: bool = False
+    dataset: Dataset, scores: Sequence[DetectionScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Every pair of detectors on map_orig, map_pmk and their drop, where both were scored on every set.
+    """Every pair of detectors, or those of `pairing`, on map_orig, map_pmk and drop, where both have scored every set.
 
     The difference has the standard error of its values without each video, Student's t, and Holm over the pairs of
     each metric; its interval is that of the corrected test. Sets are counted by whether AP ever falls below the
@@ -35,7 +35,7 @@ def compare_detectors(
     out: list[Comparison] = []
     metrics: tuple[Metric, ...] = ("map_orig", "map_pmk", "map_drop")
     for place, metric in enumerate(metrics):
-        both = pairs_of(scores, in_turn=in_turn)
+        both = pairing(scores)
         pairs = [_pair(metric, place, a, b) for a, b in both]
         tested = [(one, error) for one, error in pairs if one.p is not None]
         corrected = iter(holm([one.p for one, _ in tested if one.p is not None]))

@@ -1,23 +1,30 @@
-"""Checkpoints over time: what each reached, and whether it is clearly better or worse than the one before it."""
+"""Checkpoints over time: what each reached, and whether it is clearly better or worse than those before it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.comparison import WHOLE_SETS, Comparison
+from strobe.analyses.detection import DetectionScore
 from strobe.analyses.model_results import ModelResult
 from strobe.core.codec import LEFT_OUT, Count
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.metrics.paired import LEVEL
 
-__all__ = ["History", "Step", "lines_of", "since_before", "step_of"]
+__all__ = ["Earlier", "History", "Step", "earlier_of", "lines_of", "step_of", "tests_of", "with_earlier"]
+
+
+Score = ClassificationScore | DetectionScore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One model of one run. `line` joins those that follow each other; `since` is its pmk less that of the one before.
 
-    `clearly` says what the corrected test shows of that difference: better, worse, or nothing.
+    `since_first` is the same against the first of its line, `since_best` against the best before it, which `best`
+    names. `clearly`, `clearly_first` and `clearly_best` say what the corrected test shows: better, worse, or nothing.
+    `unscored` counts its sets that could not be scored.
     """
 
     name: str
@@ -31,6 +38,12 @@ class Step:
     drop: Estimate
     since: Estimate | None = field(default=None, metadata=LEFT_OUT)
     clearly: str | None = field(default=None, metadata=LEFT_OUT)
+    since_first: Estimate | None = field(default=None, metadata=LEFT_OUT)
+    clearly_first: str | None = field(default=None, metadata=LEFT_OUT)
+    since_best: Estimate | None = field(default=None, metadata=LEFT_OUT)
+    clearly_best: str | None = field(default=None, metadata=LEFT_OUT)
+    best: str | None = field(default=None, metadata=LEFT_OUT)
+    unscored: Count | None = field(default=None, metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,22 +76,66 @@ def lines_of(places: Sequence[tuple[str, str]]) -> list[str]:
     return names if len(set(names)) < len(names) else [""] * len(names)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """The names of the steps that one step is compared with: the one before, the first, and the best before it."""
+
+    before: str
+    first: str
+    best: str
+
+
+def earlier_of(scores: Sequence[Score]) -> dict[str, Earlier]:
+    """What each score of a line but the first is compared with; of several best ones the earliest."""
+    found: dict[str, Earlier] = {}
+    for place, score in enumerate(scores[1:], start=1):
+        best = max(scores[:place], key=_pmk)  # the first of several
+        found[score.model] = Earlier(before=scores[place - 1].model, first=scores[0].model, best=best.model)
+    return found
+
+
+def _pmk(score: Score) -> float:
+    value = score.headline[1].value
+    return -1.0 if value is None else value
+
+
+def with_earlier(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
+    """The pairs that a line of scores is tested on, each once: the later one first."""
+    by_name = {score.model: score for score in scores}
+    pairs = [(later, other) for later, one in earlier_of(scores).items() for other in (one.before, one.first, one.best)]
+    return [(by_name[later], by_name[other]) for later, other in dict.fromkeys(pairs)]
+
+
 def step_of(
-    name: str, line: str, place: tuple[str, str, str], result: ModelResult, before: Mapping[str, Comparison]
+    name: str,
+    line: str,
+    place: tuple[str, str, str],
+    result: ModelResult,
+    earlier: Earlier | None,
+    tested: Mapping[tuple[str, str], Comparison],
 ) -> Step:
-    """One step; `place` is run, model and time, `before` its comparisons with the step before by their first model."""
+    """One step; `place` is run, model and time, `tested` the comparisons by the later and the earlier model."""
     run, model, at = place
     orig, pmk, drop = result.headline
-    one = before.get(name)
-    clearly = None
-    if one is not None and one.p_holm is not None and one.p_holm < LEVEL:
-        clearly = "better" if (one.difference.value or 0) > 0 else "worse"
+    names = (None, None, None) if earlier is None else (earlier.before, earlier.first, earlier.best)
+    found = [None if other is None else tested.get((name, other)) for other in names]
+    (since, clearly), (since_first, clearly_first), (since_best, clearly_best) = map(_told, found)
     return Step(
         name=name, line=line, run=run, model=model, at=at, task=result.task, orig=orig, pmk=pmk, drop=drop,
-        since=None if one is None else one.difference, clearly=clearly,
+        since=since, clearly=clearly, since_first=since_first, clearly_first=clearly_first, since_best=since_best,
+        clearly_best=clearly_best, best=None if since_best is None else names[2], unscored=result.unscored.sets or None,
     )  # fmt: skip
 
 
-def since_before(comparisons: Sequence[Comparison]) -> dict[str, Comparison]:
-    """The comparisons about whole sets, by the later model."""
-    return {one.a: one for one in comparisons if one.metric in WHOLE_SETS}
+def _told(one: Comparison | None) -> tuple[Estimate | None, str | None]:
+    """The difference, and what the test shows of it."""
+    if one is None:
+        return None, None
+    if one.p_holm is None or one.p_holm >= LEVEL:
+        return one.difference, None
+    return one.difference, "better" if (one.difference.value or 0) > 0 else "worse"
+
+
+def tests_of(comparisons: Sequence[Comparison]) -> dict[tuple[str, str], Comparison]:
+    """The comparisons about whole sets, by the later and the earlier model."""
+    return {(one.a, one.b): one for one in comparisons if one.metric in WHOLE_SETS}

@@ -70,6 +70,10 @@ class Checkpoints(History):
                 "orig": one.orig.value, "pmk": one.pmk.value, "pmk_low": one.pmk.low, "pmk_high": one.pmk.high,
                 "drop": one.drop.value, "since": None if one.since is None else one.since.value,
                 "clearly": one.clearly or "",
+                "since_first": None if one.since_first is None else one.since_first.value,
+                "clearly_first": one.clearly_first or "",
+                "since_best": None if one.since_best is None else one.since_best.value,
+                "clearly_best": one.clearly_best or "", "best": one.best or "",
             }
             for one in self.steps
         ]  # fmt: skip
@@ -177,7 +181,9 @@ def history(
     dataset: str | Path | None = None,
     progress: bool | Progress = False,
 ) -> Checkpoints:
-    """The models of several run folders on one dataset over time, each compared with the one before it.
+    """The models of several run folders on one dataset over time, each compared with those before it.
+
+    These are the one before it, the first, and the best before it (`since`, `since_first`, `since_best` of a step).
 
     `videos` is a file of video names to judge them on, or "all"; by default the videos that the runs were scored on.
     """

@@ -40,7 +40,7 @@ def command(
     """Show checkpoints over time: the models of RUNs on one dataset, each beside the one before it.
 
     A model that several runs hold is a line of its own; otherwise all models are one line. Each step is compared with
-    the one before on the same sets, exact and corrected for the number of steps.
+    the one before, the first, and the best before it on the same sets, exact and corrected for the number of tests.
     """
     from strobe.analyses.plan import ScoreOptions
     from strobe.report.history import history_lines

@@ -5,6 +5,7 @@ from typing import Any
 
 from strobe.analyses.history import History, Step
 from strobe.core.errors import printable
+from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.report.drawing import Series, band, per_cent, shares
 from strobe.report.style import GREY, MUTED, Drawing, colour_of, draw, marker_of
@@ -25,28 +26,47 @@ def history_rows(found: History) -> list[tuple[str, list[list[str]]]]:
     out = []
     for line, steps in found.lines().items():
         orig, pmk = _NAMES[steps[0].task]
-        rows = [["", "when", orig, pmk, "drop", f"{pmk} since the one before, points"]]
+        rows = [["", "when", orig, pmk, "drop", f"{pmk} since the one before, points", "since the first, points"]]
+        rows[0].append("since the best before, points")
+        shown = {one.name: _step(one) for one in steps}
         for one in steps:
             figures = map(with_interval, (one.orig, one.pmk, one.drop))
-            rows.append([_step(one), _when(one.at), *figures, _since(one)])
+            best = _since(one.since_best, one.clearly_best)
+            best += "" if one.best is None else f" ({shown[one.best]})"
+            since = _since(one.since, one.clearly), _since(one.since_first, one.clearly_first)
+            rows.append([shown[one.name], _when(one.at), *figures, *since, best])
         out.append((printable(line), rows))
     return out
 
 
 def history_lines(found: History) -> list[str]:
-    """The table, a line for each step, a block for each line of models."""
+    """The table, a line for each step, a block for each line of models, and what came of each since the first."""
     sets = counted(found.n_sets, "set") + in_subset(found.subset)
     out = [f"{printable(found.dataset)}: {sets}, k = {found.k}; % [95 % interval]"]
     for line, rows in history_rows(found):
         if line:
             out += ["", line]
-        widths = [max(len(row[place]) for row in rows) for place in range(6)]
-        out += [
-            "  ".join(cell.ljust(width) if place in (0, 1, 5) else cell.rjust(width)
-                      for place, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-            for row in rows
-        ]  # fmt: skip
+        out += _aligned([row[:6] for row in rows], right=(2, 3, 4))
+        if len(rows) > 3:  # of two steps the first is the one before
+            out += ["", *_aligned([[row[0], *row[6:]] for row in rows])]
+    out += [
+        f"{_step(one)}: {one.unscored} of {counted(found.n_sets, 'set')} unscored"
+        for one in found.steps
+        if one.unscored
+    ]
     return out
+
+
+def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def _step(step: Step) -> str:
@@ -58,11 +78,10 @@ def _when(at: str) -> str:
     return printable(at[:16].replace("T", " ")) or "—"
 
 
-def _since(step: Step) -> str:
-    if step.since is None:
+def _since(difference: Estimate | None, clearly: str | None) -> str:
+    if difference is None:
         return "—"
-    said = f"clearly {step.clearly}" if step.clearly else "no difference shown"
-    return f"{with_interval(step.since)}  {said}"
+    return f"{with_interval(difference)}  {f'clearly {clearly}' if clearly else 'no difference shown'}"
 
 
 def as_csv(found: History) -> str:
@@ -70,11 +89,13 @@ def as_csv(found: History) -> str:
     rows = []
     for one in found.steps:
         orig, pmk = _NAMES[one.task]
-        since = spread("since", one.since) if one.since is not None else {}
+        named = {"since": one.since, "since_first": one.since_first, "since_best": one.since_best}
+        first, *others = (spread(name, found) if found is not None else {} for name, found in named.items())
         rows.append(
             {"step": one.name, "line": one.line, "run": one.run, "model": one.model, "at": one.at,
-             **spread(orig, one.orig), **spread(pmk, one.pmk), **spread("drop", one.drop), **since,
-             "clearly": one.clearly or ""}
+             **spread(orig, one.orig), **spread(pmk, one.pmk), **spread("drop", one.drop), **first,
+             "clearly": one.clearly or "", **others[0], **others[1], "clearly_first": one.clearly_first or "",
+             "clearly_best": one.clearly_best or "", "best": one.best or ""}
         )  # fmt: skip
     return rows_as_csv(rows)
 
@@ -82,12 +103,17 @@ def as_csv(found: History) -> str:
 def history_drawing(found: History) -> Drawing:
     """The figure for files: wide, and narrow for a phone."""
     inches = 3.6 * len({one.task for one in found.steps})
+    # Below a narrow figure every sign takes two lines of the legend.
+    signs = sum(len(_marks(list(enumerate(steps)))) for steps in found.lines().values())
     return draw("history", lambda figure, is_narrow: paint_history(figure, found, is_narrow=is_narrow),
-                wide=(7.4, inches), narrow=(3.9, inches))  # fmt: skip
+                wide=(7.4, max(inches, 1.4 + 0.4 * signs)), narrow=(3.9, inches + 0.4 * signs))  # fmt: skip
 
 
 def paint_history(figure: Any, found: History, *, is_narrow: bool = False) -> None:
-    """A panel for each task: on the anchors in grey, on whole sets in colour; triangles mark clear changes."""
+    """A panel for each task: on the anchors in grey, on whole sets in colour; triangles mark clear changes.
+
+    Diamonds and squares mark what is clearly other than the first of its line and the best before it.
+    """
     tasks = [task for task in Task if any(one.task is task for one in found.steps)]
     panels = figure.subplots(len(tasks), squeeze=False)[:, 0]
     for axes, task in zip(panels, tasks, strict=True):
@@ -121,8 +147,36 @@ def _line(axes: Any, place: int, steps: Sequence[Step], orig: str, pmk: str) -> 
     band(axes, series)
     axes.plot(xs, [value_of(one.pmk) for _, one in known], color=colour, marker=marker_of(place), label=pmk,
               markeredgecolor="none")  # fmt: skip
-    for clearly, mark in (("better", "^"), ("worse", "v")):
-        marked = [(x, value_of(one.pmk)) for x, one in known if one.clearly == clearly]
-        if marked:
-            axes.plot(*zip(*marked, strict=True), mark, markersize=13, markerfacecolor="none", markeredgecolor=colour,
-                      markeredgewidth=1.5, clip_on=False, label=f"clearly {clearly}\nthan the one before")  # fmt: skip
+    for (mark, size, text), marked in _marks(known):
+        places = [(x, value_of(one.pmk)) for x, one in marked]
+        axes.plot(*zip(*places, strict=True), mark, markersize=size, markerfacecolor="none", markeredgecolor=colour,
+                  markeredgewidth=1.3, clip_on=False, label=text)  # fmt: skip
+
+
+_Mark = tuple[str, int, str]
+"""A sign, its size in points, and what it means."""
+_BEFORE: dict[str | None, _Mark] = {
+    "better": ("^", 12, "clearly better\nthan the one before"),
+    "worse": ("v", 12, "clearly worse\nthan the one before"),
+}
+_FIRST: _Mark = ("D", 13, "clearly better or\nworse than the first")
+_BEST: dict[str | None, _Mark] = {"worse": ("s", 17, "clearly worse\nthan the best before")}
+
+
+def _marks(known: Sequence[tuple[int, Step]]) -> list[tuple[_Mark, list[tuple[int, Step]]]]:
+    """The steps that clearly differ from an earlier one, by how they are marked.
+
+    Where the best before is the first, the square stands for both.
+    """
+    found: dict[_Mark, list[tuple[int, Step]]] = {}
+    for x, one in known:
+        same = one.since_best == one.since_first and one.clearly_best == "worse"
+        signs = (
+            _BEFORE.get(one.clearly),
+            _FIRST if one.clearly_first and not same else None,
+            _BEST.get(one.clearly_best),
+        )
+        for sign in signs:
+            if sign is not None:
+                found.setdefault(sign, []).append((x, one))
+    return list(found.items())

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from strobe.analyses.classification import ClassificationScore, Prepared, score
-from strobe.analyses.comparison import Comparison, compare
+from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.detection import DetectionOptions, DetectionScore, has_boxes
 from strobe.analyses.detection import score as score_boxes
@@ -118,12 +118,12 @@ def scores_of(
 
 
 def compare_scores(
-    dataset: Dataset, scores: Sequence[ClassificationScore | DetectionScore], *, in_turn: bool = False
+    dataset: Dataset, scores: Sequence[ClassificationScore | DetectionScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Classifiers compared with classifiers, detectors with detectors; `in_turn`: each with the one before it."""
+    """Classifiers compared with classifiers, detectors with detectors; `pairing`: not every two, but these."""
     return compare(
-        dataset, [one for one in scores if isinstance(one, ClassificationScore)], in_turn=in_turn
-    ) + compare_detectors(dataset, [one for one in scores if isinstance(one, DetectionScore)], in_turn=in_turn)
+        dataset, [one for one in scores if isinstance(one, ClassificationScore)], pairing=pairing
+    ) + compare_detectors(dataset, [one for one in scores if isinstance(one, DetectionScore)], pairing=pairing)
 
 
 def _of_boxes(options: ScoreOptions) -> DetectionOptions:

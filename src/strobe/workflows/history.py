@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from strobe.analyses.comparison import Comparison
-from strobe.analyses.history import History, lines_of, since_before, step_of
+from strobe.analyses.history import Earlier, History, earlier_of, lines_of, step_of, tests_of, with_earlier
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.codec import encode
@@ -13,6 +13,7 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.files import swapping, write_bytes, write_json, write_text
 from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
+from strobe.core.tasks import Task
 from strobe.report.history import as_csv, history_drawing
 from strobe.runs.folder import Held, Run
 from strobe.workflows.compare import compare_scores, of_one_dataset, scores_of
@@ -31,7 +32,9 @@ def history(
     allow_missing: bool = False,
     progress: Progress,
 ) -> History:
-    """Every model of the runs scored, and compared with the one before it (exact paired tests, Holm over the steps).
+    """Every model of the runs scored and compared with the one before it, with the first, and with the best before it.
+
+    Tests are exact and paired, with Holm over all that are made on a line of models.
 
     By `time` runs come in the order in which they were last predicted into; models of one run in the order in which
     they were asked for.
@@ -53,12 +56,15 @@ def history(
     places = [(run, shown[one.name]) for run, _, one in found]
     names, lines = _names(places), lines_of(places)
     scores = scores_of(dataset, {name: one for name, (_, _, one) in zip(names, found, strict=True)}, options, progress)
-    before: dict[str, Comparison] = {}
+    earlier: dict[str, Earlier] = {}
+    tested: dict[tuple[str, str], Comparison] = {}
     for line in dict.fromkeys(lines):
         mine = [scores[name] for name, here in zip(names, lines, strict=True) if here == line]
-        before |= since_before(compare_scores(dataset, mine, in_turn=True))
+        for task in Task:
+            earlier |= earlier_of([one for one in mine if one.task is task])
+        tested |= tests_of(compare_scores(dataset, mine, pairing=with_earlier))
     steps = [
-        step_of(name, line, (run, one.name, time), scores[name], before)
+        step_of(name, line, (run, one.name, time), scores[name], earlier.get(name), tested)
         for name, line, (run, time, one) in zip(names, lines, found, strict=True)
     ]
     k = dataset.info.k if options.k is None else options.k
