@@ -116,12 +116,12 @@ def test_what_so_few_videos_cannot_tell_fails(runs: Path, command: Any, tmp_path
     assert code == 1
     assert "cannot tell, 4 videos cannot decide" in out
     told = f"--max-loss needs at least {least_videos()} videos"
-    assert f"; {told}; the figure is beyond the limit; --unsure pass lets it through\n" in out
+    assert f"; {told}; the figure is beyond the limit; detectable: nothing; --unsure pass lets it through\n" in out
     assert told.removeprefix("--max-loss") in (Path(__file__).parents[2] / "docs/ci.md").read_text(encoding="utf-8")
     turned = ["gate", runs / "few-old", "--against", runs / "few-new", *words[4:]]
     code, out, _ = command(*turned)
     assert code == 1  # better by its figure, and still nobody can tell
-    assert f"; {told}; the figure is within the limit; --unsure pass lets it through\n" in out
+    assert f"; {told}; the figure is within the limit; detectable: nothing; --unsure pass lets it through\n" in out
     assert command(*words, "--unsure", "pass")[0] == 0
     assert "| ⚠️ |" in (tmp_path / "gate.md").read_text()
 

@@ -125,6 +125,8 @@ def test_figures_are_the_full_runs_and_a_full_run_completes_them(world: Path, ca
         assert "sets are not settled at k = 1; run strobe eval" in capsys.readouterr().err
     with pytest.raises(strobe.StrobeError, match="sets are not settled at k = 1"):
         strobe.history(run, k=1)
+    said(["history", str(run), "--k", "1", "--allow-missing", "-q"])
+    assert f"{MODELS[0]}: 1 of 16 sets unscored\n" in capsys.readouterr().out
     said(["score", str(run), "--k", "1", "--allow-missing", "-q"])
 
     # A full run completes it, asking for what was skipped alone.

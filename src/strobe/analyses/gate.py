@@ -254,7 +254,9 @@ def check(
     if verdict != "cannot tell":
         caught, alarms = _power(limit, spread or spread_of(figure), ENDS[fail_on])
         sentence += f"; {_power_words(limit, caught, alarms)}"
-    elif not passed:
+    elif figure.value is not None:
+        sentence += "; detectable: nothing"
+    if verdict == "cannot tell" and not passed:
         sentence += "; --unsure pass lets it through"
     return Check(
         limit=limit,

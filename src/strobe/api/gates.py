@@ -94,9 +94,9 @@ class Checkpoints(History):
 def gate(
     run: str | Path,
     *,
-    against: str | Path | Sequence[str | Path] = (),
+    against: str | Path | Sequence[str | Path] | None = None,
     model: str | None = None,
-    baseline: str | Sequence[str] = (),
+    baseline: str | Sequence[str] | None = None,
     max_loss: Mapping[str, float] | None = None,
     min: Mapping[str, float] | None = None,
     max: Mapping[str, float] | None = None,
@@ -123,7 +123,7 @@ def gate(
     ]
     request = GateRequest(
         limits=tuple(limits), model=model, against=_paths(against),
-        baselines=(baseline,) if isinstance(baseline, str) else tuple(baseline),
+        baselines=(baseline,) if isinstance(baseline, str) else tuple(baseline or ()),
         fail_on=fail_on, unsure=unsure, options=ScoreOptions(k=k), dataset=None if dataset is None else Path(dataset),
         subset=None if videos is None else Path(videos), allow_missing=allow_missing,
     )  # fmt: skip
@@ -166,8 +166,8 @@ def plan_gate(
     return GatePlans(run_plan(None if run is None else Path(run), request, watching(False), churn=share))
 
 
-def _paths(given: str | Path | Sequence[str | Path]) -> tuple[Path, ...]:
-    return (Path(given),) if isinstance(given, str | Path) else tuple(Path(one) for one in given)
+def _paths(given: str | Path | Sequence[str | Path] | None) -> tuple[Path, ...]:
+    return (Path(given),) if isinstance(given, str | Path) else tuple(Path(one) for one in given or ())
 
 
 @in_python
