@@ -40,7 +40,7 @@ class Sample:
         """Clopper–Pearson at the effective size, by another variance or other degrees of freedom where given."""
         used, videos = self.variance if variance is None else variance, np.full(len(self.share), float(self.videos))
         mean_square = used * (videos - 1) / videos
-        size = effective_n(self.share, np.full(len(self.share), float(self.n)), videos, mean_square)
+        size = effective_n(self.share, np.full(len(self.share), float(self.n)), videos, videos, mean_square)
         if df is not None:
             narrower = (stdtrit(videos - 1, 1 - ALPHA / 2) / stdtrit(np.clip(df, 1, videos - 1), 1 - ALPHA / 2)) ** 2
             decided = (self.share > 0) & (self.share < 1) & (used > 0)

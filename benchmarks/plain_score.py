@@ -60,16 +60,18 @@ def share(right: list[bool], cluster: list[int]) -> Share:
         if videos == 1:
             return {"value": p, "low": None, "high": None, "n": n, "count": count}
         exact = Fraction(count, n)
-        variance = float(
-            Fraction(videos, videos - 1)
-            * sum((sum(group) - exact * len(group)) ** 2 for group in per_video.values())
-            / n**2
-        )
+        residuals = sum((sum(group) - exact * len(group)) ** 2 for group in per_video.values()) / n**2
+        even = Fraction(n * n, sum(len(group) ** 2 for group in per_video.values()))  # effective videos
+        unequal, size = float(1 - even / videos), max(float(even), 20.0)
+        shrunk = (p + unequal / size / 2) / (1 + unequal / size)
+        scale = videos / (videos - 1)
+        plain, more = scale * float(residuals), scale * (float(residuals) + unequal * ((0.5 - p) / size) ** 2)
         if count in (0, n):
-            effective = videos
-        elif variance > 0:
-            ratio = float(stdtrit(n - 1, 0.975) / stdtrit(videos - 1, 0.975))
-            effective = min(n, p * (1 - p) / variance * ratio**2)
+            effective = float(even)
+        elif more > 0:
+            ratio = float(stdtrit(n - 1, 0.975) / stdtrit(max(float(even) - 1, 0.1), 0.975))
+            sizes = [shrunk * (1 - shrunk) / more] + ([p * (1 - p) / plain] if plain > 0 else [])
+            effective = min(n, min(sizes) * ratio**2)
     low, high = bounds(p * effective, effective)
     return {"value": p, "low": low, "high": high, "n": n, "count": count}
 

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from strobe.metrics.bootstrap import MOST_CLUSTERS, Bootstrap
+from strobe.metrics.bootstrap import DIFFERENCES, MOST_CLUSTERS, ONE_SIDED, SHARES, Bootstrap
 
 
 @settings(max_examples=40)
@@ -51,7 +52,7 @@ def test_one_video_has_no_interval_and_few_are_marked() -> None:
 
 
 def test_mean_of_nothing_is_not_zero() -> None:
-    assert Bootstrap(np.arange(3)).mean(np.zeros(3), use=np.zeros(3, bool)).value is None
+    assert Bootstrap(np.arange(3)).mean(np.zeros(3), count=np.zeros(3, bool)).value is None
 
 
 def test_interval_of_a_mean_is_about_the_normal_one() -> None:
@@ -75,3 +76,56 @@ def test_beyond_ten_thousand_videos_bags_are_drawn_and_the_interval_is_that_of_t
     assert found.value == value.mean()
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.12)
     assert boot.mean(value) == Bootstrap(np.arange(n), replicates=400, seed=1).mean(value)
+
+
+def test_videos_of_unequal_size_have_the_interval_of_as_few_as_they_weigh_like() -> None:
+    """One of 20 videos holds half of the sets: 3.8 effective videos, and not the percentiles of 20."""
+    rng = np.random.default_rng(0)
+    cluster = np.concatenate([np.zeros(95, int), np.repeat(np.arange(1, 20), 5)])
+    skill = rng.random(20)[cluster]
+    values = rng.binomial(4, skill) / 4
+    boot = Bootstrap(cluster, seed=0)
+    low, high = np.percentile(boot.ratio(values, np.ones(190)), [2.5, 97.5])
+    found = boot.mean(values)
+    assert found.method == "korn-graubard"
+    assert found.high - found.low > 1.3 * (high - low)
+    assert boot.stretch == pytest.approx(stats.t.ppf(0.975, 2.8) / stats.t.ppf(0.975, 19), rel=1e-3)
+    stretched = boot.estimate(found.value, boot.ratio(values, np.ones(190)), n=190)
+    assert found.value - stretched.low == pytest.approx(boot.stretch * (found.value - low))
+    assert stretched.high - found.value == pytest.approx(boot.stretch * (high - found.value))
+
+
+def test_videos_of_one_size_have_the_percentiles_to_the_last_digit() -> None:
+    values = np.random.default_rng(1).random(60)
+    boot = Bootstrap(np.repeat(np.arange(12), 5))
+    low, high = np.percentile(boot.ratio(values, np.ones(60)), [2.5, 97.5])
+    found = boot.mean(values)
+    assert (found.low, found.high, boot.stretch) == (low, high, 1.0)
+
+
+@pytest.mark.parametrize(("value", "end"), [(0.0, "low"), (1.0, "high")])
+def test_a_mean_without_spread_is_as_sure_as_its_videos_are_many(value: float, end: str) -> None:
+    found = Bootstrap(np.arange(24) // 2).mean(np.full(24, value))
+    assert getattr(found, end) == value
+    other = found.high if value == 0 else 1 - found.low
+    assert other == pytest.approx(1 - 0.025 ** (1 / 12))
+
+
+def test_an_end_at_the_value_is_the_nearest_draw_beyond_it_or_there_is_no_interval() -> None:
+    boot = Bootstrap(np.arange(20), replicates=100)
+    draws = np.concatenate([np.full(97, 0.5), [0.4, 0.3, 0.6]])
+    found = boot.estimate(0.5, draws, n=20, limits=SHARES)
+    assert (found.low, found.high) == (0.4, 0.6)
+    one_sided = boot.estimate(0.5, np.concatenate([np.full(90, 0.5), np.full(10, 0.4)]), n=20, limits=SHARES)
+    assert (one_sided.low, one_sided.high, one_sided.reason) == (None, None, ONE_SIDED)
+    at_limit = boot.estimate(1.0, np.concatenate([np.full(90, 1.0), np.full(10, 0.9)]), n=20, limits=SHARES)
+    assert (at_limit.low, at_limit.high) == (0.9, 1.0)
+
+
+def test_stretched_ends_stay_within_what_is_possible() -> None:
+    cluster = np.concatenate([np.zeros(95, int), np.repeat(np.arange(1, 20), 5)])
+    boot = Bootstrap(cluster, replicates=200)
+    draws = np.linspace(0.0, 0.3, 200)
+    found = boot.estimate(0.05, draws, n=190, limits=SHARES)
+    assert found.low == 0.0
+    assert boot.estimate(0.05, draws, n=190, limits=DIFFERENCES).low < 0

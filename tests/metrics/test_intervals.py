@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.core.errors import InvalidValue
-from strobe.metrics.intervals import Grouping, clopper_pearson, proportion
+from strobe.metrics.intervals import Grouping, clopper_pearson, mean_share, proportion
 
 
 def plain_clopper_pearson(count: float, n: float) -> tuple[float, float]:
@@ -17,7 +17,7 @@ def plain_clopper_pearson(count: float, n: float) -> tuple[float, float]:
 
 
 def plain_korn_graubard(right: list[bool], cluster: list[int]) -> tuple[float, float] | None:
-    """As methods §5 writes it."""
+    """As docs/methods.md writes it."""
     n, groups = len(right), sorted(set(cluster))
     if len(groups) == n:
         return plain_clopper_pearson(sum(right), n)
@@ -25,18 +25,23 @@ def plain_korn_graubard(right: list[bool], cluster: list[int]) -> tuple[float, f
     if g == 1:
         return None
     p = sum(right) / n
-    squares = 0.0
+    squares, sizes = 0.0, []
     for video in groups:
         inside = [r for r, c in zip(right, cluster, strict=True) if c == video]
         squares += (sum(inside) - p * len(inside)) ** 2
+        sizes.append(len(inside))
+    even = n**2 / sum(m * m for m in sizes)
+    weight, part = 1 - even / g, 1 / max(even, 20)
+    q = (p + weight * part / 2) / (1 + weight * part)
     v = g / (g - 1) * squares / n**2
+    w = v + g / (g - 1) * weight * part**2 * (0.5 - p) ** 2
     if p in (0, 1):
-        size = g
-    elif v < 1e-15:
+        size = even
+    elif w < 1e-15:
         size = n
     else:
-        ratio = stats.t.ppf(0.975, n - 1) / stats.t.ppf(0.975, g - 1)
-        size = min(n, p * (1 - p) / v * ratio**2)
+        ratio = stats.t.ppf(0.975, n - 1) / stats.t.ppf(0.975, max(even - 1, 0.1))
+        size = min([n, q * (1 - q) / w * ratio**2, *([p * (1 - p) / v * ratio**2] if v > 1e-15 else [])])
     return plain_clopper_pearson(p * size, size)
 
 
@@ -91,6 +96,58 @@ def test_korn_graubard_equals_the_written_definition(rows: list[tuple[bool, int]
     else:
         assert estimate.low == pytest.approx(expected[0], abs=1e-9)
         assert estimate.high == pytest.approx(expected[1], abs=1e-9)
+
+
+def test_videos_of_equal_size_have_the_published_interval() -> None:
+    """The figures of Korn and Graubard's formula on G − 1 degrees of freedom, to the last digit."""
+    rng = np.random.default_rng(0)
+    right, cluster = rng.random(60) < 0.7, np.repeat(np.arange(12), 5)
+    sums = right.reshape(12, 5).sum(axis=1)
+    p = right.mean()
+    v = 12 / 11 * ((sums - 5 * p) ** 2).sum() / 60**2
+    size = min(60, p * (1 - p) / v * (stats.t.ppf(0.975, 59) / stats.t.ppf(0.975, 11)) ** 2)
+    found = proportion(right, cluster)
+    assert (found.low, found.high) == pytest.approx(plain_clopper_pearson(p * size, size), abs=1e-12)
+
+
+def test_a_video_that_holds_half_of_the_sets_widens_the_interval() -> None:
+    """20 videos of which one has 95 of the 190 sets weigh like 3.8: the interval is not that of 20."""
+    cluster = np.concatenate([np.zeros(95, int), np.repeat(np.arange(1, 20), 5)])
+    right = np.concatenate([np.arange(95) % 10 < 6, np.arange(95) % 10 < 7])
+    uneven = Grouping(np.zeros(190, int), cluster, n_groups=1)
+    assert uneven.effective_videos[0] == pytest.approx(190**2 / (95**2 + 19 * 25)) == pytest.approx(3.8)
+    found = uneven.estimates(right)[0]
+    assert found.high - found.low > 0.16  # 0.10 by G − 1 degrees of freedom
+
+
+def test_one_video_with_nearly_everything_leaves_the_share_open() -> None:
+    cluster = np.concatenate([np.zeros(990, int), np.arange(1, 11)])
+    found = proportion(np.arange(1000) % 5 > 0, cluster)
+    assert (found.value, round(found.low, 3), round(found.high, 3)) == (0.8, 0.0, 1.0)
+    everything = proportion(np.ones(1000, bool), cluster)
+    assert everything.low < 0.03
+
+
+@given(observations)
+def test_no_interval_ends_at_its_own_value_inside(rows: list[tuple[bool, int]]) -> None:
+    found = proportion(np.array([r for r, _ in rows]), np.array([c for _, c in rows]))
+    if found.low is not None:
+        assert found.low < found.value or found.value == 0
+        assert found.high > found.value or found.value == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1)), min_size=2, max_size=12))
+def test_the_mean_of_ones_and_zeros_has_the_interval_of_a_share(rows: list[tuple[int, float]]) -> None:
+    size = np.array([m for m, _ in rows], dtype=float)
+    right = np.array([round(m * part) for m, part in rows], dtype=float)
+    cluster = np.repeat(np.arange(len(rows)), size.astype(int))
+    marks = np.concatenate([np.arange(int(m)) < c for m, c in zip(size, right, strict=True)])
+    low, high = mean_share(right, size)
+    share = proportion(marks, cluster)
+    if share.method == "korn-graubard":  # a mean may have more than n: sets that vary less than coins
+        assert low >= share.low - 1e-9
+        assert high <= share.high + 1e-9
+    assert low <= share.value <= high
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60))

@@ -59,3 +59,46 @@ def test_least_videos_is_where_all_for_one_side_begin_to_show_something(pairs: i
         p_holm = min(1.0, pairs * p)
         found = paired_difference(gap, np.arange(n), p=p, p_holm=p_holm, pairs=pairs)
         assert (p_holm < LEVEL) is (found.reason is None) is (n >= least)
+
+
+def by_the_formula(gap: np.ndarray, cluster: np.ndarray) -> tuple[float, float]:
+    """Every δ of a fine grid that docs/methods.md's inequality holds for, at z = 1.96."""
+    sums, sizes, n = np.bincount(cluster, weights=gap), np.bincount(cluster), len(gap)
+    delta = np.linspace(-1, 1, 400_001)
+    more = n / len(sizes) * (1 + delta**2)
+    squares = (sums**2).sum() - 2 * delta * (sums * sizes).sum() + delta**2 * (sizes**2).sum()
+    inside = (sums.sum() - n * delta) ** 2 <= stats.norm.ppf(0.975) ** 2 * (squares + more)
+    return float(delta[inside].min()), float(delta[inside].max())
+
+
+def test_an_interval_made_to_agree_with_its_test_moves_the_end_next_to_zero_alone() -> None:
+    """Six videos of eight lose, none wins: p = 0.03 excludes 0, which the formula's interval still holds."""
+    cluster = np.repeat(np.arange(8), [1, 5, 5, 2, 3, 5, 3, 3])
+    gap = np.zeros(27, dtype=np.int64)
+    gap[[0, 1, 6, 7, 8, 11, 13, 16]] = -1
+    p = sign_flip(np.bincount(cluster, weights=gap).astype(np.int64))
+    low, high = by_the_formula(gap, cluster)
+    assert p < LEVEL
+    assert high > 0.01
+    found = paired_difference(gap, cluster, p=p, p_holm=p, pairs=1)
+    assert found.low == pytest.approx(low, abs=1e-5)
+    assert -1e-6 < found.high < 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(-5, 5)), min_size=6, max_size=14),
+)
+def test_one_end_at_least_is_that_of_the_formula(videos: list[tuple[int, int]]) -> None:
+    cluster = np.repeat(np.arange(len(videos)), [m for m, _ in videos])
+    gap = np.concatenate([np.arange(m) < abs(d) for m, d in videos]).astype(np.int64)
+    gap *= np.repeat([1 if d > 0 else -1 for _, d in videos], [m for m, _ in videos])
+    p = sign_flip(np.bincount(cluster, weights=gap).astype(np.int64))
+    low, high = by_the_formula(gap, cluster)
+    found = paired_difference(gap, cluster, p=p, p_holm=p, pairs=1)
+    assert (found.low <= 0 <= found.high) is (p >= LEVEL)
+    n, sizes = len(gap), np.bincount(cluster)
+    if n * n > stats.norm.ppf(0.975) ** 2 * ((sizes**2).sum() + n / len(sizes)):  # else an end is open
+        far, wanted = (found.low, low) if found.value < 0 else (found.high, high)
+        assert far == pytest.approx(wanted, abs=1e-4)
+    assert found.low < found.value or found.value == -1
+    assert found.high > found.value or found.value == 1

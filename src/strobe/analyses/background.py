@@ -26,7 +26,7 @@ from strobe.core.answers import ClassAnswers, State
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.estimate import Estimate, Missing
 from strobe.core.variants import ANCHOR, Variants
-from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
 from strobe.metrics.contrasts import paired_test
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.paired import paired_difference
@@ -280,7 +280,7 @@ class Ladder:
         if draws.replicates == 0 or draws.n_clusters == 1:
             return draws.estimate(float(value), np.empty(0), n=n)
         one = np.ones(n)
-        return draws.estimate(float(value), _balance(draws.ratio(b, one), draws.ratio(f, one)), n=n)
+        return draws.estimate(float(value), _balance(draws.ratio(b, one), draws.ratio(f, one)), n=n, limits=DIFFERENCES)
 
     # -- the best of many crops ----------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, expect, printable
 from strobe.core.estimate import Estimate, Missing
+from strobe.metrics.bootstrap import SHARES
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 from strobe.metrics.temporal import Survival, flip_shares, kaplan_meier, swings
@@ -293,7 +294,7 @@ def _class_medians(
     for value, right in zip(values, (orig, perturbed, lost), strict=True):
         share = np.divide(draws.sums(member & right[:, None]), size, out=np.full(size.shape, np.nan), where=size > 0)
         drawn = share[~np.isnan(share).all(axis=1)]
-        out.append(draws.estimate(value, np.nanmedian(drawn, axis=1), n=n))
+        out.append(draws.estimate(value, np.nanmedian(drawn, axis=1), n=n, limits=SHARES))
     return ClassMedians(acc_orig=out[0], acc_pmk=out[1], drop=out[2], n_classes=n)
 
 
@@ -320,7 +321,7 @@ def _mean(plan: Plan, values: NDArray[np.float64], use: Bools) -> Estimate:
         return nothing("no set has two frames to compare")
     if not plan.options.bootstrap:
         return plain(float(values[use].mean()), int(use.sum()))
-    return plan.bootstrap.mean(values, use=use)
+    return plan.bootstrap.mean(np.where(use, values, 0.0), count=use)
 
 
 def _first_failure(plan: Plan, wrong: Bools, orig: Bools) -> Survival:

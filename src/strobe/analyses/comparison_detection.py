@@ -13,7 +13,7 @@ from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.core.names import short_names
 from strobe.metrics.detection.jackknife import LEAST_VIDEOS, METHOD, NO_SPREAD, ONE_DECIDES, standard_error
-from strobe.metrics.intervals import nothing
+from strobe.metrics.intervals import LEAST_FREEDOM, effective_videos, nothing
 from strobe.metrics.paired import LEVEL, holm
 
 __all__ = ["compare_detectors"]
@@ -33,21 +33,22 @@ def compare_detectors(
     expect(len({score.settings.k for score in scores}) <= 1, "compare", "one k for all models", None)
     names, most = short_names(dataset.sets.set_id.tolist()), names_each(len(scores))
     out: list[Comparison] = []
+    freedom = max(effective_videos(np.unique(dataset.video_of_set, return_counts=True)[1]) - 1, LEAST_FREEDOM)
     metrics: tuple[Metric, ...] = ("map_orig", "map_pmk", "map_drop")
     for place, metric in enumerate(metrics):
         both = pairing(scores)
-        pairs = [_pair(metric, place, a, b) for a, b in both]
+        pairs = [_pair(metric, place, a, b, freedom) for a, b in both]
         tested = [(one, error) for one, error in pairs if one.p is not None]
         corrected = iter(holm([one.p for one, _ in tested if one.p is not None]))
         for (a, b), (one, error) in zip(both, pairs, strict=True):
             if one.p is not None:
-                one = _corrected(one, error, next(corrected), pairs=len(tested), videos=a.without.shape[1])
+                one = _corrected(one, error, next(corrected), pairs=len(tested), freedom=freedom)
             out.append(_counted(one, a, b, names, most) if metric in WHOLE_SETS else one)
     return tuple(replace(one, sentence=said(one)) for one in out)
 
 
-def _pair(metric: Metric, place: int, a: DetectionScore, b: DetectionScore) -> tuple[Comparison, float]:
-    """The pair's difference and its standard error, not yet corrected."""
+def _pair(metric: Metric, place: int, a: DetectionScore, b: DetectionScore, freedom: float) -> tuple[Comparison, float]:
+    """The pair's difference and its standard error, not yet corrected; `freedom` is that of Student's t."""
     (value_a, value_b), n = (one.headline[place].value for one in (a, b)), a.headline[place].n
     one = Comparison(a=a.model, b=b.model, metric=metric, n_sets=n, difference=nothing("mAP of one is unknown"))
     if value_a is None or value_b is None:
@@ -66,7 +67,7 @@ def _pair(metric: Metric, place: int, a: DetectionScore, b: DetectionScore) -> t
     if why is not None:
         plain = Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=why)
         return replace(one, difference=plain), 0.0
-    p = min(1.0, 2 * float(stdtr(videos - 1, -abs(value) / error)))
+    p = min(1.0, 2 * float(stdtr(freedom, -abs(value) / error)))
     # Its interval hangs on how many pairs are tested; until then it is the value alone.
     alone = Estimate(value=value, low=value, high=value, n=n, method=METHOD)
     return replace(one, test=TEST, p=p, difference=alone), error
@@ -78,10 +79,10 @@ def _of(place: int, score: DetectionScore) -> "np.ndarray[tuple[int], np.dtype[n
     return np.asarray((orig, worst, orig - worst)[place])
 
 
-def _corrected(one: Comparison, error: float, p_holm: float, *, pairs: int, videos: int) -> Comparison:
+def _corrected(one: Comparison, error: float, p_holm: float, *, pairs: int, freedom: float) -> Comparison:
     found, p = one.difference, one.p or 0.0
     steps = p_holm / p if p > 0 and p_holm < 1 else pairs
-    reach = float(stdtrit(videos - 1, 1 - LEVEL / steps / 2)) * error
+    reach = float(stdtrit(freedom, 1 - LEVEL / steps / 2)) * error
     value = 0.0 if found.value is None else found.value
     return replace(one, p_holm=p_holm, difference=replace(found, low=value - reach, high=value + reach))
 

@@ -10,14 +10,14 @@ from strobe.analyses.plan import Plan
 from strobe.core.answers import BoxAnswers
 from strobe.core.arrays import Floats
 from strobe.core.estimate import Estimate, Missing
-from strobe.metrics.bootstrap import SWITCHED_OFF
+from strobe.metrics.bootstrap import POSITIVE, SWITCHED_OFF
 from strobe.metrics.detection.average import Interpolation, mean_over_classes
 from strobe.metrics.detection.jackknife import ap_of_class, drop_between, mean_ap
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.tracks import track_figures
-from strobe.metrics.detection.worst import Worst, class_ap, class_ap_without, videos_of_class
-from strobe.metrics.intervals import nothing, proportion
+from strobe.metrics.detection.worst import Worst, class_ap, class_ap_without, effective_of_class, videos_of_class
+from strobe.metrics.intervals import effective_videos, nothing, proportion
 from strobe.metrics.pmk import first_wrong, right_at
 
 __all__ = ["Curves", "as_classifier", "class_figures", "curves", "map_figures", "temporal"]
@@ -26,11 +26,16 @@ __all__ = ["Curves", "as_classifier", "class_figures", "curves", "map_figures", 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
     """AP per class over the worst frames of every k: (C, K), with each video left out, (K, C, G), and the videos that
-    show each class, (C, K)."""
+    show each class, (C, K).
+
+    `effective` is the effective number of all videos, `effective_of_class` (C, K) of those of each class.
+    """
 
     ap: Floats
     without: Floats
     videos: NDArray[np.int64]
+    effective: float
+    effective_of_class: Floats
 
 
 def curves(
@@ -47,6 +52,8 @@ def curves(
         ap=class_ap(truth, found, matches, worst.frame, interpolation=interpolation),
         without=class_ap_without(truth, found, matches, worst.frame, video),
         videos=videos_of_class(truth, matches[0], worst.frame, video),
+        effective=effective_videos(np.bincount(video)),
+        effective_of_class=effective_of_class(truth, matches[0], worst.frame, video),
     )
 
 
@@ -54,7 +61,8 @@ def map_figures(found: Curves, *, n: int) -> MapFigures:
     """mAP for every k and its drop; `n` counts sets."""
     values, without = mean_over_classes(found.ap), mean_over_classes(found.without)
     points = [
-        mean_ap(float(value), without[k], of_class=found.videos[:, k], n=n) for k, value in enumerate(values.tolist())
+        mean_ap(float(value), without[k], of_class=found.videos[:, k], n=n, effective=found.effective)
+        for k, value in enumerate(values.tolist())
     ]
     return MapFigures(
         map_orig=points[0],
@@ -67,7 +75,13 @@ def map_figures(found: Curves, *, n: int) -> MapFigures:
 def class_figures(found: Curves, label: int, *, n: tuple[int, int]) -> tuple[Estimate, Estimate, Estimate]:
     """AP of one class on the anchors and on the worst frames at k, and its drop; `n` counts the sets of both."""
     before, after = (
-        ap_of_class(float(found.ap[label, at]), found.without[at, label], videos=int(found.videos[label, at]), n=n[at])
+        ap_of_class(
+            float(found.ap[label, at]),
+            found.without[at, label],
+            videos=int(found.videos[label, at]),
+            n=n[at],
+            effective=float(found.effective_of_class[label, at]),
+        )
         for at in (0, -1)
     )
     return before, after, drop_between(before, after, found.without[0, label], found.without[-1, label], n=n[0])
@@ -112,13 +126,13 @@ def temporal(plan: Plan, truth: TruthTable, found: BoxAnswers, one: Matches, *, 
         if long.any()
         else nothing("no tracked object is in three frames of a set"),
         found_lost_rate=_mean(plan, figures.flips, figures.set),
-        box_jitter=_mean(plan, figures.jitter, figures.set),
+        box_jitter=_mean(plan, figures.jitter, figures.set, shares=False),
         score_swing=_mean(plan, figures.swing, figures.set),
     )
 
 
-def _mean(plan: Plan, values: Floats, of_set: NDArray[np.int64]) -> Estimate:
-    """The mean over tracks with a value, with its interval from resampled videos; n counts tracks."""
+def _mean(plan: Plan, values: Floats, of_set: NDArray[np.int64], *, shares: bool = True) -> Estimate:
+    """The mean over tracks with a value, of `shares` or of lengths, with its interval over videos; n counts tracks."""
     known = ~np.isnan(values)
     n = int(known.sum())
     if n == 0:
@@ -126,6 +140,8 @@ def _mean(plan: Plan, values: Floats, of_set: NDArray[np.int64]) -> Estimate:
     value = float(values[known].mean())
     if not plan.options.bootstrap:
         return Estimate(value=value, low=None, high=None, n=n, reason=SWITCHED_OFF)
-    total = np.bincount(of_set[known], weights=values[known], minlength=plan.n_sets)
+    total = np.bincount(of_set[known], weights=values[known], minlength=plan.n_sets).astype(np.float64)
     count = np.bincount(of_set[known], minlength=plan.n_sets)
-    return plan.bootstrap.estimate(value, plan.bootstrap.ratio(total, count), n=n)
+    if shares:
+        return plan.bootstrap.mean(total, count=count)
+    return plan.bootstrap.estimate(value, plan.bootstrap.ratio(total, count), n=n, limits=POSITIVE)

@@ -44,15 +44,16 @@ class OffsetPool:
             at = plan.set_row[rows][kept], plan.offset_row[rows][kept]
             np.add.at(members, at, 1)
             np.add.at(errors, at, self._wrong[rows][kept] / self.n_models)
-        draws = plan.bootstrap.ratio(errors, members) if plan.options.bootstrap else None
         out = []
         for place, offset in enumerate(plan.offsets.tolist()):
             n = int(members[:, place].sum())
             if n == 0:
                 out.append(OffsetError(offset, nothing("no common member at this offset")))
                 continue
-            value = float(errors[:, place].sum() / n)
-            found = plain(value, n) if draws is None else plan.bootstrap.estimate(value, draws[:, place], n=n)
+            if plan.options.bootstrap:
+                found = plan.bootstrap.mean(errors[:, place], count=members[:, place])
+            else:
+                found = plain(float(errors[:, place].sum() / n), n)
             out.append(OffsetError(offset, found))
         return tuple(out)
 

@@ -31,7 +31,7 @@ from strobe.core.estimate import Estimate
 from strobe.core.people import SAID
 from strobe.core.variants import ANCHOR
 from strobe.metrics.agreement import fleiss_kappa, rating_counts
-from strobe.metrics.bootstrap import Bootstrap, too_few
+from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap, too_few
 from strobe.metrics.consistency import FEW_PICTURES, error_consistency, majority, quartiles
 from strobe.metrics.intervals import nothing, proportion
 
@@ -214,7 +214,7 @@ def _beside(
     return BesideModel(
         model=name,
         accuracy=proportion(judged[there] == 1, part.source[there], interval=options.interval),
-        difference=draws.estimate(people - model, drawn[0] - drawn[1], n=int(there.sum())),
+        difference=draws.estimate(people - model, drawn[0] - drawn[1], n=int(there.sum()), limits=DIFFERENCES),
         consistency=consistency,
     )
 

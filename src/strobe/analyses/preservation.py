@@ -12,7 +12,7 @@ from strobe.core.arrays import Bools, Ints
 from strobe.core.dataset import Dataset
 from strobe.core.estimate import Estimate
 from strobe.core.variants import ANCHOR, Variant
-from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
 from strobe.metrics.consistency import majority
 from strobe.metrics.intervals import nothing, proportion
 
@@ -136,4 +136,4 @@ def _lost(rows: _Rows, before: Bools, after: Bools, draws: Bootstrap) -> Estimat
     sums = [(np.where(mine, rows.same, 0), np.where(mine, rows.answers, 0)) for mine in (before, after)]
     a, b = (float(top.sum() / bottom.sum()) for top, bottom in sums)
     drawn = [draws.ratio(top, bottom) for top, bottom in sums]
-    return draws.estimate(a - b, drawn[0] - drawn[1], n=int(after.sum()))
+    return draws.estimate(a - b, drawn[0] - drawn[1], n=int(after.sum()), limits=DIFFERENCES)

@@ -10,7 +10,7 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.bootstrap import DIFFERENCES, Bootstrap
 from strobe.metrics.intervals import nothing
 
 __all__ = ["ReviewStages", "impact"]
@@ -78,4 +78,4 @@ def _difference(
     drop_a = draws.ratio(lost & before, scored & before)
     drop_c = draws.ratio(lost & ~before, scored & ~before)
     n = int(a.scored.sum())
-    return draws.estimate(a.drop.value - c.drop.value, drop_a - drop_c, n=n)
+    return draws.estimate(a.drop.value - c.drop.value, drop_a - drop_c, n=n, limits=DIFFERENCES)

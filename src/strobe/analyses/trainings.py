@@ -66,7 +66,7 @@ def _together(name: str, group: Sequence[ClassificationScore], draws: Bootstrap)
         return None
     orig = np.stack([score.right_at(0) for score in group]).astype(np.float64)
     worst = np.stack([score.right_at(score.k) for score in group]).astype(np.float64)
-    means = [draws.mean(values.mean(axis=0), use=use) for values in (orig, worst, orig - worst)]
+    means = [draws.mean(np.where(use, values.mean(axis=0), 0.0), count=use) for values in (orig, worst, orig - worst)]
     spreads = [_spread(values[:, use].mean(axis=1)) for values in (orig, worst, orig - worst)]
     return Trainings(
         name=name, models=tuple(score.model for score in group), n_sets=int(use.sum()), acc_orig=means[0],

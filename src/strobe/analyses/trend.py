@@ -14,7 +14,7 @@ from strobe.core.codec import LEFT_OUT
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import REPLICATES, Bootstrap
+from strobe.metrics.bootstrap import DIFFERENCES, REPLICATES, SHARES, Bootstrap
 from strobe.metrics.fits import Line, expit, fit_line, leave_one_out, logit_of_counts
 from strobe.metrics.intervals import nothing
 
@@ -214,7 +214,9 @@ def _off_the_line(
         if distinct < LEAST_X:
             out.append(_no_line(distinct))
             continue
-        estimate = replace(bootstrap.estimate(float(value[m]), drawn[:, m], n=int(n[m])), method=METHOD)
+        estimate = replace(
+            bootstrap.estimate(float(value[m]), drawn[:, m], n=int(n[m]), limits=DIFFERENCES), method=METHOD
+        )
         out.append(Robustness.of(estimate, extrapolated=bool(x[m] < rest.min() or x[m] > rest.max())))
     return out
 
@@ -239,7 +241,7 @@ def _types(
         drawn = draws[:, of_kind]
         drawn = drawn[np.isfinite(drawn).all(axis=1)]
         medians = np.median(drawn, axis=1) if len(drawn) else np.zeros(0)
-        estimate = bootstrap.estimate(float(np.median(drop[of_kind])), medians, n=int(of_kind.sum()))
+        estimate = bootstrap.estimate(float(np.median(drop[of_kind])), medians, n=int(of_kind.sum()), limits=SHARES)
         out.append(TypeDrop(model_type=kind, median_drop=estimate))
     return tuple(out)
 

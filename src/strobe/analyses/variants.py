@@ -24,7 +24,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect
 from strobe.core.estimate import Estimate
 from strobe.core.variants import Variant, Variants, level_numbers
-from strobe.metrics.bootstrap import Bootstrap
+from strobe.metrics.bootstrap import SHARES, Bootstrap
 from strobe.metrics.intervals import nothing, proportion
 from strobe.metrics.survival import alive_at, median_of
 from strobe.metrics.temporal import Survival, kaplan_meier
@@ -243,7 +243,7 @@ class VariantPlan:
             return draws.estimate(value, np.empty(0), n=len(kept))
         shares = np.stack([draws.ratio(a, b) for a, b in kept])
         some = ~np.isnan(shares).all(axis=0)
-        return draws.estimate(value, np.nanmean(shares[:, some], axis=0), n=len(kept))
+        return draws.estimate(value, np.nanmean(shares[:, some], axis=0), n=len(kept), limits=SHARES)
 
     # -- searches ------------------------------------------------------------------------------------------------
 

@@ -5,18 +5,23 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.intervals import ONE_VIDEO, nothing
+from strobe.metrics.intervals import ALPHA, LEAST_FREEDOM, ONE_VIDEO, effective_videos, mean_share, nothing
 
 __all__ = [
+    "DIFFERENCES",
     "FEW_VIDEOS",
     "METHOD",
     "MOST_CLUSTERS",
     "MOST_REPLICATES",
+    "ONE_SIDED",
+    "POSITIVE",
     "REPLICATES",
+    "SHARES",
     "SWITCHED_OFF",
     "Bootstrap",
     "too_few",
@@ -39,6 +44,10 @@ _DRAWN: WeakValueDictionary[tuple[int, int, int], Floats] = WeakValueDictionary(
 
 METHOD = "video-cluster bootstrap"
 SWITCHED_OFF = "the bootstrap was switched off"
+ONE_SIDED = "the draws of videos do not go beyond the value on one side, so nothing shows how far it may be off"
+
+SHARES, DIFFERENCES, POSITIVE = (0.0, 1.0), (-1.0, 1.0), (0.0, float("inf"))
+"""What a share, a difference of two shares and a length lie between."""
 
 
 def too_few(n_videos: int, *, few: int = FEW_VIDEOS) -> str | None:
@@ -60,10 +69,10 @@ class Bootstrap:
     >>> draws = Bootstrap(np.array([0, 0, 1, 2]), replicates=200, seed=1)
     >>> estimate = draws.mean(np.array([1.0, 0.0, 1.0, 0.0]))
     >>> estimate.value, estimate.n, estimate.method
-    (0.5, 4, 'video-cluster bootstrap')
+    (0.5, 4, 'korn-graubard')
     """
 
-    __slots__ = ("_weights", "n_clusters", "place", "replicates", "seed")
+    __slots__ = ("_stretch", "_weights", "n_clusters", "place", "replicates", "seed")
 
     def __init__(self, cluster: Ints, *, replicates: int = REPLICATES, seed: int = 0) -> None:
         expect(0 <= replicates <= MOST_REPLICATES, "replicates", f"0 to {MOST_REPLICATES:,}", replicates)
@@ -75,6 +84,7 @@ class Bootstrap:
             self.place = (dealt % MOST_CLUSTERS)[self.place]
         self.replicates, self.seed = replicates, seed
         self._weights: Floats | None = None
+        self._stretch: float | None = None
 
     @property
     def weights(self) -> Floats:
@@ -84,6 +94,21 @@ class Bootstrap:
             found = _DRAWN.get(key)
             self._weights = _DRAWN[key] = _drawn(*key) if found is None else found
         return self._weights
+
+    @property
+    def stretch(self) -> float:
+        """How much further off the ends of an interval lie where videos hold unequally many observations; else 1.
+
+        The ratio of Student's t on the effective degrees of freedom, (Σm)²/Σm² − 1, to t on those of all videos.
+        """
+        if self._stretch is None:
+            sizes = np.bincount(self.place, minlength=self.n_clusters)
+            freedom = np.array(
+                [max(effective_videos(sizes) - 1, LEAST_FREEDOM), max(self.n_clusters - 1, LEAST_FREEDOM)]
+            )
+            few, all_videos = stdtrit(freedom, 1 - ALPHA / 2).tolist()
+            self._stretch = 1.0 if np.ptp(sizes) == 0 else few / all_videos
+        return self._stretch
 
     def sums(self, values: NDArray[Any]) -> Floats:
         """Resampled sums of `values` (N,) or (N, M): (replicates,) or (replicates, M)."""
@@ -102,33 +127,60 @@ class Bootstrap:
         top, bottom = self.sums(numerator), self.sums(denominator)
         return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
-    def mean(self, values: Floats, *, use: NDArray[np.bool_] | None = None) -> Estimate:
-        """The mean of `values` (N,) where `use`, with its interval from resampled videos."""
-        used = np.ones(len(values), dtype=bool) if use is None else use
-        n = int(used.sum())
+    def mean(self, total: Floats, *, count: NDArray[Any] | None = None) -> Estimate:
+        """The mean of numbers from 0 to 1: `total` (N,) sums the `count` (N,) of each observation, one by default.
+
+        Where videos hold as many, the interval comes from resampled videos. Where they do not, or where every number
+        is the same, it is Korn–Graubard's, on the degrees of freedom of the effective videos.
+        """
+        many = np.ones(len(total)) if count is None else np.asarray(count, dtype=np.float64)
+        n = int(many.sum())
         if n == 0:
             return nothing("nothing to average", method=METHOD)
-        filled = np.where(used, values, 0.0)
-        return self.estimate(float(filled.sum() / n), self.ratio(filled, used), n=n)
+        value, sizes = float(total.sum() / n), self.per_video(many)
+        sizes, totals = sizes[sizes > 0], self.per_video(total)[sizes > 0]
+        same = bool((np.abs(total - value * many) <= 1e-12).all())
+        if self.replicates and len(sizes) > 1 and (same or np.ptp(sizes) > 0):
+            low, high = mean_share(totals, sizes)
+            return Estimate(value=value, low=low, high=high, n=n, method="korn-graubard")
+        drawn = self.ratio(total, many) if self.replicates else np.empty(0)
+        return self.estimate(value, drawn, n=n, n_clusters=len(sizes), limits=SHARES)
 
     def estimate(
-        self, value: float, draws: Floats, *, n: int, n_clusters: int | None = None, few: int = FEW_VIDEOS
+        self,
+        value: float,
+        draws: Floats,
+        *,
+        n: int,
+        n_clusters: int | None = None,
+        few: int = FEW_VIDEOS,
+        limits: tuple[float, float] = (-np.inf, np.inf),
     ) -> Estimate:
         """The value with the 2.5 and 97.5 percentiles of its draws; null with one video, marked with fewer than `few`.
 
-        `n_clusters` says how many videos the value rests on, where not all do.
+        `n_clusters` says how many videos of one size the value rests on, where not all do. Else both ends are
+        stretched, within `limits`, where sizes differ. An end that equals the value, unless that is the limit, is moved
+        to the nearest draw beyond it; without one there is no interval.
         """
         videos = self.n_clusters if n_clusters is None else n_clusters
-        if videos == 1:
-            return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_VIDEO)
-        if self.replicates == 0:
-            return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=SWITCHED_OFF)
         kept = draws[np.isfinite(draws)]
-        if not kept.size:
-            return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason="no draw could be measured")
-        low, high = np.percentile(kept, [2.5, 97.5])
-        reason = too_few(videos, few=few)
-        return Estimate(value=value, low=float(low), high=float(high), n=n, method=METHOD, reason=reason)
+        reason = ONE_VIDEO if videos == 1 else SWITCHED_OFF if self.replicates == 0 else None
+        if reason is None and not kept.size:
+            reason = "no draw could be measured"
+        if reason is None:
+            ends = np.percentile(kept, [2.5, 97.5])
+            below, above = kept[kept < value - 1e-12], kept[kept > value + 1e-12]
+            if ends[0] >= value - 1e-12 > limits[0]:
+                ends[0] = below.max(initial=-np.inf)
+            if ends[1] <= value + 1e-12 < limits[1]:
+                ends[1] = above.min(initial=np.inf)
+            reason = None if np.isfinite(ends).all() else ONE_SIDED
+        if reason is not None:
+            return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=reason)
+        if n_clusters is None and self.stretch > 1:
+            ends = np.clip(value + self.stretch * (ends - value), *limits)
+        low, high = ends.tolist()
+        return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=too_few(videos, few=few))
 
 
 def _drawn(n: int, replicates: int, seed: int) -> Floats:

@@ -5,7 +5,7 @@ import numpy as np
 from strobe.core.arrays import Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import METHOD, Bootstrap
+from strobe.metrics.bootstrap import METHOD, SHARES, Bootstrap
 from strobe.metrics.detection.match import box_iou
 from strobe.metrics.intervals import nothing
 
@@ -54,4 +54,4 @@ def median_overlap(overlap: Floats, *, cluster: Ints, seed: int = 0) -> Estimate
         # The value at place p (from 0) of a draw is the first one whose reach is beyond p.
         low, high = ((reach <= np.floor((n - shift) / 2)).sum(axis=1) for shift in (1, 0))
         found.append((values[low] + values[high]) / 2)
-    return draws.estimate(float(np.median(overlap)), np.concatenate(found), n=len(overlap))
+    return draws.estimate(float(np.median(overlap)), np.concatenate(found), n=len(overlap), limits=SHARES)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Bools, Floats, Ints
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.bootstrap import METHOD, Bootstrap
+from strobe.metrics.bootstrap import DIFFERENCES, METHOD, POSITIVE, Bootstrap
 from strobe.metrics.intervals import nothing
 
 __all__ = ["FEW_PICTURES", "Consistency", "error_consistency", "majority", "quartiles", "weighted_quantile"]
@@ -51,7 +51,9 @@ class Consistency:
                 out.append(Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=ONE_CONSTANT))
             else:
                 drawn, sources = self.drawn[:, place], int(self.sources[place])
-                out.append(self.bootstrap.estimate(value, drawn, n=n, n_clusters=sources, few=FEW_PICTURES))
+                out.append(
+                    self.bootstrap.estimate(value, drawn, n=n, n_clusters=sources, few=FEW_PICTURES, limits=DIFFERENCES)
+                )
         return out
 
     def mean(self, which: Ints) -> Estimate:
@@ -66,7 +68,7 @@ class Consistency:
         some = drawn[np.isfinite(drawn).any(axis=1)]
         means = np.nanmean(some, axis=1) if some.size else np.empty(0)
         value, n, sources = float(self.value[known].mean()), int(known.size), int(self.sources[known].max())
-        return self.bootstrap.estimate(value, means, n=n, n_clusters=sources, few=FEW_PICTURES)
+        return self.bootstrap.estimate(value, means, n=n, n_clusters=sources, few=FEW_PICTURES, limits=DIFFERENCES)
 
 
 def error_consistency(right: Ints, pairs: Sequence[tuple[int, int]], draws: Bootstrap) -> Consistency:
@@ -165,5 +167,7 @@ def quartiles(values: Floats, use: Bools, draws: Bootstrap) -> tuple[Estimate, f
         for start in range(0, draws.replicates, step)
     ]
     sources = len(np.unique(place))
-    found = draws.estimate(median, np.concatenate([np.empty(0), *drawn]), n=int(kept.size), n_clusters=sources)
+    found = draws.estimate(
+        median, np.concatenate([np.empty(0), *drawn]), n=int(kept.size), n_clusters=sources, limits=POSITIVE
+    )
     return found, low, high

@@ -1,5 +1,6 @@
 """95 % intervals of proportions: Clopper–Pearson, and Korn–Graubard where videos hold several observations."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,9 @@ __all__ = [
     "Interval",
     "clopper_pearson",
     "clopper_pearson_bounds",
+    "effective_n",
+    "effective_videos",
+    "mean_share",
     "nothing",
     "proportion",
 ]
@@ -26,6 +30,10 @@ INTERVALS: tuple[Interval, ...] = ("auto", "clopper-pearson")
 """`auto` looks at the data: Clopper–Pearson where every video gives one observation, else Korn–Graubard."""
 
 ALPHA = 0.05
+LEAST_FREEDOM = 0.1
+"""Fewer degrees of freedom count as so many: the interval is 0–100 % by then."""
+FEW_EFFECTIVE = 20
+"""The half-right video that is added where sizes differ holds at most one part in so many of all observations."""
 ONE_VIDEO = "all observations come from one video; an interval needs at least two"
 
 
@@ -105,7 +113,17 @@ class Grouping:
     [(1, 2), (1, 1)]
     """
 
-    __slots__ = ("_cells", "_group_of_cell", "_interval", "_n_clusters", "_size_of_cell", "group", "n", "n_groups")
+    __slots__ = (
+        "_cells",
+        "_group_of_cell",
+        "_interval",
+        "_n_clusters",
+        "_size_of_cell",
+        "_weigh",
+        "group",
+        "n",
+        "n_groups",
+    )
 
     def __init__(self, group: Ints, cluster: Ints, *, n_groups: int, interval: Interval = "auto") -> None:
         expect(group.shape == cluster.shape and group.ndim == 1, "group", "shape (N,), like cluster", group.shape)
@@ -126,6 +144,8 @@ class Grouping:
             self._cells, self._group_of_cell = narrow(found), narrow(cells // width)
         self._size_of_cell = narrow(counts(self._cells, len(self._group_of_cell)))
         self._n_clusters = counts(self._group_of_cell[self._size_of_cell > 0], n_groups)
+        squares = self._sums(lambda part: self._size_of_cell[part].astype(np.float64) ** 2)
+        self._weigh: Floats = self.n.astype(np.float64) ** 2 / np.maximum(squares, 1)
         if interval != "auto" or bool((self._n_clusters == self.n).all()):  # then nobody asks for them
             self._cells = self._group_of_cell = self._size_of_cell = np.empty(0, dtype=np.int8)
 
@@ -133,6 +153,11 @@ class Grouping:
     def n_clusters(self) -> Ints:
         """How many videos each group has, (n_groups,)."""
         return self._n_clusters
+
+    @property
+    def effective_videos(self) -> Floats:
+        """(Σm)²/Σm² over the m observations of each video, (n_groups,): the number of videos where all hold as many."""
+        return self._weigh
 
     def shares(self, right: Bools) -> Shares:
         """Counts and 95 % bounds of every group in one pass; `right` is (N,)."""
@@ -144,7 +169,8 @@ class Grouping:
         if self._interval == "auto" and not singles.all():
             share = np.divide(count, n, out=np.zeros(self.n_groups), where=n > 0)
             squares = self._squares(right, count)
-            effective = np.where(singles, n, effective_n(share, n, videos, squares / np.maximum(n, 1) ** 2))
+            mean_square = squares / np.maximum(n, 1) ** 2
+            effective = np.where(singles, n, effective_n(share, n, videos, self._weigh, mean_square))
         low, high = clopper_pearson_bounds(count / np.maximum(n, 1) * effective, effective)
         if self._interval == "auto":
             lone = (self._n_clusters == 1) & (self.n > 1)
@@ -154,16 +180,23 @@ class Grouping:
     def _squares(self, right: Bools, count: Ints) -> Floats:
         """The sum over videos of squared residuals, (n_groups,)."""
         in_cell = counts(self._cells[right], len(self._group_of_cell))
-        every, squares = np.arange(self.n_groups), np.zeros(self.n_groups)
-        for part in blocks(len(in_cell)):
+
+        def residuals(part: slice) -> Floats:
             # Whole numbers up to the division, so that residuals that cancel are exactly zero.
             where = self._group_of_cell[part]
             over = in_cell[part] * self.n[where] - count[where] * self._size_of_cell[part]
-            residual = over / np.maximum(self.n, 1)[where]
+            return np.asarray((over / np.maximum(self.n, 1)[where]) ** 2)
+
+        return self._sums(residuals)
+
+    def _sums(self, of_cells: Callable[[slice], Floats]) -> Floats:
+        """The sum over each group's cells of what `of_cells` returns for some of them, (n_groups,)."""
+        every, sums = np.arange(self.n_groups), np.zeros(self.n_groups)
+        for part in blocks(len(self._group_of_cell)):
             # What was summed before comes first: to the last bit the sum over all of them at once.
-            weights = np.concatenate([squares, residual * residual])
-            squares = np.bincount(np.concatenate([every, where]), weights=weights).astype(np.float64, copy=False)
-        return squares
+            where, weights = np.concatenate([every, self._group_of_cell[part]]), np.concatenate([sums, of_cells(part)])
+            sums = np.bincount(where, weights=weights).astype(np.float64, copy=False)
+        return sums
 
     def estimates(self, right: Bools) -> list[Estimate]:
         """The share of every group as an Estimate; an empty group has no value."""
@@ -185,21 +218,59 @@ def _cells(group: Ints, cluster: Ints, width: int, n_groups: int) -> Ints:
     return out
 
 
-def effective_n(share: Floats, n: Floats, videos: Floats, mean_square: Floats) -> Floats:
+def effective_videos(sizes: Ints | Floats) -> float:
+    """(Σm)²/Σm²: how many videos of one size would weigh as evenly as these, `sizes` (G,); 0 where there are none.
+
+    >>> effective_videos(np.array([5, 5, 5])), effective_videos(np.array([3, 1, 0]))
+    (3.0, 1.6)
+    """
+    m = np.asarray(sizes, dtype=np.float64)
+    return float(m.sum() ** 2 / max(float((m * m).sum()), 1e-300))
+
+
+def effective_n(
+    share: Floats, n: Floats, videos: Floats, effective: Floats, mean_square: Floats, *, most: Floats | None = None
+) -> Floats:
     """The Korn–Graubard effective sample size of shares over `n` observations in `videos` clusters.
 
-    `mean_square` is Σz_g²/n², the squared sums of residuals per video; the result never exceeds n.
+    `effective` videos, (Σm)²/Σm², give the degrees of freedom; `mean_square` is Σz_g²/n², the squared sums of residuals
+    per video. In the measure in which sizes differ (1 − effective/videos) the size is that of a sample with one video
+    more, half of it right: else a few small videos hide that no large one has failed yet. At most `most`, n by default.
 
-    >>> effective_n(np.array([0.5]), np.array([4.0]), np.array([2.0]), np.array([0.0])).tolist()
+    >>> equal, square = np.array([2.0]), np.array([0.0])
+    >>> effective_n(np.array([0.5]), np.array([4.0]), equal, equal, square).tolist()
     [4.0]
     """
     several = np.maximum(videos - 1, 1)
-    variance = videos / several * mean_square
-    flat = variance <= 0
-    spread = share * (1 - share)
-    ratio = stdtrit(np.maximum(n - 1, 1), 1 - ALPHA / 2) / stdtrit(several, 1 - ALPHA / 2)
-    smaller = np.minimum(n, spread / np.where(flat, 1.0, variance) * ratio**2)
-    return np.where(spread <= 0, videos, np.where(flat, n, smaller))
+    unequal = np.maximum(1 - effective / np.maximum(videos, 1), 0.0) / np.maximum(effective, FEW_EFFECTIVE)
+    shrunk = (share + unequal / 2) / (1 + unequal)
+    added = unequal * (0.5 - share) ** 2 / np.maximum(effective, FEW_EFFECTIVE)
+    spread, wider = share * (1 - share), shrunk * (1 - shrunk)
+    plain, with_one_more = (videos / several * square for square in (mean_square, mean_square + added))
+    flat = with_one_more <= 0
+    freedom = np.maximum(effective - 1, LEAST_FREEDOM)
+    ratio = stdtrit(np.maximum(n - 1, 1), 1 - ALPHA / 2) / stdtrit(freedom, 1 - ALPHA / 2)
+    size = np.minimum(
+        np.divide(spread, plain, out=np.full(np.shape(spread), np.inf), where=plain > 0),
+        wider / np.where(flat, 1.0, with_one_more),
+    )
+    smaller = np.minimum(n if most is None else most, size * ratio**2)
+    return np.where(spread <= 0, effective, np.where(flat, n, smaller))
+
+
+def mean_share(total: Floats, size: Floats) -> tuple[float, float]:
+    """The 95 % bounds of a mean of numbers from 0 to 1, by Korn–Graubard; `total` (G,) of the `size` (G,) of a video.
+
+    >>> low, high = mean_share(np.array([1.0, 1.5, 0.5]), np.array([4.0, 3.0, 2.0]))
+    >>> round(low, 3), round(high, 3)
+    (0.055, 0.745)
+    """
+    n, videos, weigh = size.sum(), np.array([float(len(size))]), np.array([effective_videos(size)])
+    share = np.clip(np.array([total.sum() / n]), 0.0, 1.0)
+    square = np.array([float(((total - share * size) ** 2).sum() / n**2)])
+    effective = effective_n(share, np.array([n]), videos, weigh, square, most=np.array([np.inf]))
+    low, high = clopper_pearson_bounds(share * effective, effective)
+    return float(low[0]), float(high[0])
 
 
 def _estimate(count: int, n: int, low: float, high: float, single: bool) -> Estimate:

@@ -15,6 +15,8 @@ __all__ = ["LEVEL", "METHOD", "holm", "least_p", "least_videos", "mcnemar", "pai
 
 LEVEL = 0.05
 METHOD = "inverted paired test"
+BESIDE_ZERO = 1e-12
+"""Where an interval ends that holds 0 by its formula while the exact test excludes it."""
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
@@ -90,9 +92,10 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
 
     The interval holds every difference δ that the sums per video, less δ for each set, do not speak against: their sum
     over the root of their squares stays within a critical value, normal at the level Holm leaves to this pair of
-    `pairs` and moved, where the exact test decides otherwise, until both agree. So it holds 0 exactly where `p_holm` is
-    not below 0.05. One set's worth of either outcome is added to the squares: without it no difference at all would
-    have no spread. Where so few videos cannot decide, whatever they hold, `reason` says so.
+    `pairs`. Where the exact test decides otherwise, the end next to 0 is moved to the test's side of 0, and that end
+    alone. So the interval holds 0 exactly where `p_holm` is not below 0.05. One set's worth of either outcome is added
+    to the squares: without it no difference at all would have no spread. Where so few videos cannot decide, whatever
+    they hold, `reason` says so.
 
     >>> gap = np.array([1] * 9 + [-1] + [0] * 30)
     >>> paired_difference(gap, np.arange(40), p=0.0215, p_holm=0.0215, pairs=1).text()
@@ -107,15 +110,12 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
     more = n / videos
     rejects, steps = p_holm < LEVEL, p_holm / p if p > 0 and p_holm < 1 else pairs
     critical = -float(ndtri(LEVEL / steps / 2))
-    observed = abs(total) / float(np.sqrt((sums * sums).sum() + more))
-    if rejects != (observed > critical):
-        critical = observed * (1 - 1e-9 if rejects else 1 + 1e-9)
     square = n * n - critical**2 * (float((sizes * sizes).sum()) + more)
     linear = -2 * (n * total - critical**2 * float((sums * sizes).sum()))
     constant = total * total - critical**2 * (float((sums * sums).sum()) + more)
     low, high = _within(square, linear, constant, value)
-    if rejects:  # rounding must not put 0 back
-        low, high = (max(low, 1e-12), high) if value > 0 else (low, min(high, -1e-12))
+    if rejects:
+        low, high = (max(low, BESIDE_ZERO), high) if value > 0 else (low, min(high, -BESIDE_ZERO))
     else:
         low, high = min(low, 0.0), max(high, 0.0)
     reason = None

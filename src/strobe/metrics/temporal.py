@@ -10,7 +10,7 @@ from strobe.core.arrays import Bools, Floats, Ints, counts
 from strobe.core.codec import Count
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
-from strobe.metrics.intervals import ONE_VIDEO, Interval, clopper_pearson_bounds, effective_n
+from strobe.metrics.intervals import ONE_VIDEO, Interval, clopper_pearson_bounds, effective_n, effective_videos
 
 __all__ = ["AtRisk", "Survival", "flip_shares", "kaplan_meier", "swings"]
 
@@ -93,12 +93,14 @@ def kaplan_meier(time: Floats, event: Bools, cluster: Ints, *, interval: Interva
         np.add.at(influence, (video[event], place[event]), 1.0 / left[place[event]])
         exposed = np.zeros((videos, len(distance) + 1))
         np.add.at(exposed, (video, place + 1), 1.0)
-        present = np.bincount(video)[:, None] - np.cumsum(exposed, axis=1)[:, :-1]
+        sizes = np.bincount(video)
+        present = sizes[:, None] - np.cumsum(exposed, axis=1)[:, :-1]
         influence -= present * (failed / (at_risk * left))[None, :]
         squares = (np.cumsum(influence, axis=1) ** 2).sum(axis=0) * alive**2
-        width = np.full(len(distance), float(n))
-        effective = effective_n(alive, width, np.full(len(distance), float(videos)), squares)
-        effective = np.where(alive * (1 - alive) <= 0, (present > 0).sum(axis=0), effective)
+        width, every = (np.full(len(distance), float(number)) for number in (n, videos))
+        effective = effective_n(alive, width, every, np.full(len(distance), effective_videos(sizes)), squares)
+        still = present.sum(axis=0) ** 2 / (present**2).sum(axis=0)  # effective videos of those at risk
+        effective = np.where(alive * (1 - alive) <= 0, still, effective)
     low, high = clopper_pearson_bounds(alive * effective, effective)
     method = "kaplan-meier, greenwood" if single else "kaplan-meier, korn-graubard"
     lone = videos == 1 and not single

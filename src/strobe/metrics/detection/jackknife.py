@@ -10,7 +10,7 @@ from scipy.special import expit, logit, stdtrit
 
 from strobe.core.arrays import Floats, Ints
 from strobe.core.estimate import Estimate
-from strobe.metrics.intervals import ALPHA, nothing
+from strobe.metrics.intervals import ALPHA, LEAST_FREEDOM, nothing
 
 __all__ = [
     "FEW_VIDEOS", "LEAST_OF_CLASS", "LEAST_VIDEOS", "METHOD", "NO_SPREAD", "ONE_DECIDES", "ap_of_class", "drop_between",
@@ -32,8 +32,10 @@ NO_SPREAD = "no single video changes the value, so nothing says how far it may b
 ONE_DECIDES = "without one of the videos nothing is left to be found"
 
 
-def mean_ap(value: float, without: Floats, *, of_class: Ints, n: int) -> Estimate:
+def mean_ap(value: float, without: Floats, *, of_class: Ints, n: int, effective: float | None = None) -> Estimate:
     """mAP with its interval; `without` (G,) has each video left out, `of_class` counts the videos of each class.
+
+    `effective` videos, (Σm)²/Σm² over the sets of each, give the degrees of freedom; all of them by default.
 
     >>> mean_ap(0.5, np.tile([0.49, 0.51], 30), of_class=np.array([60]), n=60).text()
     '50.0 [35.1, 64.9]'
@@ -42,26 +44,39 @@ def mean_ap(value: float, without: Floats, *, of_class: Ints, n: int) -> Estimat
     if videos < LEAST_VIDEOS:
         return _estimate(value, without, videos, n, refused=f"only {videos} video(s): mAP has no interval below ten")
     marks = []
+    weigh = videos if effective is None else effective
     if videos < FEW_VIDEOS:
         marks.append(f"only {videos} videos: the interval may be too narrow")
+    elif weigh < FEW_VIDEOS:
+        marks.append(f"{videos} videos of unequal size weigh like {weigh:.3g}: the interval may be too narrow")
     if 2 * int((of_class == 1).sum()) > int((of_class > 0).sum()):
         marks.append("most classes are in one video only: the interval may be too narrow")
-    return _estimate(value, without, videos, n, mark="; ".join(marks) or None)
+    return _estimate(value, without, videos, n, effective=weigh, mark="; ".join(marks) or None)
 
 
-def ap_of_class(value: float, without: Floats, *, videos: int, n: int) -> Estimate:
-    """AP of one class with its interval; `videos` show the class, `without` (G,) has each of all videos left out."""
+def ap_of_class(value: float, without: Floats, *, videos: int, n: int, effective: float | None = None) -> Estimate:
+    """AP of one class with its interval; `videos` show the class, `without` (G,) has each of all videos left out.
+
+    `effective` is how many of one size would weigh as evenly as the `videos`.
+    """
     refused = None
     if videos < LEAST_OF_CLASS:
         refused = f"only {videos} video(s) show the class: its AP has no interval below five"
     elif len(without) < LEAST_VIDEOS:
         refused = f"only {len(without)} videos: AP has no interval below ten"
     mark = f"only {videos} videos show the class: the interval may be too narrow" if videos < LEAST_VIDEOS else None
-    return _estimate(value, without, videos, n, refused=refused, mark=mark)
+    return _estimate(value, without, videos, n, effective=effective, refused=refused, mark=mark)
 
 
 def _estimate(
-    value: float, without: Floats, videos: int, n: int, *, refused: str | None = None, mark: str | None = None
+    value: float,
+    without: Floats,
+    videos: int,
+    n: int,
+    *,
+    effective: float | None = None,
+    refused: str | None = None,
+    mark: str | None = None,
 ) -> Estimate:
     if np.isnan(value):
         return nothing(NOTHING_THERE)
@@ -72,11 +87,12 @@ def _estimate(
     if spread < 1e-12:
         return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=refused or NO_SPREAD)
     centre = float(np.clip(value, 1 / (2 * videos), 1 - 1 / (2 * videos)))
-    reach = stdtrit(videos - 1, 1 - ALPHA / 2) * spread / (centre * (1 - centre))
-    low, high = expit(logit(centre) - reach), expit(logit(centre) + reach)
-    return Estimate(
-        value=value, low=min(float(low), value), high=max(float(high), value), n=n, method=METHOD, reason=mark
-    )
+    freedom = max((videos if effective is None else effective) - 1, LEAST_FREEDOM)
+    reach = stdtrit(freedom, 1 - ALPHA / 2) * spread / (centre * (1 - centre))
+    # Beyond the centre's limits the interval reaches as far from the value: it never ends at it, but at 0 and 1.
+    low = float(expit(min(logit(centre), logit(value)) - reach))
+    high = float(expit(max(logit(centre), logit(value)) + reach))
+    return Estimate(value=value, low=low, high=high, n=n, method=METHOD, reason=mark)
 
 
 def drop_between(
@@ -86,8 +102,8 @@ def drop_between(
 
     >>> x = np.tile([0.49, 0.51], 30)
     >>> one = mean_ap(0.5, x, of_class=np.array([60]), n=60)
-    >>> drop_between(one, one, x, x, n=60).text()
-    '0.0 [0.0, 0.0]'
+    >>> drop_between(one, one, x[::-1], x, n=60).text()
+    '0.0 [-29.8, 29.8]'
     """
     if before.value is None or after.value is None:
         return nothing(NOTHING_THERE)
@@ -98,6 +114,8 @@ def drop_between(
     both = float(np.corrcoef(without_before, without_after)[0, 1])
     down = _joined(before.value - before.low, after.high - after.value, both)
     up = _joined(before.high - before.value, after.value - after.low, both)
+    if min(down, up) < 1e-12 and abs(value) < 1:
+        return Estimate(value=value, low=None, high=None, n=n, method=METHOD, reason=NO_SPREAD)
     reason = before.reason or after.reason
     return Estimate(value=value, low=value - down, high=value + up, n=n, method=f"{METHOD}, MOVER", reason=reason)
 

@@ -13,7 +13,7 @@ from strobe.metrics.detection.average import Interpolation, curve_index
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import TruthTable
 
-__all__ = ["Worst", "class_ap", "class_ap_without", "videos_of_class", "worst_frames"]
+__all__ = ["Worst", "class_ap", "class_ap_without", "effective_of_class", "videos_of_class", "worst_frames"]
 
 _VIDEOS_AT_ONCE = 250
 
@@ -133,11 +133,23 @@ def class_ap_without(
 
 def videos_of_class(truth: TruthTable, matches: Matches, chosen: Ints, video_of_set: Ints) -> NDArray[np.int64]:
     """How many videos show each class on the chosen frames (S, K): (C, K)."""
+    return np.asarray((_sets_of_class(truth, matches, chosen, video_of_set) > 0).sum(axis=2))
+
+
+def effective_of_class(truth: TruthTable, matches: Matches, chosen: Ints, video_of_set: Ints) -> Floats:
+    """The effective number of videos of each class, (Σm)²/Σm² over the m sets of a video that show it: (C, K)."""
+    sets = _sets_of_class(truth, matches, chosen, video_of_set).astype(np.float64)
+    return np.asarray(sets.sum(axis=2) ** 2 / np.maximum((sets * sets).sum(axis=2), 1))
+
+
+def _sets_of_class(truth: TruthTable, matches: Matches, chosen: Ints, video_of_set: Ints) -> NDArray[np.int64]:
+    """How many sets of each video show each class on the chosen frames (S, K): (C, K, G)."""
     there = np.zeros((truth.n_frames, truth.n_classes), dtype=bool)
     there[truth.frame[matches.wanted], truth.label[matches.wanted]] = True
-    out = np.zeros((truth.n_classes, chosen.shape[1]), dtype=np.int64)
+    videos = int(video_of_set.max()) + 1
+    out = np.zeros((truth.n_classes, chosen.shape[1], videos), dtype=np.int64)
     for k in range(chosen.shape[1]):
         sets, label = np.nonzero(there[chosen[:, k]])
-        pairs = np.unique(np.stack([video_of_set[sets], label], axis=1), axis=0)
-        out[:, k] = np.bincount(pairs[:, 1], minlength=truth.n_classes)
+        cells = np.bincount(label * videos + video_of_set[sets], minlength=truth.n_classes * videos)
+        out[:, k] = cells.reshape(truth.n_classes, videos)
     return out
