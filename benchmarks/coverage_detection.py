@@ -2,10 +2,10 @@
 
     python benchmarks/coverage.py --detection [--draws 500] [--full]
 
-A made-up detector on videos with one set each: two frames, the anchor and a worse one, with 1–4 objects of mostly one
-class, hits and misses by a skill of the video, false positives of its own class and of others. Classes are equal or
-long-tailed. The truth is the expected mAP of data sets of this size, from ten times as many samples. The percentile
-bootstrap is printed beside ours to show why it is not used.
+A made-up detector on videos with one set each, or with unequally many (coverage_unequal.py). A set has two frames, the
+anchor and a worse one, with 1–4 objects of mostly one class, hits and misses by a skill of the video, false positives
+of its own class and of others. Classes are equal or long-tailed. The truth is the expected mAP of data of this size,
+from ten times as many samples. The percentile bootstrap is printed beside ours to show why it is not used.
 """
 
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ from multiprocessing import get_context
 import numpy as np
 from numpy.typing import NDArray
 
+import coverage_unequal
 from strobe.core.answers import BoxAnswers
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import Bootstrap
@@ -26,8 +27,9 @@ from strobe.metrics.detection.jackknife import drop_between, mean_ap
 from strobe.metrics.detection.match import Matches
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import class_ap, class_ap_without, videos_of_class
+from strobe.metrics.intervals import effective_videos
 
-__all__ = ["ASKED_VIDEOS", "SHORT", "Cell", "Row", "full", "row", "sample"]
+__all__ = ["ASKED_VIDEOS", "SHORT", "UNEQUAL", "Cell", "Row", "full", "row", "sample"]
 
 Floats = NDArray[np.float64]
 
@@ -39,12 +41,16 @@ DRAWS = 200
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One setting: how many videos and classes, the mAP aimed at, and whether classes are equally frequent."""
+    """One setting: how many videos and classes, the mAP aimed at, whether classes are equally frequent, and sizes.
+
+    `sizes` is how many sets the videos hold: one each, or as coverage_unequal draws them.
+    """
 
     videos: int
     classes: int
     skill: float
     equal: bool = True
+    sizes: str = "one"
 
 
 SHORT = (
@@ -52,6 +58,12 @@ SHORT = (
     Cell(50, 10, 0.9), Cell(50, 10, 0.6, False),
     Cell(100, 5, 0.9), Cell(100, 30, 0.6), Cell(100, 30, 0.3, False), Cell(300, 30, 0.6), Cell(300, 30, 0.9, False),
 )  # fmt: skip
+
+
+UNEQUAL = tuple(
+    Cell(videos, 5, skill, sizes=sizes)
+    for sizes, videos, skill in product(("lognormal", "fifth", "half"), (100,), (0.6, 0.9))
+)
 
 
 def full() -> tuple[Cell, ...]:
@@ -62,21 +74,26 @@ def full() -> tuple[Cell, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A made-up data set with its detections already matched; frames 2v and 2v + 1 are video v's."""
+    """A made-up data set with its detections already matched; frames 2s and 2s + 1 are those of set s of a `video`."""
 
     truth: TruthTable
     found: BoxAnswers
     matches: tuple[Matches, ...]
     chosen: NDArray[np.int64]
+    video: NDArray[np.int64]
 
 
 def sample(cell: Cell, rng: np.random.Generator) -> Data:
     """One data set of the cell."""
-    g, n_classes = cell.videos, cell.classes
+    n_classes = cell.classes
     share = np.ones(n_classes) if cell.equal else 1.0 / np.arange(1, n_classes + 1)
-    video_class = rng.choice(n_classes, size=g, p=share / share.sum())
+    class_of_video = rng.choice(n_classes, size=cell.videos, p=share / share.sum())
     strength = 4.0
-    skill = rng.beta(strength * cell.skill, strength * (1 - cell.skill), size=g)
+    skill_of_video = rng.beta(strength * cell.skill, strength * (1 - cell.skill), size=cell.videos)
+    of_set = np.arange(cell.videos)
+    if cell.sizes != "one":
+        of_set = np.repeat(of_set, coverage_unequal.sizes_of(cell.sizes, cell.videos, 1, rng)[0])
+    g, video_class, skill = len(of_set), class_of_video[of_set], skill_of_video[of_set]
     many = rng.integers(1, 5, size=g)
     video = np.repeat(np.arange(g), many)
     other = rng.random(len(video)) < 0.1
@@ -113,7 +130,7 @@ def sample(cell: Cell, rng: np.random.Generator) -> Data:
     target = target[order]
     rows = np.flatnonzero(target >= 0)
     matches = (Matches(found=rows, object=target[rows], counts=None, wanted=np.ones(len(truth), dtype=bool)),)
-    return Data(truth, found, matches, 2 * np.arange(g)[:, None] + np.arange(2)[None, :])
+    return Data(truth, found, matches, 2 * np.arange(g)[:, None] + np.arange(2)[None, :], of_set)
 
 
 def values(data: Data) -> Floats:
@@ -124,16 +141,17 @@ def values(data: Data) -> Floats:
 def intervals(data: Data) -> tuple[Estimate, Estimate, Estimate]:
     """Both, and the drop, as the score has them."""
     n = len(data.chosen)
-    at, video = values(data), np.arange(n)
+    at, video = values(data), data.video
     without = mean_over_classes(class_ap_without(data.truth, data.found, data.matches, data.chosen, video))
     shown = videos_of_class(data.truth, data.matches[0], data.chosen, video)
-    before, after = (mean_ap(float(at[k]), without[k], of_class=shown[:, k], n=n) for k in (0, 1))
+    even = effective_videos(np.bincount(video))
+    before, after = (mean_ap(float(at[k]), without[k], of_class=shown[:, k], n=n, effective=even) for k in (0, 1))
     return before, after, drop_between(before, after, without[0], without[1], n=n)
 
 
 def bootstrap_bounds(data: Data, seed: int) -> Floats:
     """The percentile bootstrap of mAP on the anchors, (2,)."""
-    draws = Bootstrap(np.arange(len(data.chosen)), replicates=DRAWS, seed=seed).weights
+    draws = Bootstrap(data.video, replicates=DRAWS, seed=seed).weights[:, data.video]
     index = curve_index(data.truth, data.found, data.matches[0], data.chosen[:, 0])
     return np.asarray(np.percentile(mean_over_classes(index.ap(draws.T)), [2.5, 97.5]))
 
@@ -155,12 +173,14 @@ class Row:
     @property
     def asked(self) -> bool:
         """Whether the target is asked of this cell."""
-        return self.cell.videos >= ASKED_VIDEOS and not self.marked
+        return self.cell.videos >= ASKED_VIDEOS and not self.marked and self.cell.sizes == "one"
 
 
 def row(cell: Cell, *, draws: int, seed: int) -> Row:
     """Simulate one cell; the same seed gives the same row."""
-    rng = np.random.default_rng([seed, cell.videos, cell.classes, int(100 * cell.skill), int(cell.equal)])
+    rng = np.random.default_rng(
+        [seed, cell.videos, cell.classes, int(100 * cell.skill), int(cell.equal), len(cell.sizes) - 3]
+    )
     many = np.array([values(sample(cell, rng)) for _ in range(10 * draws)])
     truth = np.append(many.mean(axis=0), (many[:, 0] - many[:, 1]).mean())
     held, widths, none, by_draws, marks = [], [], 0, 0, 0

@@ -64,7 +64,7 @@ def share(right: list[bool], cluster: list[int]) -> Share:
         even = Fraction(n * n, sum(len(group) ** 2 for group in per_video.values()))  # effective videos
         unequal, size = float(1 - even / videos), max(float(even), 20.0)
         shrunk = (p + unequal / size / 2) / (1 + unequal / size)
-        scale = videos / (videos - 1)
+        scale = float(even) / max(float(even) - 1, 0.1)
         plain, more = scale * float(residuals), scale * (float(residuals) + unequal * ((0.5 - p) / size) ** 2)
         if count in (0, n):
             effective = float(even)

@@ -378,3 +378,38 @@ def test_real_metadata_with_random_predictions(accuracy: float) -> None:
     at = {row.offset: row.error.n for row in found.per_offset}
     assert (at[-10], at[0], at[10]) == (1009, 1109, 996)
     assert found.mean_frame.n == 22179
+
+
+def uneven_world(sizes: list[int]) -> World:
+    """Videos with so many sets each, every set an anchor and a neighbour of its own."""
+    frames, sets = [], []
+    for video, many in enumerate(sizes):
+        for number in range(many):
+            frames += [PlainFrame(video, 10 * number + step, {0}, None, "I") for step in (0, 1)]
+            sets.append(PlainSet(len(frames) - 2, [(len(frames) - 1, 1.0)]))
+    return World(1, 2, [Fraction(25)] * len(sizes), frames, sets)
+
+
+def scored_world(world: World) -> ClassificationScore:
+    rng = np.random.default_rng(0)
+    return score(dataset_of(world), predictions_of("m", random_scores(rng, world, 0.8)), options=QUICK)
+
+
+def test_effective_videos_stand_beside_the_figures_where_a_few_videos_dominate() -> None:
+    sizes = [95] + [5] * 19
+    found = scored_world(uneven_world(sizes))
+    assert found.effective_videos == pytest.approx(190**2 / (95**2 + 19 * 25)) == pytest.approx(3.8)
+    wanted = "a few of the 20 videos hold most of the 190 sets: the intervals are those of 3.8 effective videos"
+    assert found.notes[0] == wanted
+    assert found.acc_orig.high - found.acc_orig.low > 0.15  # 0.09 by 19 degrees of freedom
+    written = encode(found)
+    assert written["effective_videos"] == found.effective_videos
+
+
+def test_effective_videos_are_left_out_where_every_video_holds_as_many() -> None:
+    found = scored_world(uneven_world([4] * 12))
+    assert found.effective_videos is None
+    assert "effective_videos" not in encode(found)
+    mild = scored_world(uneven_world([4, 5] * 6))
+    assert mild.effective_videos == pytest.approx(54**2 / (6 * 16 + 6 * 25))
+    assert not any("effective" in note for found in (found, mild) for note in found.notes or ())

@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from strobe.metrics.intervals import proportion
+from strobe.metrics.intervals import mean_share, proportion
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +57,34 @@ def test_the_alternatives_are_held_against_the_interval_in_use(simulation: Modul
     wider = sample.half_video(1.0)
     assert (wider[0] <= low + 1e-12).all()
     assert (wider[1] >= high - 1e-12).all()
+
+
+@pytest.mark.parametrize("sizes", ["equal", "lognormal", "fifth", "half", "dominant"])
+def test_the_unequal_cells_use_the_intervals_of_the_score(simulation: ModuleType, sizes: str) -> None:
+    unequal = simulation.coverage_unequal
+    rng = np.random.default_rng(0)
+    many = unequal.sizes_of(sizes, 20, 5, rng)
+    right = rng.binomial(many, 0.8).astype(float)
+    low, high = unequal.bounds(right, many)
+    for place in range(5):
+        marks = np.concatenate([np.arange(m) < r for m, r in zip(many[place], right[place], strict=True)])
+        found = proportion(marks, np.repeat(np.arange(20), many[place]))
+        assert (low[place], high[place]) == pytest.approx((found.low, found.high), abs=1e-9)
+        mean = unequal.bounds(right[place : place + 1], many[place : place + 1], mean=True)
+        assert (mean[0][0], mean[1][0]) == pytest.approx(mean_share(right[place], many[place].astype(float)))
+
+
+@pytest.mark.parametrize("cell", [("lognormal", 100, 0.9, 0.5), ("fifth", 75, 0.9, 0.5), ("half", 100, 0.6, 0.1)])
+def test_videos_of_unequal_size_are_covered_where_g_less_one_is_not(
+    simulation: ModuleType, cell: tuple[str, int, float, float]
+) -> None:
+    found = simulation.coverage_unequal.row(simulation.coverage_unequal.UnequalCell(*cell), draws=2000, seed=0)
+    assert found.published < 0.91
+    assert found.ours >= 0.92
+    assert found.mean >= 0.92
+
+
+def test_long_videos_that_are_harder_are_covered(simulation: ModuleType) -> None:
+    for truth in (0.6, 0.9):
+        cell = simulation.coverage_unequal.UnequalCell("lognormal", 100, truth, 0.5, harder=True)
+        assert simulation.coverage_unequal.row(cell, draws=2000, seed=0).ours >= 0.905

@@ -33,8 +33,9 @@ def plain_korn_graubard(right: list[bool], cluster: list[int]) -> tuple[float, f
     even = n**2 / sum(m * m for m in sizes)
     weight, part = 1 - even / g, 1 / max(even, 20)
     q = (p + weight * part / 2) / (1 + weight * part)
-    v = g / (g - 1) * squares / n**2
-    w = v + g / (g - 1) * weight * part**2 * (0.5 - p) ** 2
+    scale = even / max(even - 1, 0.1)
+    v = scale * squares / n**2
+    w = v + scale * weight * part**2 * (0.5 - p) ** 2
     if p in (0, 1):
         size = even
     elif w < 1e-15:

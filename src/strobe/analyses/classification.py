@@ -165,7 +165,8 @@ def score(
         by_fps=part.slices.rates(first),
         unscored=Unscored(frames=unanswered(whole_plan, predictions), sets=unscored),
         bounds=_bounds(int(orig.sum()), int(perturbed.sum()), unscored, whole_plan.n_sets),
-        notes=too_narrow(tuple(headline.values()), len(np.unique(plan.cluster))),
+        notes=_notes(plan, tuple(headline.values())),
+        effective_videos=plan.effective_videos,
         first_wrong=all_first,
         coverage=plan.all_rows.estimates(inside)[0] if with_coverage else None,
         fingerprint=_fingerprint(predictions, whole_plan, all_first if stopped else None),
@@ -216,24 +217,32 @@ def _left_out(part: Prepared) -> dict[str, Any]:
     }
 
 
-def too_narrow(headline: Sequence[Estimate], videos: int) -> tuple[str, ...] | None:
-    """What to say where Korn–Graubard is known to cover less than it says: shares near 0 or 1 that few videos decide.
+def _notes(plan: Plan, headline: Sequence[Estimate]) -> tuple[str, ...] | None:
+    """What a reader of the accuracies must know of their intervals."""
+    narrow = too_narrow(headline, len(np.unique(plan.cluster)), plan.effective_videos)
+    return tuple(note for note in (plan.few_dominate, narrow) if note) or None
+
+
+def too_narrow(headline: Sequence[Estimate], videos: int, effective: float | None = None) -> str | None:
+    """What to report where Korn–Graubard covers less than 95 %: shares near 0 or 1 that few videos decide.
+
+    `effective` is how many of one size the `videos` weigh like, all of them by default.
 
     >>> far = Estimate(value=0.93, low=0.8, high=0.99, n=200, count=186, method="korn-graubard")
     >>> too_narrow([far], 20)
-    ('20 videos hold 200 sets and few of them decide a share near 0 or 100 %: its 95 % interval may cover only 90 %',)
+    '20 videos hold 200 sets and few of them decide a share near 0 or 100 %: its 95 % interval may cover only 90 %'
     >>> too_narrow([far], 100) is None
     True
     """
-    n = headline[0].n
+    n, weigh = headline[0].n, effective or videos
     rare = [
         min(one.value, 1 - one.value) for one in headline if one.value is not None and one.method == "korn-graubard"
     ]
-    if n < SEVERAL_SETS * videos or not any(0 < share <= 0.1 and share * videos <= FEW_DECIDE for share in rare):
+    if n < SEVERAL_SETS * videos or not any(0 < share <= 0.1 and share * weigh <= FEW_DECIDE for share in rare):
         return None
     return (
         f"{videos} videos hold {n} sets and few of them decide a share near 0 or 100 %: its 95 % interval may cover "
-        "only 90 %",
+        "only 90 %"
     )
 
 

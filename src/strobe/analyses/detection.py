@@ -162,6 +162,7 @@ def score(
             undefined_sets=int(worst.undefined[-1]),
         ),
         notes=_notes(plan, worst, by_class) or None,
+        effective_videos=plan.effective_videos,
     )
 
 
@@ -169,7 +170,8 @@ def _notes(plan: Plan, worst: Worst, found: Curves) -> tuple[str, ...]:
     """What a reader of mAP must know: sets that have no part in it, few videos per class."""
     undefined = int(worst.undefined[-1])
     empty = f"{undefined} of {plan.n_sets} sets show no object in any frame: they can only add false positives"
-    return tuple(note for note in (empty if undefined else None, few_per_class(found.videos[:, 0])) if note)
+    notes = (empty if undefined else None, few_per_class(found.videos[:, 0]), plan.few_dominate)
+    return tuple(note for note in notes if note)
 
 
 def _chosen(

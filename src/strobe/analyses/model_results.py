@@ -278,6 +278,8 @@ class ClassificationResult:
     all_classes: AllClasses | None = field(default=None, metadata=LEFT_OUT)
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """What must be said beside the headline figures; left out where there is nothing."""
+    effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
+    """(Σm)²/Σm² over the m scored sets of each video; left out where every video holds as many."""
     stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
 
     @property
@@ -435,6 +437,8 @@ class DetectionResult:
     unscored: DetectionUnscored
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """What must be said beside the headline figures; left out where there is nothing."""
+    effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
+    """(Σm)²/Σm² over the m scored sets of each video; left out where every video holds as many."""
 
     @property
     def headline(self) -> Headline:

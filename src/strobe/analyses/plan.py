@@ -11,7 +11,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import expect
 from strobe.core.estimate import Estimate
 from strobe.metrics.bootstrap import MOST_REPLICATES, REPLICATES, Bootstrap
-from strobe.metrics.intervals import INTERVALS, Grouping, Interval
+from strobe.metrics.intervals import INTERVALS, Grouping, Interval, effective_videos
 
 __all__ = ["Headline", "Pairs", "Plan", "ScoreOptions", "Strips"]
 
@@ -211,6 +211,23 @@ class Plan:
     def by_offset(self) -> Grouping:
         """Set rows by signed distance."""
         return Grouping(self.offset_row, self.row_cluster, n_groups=len(self.offsets), interval=self.options.interval)
+
+    @cached_property
+    def effective_videos(self) -> float | None:
+        """(Σm)²/Σm² over the m sets of each video; None where every video holds as many."""
+        sizes = np.unique(self.cluster, return_counts=True)[1]
+        return None if np.ptp(sizes) == 0 else effective_videos(sizes)
+
+    @property
+    def few_dominate(self) -> str | None:
+        """What to report where a few videos hold most sets, so that all weigh like fewer than half as many."""
+        weigh, videos = self.effective_videos, len(np.unique(self.cluster))
+        if weigh is None or 2 * weigh >= videos:
+            return None
+        return (
+            f"a few of the {videos} videos hold most of the {self.n_sets} sets: the intervals are those of {weigh:.1f} "
+            "effective videos"
+        )
 
     @cached_property
     def bootstrap(self) -> Bootstrap:

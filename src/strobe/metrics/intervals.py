@@ -233,22 +233,22 @@ def effective_n(
 ) -> Floats:
     """The Korn–Graubard effective sample size of shares over `n` observations in `videos` clusters.
 
-    `effective` videos, (Σm)²/Σm², give the degrees of freedom; `mean_square` is Σz_g²/n², the squared sums of residuals
-    per video. In the measure in which sizes differ (1 − effective/videos) the size is that of a sample with one video
-    more, half of it right: else a few small videos hide that no large one has failed yet. At most `most`, n by default.
+    `effective` videos, (Σm)²/Σm², stand for their number, and one less for the degrees of freedom; `mean_square` is
+    Σz_g²/n², the squared sums of residuals per video. In the measure in which sizes differ, 1 − effective/videos, the
+    size is that of a sample with one video more that is half right: else a few small videos hide that no large one has
+    failed yet. At most `most`, n by default.
 
     >>> equal, square = np.array([2.0]), np.array([0.0])
     >>> effective_n(np.array([0.5]), np.array([4.0]), equal, equal, square).tolist()
     [4.0]
     """
-    several = np.maximum(videos - 1, 1)
+    freedom = np.maximum(effective - 1, LEAST_FREEDOM)
     unequal = np.maximum(1 - effective / np.maximum(videos, 1), 0.0) / np.maximum(effective, FEW_EFFECTIVE)
     shrunk = (share + unequal / 2) / (1 + unequal)
     added = unequal * (0.5 - share) ** 2 / np.maximum(effective, FEW_EFFECTIVE)
     spread, wider = share * (1 - share), shrunk * (1 - shrunk)
-    plain, with_one_more = (videos / several * square for square in (mean_square, mean_square + added))
+    plain, with_one_more = (effective / freedom * square for square in (mean_square, mean_square + added))
     flat = with_one_more <= 0
-    freedom = np.maximum(effective - 1, LEAST_FREEDOM)
     ratio = stdtrit(np.maximum(n - 1, 1), 1 - ALPHA / 2) / stdtrit(freedom, 1 - ALPHA / 2)
     size = np.minimum(
         np.divide(spread, plain, out=np.full(np.shape(spread), np.inf), where=plain > 0),
@@ -263,7 +263,7 @@ def mean_share(total: Floats, size: Floats) -> tuple[float, float]:
 
     >>> low, high = mean_share(np.array([1.0, 1.5, 0.5]), np.array([4.0, 3.0, 2.0]))
     >>> round(low, 3), round(high, 3)
-    (0.055, 0.745)
+    (0.053, 0.753)
     """
     n, videos, weigh = size.sum(), np.array([float(len(size))]), np.array([effective_videos(size)])
     share = np.clip(np.array([total.sum() / n]), 0.0, 1.0)

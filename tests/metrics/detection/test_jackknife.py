@@ -28,7 +28,8 @@ def test_every_interval_holds_its_value(data):
     for part in (a, b, one, drop_between(a, b, *without, n=n)):
         assert (part.low is None) == (part.high is None)
         if part.low is not None:
-            assert part.low <= part.value <= part.high
+            assert part.low < part.value or part.value in (0, -1)
+            assert part.high > part.value or part.value == 1
     for part in (a, b, one):
         if part.low is not None:
             assert 0 <= part.low <= part.high <= 1
@@ -75,3 +76,31 @@ def test_where_there_is_no_interval_or_a_mark_it_says_why():
 def test_few_videos_per_class_are_said():
     assert few_per_class(np.array([20, 40, 0])) is None
     assert "3 videos per class" in few_per_class(np.array([1, 3, 50, 0]))
+
+
+@pytest.mark.parametrize(("value", "n"), [(0.97, 12), (0.999, 60), (0.02, 12), (0.0, 30), (1.0, 30)])
+def test_an_interval_ends_at_its_own_value_at_0_and_1_alone(value, n):
+    """Twelve videos keep the centre below 0.958: an mAP of 0.97 had 0.97 for its upper end."""
+    found = mean_ap(value, np.tile([value - 0.0005, value + 0.0005], n // 2), of_class=MANY, n=n)
+    assert (found.high > value) is (value < 1)
+    assert (found.low < value) is (value > 0)
+
+
+def test_videos_of_unequal_size_have_the_freedom_of_as_few_as_they_weigh_like():
+    x = np.tile([0.59, 0.61], 30)
+    even, uneven = (mean_ap(0.6, x, of_class=MANY, n=240, effective=effective) for effective in (60.0, 4.0))
+    assert even == mean_ap(0.6, x, of_class=MANY, n=240)
+    reach = [math.log(part.high / (1 - part.high)) - math.log(0.6 / 0.4) for part in (even, uneven)]
+    assert reach[1] / reach[0] == pytest.approx(stats.t.ppf(0.975, 3) / stats.t.ppf(0.975, 59))
+    assert "60 videos of unequal size weigh like 4" in uneven.reason
+    classes = [ap_of_class(0.6, x, videos=60, n=240, effective=effective) for effective in (60.0, 4.0)]
+    assert classes[0] == ap_of_class(0.6, x, videos=60, n=240)
+    assert classes[1].high > classes[0].high
+
+
+def test_a_drop_that_no_video_shows_has_no_interval():
+    x = np.tile([0.49, 0.51], 30)
+    one = mean_ap(0.5, x, of_class=MANY, n=60)
+    same = drop_between(one, one, x, x, n=60)
+    assert (same.value, same.low, same.high) == (0.0, None, None)
+    assert "no single video" in same.reason
