@@ -87,7 +87,7 @@ def plan_lines(plans: Sequence[GatePlan]) -> Iterator[str]:
             yield "  ".join(["  " + first.ljust(widths[0]), *cells])
     yield (
         "The fewest videos with which equal models fail in at most 5 % and twice the margin in at least 80 %. Where "
-        "nothing was measured, a video counts as one set; several sets a video are at least as good."
+        "nothing was measured, a video counts as one set; with several sets a video, fewer may be enough."
     )
 
 
