@@ -18,9 +18,11 @@ def stages() -> tuple[Dataset, Dataset, Dataset, ClassAnswers]:
     """Review drops the anchors of every fifth set and every member beyond ±1; densification adds a label."""
     rng = np.random.default_rng(0)
     world = vid_world(rng, n_sets=60, k=3, n_classes=4, n_frames=None)
-    c_labels = dataset_of(world)
-    sparse = Labels(frame=c_labels.labels.frame[:-20], label=c_labels.labels.label[:-20])
-    a = replace(c_labels, labels=sparse)
+    a = dataset_of(world)
+    last = np.unique(a.labels.frame)[-20:]
+    lacking = np.array([min(set(range(4)) - set(a.labels_of(frame))) for frame in last.tolist()])
+    dense = Labels(frame=np.append(a.labels.frame, last), label=np.append(a.labels.label, lacking))
+    c_labels = replace(a, labels=dense)
     kept_sets = c_labels.sets.set % 5 != 0
     b = c_labels.keep_rows(kept_sets)
     c = c_labels.keep_rows(kept_sets & (np.abs(c_labels.sets.distance) <= 1))

@@ -77,9 +77,13 @@ def whole(number: float) -> float | int:
 
 
 class Prepared:
-    """What is the same for every model of a dataset; make it once and hand it to each `score`."""
+    """What is the same for every model of a dataset; make it once and hand it to each `score`.
+
+    Every set must have a label (`Dataset.labelled_sets`): without one, every answer would count as wrong.
+    """
 
     def __init__(self, dataset: Dataset, options: ScoreOptions, *, plan: Plan | None = None) -> None:
+        expect(plan is not None or bool(dataset.labelled.all()), "dataset", "a label on every set scored", "none")
         self.plan = plan or Plan(dataset, options)
         self.time: TimePlan | Missing = time_plan(self.plan)
         self.slices = SlicePlan(self.plan)

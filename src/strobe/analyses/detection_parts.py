@@ -88,15 +88,24 @@ def class_figures(found: Curves, label: int, *, n: tuple[int, int]) -> tuple[Est
 
 
 def as_classifier(plan: Plan, found: BoxAnswers) -> AsClassifier:
-    """pm-k accuracy by the class of the most confident box; coverage is the share of the sets' frames with a box."""
+    """pm-k accuracy by the class of the most confident box, on the sets that have a label.
+
+    Coverage is the share of all the sets' frames with a box.
+    """
     best = found.as_classes().label
+    coverage = plan.all_rows.estimates(best[plan.frame] >= 0)[0]
+    if not plan.view.labelled.any():
+        none = nothing("no set has a label")
+        return AsClassifier(acc_orig=none, acc_pmk=none, drop=none, coverage=coverage, curve=())
+    if not plan.view.labelled.all():
+        plan = Plan(plan.view.labelled_sets(), plan.options)
     right = plan.view.right_rows(best)
     first = first_wrong(~right, plan.set_row, plan.level, n_sets=plan.n_sets, never=plan.k + 1)
     at_k = right_at(first, k=plan.k)
     orig, perturbed = at_k[:, 0], at_k[:, -1]
     return AsClassifier(
         **plan.headline.figures(orig, perturbed),
-        coverage=plan.all_rows.estimates(best[plan.frame] >= 0)[0],
+        coverage=coverage,
         curve=tuple(AccPoint(k, acc) for k, acc in enumerate(plan.by_k.estimates(at_k.ravel()))),
     )
 

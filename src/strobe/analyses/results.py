@@ -4,11 +4,12 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.drawn_results import DrawnResults
 from strobe.analyses.model_results import ModelResult, OffsetError
@@ -20,7 +21,6 @@ from strobe.analyses.voting import ReviewResults
 from strobe.core.arrays import Ints
 from strobe.core.codec import LEFT_OUT, Count, Rule, json_schema
 from strobe.core.dataset import Dataset
-from strobe.core.derivation import unreviewed
 from strobe.core.estimate import Missing
 
 __all__ = ["SCHEMA", "DatasetFacts", "Results", "Settings", "dataset_facts", "results_schema"]
@@ -32,9 +32,9 @@ SCHEMA: Literal[1] = 1
 class DatasetFacts:
     """What was scored; k is the one scored with.
 
-    `combine` is there where the dataset has variants, `kinds` (of the anchors' sources) where not all are videos.
-    `unreviewed_pairs` are candidates of kept sets without a vote, `unreviewed_sets` the sets of which all are; left out
-    where there are none.
+    `n_sets` counts the sets scored: those of classifiers have a label. `combine` is there where the dataset has
+    variants, `kinds` (of the anchors' sources) where not all are videos. What is left out of the sets scored is counted
+    as in `strobe.analyses.cohort.Cohort`; each count is left out where it is zero.
     """
 
     name: str
@@ -50,35 +50,37 @@ class DatasetFacts:
     kinds: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     unreviewed_pairs: Count | None = field(default=None, metadata=LEFT_OUT)
     unreviewed_sets: Count | None = field(default=None, metadata=LEFT_OUT)
+    unlabelled_sets: Count | None = field(default=None, metadata=LEFT_OUT)
+    sets_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
+    kept_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
 
-    def unreviewed(self) -> str | None:
-        """What must be said where nobody has looked at some pairs; None where all were looked at."""
-        if not self.unreviewed_pairs:
-            return None
-        text = f"{self.unreviewed_pairs} pairs of the sets scored have no vote yet and were left out as if rejected"
-        if self.unreviewed_sets:
-            text += f"; {self.unreviewed_sets} of {self.n_sets} sets are their anchor alone for it, and cannot drop"
-        return text
+    def cautions(self) -> tuple[str, ...]:
+        """What must be said beside the figures; nothing where every set was scored and looked at."""
+        left_out = {name: getattr(self, name) or 0 for name in LEFT_OUT_COUNTS}
+        return Cohort(n_sets=self.n_sets, **left_out).cautions()
 
 
-def dataset_facts(dataset: Dataset, *, k: int | None = None) -> DatasetFacts:
-    """What results.json says of the dataset."""
-    info, kinds = dataset.info, set(dataset.kinds)
-    unseen = unreviewed(dataset)
+LEFT_OUT_COUNTS = tuple(one.name for one in fields(Cohort) if one.name != "n_sets")
+"""The fields of DatasetFacts that count what was left out."""
+
+
+def dataset_facts(dataset: Dataset, *, k: int | None = None, needs_labels: bool = True) -> DatasetFacts:
+    """What results.json says of the dataset; without `needs_labels` sets without a label are among the sets scored."""
+    info, kinds, cohort = dataset.info, set(dataset.kinds), Cohort.of(dataset, needs_labels=needs_labels)
+    scored = dataset.labelled_sets() if needs_labels else dataset
     return DatasetFacts(
         name=dataset.name,
         digest=dataset.digest(),
-        n_sets=dataset.n_sets,
-        n_frames=_distinct(dataset.sets.frame, len(dataset.frames)),
-        n_videos=_distinct(dataset.video_of_set, len(dataset.videos)),
+        n_sets=scored.n_sets,
+        n_frames=_distinct(scored.sets.frame, len(scored.frames)),
+        n_videos=_distinct(scored.video_of_set, len(scored.videos)),
         k=info.k if k is None else k,
         axis=info.axis,
         label_source=info.label_source,
         reviewed=info.reviewed,
         combine=None if dataset.variants is None else info.combine,
         kinds=None if kinds == {"video"} else tuple(sorted(kinds)),
-        unreviewed_pairs=unseen.pairs or None,
-        unreviewed_sets=unseen.sets or None,
+        **{name: getattr(cohort, name) or None for name in LEFT_OUT_COUNTS},
     )
 
 

@@ -59,6 +59,7 @@ class VariantPlan:
     def __init__(self, dataset: Dataset, options: ScoreOptions) -> None:
         if dataset.variants is None:
             raise InvalidValue(f"{dataset.name} has no variants; it is scored as a whole")
+        expect(bool(dataset.labelled.all()), "dataset", "a label on every set scored", "none")
         self.variants: Variants = dataset.variants
         self.dataset, self.options = dataset, options
         sets = dataset.sets

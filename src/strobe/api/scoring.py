@@ -75,8 +75,8 @@ def score(
     asked = ScoreOptions(k=k, interval=interval, seed=seed)
     scored = _scored(data, [one], asked, merge=merge, detection=detection)
     found: Any = scored.results.models[one.name]
-    unseen = scored.results.dataset.unreviewed() if data.unseen else None
-    found = replace(found, notes=(unseen, *(found.notes or ()))) if unseen else found
+    cautions = scored.results.dataset.cautions()
+    found = replace(found, notes=(*cautions, *(found.notes or ()))) if cautions else found
     face: ClassifierScore | DetectorScore = shown(found, data, scored.sets[0])
     return face
 
@@ -171,13 +171,16 @@ def compare(
             raise StrobeError(
                 f"compare: {one.model} was scored on other data than {scores[0].model}; score both on one dataset"
             )
-    whole, names = overall(data), _apart([one.model for one in scores])
+    names = _apart([one.model for one in scores])
     scores = [replace(one, model=name) for one, name in zip(scores, names, strict=True)]
     classifiers = [one for one in scores if isinstance(one, ClassificationScore)]
     detectors = [one for one in scores if not isinstance(one, ClassificationScore)]
     if classifiers and detectors:
         raise StrobeError("compare: a classifier and a detector cannot be set beside each other")
-    found = compare_classifiers(whole, classifiers) if classifiers else compare_detectors(whole, detectors)
+    if classifiers:
+        found = compare_classifiers(overall(data).labelled_sets(), classifiers)
+    else:
+        found = compare_detectors(overall(data), detectors)
     return Comparisons(in_words(found, data))
 
 

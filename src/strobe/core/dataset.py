@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from strobe.core.arrays import Bools, Ints, blocks, narrow, narrow_type
 from strobe.core.digests import digest_of, frames_digest_of
-from strobe.core.errors import InvalidValue, expect, printable
+from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.labels import LabelSpace
 from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Frame, Member, PerturbationSet, PictType, Unreviewed, Verdict, frame_id
@@ -41,7 +41,8 @@ class DatasetInfo:
 
     `label_source` says whose labels a member is scored with: its own (`frame`) or its anchor's (`anchor`).
     `reviewed` is `release` where the sets were reviewed before they came here, `votes` where verdicts in the folder
-    decide, `none` where nobody has looked. With variants, `k` is the most levels one of them has, `axis` the one they
+    decide, `none` where nobody has looked. `unreviewed` says whether sets without any vote are then scored as they were
+    built (`keep`) or not at all (`exclude`). With variants, `k` is the most levels one of them has, `axis` the one they
     share (or `mixed`), and `combine` says whether a worst over them means anything (`worst`) or each stands by itself.
     """
 
@@ -55,6 +56,7 @@ class DatasetInfo:
     licence: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     combine: Literal["each", "worst"] = "each"
+    unreviewed: Literal["exclude", "keep"] = "exclude"
 
     def __post_init__(self) -> None:
         expect(bool(self.name), "dataset.name", "not empty", self.name)
@@ -65,6 +67,7 @@ class DatasetInfo:
         expect(
             self.reviewed in ("none", "release", "votes"), "dataset.reviewed", "none, release or votes", self.reviewed
         )
+        expect(self.unreviewed in ("exclude", "keep"), "dataset.unreviewed", "exclude or keep", self.unreviewed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +76,8 @@ class Dataset:
 
     `variants` is None where all sets are of one kind that needs no name, as those of a video are: their levels are the
     whole numbers up to k. `names` and `drawn` are what people said of single pictures; they change no figure of a model
-    and are no part of the digest. `unseen`: where only what votes keep is left, what nobody has voted on, by set.
+    and are no part of the digest. Where only what votes keep is left, `unseen` has the pairs nobody has voted on, by
+    set, and `unvoted` the sets without any vote with their video's row, whether they are still here or not.
     """
 
     info: DatasetInfo
@@ -89,6 +93,7 @@ class Dataset:
     variants: Variants | None = None
     root: Path | None = None
     unseen: Mapping[str, Unreviewed] = field(default_factory=dict)
+    unvoted: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n_frames, n_classes = len(self.frames), len(self.info.label_space)
@@ -272,6 +277,14 @@ class Dataset:
             right[rows] = self.right(predicted[self.sets.frame[rows]], rows)
         return right
 
+    @cached_property
+    def labelled(self) -> Bools:
+        """Which sets can be judged, (S,): those in which every member has a label by the dataset's label rule."""
+        has = np.zeros(len(self.frames), dtype=bool)
+        has[self.labels.frame] = True
+        start = np.searchsorted(self.sets.set, np.arange(self.n_sets))
+        return np.asarray(np.logical_and.reduceat(has[self.judged_frame], start))
+
     def labels_of(self, row: int) -> tuple[int, ...]:
         """The labels of one frame, ascending."""
         return tuple(sorted(int(label) for label in self.labels.label[self.labels.frame == row]))
@@ -308,11 +321,22 @@ class Dataset:
         shown = np.zeros(0, dtype=bool) if self.variants is None else self.variants.is_shown[self.sets.variant]
         return self.keep_rows(~shown[self.sets.set]) if shown.any() else self
 
+    def labelled_sets(self) -> "Dataset":
+        """Without the sets that lack a label: no answer to them is right or wrong. StrobeError where none is left."""
+        if not self.labelled.any():
+            raise StrobeError(
+                f"{printable(self.name)}: none of its {self.n_sets} sets has a label on every frame, so accuracy cannot "
+                "be measured; add labels and build it again, or have people label the anchors: strobe review serve "
+                "--labels"
+            )
+        return self if self.labelled.all() else self.keep_rows(self.labelled[self.sets.set])
+
     def only_videos(self, names: Collection[str]) -> "Dataset":
         """The sets of the named videos (by name or id); every name must be there."""
         wanted = set(self.ids_of_videos(names))
         chosen = np.array([video in wanted for video in self.videos.video_id], dtype=bool)
-        return self.keep_rows(chosen[self.video_of_set][self.sets.set])
+        unvoted = {name: video for name, video in self.unvoted.items() if chosen[video]}
+        return replace(self.keep_rows(chosen[self.video_of_set][self.sets.set]), unvoted=unvoted)
 
     def ids_of_videos(self, names: Collection[str]) -> list[str]:
         """The ids of the videos with these names or ids, in the order of the dataset; every name must be there."""

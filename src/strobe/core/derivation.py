@@ -10,7 +10,7 @@ The rules, one each:
 - Votes on the anchor alone: the set stays iff more than half say it is a good anchor (`similar`); a label belongs to
   the anchor iff more than half of the votes that list labels list it, and it is carried to the neighbours.
 - An anchor whose neighbours are all rejected stays, alone. A pair nobody voted on is not kept; a set nobody voted on
-  is not kept, unless it has no candidates to vote on.
+  is not kept, unless it has no candidates to vote on, or the dataset says `unreviewed: keep`: then all of it is.
 - Votes on frames that are no candidates of the set (hidden control pairs) never decide anything.
 """
 
@@ -117,7 +117,8 @@ class Derivation:
     """What the votes decide. Masks have one entry per row of `dataset.sets`; `labels` are the labels after review.
 
     `kept` rows are the reviewed sets. `voted` rows are candidates with a vote; `pending` rows candidates without one in
-    sets that are not dropped. `kept_set` and `voted_set` have one entry per set.
+    sets that are not dropped. `kept_set`, `voted_set` and `unvoted_set` (candidates, and no vote on any) have one entry
+    per set.
     """
 
     kept: Bools
@@ -125,14 +126,20 @@ class Derivation:
     pending: Bools
     kept_set: Bools
     voted_set: Bools
+    unvoted_set: Bools
     labels: Labels
     undecided_labels: tuple[str, ...] = ()
     """Sets whose label votes left no label with a majority: they keep the labels they had."""
 
+    def unvoted(self, dataset: Dataset) -> dict[str, int]:
+        """The sets without any vote, with their video's row."""
+        names, videos = dataset.sets.set_id[self.unvoted_set], dataset.video_of_set[self.unvoted_set]
+        return dict(zip(map(str, names.tolist()), videos.tolist(), strict=True))
+
     def unseen(self, dataset: Dataset) -> dict[str, Unreviewed]:
-        """What nobody has looked at, by kept set; sets of which all was are not in it."""
+        """The pairs nobody has voted on, and that are left out for it, by kept set."""
         sets, n = dataset.sets, len(self.kept_set)
-        waiting = np.bincount(sets.set[self.pending & self.kept_set[sets.set]], minlength=n)
+        waiting = np.bincount(sets.set[self.pending & ~self.kept & self.kept_set[sets.set]], minlength=n)
         bare = np.bincount(sets.set[self.voted], minlength=n) == 0
         return {
             str(sets.set_id[place]): Unreviewed(pairs=int(waiting[place]), sets=int(bare[place]))
@@ -146,6 +153,7 @@ class Derivation:
             "anchors": len(self.kept_set),
             "anchors_reviewed": int(self.voted_set.sum()),
             "anchors_accepted": int((self.kept_set & self.voted_set).sum()),
+            "sets_without_votes": int(self.unvoted_set.sum()),
             "pairs": int(members.sum()),
             "pairs_reviewed": int(self.voted.sum()),
             "pairs_accepted": int((self.kept & members).sum()),
@@ -192,14 +200,17 @@ def derive(dataset: Dataset) -> Derivation:
                 del chosen[number]
 
     candidates = np.bincount(sets.set[~sets.is_anchor], minlength=len(names))
-    kept_set = ~bad_set & (voted_set | (candidates == 0))
-    kept = np.where(sets.is_anchor, kept_set[sets.set], similar & kept_set[sets.set])
+    unvoted_set = ~voted_set & (candidates > 0)
+    as_built = unvoted_set if dataset.info.unreviewed == "keep" else np.zeros_like(unvoted_set)
+    kept_set = ~bad_set & (~unvoted_set | as_built)
+    kept = np.where(sets.is_anchor, kept_set[sets.set], similar & kept_set[sets.set]) | as_built[sets.set]
     return Derivation(
         kept=kept,
         voted=voted,
         pending=~voted & ~sets.is_anchor & ~bad_set[sets.set],
         kept_set=kept_set,
         voted_set=voted_set,
+        unvoted_set=unvoted_set,
         labels=_carried(dataset, chosen),
         undecided_labels=tuple(undecided),
     )
@@ -248,7 +259,9 @@ def reviewed(dataset: Dataset, derivation: Derivation | None = None) -> Dataset:
     derivation = derivation or derive(dataset)
     if not derivation.kept_set.any():
         raise InvalidValue(f"{dataset.name}: the votes keep no set at all; strobe review status says how they fell")
-    whole = replace(dataset, labels=derivation.labels, unseen=derivation.unseen(dataset))
+    whole = replace(
+        dataset, labels=derivation.labels, unseen=derivation.unseen(dataset), unvoted=derivation.unvoted(dataset)
+    )
     return whole.keep_rows(derivation.kept)
 
 
@@ -262,10 +275,17 @@ def review_views(dataset: Dataset) -> tuple[Dataset, Dataset, Dataset]:
     """The three datasets whose comparison says what review changed.
 
     All candidates with the labels before densification (A), the kept anchors with all their candidates (B), and the
-    kept anchors and members (C).
+    kept anchors and members (C). Review is credited with what people voted on alone: sets without any vote, and pairs
+    that still wait for one, are in none of the three; nor are sets without a label at A, which cannot be judged there.
     """
-    derivation = derive(dataset)
-    if not derivation.kept_set.any():
+    derivation, sets = derive(dataset), dataset.sets
+    seen = ~derivation.pending & ~derivation.unvoted_set[sets.set]
+    if not (derivation.kept & seen).any():
         raise InvalidValue(f"{dataset.name}: the votes keep no set at all, so there is nothing to compare")
+    before = dataset.keep_rows(seen).labelled_sets()
+    seen &= np.isin(sets.set_id.astype(str), before.sets.set_id.astype(str))[sets.set]
     after = replace(dataset, labels=derivation.labels)
-    return dataset, after.keep_rows(derivation.kept_set[dataset.sets.set]), after.keep_rows(derivation.kept)
+    kept_sets, kept_rows = derivation.kept_set[sets.set] & seen, derivation.kept & seen
+    if not kept_rows.any():
+        raise InvalidValue(f"{dataset.name}: no set that the votes keep had a label before, so nothing can be compared")
+    return before, after.keep_rows(kept_sets).labelled_sets(), after.keep_rows(kept_rows).labelled_sets()

@@ -41,10 +41,14 @@ def frames_digest_of(dataset: "Dataset") -> str:
     return hasher.hexdigest()
 
 
+_LATER = ("label_space", "combine", "unreviewed")
+"""Fields of the dataset's info that are hashed in another form, or only where they are used."""
+
+
 def digest_of(dataset: "Dataset") -> str:
     """What changes exactly when content does: not with file order, encoding, compression or where the folder lies."""
     info = dataset.info
-    whole = {name: getattr(info, name) for name in type(info).__slots__ if name not in ("label_space", "combine")}
+    whole = {name: getattr(info, name) for name in type(info).__slots__ if name not in _LATER}
     whole["label_space"] = [info.label_space.name, info.label_space.digest]
     hasher = hashlib.sha256(json.dumps(whole, sort_keys=True, default=_plain).encode())
     for name, texts in (*_content(dataset), *_later_content(dataset)):
@@ -102,6 +106,8 @@ def _later_content(dataset: "Dataset") -> Iterator[tuple[str, Iterable[bytes]]]:
             return [sets.set_id[rows], name, *(column[rows] for column in own)]
 
         yield "set info", _sorted(len(sets), said)
+    if dataset.info.unreviewed != "exclude":
+        yield "unreviewed", [dataset.info.unreviewed.encode()]
 
 
 def _how_read(dataset: "Dataset") -> Iterator[bytes]:

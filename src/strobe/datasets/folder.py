@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -144,6 +144,7 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[st
             licence=data.get("licence", ""),
             provenance=data.get("provenance", {}),
             combine=data.get("combine", "each") if schema > 1 else "each",
+            unreviewed=data.get("unreviewed", "exclude"),
         )
     except KeyError as error:
         raise InvalidFile(path, f"the field {error} is missing") from error
@@ -210,13 +211,18 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
     return folder
 
 
-def append_verdicts(folder: Path, verdicts: Iterable[Verdict]) -> Dataset:
-    """Add votes to a dataset folder; a vote whose id is there already is not added twice. Returns the dataset."""
+def append_verdicts(
+    folder: Path, verdicts: Iterable[Verdict], *, unreviewed: Literal["exclude", "keep"] | None = None
+) -> Dataset:
+    """Add votes to a dataset folder; a vote whose id is there already is not added twice. Returns the dataset.
+
+    `unreviewed` says what becomes of sets without any vote; None leaves what the folder says.
+    """
     dataset = _appended(folder, read(folder), "verdicts", "verdict_id", verdicts)
-    if not dataset.verdicts or dataset.info.reviewed == "votes":
+    info = replace(dataset.info, reviewed="votes", unreviewed=unreviewed or dataset.info.unreviewed)
+    if not dataset.verdicts or info == dataset.info:
         return dataset
     _, files, schema, known = _read_info(folder)
-    info = replace(dataset.info, reviewed="votes")
     with replacing(folder / "dataset.json") as temporary:
         _write_info(temporary, info, files, schema, digests=known and ("", known[1]))  # the whole grows with votes
     return replace(dataset, info=info)
@@ -254,6 +260,7 @@ def _write_info(
         **({"combine": info.combine} if schema > 1 else {}),
         "label_source": info.label_source,
         "reviewed": info.reviewed,
+        **({"unreviewed": info.unreviewed} if info.unreviewed != "exclude" else {}),
         "licence": info.licence,
         "provenance": dict(info.provenance),
         # What people said is left out: it grows by itself, and must be readable after every single answer.

@@ -32,7 +32,8 @@ def finish(dataset: Dataset, destination: Path, *, old: Dataset | None, own_clas
         # What people said outlives a resumed or extended build.
         dataset = replace(dataset, verdicts=old.verdicts, names=old.names, drawn=old.drawn)
         if old.verdicts:
-            dataset = replace(dataset, info=replace(dataset.info, reviewed=old.info.reviewed))
+            kept = replace(dataset.info, reviewed=old.info.reviewed, unreviewed=old.info.unreviewed)
+            dataset = replace(dataset, info=kept)
     folder.write(dataset, destination, overwrite=old is not None)
     advice = advice_on_classes(dataset.info.label_space) if own_classes and dataset.boxes is None else None
     if advice:

@@ -142,7 +142,7 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
         if is_known(figure) and figure.low is not None
     ]
     said = [note for one in models.values() for note in one.notes or ()]
-    texts = dict.fromkeys([*view.doubts, view.results.dataset.unreviewed(), *marks, *said])
+    texts = dict.fromkeys([*view.doubts, *view.results.dataset.cautions(), *marks, *said])
     notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in texts if text]
     judged = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
     never = [name for name, one in judged.items() if one.acc_orig.value == 0]

@@ -130,7 +130,7 @@ def headline_lines(results: Results) -> list[Lines]:
         notes = [f"% [95 % interval], {about}" if bounded else f"%, {about}: too few for intervals"]
         if bounded and (few := few_videos(view)):
             notes.append(few)
-        said = (*view.doubts, data.unreviewed(), *(note for model in models.values() for note in model.notes or ()))
+        said = (*view.doubts, *data.cautions(), *(note for model in models.values() for note in model.notes or ()))
         notes += list(dict.fromkeys(view.words.say(note) for note in said if note))
         known = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
         notes += [f"{printable(name)}: {stopped(model)}" for name, model in known.items() if model.stopped_early]

@@ -51,20 +51,23 @@ def compare_runs(
         runs, models, [Run(run).models_as_asked(dataset, allow_missing=allow_missing, k=options.k) for run in runs]
     )
     detectors = [name for name, model in wanted if model.task is not Task.CLASSIFICATION]
-    if detectors:
+    by_map = len(detectors) > 1 and has_boxes(dataset)
+    by_map_alone = by_map and len(detectors) == len(wanted) and not dataset.labelled.any()
+    if detectors and not by_map_alone:
         progress.note("detectors are compared as classifiers, by the class of their most confident box")
-    prepared = Prepared(dataset, options)
+    judged = dataset if by_map_alone else dataset.labelled_sets()
+    prepared = None if by_map_alone else Prepared(judged, options)
     scores: list[ClassificationScore] = []
     boxes: list[DetectionScore] = []
-    by_map = len(detectors) > 1 and has_boxes(dataset)
     with progress.task("scoring", len(wanted)) as advance:
         for name, model in wanted:
             answers = model.load()
-            scores.append(replace(score(dataset, answers.as_classes(), prepared=prepared), model=name))
+            if prepared is not None:
+                scores.append(replace(score(judged, answers.as_classes(), prepared=prepared), model=name))
             if by_map and isinstance(answers, BoxAnswers):
                 boxes.append(score_boxes(dataset, answers, model=name, options=_of_boxes(options)))
             advance(1)
-    return in_words(compare(dataset, scores) + compare_detectors(dataset, boxes), given, k=options.k)
+    return in_words(compare(judged, scores) + compare_detectors(dataset, boxes), given, k=options.k)
 
 
 def in_words(found: Sequence[Comparison], dataset: Dataset, *, k: int | None = None) -> tuple[Comparison, ...]:
@@ -103,8 +106,11 @@ def _ids(part: Subset | None) -> frozenset[str] | None:
 def scores_of(
     dataset: Dataset, models: Mapping[str, Held], options: ScoreOptions, progress: Progress
 ) -> dict[str, ClassificationScore | DetectionScore]:
-    """Every model scored as what it is: a classifier, or a detector (StrobeError where the dataset has no boxes)."""
-    prepared = Prepared(dataset, options)
+    """Every model scored as what it is: a classifier, or a detector (StrobeError where the dataset has no boxes).
+
+    A classifier is scored on the sets that have a label.
+    """
+    prepared: Prepared | None = None
     found: dict[str, ClassificationScore | DetectionScore] = {}
     with progress.task("scoring", len(models)) as advance:
         for name, model in models.items():
@@ -112,7 +118,8 @@ def scores_of(
             if isinstance(answers, BoxAnswers):
                 found[name] = score_boxes(dataset, answers, model=name, options=_of_boxes(options))
             else:
-                found[name] = replace(score(dataset, answers, prepared=prepared), model=name)
+                prepared = prepared or Prepared(dataset.labelled_sets(), options)
+                found[name] = replace(score(prepared.plan.dataset, answers, prepared=prepared), model=name)
             advance(1)
     return found
 
@@ -120,10 +127,14 @@ def scores_of(
 def compare_scores(
     dataset: Dataset, scores: Sequence[ClassificationScore | DetectionScore], *, pairing: Pairing = every_pair
 ) -> tuple[Comparison, ...]:
-    """Classifiers compared with classifiers, detectors with detectors; `pairing`: not every two, but these."""
-    return compare(
-        dataset, [one for one in scores if isinstance(one, ClassificationScore)], pairing=pairing
-    ) + compare_detectors(dataset, [one for one in scores if isinstance(one, DetectionScore)], pairing=pairing)
+    """Classifiers compared with classifiers, detectors with detectors; `pairing`: not every two, but these.
+
+    `scores` are those of `scores_of` on the same dataset.
+    """
+    classifiers = [one for one in scores if isinstance(one, ClassificationScore)]
+    detectors = [one for one in scores if isinstance(one, DetectionScore)]
+    found = compare(dataset.labelled_sets(), classifiers, pairing=pairing) if classifiers else ()
+    return found + compare_detectors(dataset, detectors, pairing=pairing)
 
 
 def _of_boxes(options: ScoreOptions) -> DetectionOptions:

@@ -189,7 +189,7 @@ def _contrasts(dataset: Dataset, model: Held, request: GateRequest) -> dict[str,
     if dataset.variants is None or not any(limit.is_contrast for limit in request.limits):
         return {}
     answers = model.load()
-    return own_contrasts(dataset, answers, request.options) if isinstance(answers, ClassAnswers) else {}
+    return own_contrasts(dataset.labelled_sets(), answers, request.options) if isinstance(answers, ClassAnswers) else {}
 
 
 def _chosen(run: Path, held: Sequence[Held], name: str | None, *, option: str, but: Sequence[str] = ()) -> Held:

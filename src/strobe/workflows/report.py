@@ -66,6 +66,8 @@ def report_run(
         )
     here = {model.name: model for model in place.models(dataset, allow_missing=True)}
     ranked = View(results=results).ranked
+    if View(results=results).classifiers:
+        dataset = dataset.labelled_sets()
     show = [
         *request.show,
         *(request.change or ()),

@@ -85,6 +85,8 @@ class ScoreRequest(FileOptions):
 def check_request(request: ScoreRequest, opened: Opened) -> None:
     """Refuse what cannot be scored before any model runs or any file is written."""
     k, candidates, most = request.options.k, opened.candidates, overall(opened.dataset).info.k
+    if opened.dataset.boxes is None:  # a detector is scored by boxes, whatever the labels
+        opened.dataset.labelled_sets()
     expect(k is None or k <= most, "k", f"at most {most}, the k of dataset {opened.dataset.name}", k)
     read_types(request.types)
     _check_searches(request.options, opened.dataset)
@@ -262,7 +264,7 @@ def score_models(
     skip_detectors: bool = False,
 ) -> Scored:
     """Score models wherever their answers lie: every figure, their comparison, the trend. Nothing is written."""
-    people = BesidePeople(opened.dataset, request.options)
+    people = BesidePeople(opened.dataset.labelled_sets() if opened.dataset.names else opened.dataset, request.options)
     job = _Job(
         opened=opened,
         types=types,
@@ -274,7 +276,7 @@ def score_models(
     )
     results = Results(
         strobe=installed_version(),
-        dataset=dataset_facts(opened.dataset, k=None),
+        dataset=dataset_facts(opened.dataset, k=None, needs_labels=False),
         settings=request.settings(opened.subset),
         models={},
     )
@@ -285,7 +287,7 @@ def score_models(
         raise StrobeError(job.left_out[0])
     if not results.models:  # people alone: what was done to the pictures is said all the same
         whole = dataset_facts(opened.dataset, k=overall(opened.dataset).info.k)
-        results = ByVariant(opened.dataset, request.options).into(replace(results, dataset=whole))
+        results = ByVariant(opened.dataset.labelled_sets(), request.options).into(replace(results, dataset=whole))
     results = people.into(results)
     if opened.candidates.verdicts:
         from strobe.workflows.review import exported_conduct
@@ -335,7 +337,8 @@ class _Job:
 def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) -> Results:
     """The results with every classifier's score, what they say together, their comparison and the trend."""
     scores: list[ClassificationScore] = []
-    dataset, options, whole = job.opened.dataset, job.request.options, overall(job.opened.dataset)
+    dataset, options = job.opened.dataset.labelled_sets(), job.request.options
+    whole = overall(job.opened.dataset).labelled_sets()
     ceilings, variants = Ceilings(whole), ByVariant(dataset, options, areas=_areas(job.opened))
     prepared, facts = Prepared(whole, options), set_facts(dataset)
     pool = OffsetPool(prepared.plan)
@@ -343,7 +346,9 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
     if job.request.compare_review:
         from strobe.analyses.review_impact import ReviewStages, impact
 
-        stages = ReviewStages.of(*review_views(job.opened.candidates), options=options)
+        part = job.opened.subset
+        candidates = job.opened.candidates if part is None else job.opened.candidates.only_videos(part.videos)
+        stages = ReviewStages.of(*review_views(candidates), options=options)
     with job.progress.task("scoring", len(models)) as advance:
         for model, answers in job.each(models):
             predictions, said = cast(ClassAnswers, answers), model.facts
@@ -375,7 +380,7 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
     return variants.into(
         replace(
             results,
-            dataset=dataset_facts(dataset, k=prepared.plan.k),
+            dataset=dataset_facts(job.opened.dataset, k=prepared.plan.k),
             models={**results.models, **{one.model: one for one in scores}},
             offset_error_all_models=pool.estimates() if pool.n_models else (),
             comparison=compare(whole, scores),

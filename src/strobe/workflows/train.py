@@ -182,7 +182,7 @@ class _Job(Job):
         label[held.frames] = predicted
         part = held.dataset.keep_rows(np.isin(held.dataset.sets.set, held.sets))
         answers = ClassAnswers.from_labels(self.recipe.name, label, scored=label >= 0)
-        found = score(overall(part), answers, options=ScoreOptions())
+        found = score(overall(part).labelled_sets(), answers, options=ScoreOptions())
         return About(
             recipe=self.recipe,
             name=start.name,

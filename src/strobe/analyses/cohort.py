@@ -1,0 +1,70 @@
+"""The sets behind every figure: how many are scored, how many are not, and why. Pure."""
+
+from dataclasses import dataclass
+
+from strobe.core.dataset import Dataset
+from strobe.core.derivation import unreviewed
+
+__all__ = ["Cohort"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """How many sets of a dataset are scored (`n_sets`), and what was left out before any model was looked at.
+
+    `unlabelled_sets` lack a label, so that no answer is right or wrong. `sets_without_votes` are those nobody voted on:
+    excluded, but for `kept_without_votes` of them, which are scored as they were built. `unreviewed_pairs` are
+    candidates of scored sets without a vote, `unreviewed_sets` the sets that are their anchor alone for it.
+    """
+
+    n_sets: int
+    unlabelled_sets: int = 0
+    sets_without_votes: int = 0
+    kept_without_votes: int = 0
+    unreviewed_pairs: int = 0
+    unreviewed_sets: int = 0
+
+    @classmethod
+    def of(cls, dataset: Dataset, *, needs_labels: bool = True) -> "Cohort":
+        """The cohort of a dataset that is about to be scored; boxes (`needs_labels` False) need no label of a set."""
+        scored = dataset.labelled_sets() if needs_labels else dataset
+        unseen, names = unreviewed(scored), set(scored.sets.set_id.tolist())
+        exported = dataset.info.provenance.get("sets_without_votes", 0)
+        return cls(
+            n_sets=scored.n_sets,
+            unlabelled_sets=dataset.n_sets - scored.n_sets,
+            sets_without_votes=len(dataset.unvoted) or (exported if isinstance(exported, int) else 0),
+            kept_without_votes=sum(name in names for name in dataset.unvoted),
+            unreviewed_pairs=unseen.pairs,
+            unreviewed_sets=unseen.sets,
+        )
+
+    def cautions(self) -> tuple[str, ...]:
+        """What must be said beside the figures; nothing where every set was scored and looked at.
+
+        >>> Cohort(n_sets=5, unlabelled_sets=1).cautions()
+        ('1 set without a label is excluded from every accuracy figure',)
+        >>> Cohort(n_sets=3, sets_without_votes=9).cautions()
+        ('9 sets without any vote are excluded from every figure; strobe review export --unreviewed keep includes them',)
+        """
+        found = []
+        if self.unlabelled_sets:
+            found.append(f"{_excluded(self.unlabelled_sets, 'a label')} accuracy figure")
+        if dropped := self.sets_without_votes - self.kept_without_votes:
+            way = "strobe review export --unreviewed keep includes them"
+            found.append(f"{_excluded(dropped, 'any vote')} figure; {way}")
+        if self.kept_without_votes:
+            found.append(
+                f"{self.kept_without_votes} of the {self.n_sets} sets scored have no vote: they are scored with all "
+                "their candidates, as they were built"
+            )
+        if self.unreviewed_pairs:
+            text = f"{self.unreviewed_pairs} pairs of the sets scored have no vote yet and were left out as if rejected"
+            if self.unreviewed_sets:
+                text += f"; {self.unreviewed_sets} of {self.n_sets} sets are their anchor alone for it, and cannot drop"
+            found.append(text)
+        return tuple(found)
+
+
+def _excluded(n: int, lacks: str) -> str:
+    return f"{n} set{'' if n == 1 else 's'} without {lacks} {'is' if n == 1 else 'are'} excluded from every"
