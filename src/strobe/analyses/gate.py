@@ -6,6 +6,7 @@ from typing import Literal
 
 from strobe.analyses.comparison import Change, Comparison, change
 from strobe.analyses.measures import CLASSIFICATION, DETECTION, figures_of
+from strobe.analyses.missing import MissingSets
 from strobe.analyses.model_results import ModelResult
 from strobe.analyses.variants_records import Contrast
 from strobe.core.codec import LEFT_OUT, Count, Share
@@ -109,7 +110,8 @@ class Check:
     """One rule held against its figure. The verdict is the interval's, `passed` what follows from it.
 
     `against` names the baseline of a loss where there are several. `detectable` is the true figure that the rule fails
-    with 80 % power on such data, `false_alarms` how often it fails two equally good models.
+    with 80 % power on such data, `false_alarms` how often it fails two equally good models. `extremes` are the figure
+    over all sets at its lowest and highest, where sets lack predictions and it can be bounded.
     """
 
     limit: Limit
@@ -120,6 +122,7 @@ class Check:
     against: str | None = field(default=None, metadata=LEFT_OUT)
     detectable: float | None = field(default=None, metadata=LEFT_OUT)
     false_alarms: Share | None = field(default=None, metadata=LEFT_OUT)
+    extremes: tuple[Estimate, Estimate] | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def title(self) -> str:
@@ -135,6 +138,8 @@ class Gate:
 
     `short` has what people are shown for names that are paths, as the report of the run does; `kinds` are those of the
     sources where not all are videos; `subset` names the file of videos it was judged on, if any.
+    `n_sets` are judged; of those `missing_sets` lack predictions of the model or of a baseline. `unlabelled_sets` and
+    `sets_without_votes` are not judged; `cautions` says so in words.
     """
 
     passed: bool
@@ -153,6 +158,10 @@ class Gate:
     subset: str | None = field(default=None, metadata=LEFT_OUT)
     baselines: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     changes: tuple[Change, ...] | None = field(default=None, metadata=LEFT_OUT)
+    missing_sets: Count | None = field(default=None, metadata=LEFT_OUT)
+    unlabelled_sets: Count | None = field(default=None, metadata=LEFT_OUT)
+    sets_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
+    cautions: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
 
 def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Estimate:
@@ -175,11 +184,15 @@ def loss_of(measure: str, comparisons: Sequence[Comparison], *, new: str) -> Est
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opponent:
-    """A baseline: its name, the comparisons with it, and how far what is lost against it strays, by measure."""
+    """A baseline: its name, the comparisons with it, and how far what is lost against it strays, by measure.
+
+    `missing` are the sets that lack predictions of it or of the model.
+    """
 
     name: str
     comparisons: Sequence[Comparison]
     spreads: Mapping[str, Spread] = field(default_factory=dict)
+    missing: MissingSets = field(default_factory=MissingSets)
 
 
 def judge(
@@ -189,14 +202,18 @@ def judge(
     *,
     model: str,
     contrasts: Mapping[str, Contrast] | None = None,
+    missing: MissingSets | None = None,
+    missing_varied: int = 0,
     fail_on: FailOn = DEFAULT,
     unsure: Unsure = "fail",
 ) -> tuple[tuple[Check, ...], tuple[Change, ...]]:
     """Every rule held against the model, a loss against each opponent, and what became of the sets since each.
 
-    `contrasts` are the model's own, by the names rules have for them.
+    `contrasts` are the model's own, by the names rules have for them. `missing` are the sets that lack predictions of
+    the model: a rule passes where it does with all of them for the model and with all against it. `missing_varied` are
+    those that contrasts rest on.
     """
-    contrasts = contrasts or {}
+    contrasts, missing = contrasts or {}, missing or MissingSets()
     figures = figures_of(result) | {name: one.value for name, one in contrasts.items()}
     checks = []
     for limit in limits:
@@ -204,12 +221,15 @@ def judge(
             for one in opponents:
                 loss, spread = loss_of(limit.measure, one.comparisons, new=model), one.spreads.get(limit.measure)
                 found = check(limit, loss, fail_on=fail_on, unsure=unsure, spread=spread)
+                found = _whatever_is_missing(found, one.missing, fail_on, unsure)
                 checks.append(found if len(opponents) == 1 else replace(found, against=one.name))
             continue
         if limit.measure not in figures:
             hint = f"{printable(model)} has {', '.join(figures)}"
             raise UnknownName(f"measure for {_FLAGS[limit.kind]}", limit.measure, figures, hint=hint)
         found = check(limit, figures[limit.measure], fail_on=fail_on, unsure=unsure)
+        lacking = MissingSets(n=missing_varied) if limit.measure in contrasts else missing
+        found = _whatever_is_missing(found, lacking, fail_on, unsure)
         if limit.measure in contrasts and contrasts[limit.measure].estimated:
             found = replace(found, sentence=f"{found.sentence}; it rests on estimated boxes or masks")
         checks.append(found)
@@ -315,6 +335,48 @@ def _per_cent(share: float) -> str:
     if 0.005 <= share <= 0.995:
         return f"{100 * share:.0f} %"
     return "less than 1 %" if share < 0.5 else "more than 99 %"
+
+
+def _whatever_is_missing(found: Check, missing: MissingSets, fail_on: FailOn, unsure: Unsure) -> Check:
+    """The check over all sets: as it ends whatever the missing ones are, else `cannot tell`.
+
+    Where it passes, the verdict is that with all of them against the model; where it fails, that with all for it.
+    """
+    if not missing.n:
+        return found
+    lack = f"{missing.n} sets lack predictions" if missing.n > 1 else "1 set lacks predictions"
+    ends = missing.extremes.get(found.limit.measure)
+    if ends is None or found.figure.value is None:
+        return _undecided(found, f"{lack}, and what they would change cannot be bounded", unsure)
+    low, high = (f"{100 * (one.value or 0):.1f}".replace("-", "−") for one in ends)
+    between = f"{lack}: over all sets it is between {low} and {high}"
+    found = replace(found, extremes=(ends.lowest, ends.highest))
+    best, worst = (check(found.limit, one, fail_on=fail_on, unsure=unsure) for one in ends)
+    if found.limit.kind == "min":
+        best, worst = worst, best
+    if best.passed != worst.passed:
+        return _undecided(found, between, unsure)
+    shown = worst if worst.passed else best
+    return replace(
+        found,
+        verdict=shown.verdict,
+        passed=shown.passed,
+        sentence=f"{between}; {shown.sentence}",
+        detectable=shown.detectable,
+        false_alarms=shown.false_alarms,
+    )
+
+
+def _undecided(found: Check, why: str, unsure: Unsure) -> Check:
+    way_out = "" if unsure == "pass" else "; predict them, or --unsure pass lets it through"
+    return replace(
+        found,
+        verdict="cannot tell",
+        passed=unsure == "pass",
+        sentence=f"{why}{way_out}",
+        detectable=None,
+        false_alarms=None,
+    )
 
 
 def _sentence(limit: Limit, figure: Estimate, verdict: Verdict, *, within: bool) -> str:

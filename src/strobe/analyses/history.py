@@ -55,6 +55,9 @@ class History:
     k: Count
     steps: tuple[Step, ...]
     subset: str | None = field(default=None, metadata=LEFT_OUT)
+    unlabelled_sets: Count | None = field(default=None, metadata=LEFT_OUT)
+    sets_without_votes: Count | None = field(default=None, metadata=LEFT_OUT)
+    cautions: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
 
     def lines(self) -> dict[str, list[Step]]:
         """The steps by the line they belong to."""

@@ -3,6 +3,7 @@ notebooks, `to_frame()` and `plot()`. The records stay pure; what draws and tabu
 """
 
 import html
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,14 +15,14 @@ from strobe.analyses.detection import DetectionScore
 from strobe.analyses.early import STOPPED
 from strobe.analyses.measures import figures_of
 from strobe.analyses.per_set import ModelSets
-from strobe.analyses.results import Results
+from strobe.analyses.results import DatasetFacts, Results
 from strobe.core.codec import UNWRITTEN
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, UnknownName, printable
 from strobe.core.estimate import Estimate
 from strobe.core.late import require
 
-__all__ = ["ClassifierScore", "Comparisons", "DetectorScore", "Evaluated", "html_table", "shown"]
+__all__ = ["ClassifierScore", "Comparisons", "DetectorScore", "Evaluated", "html_table", "shown", "warn_of"]
 
 Part = Literal["headline", "curve", "class", "offset", "set"]
 
@@ -186,17 +187,36 @@ class DetectorScore(_Face, DetectionScore):
 
 
 @overload
-def shown(score: ClassificationScore, dataset: Dataset, sets: ModelSets) -> ClassifierScore: ...
+def shown(score: ClassificationScore, dataset: Dataset, sets: ModelSets, facts: DatasetFacts) -> ClassifierScore: ...
 @overload
-def shown(score: DetectionScore, dataset: Dataset, sets: ModelSets) -> DetectorScore: ...
+def shown(score: DetectionScore, dataset: Dataset, sets: ModelSets, facts: DatasetFacts) -> DetectorScore: ...
 def shown(
-    score: ClassificationScore | DetectionScore, dataset: Dataset, sets: ModelSets
+    score: ClassificationScore | DetectionScore, dataset: Dataset, sets: ModelSets, facts: DatasetFacts
 ) -> ClassifierScore | DetectorScore:
-    """The score with a face: the same figures, and what it was scored on."""
+    """The score with a face: the same figures, what it was scored on, and notes on what it was not scored on."""
     same = {one.name: getattr(score, one.name) for one in fields(score)}
+    same["notes"] = (*facts.cautions(), *_unscored(score), *(score.notes or ())) or None
     if isinstance(score, ClassificationScore):
         return ClassifierScore(**same, dataset=dataset, sets=sets)
     return DetectorScore(**same, dataset=dataset, sets=sets)
+
+
+def _unscored(score: ClassificationScore | DetectionScore) -> list[str]:
+    """That sets lack predictions, and how far they could move the headline figure."""
+    n = score.unscored.sets
+    if not n:
+        return []
+    text = f"{n} set{'' if n == 1 else 's'} without all predictions {'is' if n == 1 else 'are'} in no figure"
+    if isinstance(score, ClassificationScore) and score.bounds is not None:
+        low, high = score.bounds.acc_pmk
+        text += f"; over all sets acc_pmk is between {100 * low:.1f} and {100 * high:.1f} %"
+    return [text]
+
+
+def warn_of(score: ClassifierScore | DetectorScore, facts: DatasetFacts) -> None:
+    """Warn of sets that are in no figure where the caller's caller asked for the score."""
+    for text in (*facts.cautions(), *_unscored(score)):
+        warnings.warn(f"{score.model}: {text}", stacklevel=4)
 
 
 class Comparisons(tuple[Comparison, ...]):
@@ -218,7 +238,10 @@ class Comparisons(tuple[Comparison, ...]):
         return Comparisons(one for one in self if one.metric == measure)
 
     def __repr__(self) -> str:
-        return "\n".join(printable(one.sentence, limit=2000) for one in self)
+        return "\n".join([*(printable(one.sentence, limit=2000) for one in self), *self._cautions()])
+
+    def _cautions(self) -> list[str]:
+        return list(dict.fromkeys(caution for one in self for caution in one.cautions or ()))
 
     def _repr_html_(self) -> str:
         rows = [
@@ -227,7 +250,7 @@ class Comparisons(tuple[Comparison, ...]):
             for one in self
         ]  # fmt: skip
         columns = ["measure", "a", "b", "a − b, points", "p (Holm)", "in words"]
-        return html_table(columns, rows)
+        return html_table(columns, rows, notes=self._cautions())
 
     def to_frame(self) -> Any:
         """A pandas DataFrame: a row for each pair and measure."""

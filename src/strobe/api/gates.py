@@ -14,7 +14,7 @@ from strobe.api.words import in_python, watching
 from strobe.core.late import require
 from strobe.core.ports import Progress
 from strobe.report.gate import changes_of, figure_of, gate_lines, in_short, plan_lines
-from strobe.report.history import history_lines, history_rows, paint_history
+from strobe.report.history import history_lines, history_notes, history_rows, paint_history
 from strobe.workflows.gate import GateRequest
 from strobe.workflows.gate import gate as run_gate
 from strobe.workflows.gate import plan_gate as run_plan
@@ -36,7 +36,7 @@ class Gated(Gate):
             for one in self.checks
         ]
         shown = in_short(self)
-        notes = [one.sentence() for one in changes_of(shown)]
+        notes = [*(shown.cautions or ()), *(one.sentence() for one in changes_of(shown))]
         caption = f"{shown.model}: {'passed' if self.passed else 'FAILED'}"
         return html_table(["", "rule", "figure", "verdict", ""], rows, caption=caption, notes=notes)
 
@@ -59,7 +59,8 @@ class Checkpoints(History):
 
     def _repr_html_(self) -> str:
         head, *rows = [cells for _, table in history_rows(self) for cells in table]
-        return html_table(head, rows, caption=f"{self.dataset}, k = {self.k}", notes=["% [95 % interval]"])
+        notes = ["% [95 % interval]", *history_notes(self)]
+        return html_table(head, rows, caption=f"{self.dataset}, k = {self.k}", notes=notes)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame, a row for each step."""

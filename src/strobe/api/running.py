@@ -152,7 +152,7 @@ def evaluate(
     video names, to score these alone, or "all"; by default a run that exists keeps the videos it was scored on.
     """
     from strobe.analyses.plan import ScoreOptions
-    from strobe.api.faces import Evaluated, shown
+    from strobe.api.faces import Evaluated, shown, warn_of
     from strobe.runs.folder import Run
     from strobe.workflows.evaluate import evaluate as run
     from strobe.workflows.opening import Opened
@@ -191,9 +191,11 @@ def evaluate(
     )  # fmt: skip
     sets = {one.model: one for one in done.sets}
     scores: dict[str, Any] = {
-        name: shown(found, done.dataset, sets[name])  # type: ignore[call-overload]  # freshly scored, so with its model
+        name: shown(found, done.dataset, sets[name], done.results.dataset)  # type: ignore[call-overload]  # freshly scored, so with its model
         for name, found in done.results.models.items()
     }
+    for one in scores.values():
+        warn_of(one, done.results.dataset)
     return Evaluated(
         run=Path(out), scores=scores, results=done.results, report=done.report, no_report=done.no_report,
         failed={one.name: _why(one) for one in done.failed}, left_out=done.left_out,

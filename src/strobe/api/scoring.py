@@ -63,10 +63,11 @@ def score(
 
     `space` says whose classes they are where they are not the dataset's: they are then projected, classes in common by
     id or name. A thousand scores are ilsvrc-2012's; any other width is refused. Frames without a prediction are refused
-    too, unless `allow_missing`: then they are counted apart. `notes` says what to know beside the figures.
+    too, unless `allow_missing`: then they are counted apart. `notes` says what to know beside the figures. Sets that
+    are in no figure (without a label, a vote, or all predictions) are a warning, too.
     """
     from strobe.analyses.plan import ScoreOptions
-    from strobe.api.faces import shown
+    from strobe.api.faces import shown, warn_of
     from strobe.api.given import answers_of
 
     data = opened(dataset)
@@ -75,9 +76,8 @@ def score(
     asked = ScoreOptions(k=k, interval=interval, seed=seed)
     scored = _scored(data, [one], asked, merge=merge, detection=detection)
     found: Any = scored.results.models[one.name]
-    cautions = scored.results.dataset.cautions()
-    found = replace(found, notes=(*cautions, *(found.notes or ()))) if cautions else found
-    face: ClassifierScore | DetectorScore = shown(found, data, scored.sets[0])
+    face: ClassifierScore | DetectorScore = shown(found, data, scored.sets[0], scored.results.dataset)
+    warn_of(face, scored.results.dataset)
     return face
 
 

@@ -70,3 +70,5 @@ def command(
         [replace(one, by_box=not one.detection and (one.before, one.after) in by_map) for one in changes]
     ):
         click.echo(short(line))
+    for caution in dict.fromkeys(caution for part in found for caution in part.cautions or ()):
+        click.echo(caution)

@@ -325,9 +325,9 @@ class Dataset:
         """Without the sets that lack a label: no answer to them is right or wrong. StrobeError where none is left."""
         if not self.labelled.any():
             raise StrobeError(
-                f"{printable(self.name)}: none of its {self.n_sets} sets has a label on every frame, so accuracy cannot "
-                "be measured; add labels and build it again, or have people label the anchors: strobe review serve "
-                "--labels"
+                f"{printable(self.name)}: none of its {self.n_sets} sets has a label on every frame, so accuracy "
+                "cannot be measured; add labels and build it again, or have people label the anchors: strobe "
+                "review serve --labels"
             )
         return self if self.labelled.all() else self.keep_rows(self.labelled[self.sets.set])
 

@@ -53,6 +53,8 @@ def _about(found: Gate) -> str:
         sizes = f"{counted(found.n_sets, 'set')} of {sizes}{in_subset(found.subset)}, k = {found.k}"
     else:
         sizes += in_subset(found.subset)
+    if found.missing_sets:
+        sizes += f", {found.missing_sets} of them without all predictions"
     return f"{printable(found.model)}{against} on {printable(found.dataset)}: {sizes}"
 
 
@@ -60,6 +62,7 @@ def gate_lines(found: Gate) -> Iterator[str]:
     """A line for each rule, and the verdict of all."""
     found = in_short(found)
     yield _about(found)
+    yield from found.cautions or ()
     for check in found.checks:
         mark = "passed" if check.passed else "FAILED"
         yield f"  {mark}  {check.title}: {figure_of(check)}: {check.verdict}, {check.sentence}"
@@ -103,6 +106,8 @@ def as_markdown(found: Gate) -> str:
         f"### strobe gate: {'passed ✅' if found.passed else 'failed ❌'}", "", _escaped(_about(found)), "",
         "| | rule | figure [95 % interval] | verdict |", "|---|---|---|---|", *rows,
     ]  # fmt: skip
+    for caution in found.cautions or ():
+        lines += ["", f"{_escaped(caution[0].upper() + caution[1:])}."]
     for change in changes_of(found):
         lines += ["", _escaped(change.sentence())]
         lines += _named("Newly broken", change.broken, change.newly_broken)
@@ -161,5 +166,7 @@ def as_junit(found: Gate) -> str:
             ElementTree.SubElement(case, "system-out").text = text
         else:
             ElementTree.SubElement(case, "failure", message=text, type=one.verdict)
+    if found.cautions:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(found.cautions)
     ElementTree.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(suites, encoding="unicode") + "\n"

@@ -13,7 +13,7 @@ from strobe.report.tables import as_csv as rows_as_csv
 from strobe.report.tables import spread
 from strobe.report.wording import counted, in_subset, is_known, short, value_of, with_interval
 
-__all__ = ["as_csv", "history_drawing", "history_lines", "history_rows", "paint_history"]
+__all__ = ["as_csv", "history_drawing", "history_lines", "history_notes", "history_rows", "paint_history"]
 
 MOST_LABELS = 24
 """Steps named below the figure; of more, every second or third."""
@@ -49,12 +49,17 @@ def history_lines(found: History) -> list[str]:
         out += _aligned([row[:6] for row in rows], right=(2, 3, 4))
         if len(rows) > 3:  # of two steps the first is the one before
             out += ["", *_aligned([[row[0], *row[6:]] for row in rows])]
-    out += [
+    return out + history_notes(found)
+
+
+def history_notes(found: History) -> list[str]:
+    """What was left out of the figures: sets of the dataset, and of single steps."""
+    unscored = [
         f"{_step(one)}: {one.unscored} of {counted(found.n_sets, 'set')} unscored"
         for one in found.steps
         if one.unscored
     ]
-    return out
+    return [*(found.cautions or ()), *unscored]
 
 
 def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
@@ -86,7 +91,7 @@ def _since(difference: Estimate | None, clearly: str | None) -> str:
 
 def as_csv(found: History) -> str:
     """A row for each step; every number keeps its interval."""
-    rows = []
+    rows, unscored = [], any(one.unscored for one in found.steps)
     for one in found.steps:
         orig, pmk = _NAMES[one.task]
         named = {"since": one.since, "since_first": one.since_first, "since_best": one.since_best}
@@ -95,7 +100,8 @@ def as_csv(found: History) -> str:
             {"step": one.name, "line": one.line, "run": one.run, "model": one.model, "at": one.at,
              **spread(orig, one.orig), **spread(pmk, one.pmk), **spread("drop", one.drop), **first,
              "clearly": one.clearly or "", **others[0], **others[1], "clearly_first": one.clearly_first or "",
-             "clearly_best": one.clearly_best or "", "best": one.best or ""}
+             "clearly_best": one.clearly_best or "", "best": one.best or "",
+             **({"unscored_sets": one.unscored or 0} if unscored else {})}
         )  # fmt: skip
     return rows_as_csv(rows)
 

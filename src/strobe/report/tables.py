@@ -300,12 +300,19 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def _with_unscored(results: Results, rows: Table) -> Table:
-    """The rows with their model's unscored frames and sets, in every table as soon as one model has any."""
+    """The rows with their model's unscored frames and sets, in every table as soon as one model has any.
+
+    So it is with the sets of the dataset that are scored for no model, in tables that name models.
+    """
     unscored = {name: model.unscored for name, model in results.models.items()}
-    if not any(found.sets for found in unscored.values()):
+    facts = results.dataset
+    counts = {"unlabelled_sets": facts.unlabelled_sets, "sets_without_votes": facts.sets_without_votes}
+    of_all = {name: count for name, count in counts.items() if count}
+    own = any(found.sets for found in unscored.values())
+    if not of_all and not own:
         return rows
     return [
-        row | {"unscored_frames": found.frames, "unscored_sets": found.sets}
+        row | ({"unscored_frames": found.frames, "unscored_sets": found.sets} if own else {}) | of_all
         if (found := unscored.get(str(row.get("model"))))
         else row
         for row in rows

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from strobe.analyses.classification import ClassificationScore, Prepared, score
+from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
 from strobe.analyses.comparison_detection import compare_detectors
 from strobe.analyses.detection import DetectionOptions, DetectionScore, has_boxes
@@ -71,9 +72,16 @@ def compare_runs(
 
 
 def in_words(found: Sequence[Comparison], dataset: Dataset, *, k: int | None = None) -> tuple[Comparison, ...]:
-    """The comparisons with sentences in the words of their dataset, scored to this k: photos are no videos."""
+    """The comparisons with sentences in the words of their dataset, scored to this k: photos are no videos.
+
+    Each says which sets of the dataset were not compared, too.
+    """
     words = Subject(kinds=kinds_of(dataset), k=dataset.info.k if k is None else k, varied=dataset.variants is not None)
-    return tuple(replace(one, sentence=words.say(one.sentence, names=(one.a, one.b))) for one in found)
+    needs_labels = any(not one.metric.startswith("map_") for one in found)
+    cautions = Cohort.of(dataset, needs_labels=needs_labels).cautions() or None
+    return tuple(
+        replace(one, sentence=words.say(one.sentence, names=(one.a, one.b)), cautions=cautions) for one in found
+    )
 
 
 def of_one_dataset(runs: Sequence[Path], *, subset: Path | None, dataset_path: Path | None) -> Opened:

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from strobe.analyses.classification import ClassificationScore
+from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import loss_spreads
 from strobe.analyses.detection import DetectionScore
 from strobe.analyses.gate import DEFAULT, FailOn, Gate, Limit, Opponent, Unsure, judge, loss_of, spread_of
 from strobe.analyses.gate_plan import GatePlan, plan_loss
+from strobe.analyses.missing import Extremes, MissingSets, extreme_comparisons, extremes
 from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_contrasts import own_contrasts
 from strobe.analyses.variants_records import Contrast
@@ -20,6 +22,7 @@ from strobe.core.errors import StrobeError, printable
 from strobe.core.files import swapping, write_json, write_text
 from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
+from strobe.core.tasks import Task
 from strobe.metrics.power import PairSpread, Spread
 from strobe.report.gate import as_junit, as_markdown
 from strobe.report.subject import Subject, kinds_of
@@ -80,12 +83,19 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
             f"--max-loss {lost.measure} needs something to lose against: --against RUN, or --baseline MODEL"
         )
     scores = scores_of(dataset, entrants.all, request.options, progress)
+    needs_labels = model.task is Task.CLASSIFICATION
+    judged, cohort = _judged(dataset, model), Cohort.of(given, needs_labels=needs_labels)
+    contrasts, missing_varied = _contrasts(given, model, request)
+    missing = _missing(judged, scores[model.name], request.options)
+    opponents = [_opponent(dataset, scores[model.name], scores[name]) for name in names]
     checks, changes = judge(
         request.limits,
         scores[model.name],
-        [_opponent(dataset, scores[model.name], scores[name]) for name in names],
+        opponents,
         model=model.name,
-        contrasts=_contrasts(given, model, request),
+        contrasts=contrasts,
+        missing=missing,
+        missing_varied=missing_varied,
         fail_on=request.fail_on,
         unsure=request.unsure,
     )
@@ -97,8 +107,8 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
         model=model.name,
         baseline=names[0] if names else None,
         dataset=dataset.name,
-        n_sets=dataset.n_sets,
-        n_sources=len(set(dataset.video_of_set.tolist())),
+        n_sets=judged.n_sets,
+        n_sources=len(set(judged.video_of_set.tolist())),
         k=dataset.info.k if request.options.k is None else request.options.k,
         fail_on=request.fail_on,
         unsure=request.unsure,
@@ -109,6 +119,10 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
         subset=None if part is None else part.name,
         baselines=names if len(names) > 1 else None,
         changes=changes if len(changes) > 1 else None,
+        missing_sets=max([missing.n, *(one.missing.n for one in opponents)]) or None,
+        unlabelled_sets=cohort.unlabelled_sets or None,
+        sets_without_votes=cohort.sets_without_votes or None,
+        cautions=cohort.cautions() or None,
     )
 
 
@@ -151,9 +165,33 @@ def _opponent(
 ) -> Opponent:
     """A baseline compared with the model, by itself: a rule asks about one pair, so nothing is corrected."""
     spreads: Mapping[str, Spread] = {}
+    missing = MissingSets(n=max(new.unscored.sets, old.unscored.sets))  # of detectors' losses nothing is bounded
     if isinstance(new, ClassificationScore) and isinstance(old, ClassificationScore):
-        spreads = loss_spreads(dataset, new, old)
-    return Opponent(name=old.model, comparisons=compare_scores(dataset, [new, old]), spreads=spreads)
+        judged = dataset.labelled_sets()
+        spreads, missing = loss_spreads(judged, new, old), _missing_in_pair(judged, new, old)
+    comparisons = compare_scores(dataset, [new, old])
+    return Opponent(name=old.model, comparisons=comparisons, spreads=spreads, missing=missing)
+
+
+def _judged(dataset: Dataset, model: Held) -> Dataset:
+    """The sets that a model can be judged on: of a classifier, those with a label."""
+    return dataset.labelled_sets() if model.task is Task.CLASSIFICATION else dataset
+
+
+def _missing(dataset: Dataset, new: ClassificationScore | DetectionScore, options: ScoreOptions) -> MissingSets:
+    """The sets that lack predictions of the model; what they could do to mAP is not bounded."""
+    bounded = extremes(dataset, new, options) if isinstance(new, ClassificationScore) else {}
+    return MissingSets(n=new.unscored.sets, extremes=bounded)
+
+
+def _missing_in_pair(dataset: Dataset, new: ClassificationScore, old: ClassificationScore) -> MissingSets:
+    """The sets that lack predictions of one of the two, and what they could do to a loss."""
+    n = int((~(new.scored & old.scored)).sum())
+    if not n:
+        return MissingSets()
+    worst, best = extreme_comparisons(dataset, new, old)
+    losses = {one.metric: [loss_of(one.metric, part, new=new.model) for part in (best, worst)] for one in worst}
+    return MissingSets(n=n, extremes={name: Extremes(*both) for name, both in losses.items()})
 
 
 def plan_gate(
@@ -174,7 +212,8 @@ def plan_gate(
         raise StrobeError("--plan with a run measures one pair of models: give one --against RUN or --baseline MODEL")
     scores = scores_of(dataset, entrants.all, request.options, progress)
     ours, other = (scores[name] for name in entrants.all)
-    found, videos = _opponent(dataset, ours, other), len(set(dataset.video_of_set.tolist()))
+    videos = len(set(_judged(dataset, entrants.model).video_of_set.tolist()))
+    found = _opponent(dataset, ours, other)
     out = []
     for limit in request.limits:
         loss = loss_of(limit.measure, found.comparisons, new=entrants.model.name)
@@ -184,12 +223,17 @@ def plan_gate(
     return tuple(out)
 
 
-def _contrasts(dataset: Dataset, model: Held, request: GateRequest) -> dict[str, Contrast]:
-    """What the model loses between the variants of the dataset, where there are any and a rule may be about it."""
-    if dataset.variants is None or not any(limit.is_contrast for limit in request.limits):
-        return {}
-    answers = model.load()
-    return own_contrasts(dataset.labelled_sets(), answers, request.options) if isinstance(answers, ClassAnswers) else {}
+def _contrasts(dataset: Dataset, model: Held, request: GateRequest) -> tuple[dict[str, Contrast], int]:
+    """What the model loses between the variants of the dataset, where there are any and a rule may be about it.
+
+    The second is the number of their sets that lack predictions.
+    """
+    answers = model.load() if any(limit.is_contrast for limit in request.limits) else None
+    if dataset.variants is None or not isinstance(answers, ClassAnswers):
+        return {}, 0
+    judged = dataset.labelled_sets()
+    lacking = ~answers.scored[judged.sets.frame]
+    return own_contrasts(judged, answers, request.options), len(set(judged.sets.set[lacking].tolist()))
 
 
 def _chosen(run: Path, held: Sequence[Held], name: str | None, *, option: str, but: Sequence[str] = ()) -> Held:

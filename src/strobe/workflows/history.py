@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.history import Earlier, History, earlier_of, lines_of, step_of, tests_of, with_earlier
 from strobe.analyses.plan import ScoreOptions
@@ -69,7 +70,18 @@ def history(
     ]
     k = dataset.info.k if options.k is None else options.k
     part = None if opened.subset is None else opened.subset.name
-    return History(dataset=dataset.name, n_sets=dataset.n_sets, k=k, steps=tuple(steps), subset=part)
+    needs_labels = any(step.task is Task.CLASSIFICATION for step in steps)
+    cohort = Cohort.of(opened.dataset, needs_labels=needs_labels)
+    return History(
+        dataset=dataset.name,
+        n_sets=dataset.labelled_sets().n_sets if needs_labels else dataset.n_sets,
+        k=k,
+        steps=tuple(steps),
+        subset=part,
+        unlabelled_sets=cohort.unlabelled_sets or None,
+        sets_without_votes=cohort.sets_without_votes or None,
+        cautions=cohort.cautions() or None,
+    )
 
 
 def _names(places: Sequence[tuple[str, str]]) -> list[str]:

@@ -1,0 +1,75 @@
+"""What sets without predictions could do to a figure: it with all of them wrong, and with all of them right. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from strobe.analyses.classification import ClassificationScore
+from strobe.analyses.comparison import Comparison, compare
+from strobe.analyses.plan import Plan, ScoreOptions
+from strobe.core.dataset import Dataset
+from strobe.core.estimate import Estimate
+
+__all__ = ["Extremes", "MissingSets", "completed", "extreme_comparisons", "extremes"]
+
+
+class Extremes(NamedTuple):
+    """A figure over all sets at its lowest and at its highest, whatever the missing sets would have been."""
+
+    lowest: Estimate
+    highest: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingSets:
+    """How many sets lack predictions, and what they could do to figures or losses, by measure.
+
+    A measure that is not among the extremes cannot be bounded.
+    """
+
+    n: int = 0
+    extremes: Mapping[str, Extremes] = field(default_factory=dict)
+
+
+def completed(score: ClassificationScore, first_wrong: int) -> ClassificationScore:
+    """The score as if every set without predictions were first wrong at this level: 0 the anchor, k + 1 never."""
+    return replace(score, first_wrong=np.where(score.scored, score.first_wrong, first_wrong).astype(np.int32))
+
+
+def extremes(dataset: Dataset, score: ClassificationScore, options: ScoreOptions) -> dict[str, Extremes]:
+    """acc_orig, acc_pmk and drop of a score on this dataset at their lowest and highest; empty if no set is missing."""
+    if score.scored.all():
+        return {}
+    headline = Plan(dataset, options).headline
+    wrong, broken, right = (
+        headline.figures(one.right_at(0), one.right_at(one.k))
+        for one in (completed(score, level) for level in (0, score.k, score.k + 1))
+    )
+    return {
+        "acc_orig": Extremes(wrong["acc_orig"], right["acc_orig"]),
+        "acc_pmk": Extremes(wrong["acc_pmk"], right["acc_pmk"]),
+        "drop": Extremes(right["drop"], broken["drop"] if score.k else right["drop"]),
+    }
+
+
+def extreme_comparisons(
+    dataset: Dataset, new: ClassificationScore, old: ClassificationScore
+) -> tuple[Sequence[Comparison], Sequence[Comparison]]:
+    """The comparisons of a model with its baseline where the missing sets favour the baseline, and the new model.
+
+    Of accuracies one's missing sets are wrong and the other's right; of drop one's break and the other's hold.
+    """
+    out = []
+    for favoured, other in ((old, new), (new, old)):
+        holds = completed(favoured, favoured.k + 1)
+        by_drop = {one.metric: one for one in compare(dataset, _in_order(new, holds, completed(other, other.k)))}
+        by_accuracy = compare(dataset, _in_order(new, holds, completed(other, 0)))
+        out.append([by_drop["drop"] if one.metric == "drop" and new.k else one for one in by_accuracy])
+    return out[0], out[1]
+
+
+def _in_order(new: ClassificationScore, *both: ClassificationScore) -> list[ClassificationScore]:
+    """The two scores, the new model's first."""
+    return sorted(both, key=lambda one: one.model != new.model)

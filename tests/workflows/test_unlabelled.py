@@ -1,0 +1,132 @@
+"""Sets without a label are not wrong: they are in no accuracy figure, and are counted wherever figures stand."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import strobe
+from strobe.core.dataset import Dataset
+from strobe.core.errors import InvalidValue, StrobeError
+from strobe.core.tables import Labels
+
+Called = Callable[..., str]
+EXCLUDED = "1 set without a label is excluded from every accuracy figure"
+
+
+def without_labels(dataset: Dataset, sets: list[int], *, anchors: bool = True) -> Dataset:
+    """The dataset with no label on the frames of these sets, or on their members alone."""
+    rows = np.isin(dataset.sets.set, sets) & (anchors | ~dataset.sets.is_anchor)
+    kept = ~np.isin(dataset.labels.frame, dataset.sets.frame[rows])
+    return replace(dataset, labels=Labels(frame=dataset.labels.frame[kept], label=dataset.labels.label[kept]))
+
+
+@pytest.fixture
+def six() -> Dataset:
+    dataset = strobe.example_dataset()
+    return dataset.keep_rows(dataset.sets.set < 6)
+
+
+def perfect(dataset: Dataset, wrong: tuple[int, ...] = ()) -> dict[str, str]:
+    """The right class of every frame; another one on all frames of the sets `wrong`."""
+    names = dataset.info.label_space.names
+    bad = set(dataset.sets.frame[np.isin(dataset.sets.set, wrong)].tolist())
+    pairs = zip(dataset.labels.frame.tolist(), dataset.labels.label.tolist(), strict=True)
+    return {str(dataset.frames.key[frame]): names[1 - label if frame in bad else label] for frame, label in pairs}
+
+
+@pytest.fixture
+def called(command: Callable[..., tuple[int, str, str]]) -> Called:
+    """Call strobe; what it printed, after its exit code was checked."""
+
+    def call(*words: object, code: int = 0) -> str:
+        ended, out, err = command(*map(str, words))
+        assert ended == code, out + err
+        return out + err
+
+    return call
+
+
+@pytest.fixture
+def run(six: Dataset, tmp_path: Path, called: Called) -> Path:
+    """A run of two models on six sets, the last without a label: `good` is right everywhere, `bad` wrong on one."""
+    folder = strobe.save_dataset(without_labels(six, [5]), tmp_path / "data")
+    for name, wrong in (("good", ()), ("bad", (0,))):
+        (tmp_path / f"{name}.json").write_text(json.dumps(perfect(six, wrong)), encoding="utf-8")
+    models = [f"preds:{tmp_path / name}.json" for name in ("good", "bad")]
+    done = called("score", folder, "-m", models[0], "-m", models[1], "-o", tmp_path / "run")
+    assert EXCLUDED in done
+    assert "5 sets of 5 videos" in done
+    return tmp_path / "run"
+
+
+def test_they_are_not_wrong(run: Path) -> None:
+    found = json.loads((run / "results.json").read_text(encoding="utf-8"))
+    good, bad = found["models"]["good"], found["models"]["bad"]
+    assert [good[name]["value"] for name in ("acc_orig", "acc_pmk", "mean_frame")] == [1, 1, 1]
+    assert (bad["acc_orig"]["count"], bad["acc_orig"]["n"]) == (4, 5)
+    assert (found["dataset"]["n_sets"], found["dataset"]["n_videos"], found["dataset"]["unlabelled_sets"]) == (5, 5, 1)
+    assert {one["n_sets"] for one in found["comparison"]} == {5}
+    table = (run / "tables" / "sets.csv").read_text(encoding="utf-8").splitlines()
+    assert len(table) == 1 + 2 * 5
+    headline = (run / "tables" / "headline.csv").read_text(encoding="utf-8").splitlines()
+    assert [line.rsplit(",", 1)[-1] for line in headline] == ["unlabelled_sets", "1", "1"]
+
+
+def test_every_verb_reports_them(run: Path, called: Called) -> None:
+    assert EXCLUDED in called("compare", run)
+    assert EXCLUDED in called("history", run, "-o", run.parent / "history")
+    page = (called("report", run) and run / "report.html").read_text(encoding="utf-8")
+    assert EXCLUDED in page
+    assert "wrong on every" not in page
+    said = called("gate", run, "-m", "bad", "--min", "acc_orig=10")
+    assert EXCLUDED in said
+    assert "5 sets of 5 videos" in said
+    assert EXCLUDED in (run / "gate" / "gate.md").read_text(encoding="utf-8")
+    assert json.loads((run / "gate" / "gate.json").read_text(encoding="utf-8"))["unlabelled_sets"] == 1
+
+
+def test_they_are_no_video_a_gate_needs(run: Path, called: Called) -> None:
+    """Five videos decide nothing: the sixth, which a paired test needs, has no label."""
+    said = called("gate", run, "-m", "bad", "--baseline", "good", "--max-loss", "acc_orig=50", code=1)
+    assert "cannot tell" in said
+    assert "needs at least 6 videos" in said
+
+
+def test_python_excludes_and_warns(six: Dataset) -> None:
+    dataset = without_labels(six, [5])
+    with pytest.warns(UserWarning, match=EXCLUDED):
+        found = strobe.score(dataset, perfect(six))
+    assert (found.acc_orig.value, found.acc_orig.n) == (1, 5)
+    assert found.notes == (EXCLUDED,)
+    with pytest.warns(UserWarning, match=EXCLUDED):
+        other = strobe.score(dataset, perfect(six, (0,)), name="other")
+    assert {one.n_sets for one in strobe.compare(found, other)} == {5}
+
+
+def test_a_member_judged_by_its_own_label_needs_one(six: Dataset) -> None:
+    bare = without_labels(six, [2], anchors=False)
+    with pytest.warns(UserWarning, match=EXCLUDED):
+        assert strobe.score(bare, perfect(six)).acc_pmk.n == 5
+    by_anchor = replace(bare, info=replace(bare.info, label_source="anchor"))
+    assert strobe.score(by_anchor, perfect(six)).acc_pmk.n == 6
+
+
+def test_no_label_at_all_is_refused_before_a_model_runs(six: Dataset, tmp_path: Path, called: Called) -> None:
+    bare = without_labels(six, list(range(6)))
+    with pytest.raises(StrobeError, match="none of its 6 sets has a label on every frame, so accuracy cannot be"):
+        strobe.score(bare, perfect(six))
+    folder = strobe.save_dataset(bare, tmp_path / "data")
+    said = called("eval", folder, "-m", "timm:no-such-model", "-o", tmp_path / "run", code=2)
+    assert "none of its 6 sets has a label" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_scores_themselves_take_labelled_sets_alone(six: Dataset) -> None:
+    from strobe.analyses.classification import Prepared, ScoreOptions
+
+    with pytest.raises(InvalidValue, match="a label on every set scored"):
+        Prepared(without_labels(six, [5]), ScoreOptions())
