@@ -111,7 +111,8 @@ def test_a_file_that_cannot_be_read_is_missing(tmp_path: Path, called: Called) -
     row = int(dataset.sets.frame[dataset.sets.set == 0][-1])
     (folder / dataset.frames.media[row]).write_bytes(b"damaged")
     classes = dataset.info.label_space.names
-    model = f"def make():\n    return (lambda images: [[1.0] + [0.0] * {len(classes) - 1}] * len(images)), {list(classes)!r}\n"
+    always_first = f"lambda images: [[1.0] + [0.0] * {len(classes) - 1}] * len(images)"
+    model = f"def make():\n    return ({always_first}), {list(classes)!r}\n"
     (tmp_path / "net.py").write_text(model, encoding="utf-8")
     run = tmp_path / "run"
     called("eval", folder, "-m", f"py:{tmp_path}/net.py:make", "-o", run, "--no-report", code=0)

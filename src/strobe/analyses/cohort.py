@@ -29,12 +29,14 @@ class Cohort:
         """The cohort of a dataset that is about to be scored; boxes (`needs_labels` False) need no label of a set."""
         scored = dataset.labelled_sets() if needs_labels else dataset
         unseen, names = unreviewed(scored), set(scored.sets.set_id.tolist())
-        exported = dataset.info.provenance.get("sets_without_votes", 0)
+        without, kept = len(dataset.unvoted), sum(name in names for name in dataset.unvoted)
+        if not without:  # a dataset that an export wrote has no votes, and says how many sets had none
+            without, kept = (_count(dataset, name) for name in ("sets_without_votes", "kept_without_votes"))
         return cls(
             n_sets=scored.n_sets,
             unlabelled_sets=dataset.n_sets - scored.n_sets,
-            sets_without_votes=len(dataset.unvoted) or (exported if isinstance(exported, int) else 0),
-            kept_without_votes=sum(name in names for name in dataset.unvoted),
+            sets_without_votes=without,
+            kept_without_votes=min(kept, scored.n_sets),
             unreviewed_pairs=unseen.pairs,
             unreviewed_sets=unseen.sets,
         )
@@ -64,6 +66,11 @@ class Cohort:
                 text += f"; {self.unreviewed_sets} of {self.n_sets} sets are their anchor alone for it, and cannot drop"
             found.append(text)
         return tuple(found)
+
+
+def _count(dataset: Dataset, name: str) -> int:
+    found = dataset.info.provenance.get(name, 0)
+    return found if isinstance(found, int) and found > 0 else 0
 
 
 def _excluded(n: int, lacks: str) -> str:

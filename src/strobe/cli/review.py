@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from strobe.cli.common import Grouped, folder, json_option, options, progress, quiet_option, seed_option
-from strobe.cli.review_text import text_of, unfinished
+from strobe.cli.review_text import leaving, text_of, unfinished
 from strobe.core.errors import printable
 from strobe.review.conduct import ASK, AT_ONCE, HINTS
 
@@ -152,22 +152,36 @@ def status(dataset: Path, ask: str, db: str | None, as_json: bool) -> None:
     help="Also write what follows as a dataset of its own: the reviewed sets, or those kept with their boxes.",
 )
 @click.option("--crops", type=folder(exists=False), help="Also cut the kept pictures to their boxes: CLASS/NAME there.")
+@click.option(
+    "--unreviewed",
+    type=click.Choice(["keep", "exclude"]),
+    help="Sets without any vote: keep them as they were built, or exclude them. Default: as before, at first exclude.",
+)
 @quiet_option
 @json_option
 def export(
-    dataset: Path, ask: str, db: str | None, out: Path | None, crops: Path | None, quiet: bool, as_json: bool
+    dataset: Path,
+    ask: str,
+    db: str | None,
+    out: Path | None,
+    crops: Path | None,
+    unreviewed: Literal["keep", "exclude"] | None,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Write the answers and their figures into DATASET; sets follow from those on pairs, boxes and crops from boxes."""
     from strobe.workflows import review
 
     say = progress(quiet=quiet or as_json)
-    figures = review.export(dataset, ask=ask, db=db, out=out, crops=crops, progress=say)
+    figures = review.export(dataset, ask=ask, db=db, out=out, crops=crops, unreviewed=unreviewed, progress=say)
     click.echo(json.dumps(figures, ensure_ascii=False) if as_json else text_of(ask, figures))
     if not as_json:
         click.echo(
             f"\nwritten: {printable(dataset)}/{', '.join(review.written(ask))}"
             + "".join(f", {printable(one)}/" for one in (out, crops) if one)
         )
+    if leaves := leaving(ask, figures):
+        click.echo(f"note: {leaves}", err=True)
     if lacks := unfinished(ask, figures):
         what = "votes these sets" if ask == "pairs" else "answers these boxes"
         click.echo(f"note: the {what} follow from are not all in: {lacks}", err=True)

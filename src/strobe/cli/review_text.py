@@ -5,7 +5,7 @@ from typing import Any
 from strobe.cli.said import counted
 from strobe.core.errors import printable
 
-__all__ = ["text_of", "unfinished"]
+__all__ = ["leaving", "text_of", "unfinished"]
 
 
 def text_of(ask: str, figures: dict[str, Any]) -> str:
@@ -21,7 +21,8 @@ def _pairs(figures: dict[str, Any]) -> str:
         *(f"warning: {text}" for text in figures["warnings"]),
         "",
         "            candidates   reviewed   accepted",
-        f"  anchors   {table['anchors']:>10} {table['anchors_reviewed']:>10} {table['anchors_accepted']:>10}",
+        f"  anchors   {table['anchors']:>10} {table['anchors_reviewed']:>10} {table['anchors_accepted']:>10}"
+        + (f"   ({counted(without, 'set')} without any vote)" if (without := table["sets_without_votes"]) else ""),
         f"  pairs     {table['pairs']:>10} {table['pairs_reviewed']:>10} {table['pairs_accepted']:>10}"
         + (f"   ({table['pairs_pending']} still to do)" if table["pairs_pending"] else ""),
         "",
@@ -87,6 +88,17 @@ def _waiting(waiting: dict[str, Any], *, votes: int) -> list[str]:
         unknown = "how many votes were asked for is not known here: the store of this review (--db) knows"
         out.append(unknown if votes else "nobody has voted yet: strobe review serve asks people")
     return out
+
+
+def leaving(ask: str, figures: dict[str, Any]) -> str:
+    """How many sets without a vote leave the study, or stay in it as built; nothing where every set has one."""
+    n = figures["table"].get("sets_without_votes", 0) if ask == "pairs" else 0
+    if not n:
+        return ""
+    have = f"{n} of {counted(figures['table']['anchors'], 'set')} {'has' if n == 1 else 'have'} no vote"
+    if figures["unreviewed"] == "keep":
+        return f"{have} and {'stays' if n == 1 else 'stay'} in the study as built; --unreviewed exclude leaves them out"
+    return f"{have} and {'leaves' if n == 1 else 'leave'} the study; --unreviewed keep keeps them as built"
 
 
 def unfinished(ask: str, figures: dict[str, Any]) -> str:

@@ -156,7 +156,7 @@ class Derivation:
             "sets_without_votes": int(self.unvoted_set.sum()),
             "pairs": int(members.sum()),
             "pairs_reviewed": int(self.voted.sum()),
-            "pairs_accepted": int((self.kept & members).sum()),
+            "pairs_accepted": int((self.kept & self.voted & members).sum()),
             "pairs_pending": int(self.pending.sum()),
         }
 

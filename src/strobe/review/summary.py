@@ -49,9 +49,12 @@ def summarise(
 def _table(dataset: Dataset, derivation: Derivation | None) -> dict[str, int]:
     if derivation is not None:
         return derivation.counts(dataset)
-    pairs = int((~dataset.sets.is_anchor).sum())
+    pairs, with_pairs = (
+        int((~dataset.sets.is_anchor).sum()),
+        len(set(dataset.sets.set[~dataset.sets.is_anchor].tolist())),
+    )
     return {
-        "anchors": dataset.n_sets, "anchors_reviewed": 0, "anchors_accepted": 0,
+        "anchors": dataset.n_sets, "anchors_reviewed": 0, "anchors_accepted": 0, "sets_without_votes": with_pairs,
         "pairs": pairs, "pairs_reviewed": 0, "pairs_accepted": 0, "pairs_pending": pairs,
     }  # fmt: skip
 
@@ -89,7 +92,8 @@ def _classes(dataset: Dataset, derivation: Derivation | None) -> list[dict[str, 
     n_sets, member, labels = dataset.n_sets, ~sets.is_anchor, dataset.labels
     if derivation is not None:
         labels = derivation.labels
-        voted, kept, kept_set = derivation.voted, derivation.kept & member, derivation.kept_set & derivation.voted_set
+        voted, kept_set = derivation.voted, derivation.kept_set & derivation.voted_set
+        kept = derivation.kept & voted & member
     else:
         voted = kept = np.zeros(len(sets.set), dtype=bool)
         kept_set = np.zeros(n_sets, dtype=bool)

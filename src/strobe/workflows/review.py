@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from strobe.analyses.cohort import Cohort
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, read_json, reading, write_json
@@ -188,13 +189,15 @@ def export(
     db: str | None = None,
     out: Path | None = None,
     crops: Path | None = None,
+    unreviewed: Literal["exclude", "keep"] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Write every answer into the dataset folder, and the figures beside them; the same answers give the same bytes.
 
     With `out` what follows from them is also written as a dataset folder of its own, its media hard links to these: of
     pairs the reviewed sets, of boxes the sets whose anchor is kept, with the boxes people drew. With `crops` the kept
-    pictures are cut to their boxes there.
+    pictures are cut to their boxes there. `unreviewed` says whether sets without any vote stay in the study as built
+    (`keep`) or leave it (`exclude`); None leaves what the last export said, at first `exclude`.
     """
     from strobe.core.derivation import derive
     from strobe.datasets.folder import append_answers, append_verdicts
@@ -204,13 +207,15 @@ def export(
         raise StrobeError("--out writes the sets that follow from pairs or boxes: leave it out, or --ask pairs")
     if crops is not None and ask != "box":
         raise StrobeError("--crops cuts pictures to the boxes people drew: it is for --ask box alone")
+    if unreviewed is not None and ask != "pairs":
+        raise StrobeError("--unreviewed is about sets without a vote on a pair: it is for --ask pairs alone")
     before, dataset = _content(folder), _read(folder)
     answers, conduct = _all_answers(folder, dataset, ask, db)
     if not answers:
         what = "votes" if ask == "pairs" else f"answers to --ask {ask}"
         raise StrobeError(f"{printable(folder)}: there are no {what} to export yet; strobe review serve collects them")
     if ask == "pairs":
-        dataset = append_verdicts(folder, answers)
+        dataset = append_verdicts(folder, answers, unreviewed=unreviewed)
     else:
         dataset = append_answers(folder, **{question.log.table: answers})
     whole = getattr(dataset, question.log.table)
@@ -220,6 +225,7 @@ def export(
     figures = {"schema": 1, "dataset": dataset.name, **question.summarise(dataset, whole, conduct)}
     if ask == "pairs":
         figures["undecided_labels"] = list(derive(dataset).undecided_labels)
+        figures["unreviewed"] = dataset.info.unreviewed
     write_json(folder / written(ask)[1], figures)
     if out is not None:
         _OUTCOMES[ask](dataset, out)
@@ -244,7 +250,16 @@ def _write_reviewed(dataset: Dataset, out: Path) -> None:
     """The sets the votes leave, as a dataset folder of their own."""
     from strobe.core.derivation import reviewed
 
-    _write_part(dataset, reviewed(dataset), out, {"reviewed_from": dataset.digest()})
+    part = reviewed(dataset)
+    source = {"reviewed_from": dataset.digest(), **_without_votes(part)}
+    _write_part(dataset, part, out, source)
+
+
+def _without_votes(part: Dataset) -> dict[str, int]:
+    """How many sets nobody voted on, for the provenance of a dataset that has no votes to count them by."""
+    found = Cohort.of(part, needs_labels=False)
+    counts = {"sets_without_votes": found.sets_without_votes, "kept_without_votes": found.kept_without_votes}
+    return {name: count for name, count in counts.items() if count}
 
 
 def _write_boxed(dataset: Dataset, out: Path) -> None:
@@ -255,22 +270,23 @@ def _write_boxed(dataset: Dataset, out: Path) -> None:
     pictures = drawn_pictures(dataset)
     voted = dataset.info.reviewed == "votes" and bool(dataset.verdicts)
     said = hashlib.sha256("\n".join(map(repr, pictures)).encode()).hexdigest()
-    part = with_drawn_boxes(reviewed(dataset) if voted else dataset, pictures)
-    _write_part(dataset, part, out, {"boxed_from": dataset.digest(), "boxes_drawn": said})
+    kept = reviewed(dataset) if voted else dataset
+    source = {"boxed_from": dataset.digest(), "boxes_drawn": said, **_without_votes(kept)}
+    _write_part(dataset, with_drawn_boxes(kept, pictures), out, source)
 
 
 _OUTCOMES = {"pairs": _write_reviewed, "box": _write_boxed}
 """What `out` writes, by the question it follows from."""
 
 
-def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str, str]) -> None:
+def _write_part(dataset: Dataset, part: Dataset, out: Path, source: Mapping[str, Any]) -> None:
     """A part of the dataset as a folder of its own that says what it came from; what people said stays behind."""
     from strobe.datasets.folder import write
     from strobe.datasets.making import made_before
 
     files = _media_files(dataset)
     decided = "release" if part.info.reviewed == "votes" else part.info.reviewed
-    info = replace(part.info, reviewed=decided, provenance={**part.info.provenance, **source})
+    info = replace(part.info, reviewed=decided, unreviewed="exclude", provenance={**part.info.provenance, **source})
     old = made_before(out, lambda old: {**old.info.provenance, **source} == old.info.provenance)
     write(replace(part, info=info, verdicts=(), names=(), drawn=()), out, overwrite=old is not None)
     _link_media(files, out)
