@@ -19,6 +19,7 @@ from strobe.metrics.intervals import proportion
 
 Called = Callable[..., str]
 MISSING = "--allow-missing"
+ONE = "1 set lacks predictions: over all sets it is between"
 
 
 @pytest.fixture
@@ -81,12 +82,14 @@ def test_damaged_members_do_not_open_a_gate(place: Path, called: Called) -> None
 @pytest.mark.parametrize(
     ("rule", "verdict", "code"),
     [
-        (("--min", "acc_pmk=80"), "holds, less is ruled out; 1 set lacks predictions", 0),
-        (("--min", "acc_pmk=90"), "cannot tell, 1 set lacks", 1),  # 97.5 [86.8, 99.9] if it is wrong
-        (("--max", "drop=15"), "holds, more is ruled out; 1 set lacks", 0),
-        (("--max", "drop=10"), "cannot tell, 1 set lacks", 1),
+        (("--min", "acc_pmk=80"), f"holds, {ONE} 97.5 and 100.0; less is ruled out", 0),
+        (("--min", "acc_pmk=90"), f"not shown, {ONE} 97.5 and 100.0; the figure is within", 0),  # worst: [86.8, 99.9]
+        (("--min", "acc_pmk=90", "--fail-on", "doubt"), f"cannot tell, {ONE} 97.5 and 100.0; predict them", 1),
+        (("--min", "acc_pmk=98"), f"cannot tell, {ONE} 97.5 and 100.0", 1),
+        (("--max", "drop=15"), f"holds, {ONE} 0.0 and 2.5; more is ruled out", 0),
+        (("--max", "drop=2"), f"cannot tell, {ONE} 0.0 and 2.5", 1),
+        (("--max", "drop=-1"), f"clearly worse, {ONE} 0.0 and 2.5; more is shown", 1),
         (("--min", "mean_frame=50"), "cannot tell, 1 set lacks predictions, and what they would change cannot be", 1),
-        (("--max", "drop=-1"), "clearly worse, more is shown; 1 set lacks", 1),
     ],
 )
 def test_a_verdict_holds_whatever_the_missing_set_is(place, called, rule, verdict, code) -> None:
@@ -96,7 +99,7 @@ def test_a_verdict_holds_whatever_the_missing_set_is(place, called, rule, verdic
 def test_a_loss_is_bounded_over_what_either_lacks(place: Path, called: Called) -> None:
     rule = ("--max-loss", "acc_pmk=20")
     said = called("gate", MISSING, place / "one" / "run", "--against", place / "best" / "run", *rule)
-    assert "holds, a larger loss is ruled out; 1 set lacks predictions: over all sets it is between 0.0 and 2.5" in said
+    assert f"holds, {ONE} 0.0 and 2.5; a larger loss is ruled out" in said
     said = called("gate", MISSING, place / "damaged" / "run", "--against", place / "best" / "run", *rule, code=1)
     assert "cannot tell, 17 sets lack predictions: over all sets it is between 0.0 and 42.5" in said
     said = called("gate", MISSING, place / "best" / "run", "--against", place / "damaged" / "run", *rule)
@@ -116,8 +119,9 @@ def test_a_file_that_cannot_be_read_is_missing(tmp_path: Path, called: Called) -
     (tmp_path / "net.py").write_text(model, encoding="utf-8")
     run = tmp_path / "run"
     called("eval", folder, "-m", f"py:{tmp_path}/net.py:make", "-o", run, "--no-report", code=0)
-    said = called("gate", run, "--max", "drop=50", code=1)
-    assert "1 of them without all predictions" in said
+    said = called("gate", run, "--max", "drop=10", code=1)
+    assert "6 sets of 6 videos, k = 1, 1 of them without all predictions" in said
+    assert f"cannot tell, {ONE} 0.0 and 16.7" in said
 
 
 def test_the_extremes_by_hand(forty: Dataset) -> None:
