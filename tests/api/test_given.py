@@ -101,7 +101,8 @@ def test_what_does_not_fit_is_one_line(given: object, options: dict, message: st
 
 
 def test_part_of_the_frames_is_scored_apart() -> None:
-    found = strobe.score(DATA, SCORES[:25], keys=KEYS[:25], allow_missing=True, name="m")
+    with pytest.warns(UserWarning, match="m: 5 sets without all predictions are in no figure"):
+        found = strobe.score(DATA, SCORES[:25], keys=KEYS[:25], allow_missing=True, name="m")
     assert (found.unscored.sets, found.acc_pmk.n) == (5, 5)
 
 

@@ -153,9 +153,9 @@ def test_compare_and_history_say_how_many_are_missing(place: Path, called: Calle
         "-o",
         place / "history",
     )
-    assert "damaged·run: 17 sets without all predictions, in none of its figures" in said
+    assert "damaged·run: 17 of 40 sets unscored" in said
     with (place / "history" / "history.csv").open(newline="", encoding="utf-8") as file:
-        assert [row["missing_sets"] for row in csv.DictReader(file)] == ["0", "17"]
+        assert [row["unscored_sets"] for row in csv.DictReader(file)] == ["0", "17"]
 
 
 def test_python_warns(forty: Dataset) -> None:

@@ -198,7 +198,8 @@ def _bounds(name: str, model: ClassificationResult, bounds: Bounds, k: int) -> s
             f"{printable(name)}: {counted(model.unscored.sets, 'picture')} without a prediction; accuracy between "
             f"{100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
         )
+    lacking = f"{counted(model.unscored.frames, 'frame')} without a prediction"
     return (
-        f"{printable(name)}: {model.unscored.sets} sets unscored ({counted(model.unscored.frames, 'frame')} without a "
-        f"prediction); acc_pmk between {100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
+        f"{printable(name)}: {counted(model.unscored.sets, 'set')} unscored ({lacking}); acc_pmk between "
+        f"{100 * low:.1f} (all of them wrong) and {100 * high:.1f} (all right)"
     )
