@@ -62,13 +62,15 @@ def test_least_videos_is_where_all_for_one_side_begin_to_show_something(pairs: i
 
 
 def by_the_formula(gap: np.ndarray, cluster: np.ndarray) -> tuple[float, float]:
-    """Every δ of a fine grid that docs/methods.md's inequality holds for, at z = 1.96."""
+    """The stretch about the value, on a fine grid, for which docs/methods.md's inequality holds at z = 1.96."""
     sums, sizes, n = np.bincount(cluster, weights=gap), np.bincount(cluster), len(gap)
     delta = np.linspace(-1, 1, 400_001)
     more = n / len(sizes) * (1 + delta**2)
     squares = (sums**2).sum() - 2 * delta * (sums * sizes).sum() + delta**2 * (sizes**2).sum()
-    inside = (sums.sum() - n * delta) ** 2 <= stats.norm.ppf(0.975) ** 2 * (squares + more)
-    return float(delta[inside].min()), float(delta[inside].max())
+    outside = np.flatnonzero((sums.sum() - n * delta) ** 2 > stats.norm.ppf(0.975) ** 2 * (squares + more))
+    place = np.searchsorted(delta[outside], gap.mean())
+    low = delta[outside[place - 1]] if place else -1.0
+    return float(low), float(delta[outside[place]] if place < len(outside) else 1.0)
 
 
 def test_an_interval_made_to_agree_with_its_test_moves_the_end_next_to_zero_alone() -> None:
@@ -96,9 +98,7 @@ def test_one_end_at_least_is_that_of_the_formula(videos: list[tuple[int, int]]) 
     low, high = by_the_formula(gap, cluster)
     found = paired_difference(gap, cluster, p=p, p_holm=p, pairs=1)
     assert (found.low <= 0 <= found.high) is (p >= LEVEL)
-    n, sizes = len(gap), np.bincount(cluster)
-    if n * n > stats.norm.ppf(0.975) ** 2 * ((sizes**2).sum() + n / len(sizes)):  # else an end is open
-        far, wanted = (found.low, low) if found.value < 0 else (found.high, high)
-        assert far == pytest.approx(wanted, abs=1e-4)
+    far, wanted = (found.low, low) if found.value < 0 else (found.high, high)
+    assert far == pytest.approx(wanted, abs=1e-4)
     assert found.low < found.value or found.value == -1
     assert found.high > found.value or found.value == 1

@@ -128,10 +128,12 @@ def paired_difference(gap: Ints, cluster: Ints, *, p: float, p_holm: float, pair
 
 def _within(square: float, linear: float, constant: float, value: float) -> tuple[float, float]:
     """Where square·δ² + linear·δ + constant ≤ 0 about `value`, within −1 and 1."""
-    root = float(np.sqrt(max(linear * linear - 4 * square * constant, 0.0)))
+    inside = linear * linear - 4 * square * constant
+    if square == 0 or inside <= 0:
+        return -1.0, 1.0
+    root = float(np.sqrt(inside))
+    first, second = sorted(((-linear - root) / (2 * square), (-linear + root) / (2 * square)))
     if square > 0:
-        return max((-linear - root) / (2 * square), -1.0), min((-linear + root) / (2 * square), 1.0)
-    if square < 0 < constant:  # so few videos that one end is open
-        ends = sorted(((-linear - root) / (2 * square), (-linear + root) / (2 * square)))
-        return (ends[1], 1.0) if value > 0 else (-1.0, ends[0])
-    return -1.0, 1.0
+        return max(first, -1.0), min(second, 1.0)
+    # So few videos, or one so large, that the values far off on one side are not excluded: that end is open.
+    return (max(second, -1.0), 1.0) if 2 * value > first + second else (-1.0, min(first, 1.0))
