@@ -130,3 +130,34 @@ def test_the_scores_themselves_take_labelled_sets_alone(six: Dataset) -> None:
 
     with pytest.raises(InvalidValue, match="a label on every set scored"):
         Prepared(without_labels(six, [5]), ScoreOptions())
+
+
+def test_training_measures_on_labelled_sets_alone(six: Dataset) -> None:
+    from strobe.train.sets import HeldOut
+
+    label = np.zeros(len(six.frames), dtype=np.int64)
+    label[six.labels.frame] = six.labels.label
+    places = np.arange(len(six.frames))
+    held = HeldOut.of(without_labels(six, [5]), np.array([3, 4, 5]), places)
+    assert held.sets.tolist() == [3, 4]
+    assert held.accuracy(label[held.frames]) == (1, 1)
+    with pytest.raises(StrobeError, match="no held-out set has a label"):
+        HeldOut.of(without_labels(six, [5]), np.array([5]), places)
+
+
+def test_an_overview_gives_the_ceiling_of_what_is_scored(six: Dataset) -> None:
+    from strobe.analyses.overview import overview
+    from strobe.core.labels import space
+
+    data = replace(six, info=replace(six.info, label_space=space("youtube-bb")))
+    whole, part = overview(data)["ceiling"], overview(without_labels(data, [0]))["ceiling"]
+    assert (whole["n"], part["n"]) == (6, 5)
+    assert part["anchors_out_of_reach"] <= whole["anchors_out_of_reach"]
+    assert overview(without_labels(data, list(range(6))))["ceiling"] is None
+
+
+def test_a_leaderboard_counts_them(run: Path, called: Called) -> None:
+    called("export", run, "leaderboard", run.parent / "board")
+    (board,) = json.loads((run.parent / "board" / "leaderboard.json").read_text(encoding="utf-8"))["boards"]
+    assert (board["n_sets"], board["unlabelled_sets"]) == (5, 1)
+    assert [entry["unscored_sets"] for entry in board["entries"]] == [0, 0]

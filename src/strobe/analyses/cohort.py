@@ -26,15 +26,20 @@ class Cohort:
 
     @classmethod
     def of(cls, dataset: Dataset, *, needs_labels: bool = True) -> "Cohort":
-        """The cohort of a dataset that is about to be scored; boxes (`needs_labels` False) need no label of a set."""
+        """The cohort of a dataset that is about to be scored.
+
+        Boxes (`needs_labels` False) need no label: then sets without one are scored by them, and counted all the same.
+        """
         scored = dataset.labelled_sets() if needs_labels else dataset
-        unseen, names = unreviewed(scored), set(scored.sets.set_id.tolist())
-        without, kept = len(dataset.unvoted), sum(name in names for name in dataset.unvoted)
-        if not without:  # a dataset that an export wrote has no votes, and says how many sets had none
+        unseen, without, kept = unreviewed(scored), len(dataset.unvoted), 0
+        if without:
+            names = set(dataset.sets.set_id.tolist())
+            kept = sum(name in names for name in dataset.unvoted)
+        else:  # a dataset that an export wrote has no votes, and says how many sets had none
             without, kept = (_count(dataset, name) for name in ("sets_without_votes", "kept_without_votes"))
         return cls(
             n_sets=scored.n_sets,
-            unlabelled_sets=dataset.n_sets - scored.n_sets,
+            unlabelled_sets=int((~dataset.labelled).sum()),
             sets_without_votes=without,
             kept_without_votes=min(kept, scored.n_sets),
             unreviewed_pairs=unseen.pairs,

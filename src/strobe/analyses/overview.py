@@ -73,7 +73,7 @@ def overview(dataset: Dataset) -> dict[str, Any]:
         "media": _media(dataset, used),
         "hints": _hints(dataset, members),
         "review": _review(dataset, decided) if decided is not None else None,
-        "ceiling": encode(ceiling(scored)),
+        "ceiling": encode(ceiling(scored.labelled_sets()) if scored.labelled.any() else None),
     }
 
 

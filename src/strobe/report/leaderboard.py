@@ -58,6 +58,9 @@ def _boards(runs: Sequence[Scored]) -> list[_Board]:
             "n_videos": dataset.n_videos, "axis": dataset.axis, "reviewed": dataset.reviewed,
             "subset": settings.subset, "merge": settings.merge,
         }  # fmt: skip
+        for key in ("unlabelled_sets", "sets_without_votes"):
+            if count := getattr(dataset, key):
+                about[key] = count
         for name, model in run.results.models.items():
             empty = _Board(about=about, task=model.task, entries=[], shown=shown)
             board = found.setdefault((*about.values(), model.task), empty)
@@ -72,7 +75,7 @@ def _entry(board: _Board, place: int) -> dict[str, Any]:
     return {
         "rank": board.rank(place), "model": board.shown[name], "run": run.run,
         "model_type": getattr(model, "model_type", None), "weights": run.weights.get(name),
-        "strobe": run.results.strobe,
+        "strobe": run.results.strobe, "unscored_sets": model.unscored.sets,
     }  # fmt: skip
 
 

@@ -138,6 +138,9 @@ def log_results(wanted: Sequence[str], results: Results, run: Path, progress: Pr
     dataset = results.dataset
     for name, model in results.models.items() if wanted else ():
         facts = {"dataset": dataset.name, "digest": dataset.digest, "k": dataset.k, "n_sets": dataset.n_sets}
+        left_out = {"unlabelled_sets": dataset.unlabelled_sets, "sets_without_votes": dataset.sets_without_votes}
+        left_out |= {"unscored_sets": model.unscored.sets}
+        facts |= {key: count for key, count in left_out.items() if count}
         measure = "acc" if isinstance(model, ClassificationResult) else "map"
         names = (f"{measure}_orig", f"{measure}_pmk", "drop")
         values: dict[str, float] = {}

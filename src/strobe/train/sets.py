@@ -147,7 +147,13 @@ class HeldOut:
 
     @classmethod
     def of(cls, dataset: Dataset, sets: Ints, pixel_of_frame: Ints) -> "HeldOut":
-        """The named sets of a dataset."""
+        """The named sets of a dataset, less those without a label: no answer to them is right or wrong."""
+        sets = np.asarray(sets)[dataset.labelled[sets]]
+        if not len(sets):
+            raise StrobeError(
+                f"{printable(dataset.name)}: no held-out set has a label, so nothing can be measured on it; label "
+                "some, or give another dataset with --held-out"
+            )
         chosen = np.isin(dataset.sets.set, sets)
         frames = np.unique(dataset.sets.frame[chosen])
         return cls(dataset=dataset, sets=np.asarray(sets), frames=frames, pixel=pixel_of_frame[frames])

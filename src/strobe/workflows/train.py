@@ -118,6 +118,8 @@ class _Job(Job):
             self.say.note(f"{alone} of {len(sets)} sets have one frame only")
         shown, shown_places = (pixels, places) if self.held_out is None else self.pixels(self.held_out, plan)
         held = HeldOut.of((self.held_out or self.material).dataset, split.held_out, shown_places)
+        if unlabelled := len(split.held_out) - len(held.sets):
+            self.say.note(f"{unlabelled} held-out set(s) are left out: they have no label")
         normal, module = Normal(plan.divide, plan.mean, plan.std), start.module
         if not isinstance(start, Backbone):
             trainer = self._around(module, sets, pixels, normal, hooks)
@@ -182,7 +184,7 @@ class _Job(Job):
         label[held.frames] = predicted
         part = held.dataset.keep_rows(np.isin(held.dataset.sets.set, held.sets))
         answers = ClassAnswers.from_labels(self.recipe.name, label, scored=label >= 0)
-        found = score(overall(part).labelled_sets(), answers, options=ScoreOptions())
+        found = score(overall(part), answers, options=ScoreOptions())
         return About(
             recipe=self.recipe,
             name=start.name,
