@@ -24,9 +24,12 @@ from typing import Any
 from fuzz.cases import drawn, run_case
 from fuzz.corpus import make_corpus
 from fuzz.kills import kill_plan, run_kill
+from fuzz.links import link_plan, run_links
 from fuzz.process import preload
+from fuzz.twice import run_twice, twice_plan
 
 ROOT = Path(__file__).parents[1]
+_SWEEPS = {"kill": run_kill, "links": run_links, "twice": run_twice}
 
 
 def main() -> None:
@@ -48,14 +51,14 @@ def main() -> None:
     log = folder / "log.jsonl"
     known = _begin(log, {"seed": options.seed, "code": code}, keep=options.keep)
     todo: list[Any] = []
-    if options.only != "kills":
+    if options.only in (None, "cases") and not options.sweep:
         cases = range(options.first, options.first + options.cases)
         wanted = [
             case for case in cases if not options.verb or drawn(case, options.seed)[0].verb.startswith(options.verb)
         ]
         todo += [case for case in wanted if case not in known]
-    if options.only != "cases" and not options.verb:
-        todo += [name for name in kill_plan(options.kills, options.seed) if name not in known]
+    if options.only != "cases":
+        todo += [name for name in _sweeps(options) if name not in known]
     begin = time.monotonic()
     until = begin + 60 * options.minutes if options.minutes else None
     print(f"seed {options.seed}, {len(known)} done before, {len(todo)} to do, {options.lanes} at a time", flush=True)
@@ -70,12 +73,24 @@ def main() -> None:
     os._exit(found)  # what libraries say of themselves at the end is nobody's finding
 
 
+def _sweeps(options: argparse.Namespace) -> list[str]:
+    """The sweeps asked for: by name, by kind, or all."""
+    plans = {"links": link_plan(options.links), "twice": twice_plan(), "kills": kill_plan(options.kills, options.seed)}
+    if options.sweep:
+        return list(options.sweep)
+    if options.verb:
+        return []
+    return [name for kind, names in plans.items() for name in names if options.only in (None, kind)]
+
+
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", type=int, default=1000, help="how many cases")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     parser.add_argument("--kills", type=int, default=None, help="at most so many kills; default: all")
-    parser.add_argument("--only", choices=["cases", "kills"], help="one half alone")
+    parser.add_argument("--links", type=int, default=None, help="links at so many places a command; default: at all")
+    parser.add_argument("--only", choices=["cases", "links", "twice", "kills"], help="one kind alone")
+    parser.add_argument("--sweep", action="append", help="these sweeps alone, by name; several times")
     parser.add_argument("--verb", help="of the cases, only those of this verb")
     parser.add_argument("--case", help="this one case again (a number), or this one kill (its name)")
     parser.add_argument("--seed", type=int, default=0)
@@ -130,7 +145,7 @@ def _lane(todo: list[Any], seed: int, corpus: Path, folder: Path, log: Path, unt
 def _run(case: Any, seed: int, corpus: Path, work: Path, *, debug: bool = False) -> Any:
     _remove(work)
     if isinstance(case, str):
-        return run_kill(case, corpus=corpus, work=work)
+        return _SWEEPS[case.partition("/")[0]](case, corpus=corpus, work=work)
     return run_case(case, seed=seed, corpus=corpus, work=work, debug=debug)
 
 
@@ -172,10 +187,15 @@ def _summary(log: Path, seconds: float) -> int:
     """Counts per verb and per kind of damage; 1 where something was found."""
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()[1:]]
     cases = [line for line in lines if isinstance(line["case"], int)]
-    kills = [line for line in lines if not isinstance(line["case"], int)]
+    sweeps = [line for line in lines if not isinstance(line["case"], int)]
+    kills = [line for line in sweeps if line["case"].startswith("kill/")]
     found = [line for line in lines if line["finding"]]
     n_kills = sum(len(line["kinds"]) for line in kills)
+    others = Counter({line["case"].partition("/")[0]: 0 for line in sweeps})
+    for line in sweeps:
+        others[line["case"].partition("/")[0]] += len(line["kinds"])
     print(f"\n{len(cases):,} cases and {n_kills:,} kills in {len(kills)} sweeps; this run {seconds:.0f} s")
+    print("".join(f"{many:,} tries of {kind}\n" for kind, many in others.items() if kind != "kill"), end="")
     if cases:
         _table("verb", cases, lambda line: [line["verb"]])
         _table("damage", cases, lambda line: sorted(set(line["kinds"])))
@@ -184,10 +204,10 @@ def _summary(log: Path, seconds: float) -> int:
             f"slowest {slowest['seconds']:.1f} s (case {slowest['case']}), most memory "
             f"{largest['grown'] / 2**20:.0f} MB (case {largest['case']})"
         )
-    if kills:
+    if sweeps:
         print()
-        for line in kills:
-            print(f"{line['case']:<40}{len(line['kinds']):>5} kills{'  found' if line['finding'] else ''}")
+        for line in sweeps:
+            print(f"{line['case']:<48}{len(line['kinds']):>5} tries{'  found' if line['finding'] else ''}")
     for line in found:
         print(f"FOUND {line['case']}: {line['recipe']}: {line['finding']}")
     print(f"{len(found)} findings" if found else "nothing found")

@@ -15,7 +15,7 @@ from fuzz.process import Done, call, watch
 from fuzz.recipe import Recipe
 from fuzz.recipes import recipes
 
-__all__ = ["Outcome", "drawn", "leftovers", "run_case", "tree", "unreadable"]
+__all__ = ["Outcome", "drawn", "judge", "lay_out_sound", "leftovers", "run_case", "tree", "unreadable"]
 
 _LEFT = re.compile(r"\.staging-.*|\.committed|\.incoming-.*|\..+\.tmp|tmp[a-z0-9_]{8}")
 _BAD = re.compile(
@@ -68,14 +68,15 @@ def run_case(case: int, *, seed: int, corpus: Path, work: Path, debug: bool = Fa
     os.environ.pop("STROBE_DEBUG", None)
     outcome.code, outcome.seconds, outcome.grown = done.code, round(done.seconds, 3), done.grown
     outcome.said = done.stderr[-4000:]
-    outcome.finding = _judge(done, recipe.verb) or _judge_files(
+    outcome.finding = judge(done, recipe.verb) or _judge_files(
         recipe, done, before, place, other_words="words" in str(outcome.kinds)
     )
     return outcome
 
 
-def _lay_out(recipe: Recipe, corpus: Path, place: Path, work: Path, rng: random.Random) -> None:
-    """Copy the sound inputs, damage them, and write down what is to be run."""
+def lay_out_sound(recipe: Recipe, corpus: Path, place: Path) -> None:
+    """Copy what the recipe works on, undamaged."""
+    place.mkdir(parents=True, exist_ok=True)
     for name in recipe.place:
         source, target = corpus / name, place / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +84,11 @@ def _lay_out(recipe: Recipe, corpus: Path, place: Path, work: Path, rng: random.
             shutil.copytree(source, target, dirs_exist_ok=True)
         else:
             shutil.copy(source, target)
+
+
+def _lay_out(recipe: Recipe, corpus: Path, place: Path, work: Path, rng: random.Random) -> None:
+    """Copy the sound inputs, damage them, and write down what is to be run."""
+    lay_out_sound(recipe, corpus, place)
     aside = tuple(place / name for name in recipe.aside)
     files = sorted(
         path
@@ -103,7 +109,7 @@ def _lay_out(recipe: Recipe, corpus: Path, place: Path, work: Path, rng: random.
 # -- what is promised ------------------------------------------------------------------------------------------------
 
 
-def _judge(done: Done, verb: str) -> str:
+def judge(done: Done, verb: str) -> str:
     """What is wrong with how the command ended and what it said, or nothing."""
     if done.code is None:
         return done.ended
@@ -160,7 +166,7 @@ def _was_damaged(recipe: Recipe, place: Path) -> bool:
 def unreadable(dest: Path, *, results: bool = True) -> str:
     """Why what lies there is neither whole nor nothing; "" where it is. `results`: whether to look at results.json."""
     from strobe.core.errors import StrobeError
-    from strobe.core.files import settle
+    from strobe.core.swaps import settle
     from strobe.datasets import folder
     from strobe.runs.folder import Run
 

@@ -19,7 +19,7 @@ from fuzz.cases import Outcome, leftovers, tree, unreadable
 from fuzz.kill_cases import KILLS, Killed
 from fuzz.process import call, watch
 
-__all__ = ["KILLED", "kill_plan", "run_kill"]
+__all__ = ["KILLED", "kill_plan", "lay_out", "run_kill", "state_of"]
 
 KILLED = 137
 _STEPS = ("replace", "rename", "link", "symlink", "unlink", "remove", "rmdir", "mkdir")
@@ -43,14 +43,14 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
     outcome = Outcome(case=name, verb=verb, recipe=verb)  # type: ignore[arg-type]  # a kill is named, not numbered
     work.mkdir(parents=True)
     start = work / "start"
-    _lay_out(killed, corpus, start)
+    lay_out(killed, corpus, start)
     whole = work / "whole"
     shutil.copytree(start, whole, symlinks=True)
     done = call(killed.words, cwd=whole, limit_s=60)
     if done.code != 0:
         outcome.finding = f"unbroken: {done.ended}: {done.stderr[-300:]}"
         return outcome
-    expected = _state(killed, whole)
+    expected = state_of(killed, whole)
     outcome.code = 0
     kind, _, number = how.partition("-")
     if kind == "steps":
@@ -78,7 +78,8 @@ def run_kill(name: str, *, corpus: Path, work: Path) -> Outcome:
     return outcome
 
 
-def _lay_out(killed: Killed, corpus: Path, place: Path) -> None:
+def lay_out(killed: Killed, corpus: Path, place: Path) -> None:
+    """Copy what the verb works on, and run the commands before it."""
     place.mkdir(parents=True)
     for name in killed.place:
         source, target = corpus / name, place / name
@@ -110,7 +111,7 @@ def _one(killed: Killed, start: Path, work: Path, point: int | float, expected: 
     again = call(killed.words, cwd=place, limit_s=60)
     if again.code != 0:
         return ended, f"the same command again: {again.ended}: {again.stderr.strip()[-300:]}"
-    found = _state(killed, place)
+    found = state_of(killed, place)
     if left := leftovers(tree(place / killed.dest)):
         return ended, f"{left[0]} is left over"
     if found != expected:
@@ -168,7 +169,7 @@ def _count(killed: Killed, start: Path, work: Path) -> int:
 # -- the outcome -----------------------------------------------------------------------------------------------------
 
 
-def _state(killed: Killed, place: Path) -> dict[str, str]:
+def state_of(killed: Killed, place: Path) -> dict[str, str]:
     """What the command made, by file, with times, versions and places left out."""
     if killed.ask:
         said = call(killed.ask, cwd=place)

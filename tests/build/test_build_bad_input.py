@@ -284,7 +284,7 @@ def test_frames_that_change_size_on_the_way(make_clip: MakeClip, tmp_path: Path)
 
 def test_folders_that_are_not_ours_are_left_alone(make_clip: MakeClip, tmp_path: Path) -> None:
     path = make_clip("good.mp4")
-    with pytest.raises(StrobeError, match="the last argument is the folder"):
+    with pytest.raises(StrobeError, match="is a file; choose a folder to write to"):
         build([path], path, DOG)
     with pytest.raises(StrobeError, match="not empty and holds no dataset"):
         build([path], path.parent, DOG)

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError
-from strobe.core.files import replacing, settle, swapping, write_text
+from strobe.core.files import replacing, write_text
+from strobe.core.swaps import settle, swapping
 
 OLD = {"a.txt": "old a", "sub/b.txt": "old b", "gone.txt": "to go"}
 NEW = {"a.txt": "new a", "sub/b.txt": "new b", "c.txt": "new c"}
 
 KILLED = f"""
-from strobe.core import files
+from strobe.core import files, swaps
 
 def put(folder, texts):
     for name, text in texts.items():
@@ -25,7 +26,7 @@ def begin(folder):
 
 def change(folder, mortal):
     mortal("rename", "replace", "unlink", "rmdir", "mkdir", "fsync", "open")
-    with files.swapping(folder) as staged:
+    with swaps.swapping(folder) as staged:
         put(staged.root, {NEW})
         staged.remove("gone.txt")
 """
@@ -108,12 +109,50 @@ def test_a_strangers_list_moves_nothing_outside(tmp_path: Path, name: object, pa
     (folder / "link").symlink_to(tmp_path)
     listing = {"put": [], "gone": [], part: [name]}
     (folder / ".committed/these.json").write_text(json.dumps(listing))
-    with pytest.raises(InvalidFile, match="is no file of this folder"):
+    with pytest.raises(InvalidFile, match=r"is no file of this folder|leads out of the folder|not a list of files"):
         settle(folder)
     assert (tmp_path / "out.txt").read_text() == "mine"
     (folder / ".committed/these.json").write_text('{"put": 3}')
     with pytest.raises(InvalidFile, match="not a list of files to swap"):
         settle(folder)
+
+
+@pytest.mark.parametrize("link", [".committed", ".committed/put", ".committed/put/deep", ".committed/put/deep/key"])
+def test_a_strangers_links_move_nothing(tmp_path: Path, link: str) -> None:
+    """`.committed/put` was a link to a private folder, and these.json had the names in it: they were moved here."""
+    folder, private = tmp_path / "set", tmp_path / "private"
+    for made in (private, private / "put/deep", private / "deep", (folder / link).parent):
+        made.mkdir(parents=True, exist_ok=True)
+    listing = {"put": ["key", "deep/key"], "gone": []}
+    for place in ("key", "deep/key", "put/key", "put/deep/key"):
+        (private / place).write_text("mine")
+    (private / "these.json").write_text(json.dumps(listing))
+    before = content(private)
+    (folder / link).symlink_to(private if not link.endswith("key") else private / "key")
+    if link != ".committed":
+        (folder / ".committed/these.json").write_text(json.dumps(listing))
+    for _ in range(2):
+        with pytest.raises(InvalidFile, match="not a file of an interrupted write; nothing is moved"):
+            settle(folder)
+    assert content(private) == before
+    assert not (folder / "key").exists()
+
+
+def test_nothing_is_swapped_through_a_link(tmp_path: Path) -> None:
+    """A run folder with `tables` as a link: what is written must not go where it leads."""
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (folder / "tables").symlink_to(outside)
+    with pytest.raises(InvalidFile, match="leads out of the folder"), swapping(folder) as staged:
+        write_text(staged.root / "tables/headline.csv", "a,b\n")
+    assert not list(outside.iterdir())
+    assert not [path for path in folder.iterdir() if path.name != "tables"]
+
+
+def test_a_pipe_among_leftovers_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".a.strobe.tmp")
+    settle(tmp_path, sweep=True)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

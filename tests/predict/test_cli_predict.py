@@ -67,7 +67,7 @@ def test_a_folder_that_cannot_be_locked_is_refused(
     words = ["predict", str(data), "-m", f"py:{plugin}:make", "-o", str(tmp_path / "run")]
     code, said, noted = command(*words)
     assert (code, said) == (2, "")
-    assert f"cannot write {tmp_path / 'run/predictions'}: its file system cannot lock" in noted
+    assert f"cannot write {tmp_path / 'run'}: its file system cannot lock" in noted
     assert not (tmp_path / "run").exists()
     monkeypatch.undo()
     assert command(*words)[0] == 0

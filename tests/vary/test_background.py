@@ -184,12 +184,12 @@ def test_masks_are_read_from_their_folder_alone(tmp_path: Path) -> None:
     digest = hashlib.sha256(content).hexdigest()
     np.testing.assert_array_equal(read_mask(root, "masks/a.png", digest, (9, 6)), mask)
     for file, sha, size, line in (
-        ("../outside.png", digest, (9, 6), "no file of the dataset"),
-        (str(tmp_path / "outside.png"), digest, (9, 6), "no file of the dataset"),
-        ("masks/link.png", digest, (9, 6), "not there"),
+        ("../outside.png", digest, (9, 6), "no file of this folder"),
+        (str(tmp_path / "outside.png"), digest, (9, 6), "no file of this folder"),
+        ("masks/link.png", digest, (9, 6), "leads out of the folder"),
         ("masks/b.png", digest, (9, 6), "not there"),
         (None, digest, (9, 6), "no file of the dataset"),
-        ("masks/a\0.png", digest, (9, 6), "no file of the dataset"),
+        ("masks/a\0.png", digest, (9, 6), "no file of this folder"),
         ("masks/a.png", "0" * 64, (9, 6), "not the mask the ladder was made with"),
         ("masks/a.png", digest, (6, 9), "its mask is 9×6, the picture 6×9"),
     ):

@@ -187,7 +187,7 @@ def test_other_processes_read_rungs_with_their_masks_and_donors(ladder: LadderMa
         ("other", {"donor": {"media": "media/none/picture.png", "sha256": "0", "cut": [0, 0, 9, 9]}}, "does not have"),
         ("other", {"donor": {"media": "../../picture.png", "sha256": "0", "cut": [0, 0, 9, 9]}}, "does not have"),
         ("other", {"donor": {"media": ["x"], "sha256": {}, "cut": [0, 0, 9, 9]}}, "does not have"),
-        ("grey", {"mask": {"file": "../../ladder.parquet", "sha256": "0"}}, "names a mask that is no file of the"),
+        ("grey", {"mask": {"file": "../../ladder.parquet", "sha256": "0"}}, "is no file of this folder"),
         ("grey", {"mask": {"file": "ladder.parquet", "sha256": "0"}}, "not the mask the ladder was made with"),
     ],
 )

@@ -68,6 +68,8 @@ class Job:
     hints: bool = True
     limits: Limits = field(default_factory=Limits)
     threads: int = 1
+    file_digest: bool = False
+    """Whether a frame's digest is that of its file: pixels of a JPEG may differ from decoder to decoder."""
     aside: Path | None = None
     done: "Fragment | None" = None
 
@@ -83,7 +85,7 @@ class Job:
         given = sorted({str((row.frame, row.time_s)) for row in self.anchors})
         content = [
             _SCHEMA, video_sha256, self.name, self.media_folder, asdict(self.sampling), spans, given, self.store,
-            self.reference, self.hints, asdict(self.limits), versions(),
+            self.reference, self.hints, asdict(self.limits), versions(), *(["file digest"] if self.file_digest else []),
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -368,6 +370,8 @@ class _Storing:
             seen = self._encoder.stored(image, data)
             if seen is not image:
                 image, digest = seen, pixel_digest(seen)
+            if self._job.file_digest:
+                digest = hashlib.sha256(data).hexdigest()
             name = f"{frame.index:06d}{self._encoder.suffix}"
             with _writing(self._final / name):
                 (self._aside / name).write_bytes(data)

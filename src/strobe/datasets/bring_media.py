@@ -1,5 +1,6 @@
 """Bringing image files of a foreign layout into a dataset folder, and hashing them on the way."""
 
+import filecmp
 import hashlib
 import io
 import os
@@ -40,7 +41,7 @@ class Bring:
     def files(self, source: Path, target: Path, names: Collection[str]) -> dict[str, tuple[str, tuple[int, int]]]:
         """Put source/NAME at target/media/NAME for every name; sha256 and (width, height) of each come back.
 
-        Files already there with the same size are not copied again, so the same command resumes. Nothing comes back
+        Files already there with the same bytes are not copied again, so the same command resumes. Nothing comes back
         where media stay behind.
         """
         if self.media == "none":
@@ -64,8 +65,8 @@ class Bring:
         return found
 
     def file(self, origin: Path, place: Path) -> None:
-        """One file to its place, unless it is there with the same size."""
-        if place.is_file() and place.stat().st_size == origin.stat().st_size:
+        """One file to its place, unless it is there with the same bytes."""
+        if place.is_file() and filecmp.cmp(origin, place, shallow=False):
             return
         self.refuse(place)
         make_folder(place.parent)

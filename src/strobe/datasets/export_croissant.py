@@ -6,6 +6,7 @@ from typing import Any
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import json_text, sha256_of_file
+from strobe.core.inside import inside
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.export_card import description
 from strobe.datasets.export_media import Outgoing
@@ -70,7 +71,7 @@ def export_croissant(dataset: Dataset, *, media: MediaMode) -> Outgoing:
     # In the order they are written in: with dataset.json the folder is a dataset, and whole.
     files: dict[str, str | bytes] = {}
     files |= {
-        name: (dataset.root / name).read_bytes() for name in (*(f"{one}.parquet" for one in names), "dataset.json")
+        name: inside(dataset.root, name).read_bytes() for name in (*(f"{one}.parquet" for one in names), "dataset.json")
     }
     files["croissant.json"] = json_text(_document(dataset, dataset.root, names))
     stored = {} if media == "none" else {row: str(name) for row, name in enumerate(dataset.frames.media) if name}

@@ -18,7 +18,9 @@ from strobe.analyses.drawn import Drawn, check_inside
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.files import make_folder, read_json, sha256_of_file, write_bytes, write_json
+from strobe.core.inside import inside
 from strobe.core.late import load
+from strobe.core.locks import LOCK
 from strobe.core.ports import FrameSource, Image, Progress
 
 __all__ = ["MANIFEST", "export_crops"]
@@ -65,7 +67,7 @@ def export_crops(
     write_json(target / _UNFINISHED, {"plan": plan})
     with progress.task("crops", len(crops)) as advance:
         for crop in crops:
-            path = target / crop.file
+            path = inside(target, crop.file)
             if not path.is_file():
                 make_folder(path.parent)
                 write_bytes(path, _encoded(_cut(source.read(crop.row), crop), path.suffix.lower()))
@@ -144,11 +146,11 @@ def _refuse_others(target: Path, plan: str) -> None:
     """Raise StrobeError unless the folder is new, empty, or holds these very crops, finished or not."""
     if target.exists() and not target.is_dir():
         raise StrobeError(f"{printable(target)} is a file; choose a folder for the crops")
-    if not target.is_dir() or not any(target.iterdir()):
+    if not target.is_dir() or all(path.name == LOCK for path in target.iterdir()):
         return
     for name in (MANIFEST, _UNFINISHED):
         if (target / name).is_file():
-            known = read_json(target / name)
+            known = read_json(inside(target, name))
             if isinstance(known, dict) and known.get("plan") == plan:
                 return
             raise StrobeError(f"{printable(target)} holds other crops; choose another folder or remove it first")
@@ -175,7 +177,7 @@ def _described(dataset: Dataset, crop: _Crop, target: Path) -> dict[str, Any]:
     (width, height), (x0, y0, x1, y1) = crop.size_wh, crop.cut
     return {
         "file": crop.file,
-        "sha256": sha256_of_file(target / crop.file),
+        "sha256": sha256_of_file(inside(target, crop.file)),
         "label": about.label,
         "name": space.names[space.index(about.label)],
         "frame_id": about.frame_id,

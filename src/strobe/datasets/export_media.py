@@ -7,6 +7,7 @@ from pathlib import Path
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError
 from strobe.core.files import make_folder, write_bytes
+from strobe.core.inside import inside
 from strobe.core.packed import PACKED_SUFFIX
 from strobe.core.png import png_bytes
 from strobe.core.ports import Progress
@@ -40,7 +41,7 @@ def bring_out(dataset: Dataset, target: Path, names: Mapping[int, str], *, mode:
     source = MediaSource(dataset)
     with progress.task("images", len(names)) as advance:
         for row, name in names.items():
-            origin, place = source.path(row), target / name
+            origin, place = source.path(row), inside(target, name)
             if origin.suffix == PACKED_SUFFIX != place.suffix:
                 if not place.is_file():
                     make_folder(place.parent)

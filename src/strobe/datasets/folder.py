@@ -14,10 +14,13 @@ import pyarrow.parquet as pq
 from strobe.core.arrays import blocks
 from strobe.core.dataset import Dataset, DatasetInfo
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, expect, in_file, printable
-from strobe.core.files import cannot_write, read_json, replacing, settle, sha256_of_file, swapping
+from strobe.core.files import cannot_write, read_json, replacing, sha256_of_file
+from strobe.core.inside import inside
 from strobe.core.labels import LabelSpace
+from strobe.core.locks import writes
 from strobe.core.people import BoxAnswer, NameAnswer
 from strobe.core.records import Verdict
+from strobe.core.swaps import settle, swapping
 from strobe.datasets.assemble import PEOPLE, assemble
 from strobe.datasets.columns import Table, columns_of
 from strobe.datasets.tables import read_table, schemas
@@ -52,7 +55,7 @@ def content(folder: Path) -> tuple[str, str]:
     info, _, schema, _ = _read_info(folder)
     out = []
     for names in (sorted(schemas(schema).keys() - PEOPLE.keys()), sorted(PEOPLE)):
-        paths = [folder / f"{name}.parquet" for name in names]
+        paths = [inside(folder, f"{name}.parquet") for name in names]
         found = {path.name: sha256_of_file(path) for path in paths if path.is_file()}
         out.append(_digest_of({**found, "classes": info.label_space.digest}))
     return out[0], out[1]
@@ -74,9 +77,9 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
         return dataset
     here = []
     for name in (*_REQUIRED, *_OPTIONAL):
-        path = folder / f"{name}.parquet"
         if name not in schemas(schema) or (name in PEOPLE and not people):
             continue
+        path = inside(folder, f"{name}.parquet")
         if path.is_file():
             _check_whole(path, files)
             here.append(name)
@@ -89,7 +92,7 @@ def read(folder: Path, *, people: bool = True) -> Dataset:
 def _is_whole(folder: Path, files: Mapping[str, str], schema: int) -> bool:
     """Whether the tables are those whose hashes dataset.json has; a line where one was changed since."""
     names = {f"{name}.parquet" for name in schemas(schema) if name not in PEOPLE}
-    here = {path.name for path in folder.glob("*.parquet") if path.is_file()} & names
+    here = {name for name in names if inside(folder, name).is_file()}
     if here != set(files):
         return False
     for name in sorted(here):
@@ -116,7 +119,7 @@ def _read_info(folder: Path) -> tuple[DatasetInfo, dict[str, str], int, tuple[st
             f"{printable(folder)} is no dataset folder: it has no dataset.json; "
             "make one with strobe build, simulate or import"
         )
-    data = read_json(path)
+    data = read_json(inside(folder, path.name))
     if not isinstance(data, dict):
         raise InvalidFile(path, "expected a JSON object")
     schema = data.get("schema")
@@ -182,6 +185,7 @@ def refuse_other_content(folder: Path, *, leftovers: Collection[str]) -> None:
         raise StrobeError(f"{printable(folder)} is not empty and holds no dataset; choose another folder")
 
 
+@writes("folder")
 def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
     """Write the tables and dataset.json. Media are not touched: who makes the dataset puts them there.
 
@@ -211,6 +215,7 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False) -> Path:
     return folder
 
 
+@writes("folder")
 def append_verdicts(
     folder: Path, verdicts: Iterable[Verdict], *, unreviewed: Literal["exclude", "keep"] | None = None
 ) -> Dataset:
@@ -228,6 +233,7 @@ def append_verdicts(
     return replace(dataset, info=info)
 
 
+@writes("folder")
 def append_answers(folder: Path, *, names: Iterable[NameAnswer] = (), drawn: Iterable[BoxAnswer] = ()) -> Dataset:
     """Add what people said of single pictures; an answer whose id is there already is not added twice."""
     dataset = _appended(folder, read(folder), "names", "answer_id", names)

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strobe.core.errors import InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import replacing, settle
+from strobe.core.files import replacing
+from strobe.core.inside import inside
 from strobe.core.ladders import LadderPicture
+from strobe.core.swaps import settle
 from strobe.datasets.tables import read_parquet
 
 __all__ = ["LADDER_FILE", "read_ladder", "write_ladder"]
@@ -48,7 +50,7 @@ def write_ladder(folder: Path, pictures: Sequence[LadderPicture]) -> Path:
 def read_ladder(folder: Path) -> tuple[LadderPicture, ...] | None:
     """The pictures of the ladder in a dataset folder, in its order; None where it holds none."""
     settle(folder)
-    path = folder / LADDER_FILE
+    path = inside(folder, LADDER_FILE)
     if not path.is_file():
         return None
     table, names = read_parquet(path, _SCHEMA.names)

@@ -16,22 +16,35 @@ import numpy as np
 from strobe.core.arrays import Texts
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, InvalidValue, StrobeError, printable
+from strobe.core.inside import inside
 from strobe.core.packed import PACKED_SUFFIX, is_packed, is_sealed, packed_size, unpacked
 from strobe.core.ports import Image
 from strobe.core.tables import Frames
 from strobe.datasets.quick_png import quick_png
 
-__all__ = ["MAX_PIXELS", "MediaSource", "decode_image"]
+__all__ = ["FILE_DIGESTS", "MAX_PIXELS", "MediaSource", "decode_image", "has_file_digests"]
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _OPEN = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """How stored files are opened: no link is followed, and a pipe in a file's place is not waited for."""
 
-_LOSSLESS = (".png", ".bmp", ".tif", ".tiff", ".ppm", PACKED_SUFFIX)
+_LOSSLESS = (".png", ".bmp", ".tif", ".tiff", ".ppm", ".webp", PACKED_SUFFIX)
 """Files whose pixels are the same whoever decodes them; a JPEG's may differ by a level from decoder to decoder."""
+
+FILE_DIGESTS = {"jpeg_digest": "file"}
+"""What a build writes to the dataset's provenance whose JPEG frames have the digests of their files."""
+
+_JPEG = b"\xff\xd8\xff"
 
 MAX_PIXELS = 100_000_000
 """A larger image is refused: a small file can unpack to more memory than there is."""
+
+
+def has_file_digests(dataset: Dataset) -> bool:
+    """Whether the digests of JPEG frames are those of their files: of imports, of `vary`, of builds since they are."""
+    told = dataset.info.provenance
+    copied = "format" in told or str(told.get("made_by", "")).startswith(("strobe vary", "strobe demo"))
+    return copied or {**told, **FILE_DIGESTS} == told
 
 
 class _Quiet:
@@ -124,6 +137,7 @@ class MediaSource:
         self._root = dataset.root.resolve()
         self._media: Texts | dict[int, str] = dataset.frames.media
         self._frames: Frames | dict[str, dict[int, str]] = dataset.frames
+        self._jpeg_by_file = has_file_digests(dataset)
         self._hashed = "pixels"  # what the dataset's digests are of, as far as seen: pixels (built) or files (imported)
         self._folders: dict[str, Path] = {}
 
@@ -148,24 +162,34 @@ class MediaSource:
                 f"frame {printable(self._text('key', row))} has no stored image; import the dataset with its media"
             )
         folder, _, name = relative.rpartition("/")
+        # The file system is asked for every folder of the way: once per folder, then for the file itself.
+        if folder not in self._folders:
+            self._folders[folder] = inside(self._root, folder) if folder else self._root
+        path = self._folders[folder] / name
         try:
-            # Resolving asks the file system for every folder of the way: once per folder, then for the file itself.
-            if folder not in self._folders:
-                self._folders[folder] = (self._root / folder).resolve()
-            path = self._folders[folder] / name
-            if name == ".." or path.is_symlink():
-                path = path.resolve()
-        except PermissionError as error:
-            raise InvalidFile(self._root / relative, f"cannot be read ({error.strerror})") from error
-        except (OSError, ValueError, RuntimeError) as error:  # a name too long or with a NUL, links in a circle
-            raise InvalidFile(self._root / "frames.parquet", f"media {printable(relative)!r} is no path") from error
-        if not path.is_relative_to(self._root):
-            raise InvalidFile(self._root / "frames.parquet", f"media {printable(relative)!r} lies outside the folder")
-        return path
+            is_plain = name not in ("", ".", "..") and not path.is_symlink()
+        except (OSError, ValueError):  # a name too long or with a NUL
+            is_plain = False
+        return path if is_plain else inside(self._root, relative).resolve()
 
     def read_encoded(self, row: int) -> bytes | None:
         """The stored file's bytes; None where it is a packed frame, which nobody but us can open."""
-        return None if str(self._media[row]).endswith(PACKED_SUFFIX) else self.read_stored(row)
+        if str(self._media[row]).endswith(PACKED_SUFFIX):
+            return None
+        content = self.read_stored(row)
+        if self._jpeg_by_file and content.startswith(_JPEG):
+            self._refuse_other_file(row, content)
+        return content
+
+    def _refuse_other_file(self, row: int, content: bytes) -> None:
+        """Raise InvalidFile where a file is, byte for byte, not the one that the dataset was made with."""
+        digest = self._text("sha256", row)
+        if digest and hashlib.sha256(content).hexdigest() != digest:
+            raise self._other_image(row)
+
+    def _other_image(self, row: int) -> InvalidFile:
+        hint = "build or import the dataset again"
+        return InvalidFile(self.path(row), "not the image the dataset was made with", hint=hint)
 
     def read_stored(self, row: int) -> bytes:
         """The stored file's bytes, whatever they are."""
@@ -190,7 +214,7 @@ class MediaSource:
         """
         folder, _, name = relative.rpartition("/")
         parent = self._folders.get(folder)
-        if parent is None or name in ("", ".", "..") or not _NOFOLLOW or not parent.is_relative_to(self._root):
+        if parent is None or name in ("", ".", "..") or not _NOFOLLOW:
             return None
         try:
             handle = os.open(f"{parent}/{name}", _OPEN)
@@ -215,13 +239,13 @@ class MediaSource:
             quick = quick_png(content, max_pixels=MAX_PIXELS)
             if quick is not None and hashlib.sha256(quick.data).hexdigest() == digest:
                 return quick
+        if self._jpeg_by_file and content.startswith(_JPEG):
+            self._refuse_other_file(row, content)
         image = decode_image(content, name=self.path(row))
         if is_packed(content) and is_sealed(content, digest):
             return image  # its bytes are those written for pixels of this digest; a third of the time of hashing these
         if digest and str(self._media[row]).lower().endswith(_LOSSLESS) and not self._is(digest, content, image):
-            raise InvalidFile(
-                self.path(row), "not the image the dataset was made with", hint="build or import the dataset again"
-            )
+            raise self._other_image(row)
         return image
 
     def _is(self, digest: str, content: bytes, image: Image) -> bool:

@@ -9,7 +9,12 @@ from strobe.core.errors import MissingExtra
 from strobe.core.late import require
 from strobe.core.ports import Image
 
-__all__ = ["quick_png"]
+__all__ = ["is_plain_png", "quick_png"]
+
+_CHUNKS = frozenset(
+    {b"IHDR", b"IDAT", b"IEND", b"pHYs", b"gAMA", b"cHRM", b"sRGB", b"tIME", b"tEXt", b"sBIT", b"eXIf", b"tRNS"}
+)
+"""What FFmpeg is given: no chunk in which a kilobyte can mean gigabytes (profiles and texts are compressed)."""
 
 _HEAD = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _LEAST = 1 << 16
@@ -24,7 +29,7 @@ def quick_png(data: bytes, *, max_pixels: int) -> Image | None:
     if len(data) < _LEAST or not data.startswith(_HEAD):
         return None
     width, height, *kind = struct.unpack_from(">IIBBBBB", data, len(_HEAD))
-    if kind != [8, 2, 0, 0, 0] or not 0 < width * height <= max_pixels:
+    if kind != [8, 2, 0, 0, 0] or not 0 < width * height <= max_pixels or not is_plain_png(data):
         return None
     try:
         av = require("av", what="reading PNG", extra="video")
@@ -40,3 +45,16 @@ def quick_png(data: bytes, *, max_pixels: int) -> Image | None:
         return None
     pixels: Image = np.ascontiguousarray(frames[0].to_ndarray(format="rgb24"))
     return pixels if pixels.shape == (height, width, 3) else None
+
+
+def is_plain_png(data: bytes) -> bool:
+    """Whether all chunks of a PNG lie inside it, and are of kinds that unpack to no more than its picture."""
+    place = 8
+    while place + 8 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, place)
+        if kind not in _CHUNKS:
+            return False
+        place += 12 + length
+        if kind == b"IEND":
+            return bool(place <= len(data))
+    return False

@@ -1,6 +1,5 @@
 """Parquet tables with a declared schema, read into numpy columns with a line of error per broken rule."""
 
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,23 +7,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.columns import numbers_of
 from strobe.core.errors import InvalidFile, printable
-from strobe.core.files import regular
+from strobe.core.parquet import IN_PYTHON, read_bounded
 from strobe.core.tables import NO_PTS, texts
 
 __all__ = ["Column", "TableSchema", "read_parquet", "read_table", "schemas"]
 
 Column = NDArray[Any]
-
-_MOST = 2**30
-"""Bytes any file may unpack to; a larger file up to 256 times its own size."""
-_TEXT_COST, _NUMBER_COST = 64, 8
-"""Bytes a value takes in memory beside its characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,66 +122,14 @@ def schemas(number: int) -> dict[str, TableSchema]:
 def read_parquet(path: Path, columns: Collection[str]) -> tuple[pa.Table, list[str]]:
     """Those of the columns that the file has, and the names of all it has.
 
-    Refused where it would unpack to far more than a file of its size can mean: values are counted before they are read,
-    and text is read as a dictionary (a long text said once and meant a million times is a few bytes in a file).
+    Refused where it would unpack to far more than a file of its size can mean (`strobe.core.parquet`).
     """
-    try:
-        limit = max(_MOST, 256 * path.stat().st_size)
-        file = pq.ParquetFile(regular(path), memory_map=False)
-        facts = file.metadata
-        names = list(file.schema_arrow.names)
-        # The metadata of single chunks would say more, but pyarrow dies of asking a damaged file for it.
-        cost = sum(facts.row_group(place).total_byte_size for place in range(facts.num_row_groups))
-        words = []
-        for leaf in map(file.schema.column, range(len(file.schema))):
-            if leaf.path.partition(".")[0] in columns:
-                is_text = leaf.physical_type == "BYTE_ARRAY"
-                words += [leaf.path] if is_text else []
-                count = facts.num_rows if "." not in leaf.path else file.scan_contents(columns=[leaf.path])
-                cost += count * (_TEXT_COST if is_text else _NUMBER_COST)
-                _bound(path, cost, limit)
-        file.close()
-        if twice := [name for name, many in Counter(names).items() if many > 1 and name in columns]:
-            raise InvalidFile(path, f"the column {twice[0]} is there twice", hint="remove one of them")
-        wanted = [name for name in names if name in columns]
-        # Not pq.read_table: it imports pyarrow.dataset, and that pandas.
-        with pq.ParquetFile(path, read_dictionary=words, memory_map=False) as file:
-            table = file.read(columns=wanted)
-        for place, found in enumerate(table.schema):
-            if (kind := _decoded(found.type)) != found.type:
-                column = table.column(place)
-                cost += sum(_text_bytes(chunk) for chunk in column.chunks)
-                _bound(path, cost, limit)
-                table = table.set_column(place, pa.field(found.name, kind), column.cast(kind))
-    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: a damaged name is no UTF-8
-        raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
-    return table, names
-
-
-def _bound(path: Path, cost: int, limit: int) -> None:
-    if cost > limit:
-        raise InvalidFile(path, f"would unpack to {cost / 2**30:.1f} GiB, far more than its size; it is not read")
-
-
-def _decoded(kind: pa.DataType) -> pa.DataType:
-    """The type without the dictionaries it was read with."""
-    if pa.types.is_dictionary(kind):
-        return kind.value_type
-    if pa.types.is_list(kind) and pa.types.is_dictionary(kind.value_type):
-        return pa.list_(kind.value_type.value_type)
-    return kind
-
-
-def _text_bytes(chunk: pa.Array) -> int:
-    """The bytes of a chunk's texts once each is written out."""
-    coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.flatten()
-    lengths = pc.binary_length(coded.dictionary)
-    return int(pc.sum(lengths.take(coded.indices)).as_py() or 0)
+    return read_bounded(path, columns)
 
 
 def read_table(path: Path, schema: TableSchema) -> dict[str, Column]:
     """The declared columns as numpy arrays (text as objects), nulls replaced by their stand-ins."""
-    table, names = read_parquet(path, schema.names)
+    table, names = read_bounded(path, schema.names, listed=IN_PYTHON)
     out: dict[str, Column] = {}
     for wanted in schema.arrow:
         if wanted.name not in names:

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from strobe.core.arrays import Ints
 from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.dataset import Dataset, DatasetInfo
+from strobe.core.inside import inside
+from strobe.core.parquet import open_bounded, written_out
 from strobe.core.tables import Boxes, Frames, Hints, Labels, Later, Sets, Videos, texts
 from strobe.datasets.assemble import PEOPLE, said, variants_of, with_info
 from strobe.datasets.tables import Column, TableSchema, read_table, schemas
@@ -33,10 +34,10 @@ def read_vouched(folder: Path, info: DatasetInfo, schema: int, *, people: bool =
     known = schemas(schema)
 
     def table(name: str) -> dict[str, Column]:
-        return read_table(folder / f"{name}.parquet", known[name])
+        return read_table(inside(folder, f"{name}.parquet"), known[name])
 
     def have(name: str) -> bool:
-        return name in known and (folder / f"{name}.parquet").is_file()
+        return name in known and inside(folder, f"{name}.parquet").is_file()
 
     videos = Videos(**table("videos"))
     path = folder / "frames.parquet"
@@ -99,9 +100,10 @@ def _every_second(values: pa.Array, first: int) -> pa.Array:
 
 def _batches(path: Path, column: str) -> Any:
     """The column's texts, some rows at a time."""
-    for batch in pq.ParquetFile(path).iter_batches(_ROWS, columns=[column]):
-        found = batch.column(0)
-        yield found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
+    file, cost = open_bounded(path, [column])
+    with file:
+        for batch in file.iter_batches(_ROWS, columns=[column]):
+            yield written_out(path, pa.Table.from_batches([batch]), cost).column(0).combine_chunks()
 
 
 def _places(path: Path, column: str, known: pa.Array) -> NDArray[np.int32]:

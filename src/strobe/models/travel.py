@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strobe.core.errors import ModelFailed, expect, printable
-from strobe.core.files import cache_folder, make_folder, swapping
+from strobe.core.files import cache_folder, make_folder
+from strobe.core.swaps import swapping
 
 __all__ = ["Parcel", "named_beside", "pack", "unpack"]
 

@@ -17,6 +17,7 @@ from strobe.core.answers import Answers, ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import expect, printable
 from strobe.core.files import read_json, write_bytes, write_text
+from strobe.core.inside import inside
 from strobe.core.late import installed_version, require
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.core.tasks import Task
@@ -346,7 +347,7 @@ def _context(
     options: ReportOptions,
 ) -> dict[str, object]:
     script = "\n".join(map(_asset, SCRIPTS))
-    about = read_json(run / "run.json") if (run / "run.json").is_file() else {}
+    about = read_json(path) if (path := inside(run, "run.json")).is_file() else {}
     about = about if isinstance(about, Mapping) else {}
     head, lede = story.lead(view)
     pairs, left_out = story.comparisons(view)

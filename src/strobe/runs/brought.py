@@ -11,6 +11,7 @@ from strobe.core.answers import Answers
 from strobe.core.columns import arrow_of
 from strobe.core.errors import InvalidFile
 from strobe.core.files import regular, sha256_of_file
+from strobe.core.inside import matching
 from strobe.core.tasks import Task
 from strobe.runs.formats import BROUGHT, Piece, Whole, read_columns, write_columns
 from strobe.runs.frames import FrameNames
@@ -42,7 +43,7 @@ def keep_brought(
 def brought_files(run: Path) -> dict[str, tuple[Path, dict[str, str]]]:
     """The models whose answers were brought into this run, with their files and what was said of them."""
     out = {}
-    for path in sorted((run / _FOLDER).glob("*.parquet")):
+    for path in matching(run, f"{_FOLDER}/*.parquet"):
         try:
             metadata = pq.read_schema(regular(path)).metadata or {}
             facts = {

@@ -4,7 +4,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +18,11 @@ from strobe.core.answers import Answers, ClassAnswers, State
 from strobe.core.codec import decode, encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import CannotWrite, InvalidFile, StrobeError, expect, in_file, printable
-from strobe.core.files import json_text, make_folder, read_json, settle, sha256_of_file, swapping, write_json
+from strobe.core.files import json_text, make_folder, read_json, sha256_of_file, write_json
+from strobe.core.inside import inside
 from strobe.core.late import installed_version
-from strobe.core.locks import Lock, locked
+from strobe.core.locks import Lock, writing
+from strobe.core.swaps import settle, swapping
 from strobe.core.tasks import Task
 from strobe.runs.brought import brought_files, read_brought
 from strobe.runs.frames import FRAMES, FrameNames, keep_frames
@@ -158,7 +160,7 @@ class Run:
                 f"{printable(self.path)} is no run folder: it has no run.json; make one with strobe eval or predict"
             )
         path = self.path / "run.json"
-        data = read_json(path)
+        data = read_json(inside(self.path, path.name))
         if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
             raise InvalidFile(path, "no schema number", where="schema")
         if data["schema"] > SCHEMA:
@@ -340,40 +342,27 @@ class Run:
 
     @contextmanager
     def predicting(self) -> Iterator[Lock]:
-        """Hold the run's predictions for writing; a second writer gets one line. The system frees it when we die.
-
-        A new run that no prediction came into leaves nothing behind.
-        """
-        is_new, no_folder = not self.exists, not self.path.exists()
-        folder = self.path / "predictions"
-        busy = f"another strobe is predicting into {printable(self.path)}; wait for it to end"
-        with locked(folder / ".lock", busy=busy) as held:
+        """Hold the run for writing; a new one that no prediction came into leaves nothing behind."""
+        is_new = not self.exists
+        with writing(self.path) as held:
             try:
                 yield held
             finally:
                 if is_new and not any(path for place in _HELD for path in self.path.glob(place)):
-                    for made in (folder, self.path / FRAMES):
-                        shutil.rmtree(made, ignore_errors=True)
+                    for made in ("predictions", FRAMES):
+                        shutil.rmtree(self.path / made, ignore_errors=True)
                     (self.path / "run.json").unlink(missing_ok=True)
-                    if no_folder:
-                        with suppress(OSError):  # not empty: something else came of it
-                            self.path.rmdir()
 
     @contextmanager
     def stage(self) -> Iterator[Path]:
         """A folder inside the run for what is not whole yet; when all went well its files take their places together.
 
-        It goes in any case, and so does a new run nothing came of.
+        The run is held for writing meanwhile. The stage goes in any case, and so does a new run nothing came of.
         """
-        is_new = not self.path.exists()
         stage = self.path
         try:
-            with swapping(self.path) as staged:
+            with writing(self.path), swapping(self.path) as staged:
                 stage = staged.root
                 yield stage
         except CannotWrite as error:  # name the place the file was meant for
             raise CannotWrite(str(error).replace(str(stage), str(self.path))) from error
-        finally:
-            if is_new:
-                with suppress(OSError):  # not empty: something came of it
-                    self.path.rmdir()

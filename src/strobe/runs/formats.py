@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.errors import InvalidFile, printable
-from strobe.core.files import regular, replacing
+from strobe.core.files import replacing
+from strobe.core.parquet import read_bounded
 from strobe.core.tasks import Task
 from strobe.runs.score_file import scores_of
 
 __all__ = ["BROUGHT", "SHARDS", "Format", "Piece", "Whole", "parquet_of", "read_columns", "write_columns"]
 
-_MOST_ROWS = 100_000
 Rows = NDArray[np.int64]
 Columns = dict[str, pa.Array]
 
@@ -95,26 +95,24 @@ def read_columns(
 
     `sha256` is how the digest of the whole file begins, where it is known: a file with another one is damaged.
     """
+    content = None if sha256 is None else _undamaged(path, sha256, hint=hint)
+    table, _ = read_bounded(path, columns, content=content)
     try:
-        file = pq.ParquetFile(regular(path) if sha256 is None else _undamaged(path, sha256, hint=hint))
-        if file.metadata.num_rows > max(_MOST_ROWS, path.stat().st_size):  # every row names a frame of its own
-            raise InvalidFile(path, f"{file.metadata.num_rows:,} rows, far more than its size can mean", hint=hint)
-        table = file.read(columns=columns)
         for name in columns or needs:
             if not pa.types.is_string(table.schema.field(name).type):
                 raise KeyError(f"{name} is not a column of texts")
             table.column(name).validate(full=True)  # a damaged one is no UTF-8, and says so only where it is looked at
         return table
-    except (pa.ArrowException, OSError, KeyError) as error:
+    except (pa.ArrowException, KeyError) as error:
         raise InvalidFile(path, f"not a readable Parquet file ({printable(error, limit=80)})", hint=hint) from error
 
 
-def _undamaged(path: Path, sha256: str, *, hint: str) -> pa.BufferReader:
+def _undamaged(path: Path, sha256: str, *, hint: str) -> bytes:
     """The file in memory, checked against its digest before anything is made of it."""
     content = regular(path).read_bytes()
     if not hashlib.sha256(content).hexdigest().startswith(sha256):
         raise InvalidFile(path, "damaged: its content does not match the digest stored with it", hint=hint)
-    return pa.BufferReader(content)
+    return content
 
 
 # -- classes -----------------------------------------------------------------------------------------------------

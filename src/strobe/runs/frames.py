@@ -16,6 +16,7 @@ import pyarrow as pa
 from strobe.core.arrays import blocks
 from strobe.core.columns import arrow_of
 from strobe.core.dataset import Dataset
+from strobe.core.inside import matching
 from strobe.core.records import frame_id
 from strobe.core.tables import recipe_of
 from strobe.runs.formats import Rows, read_columns, write_columns
@@ -55,7 +56,7 @@ class FrameNames:
     def _earlier(self, run: Path) -> Mapping[str, frozenset[str]]:
         """The ids that still mean what they meant, for every earlier state of the dataset in this run."""
         found: dict[str, frozenset[str]] = {}
-        others = [path for path in sorted((run / FRAMES).glob("*.parquet")) if path.stem != self.digest]
+        others = [path for path in matching(run, f"{FRAMES}/*.parquet") if path.stem != self.digest]
         now = set(zip(self._dataset.frame_ids(), pixels_of(self._dataset), strict=True)) if others else set()
         for path in others:
             table = read_columns(path, ["frame_id", "pixels"], hint="remove it")

@@ -26,6 +26,7 @@ from strobe.core.answers import Answers
 from strobe.core.columns import numbers_of
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json, replacing, sha256_of_file, write_json
+from strobe.core.inside import inside, matching
 from strobe.core.tasks import Task
 from strobe.runs.formats import SHARDS, Columns, Piece, Rows, Whole, parquet_of, read_columns
 from strobe.runs.frames import FrameNames
@@ -63,17 +64,17 @@ def plain_name(name: str) -> str:
 
 
 def _folder(run: Path, name: str) -> Path:
-    return run / "predictions" / plain_name(name)
+    return inside(run, f"predictions/{plain_name(name)}")
 
 
 def shard_models(run: Path) -> list[str]:
     """The names of the models that were run into this run, sorted."""
-    return sorted(_said(path)["name"] for path in (run / "predictions").glob("*/model.json"))
+    return sorted(_said(path)["name"] for path in matching(run, "predictions/*/model.json"))
 
 
 def facts_of(run: Path, name: str) -> dict[str, Any]:
     """model.json of a model that was run here."""
-    path = _folder(run, name) / "model.json"
+    path = inside(_folder(run, name), "model.json")
     if not path.is_file():
         known = ", ".join(shard_models(run)) or "none"
         raise StrobeError(f"{printable(run)} has no predictions of {printable(name)}; it has: {known}")
@@ -154,7 +155,7 @@ class ModelShards:
         content = json.loads(
             json.dumps({"schema": SCHEMA, "name": self.name, "key": self.key, "task": self.task, **facts})
         )
-        path, line = self.folder / "model.json", None
+        path, line = inside(self.folder, "model.json"), None
         before = _read_or_none(path)
         changed = [fact for fact in _CHANGES if before is not None and before.get(fact) != content.get(fact)]
         if before is not None and changed:
@@ -171,7 +172,7 @@ class ModelShards:
     def _shards(self) -> Iterator[tuple[Path, str]]:
         """The files with answers of this model, those for the frames as they are now first, and for which frames."""
         for digest in (self._frames.digest, *self._frames.earlier):
-            for path in sorted(self.folder.glob(f"{self._key(digest)}-*.parquet")):
+            for path in matching(self.folder, f"{self._key(digest)}-*.parquet"):
                 yield path, digest
 
     def stored(self, *, retry_errors: bool = False) -> tuple[NDArray[np.bool_], int]:

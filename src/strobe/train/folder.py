@@ -15,21 +15,14 @@ import torch
 
 from strobe.core.codec import decode, encode
 from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
-from strobe.core.files import (
-    Staged,
-    make_folder,
-    read_json,
-    settle,
-    swapping,
-    write_bytes,
-    write_json,
-    write_text,
-)
-from strobe.core.locks import locked
+from strobe.core.files import read_json, write_bytes, write_json, write_text
+from strobe.core.inside import inside
+from strobe.core.locks import LOCK, writing
+from strobe.core.swaps import Staged, settle, swapping
 
 __all__ = ["Point", "TrainFolder", "curves_csv"]
 
-_ABOUT, _CHECKPOINT, _CURVES, _LOCK = "training.json", "checkpoint.pt", "curves.csv", ".lock"
+_ABOUT, _CHECKPOINT, _CURVES = "training.json", "checkpoint.pt", "curves.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,19 +65,13 @@ class TrainFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """While open no other process trains in the folder; a new one that nothing was written to goes again."""
-        make_folder(self.path)
-        try:
-            with locked(self.path / _LOCK, busy=f"another process is training in {printable(self.path)}"):
-                yield
-        finally:
-            if {entry.name for entry in self.path.iterdir()} <= {_LOCK}:
-                (self.path / _LOCK).unlink(missing_ok=True)
-                self.path.rmdir()
+        with writing(self.path):
+            yield
 
     def is_done(self) -> bool:
         """Whether this training is finished already; raises StrobeError where the folder is another's."""
         settle(self.path, sweep=True)
-        about = self.path / _ABOUT
+        about = inside(self.path, _ABOUT)
         if about.is_file():
             told = read_json(about)
             with in_file(about, hint="remove the folder to train anew"):
@@ -96,7 +83,7 @@ class TrainFolder:
                     "choose another folder, or give the settings it was begun with to go on"
                 )
             return bool(told.get("done"))
-        other = [entry.name for entry in self.path.iterdir() if entry.name != _LOCK]
+        other = [entry.name for entry in self.path.iterdir() if entry.name != LOCK]
         if other:
             first = printable(other[0])
             raise StrobeError(f"{printable(self.path)} holds other files ({first}); choose another folder")
@@ -120,7 +107,7 @@ class TrainFolder:
 
     def load(self, *, device: str) -> tuple[dict[str, Any], list[Point]] | None:
         """The checkpoint and the points up to it; None where there is none yet."""
-        path = self.path / _CHECKPOINT
+        path = inside(self.path, _CHECKPOINT)
         if not path.is_file():
             return None
         broken = InvalidFile(path, "not a checkpoint that can be read", hint="remove it to begin anew")
@@ -139,7 +126,7 @@ class TrainFolder:
 
     def history(self) -> list[Point]:
         """The points of a finished training."""
-        return list(decode(tuple[Point, ...], read_json(self.path / _ABOUT).get("history", []), where="history"))
+        return list(decode(tuple[Point, ...], read_json(inside(self.path, _ABOUT)).get("history", []), where="history"))
 
     @contextmanager
     def finishing(self, history: Sequence[Point], more: Mapping[str, Any]) -> Iterator[Staged]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.inside import inside
 
 __all__ = ["FOREGROUND", "bounds_of", "decoded_mask", "mask_bytes", "read_mask", "without_specks"]
 
@@ -32,13 +33,12 @@ def mask_bytes(mask: Mask) -> bytes:
 
 def read_mask(root: Path, file: Any, sha256: Any, size_wh: tuple[int, int]) -> Mask:
     """The mask in a file of the folder; refused where it lies elsewhere, or is not the one the recipe was made with."""
-    if not isinstance(file, str) or not file or "\0" in file or Path(file).is_absolute() or ".." in Path(file).parts:
+    if not isinstance(file, str):
         raise StrobeError(f"a frame's recipe names a mask that is no file of the dataset: {printable(file, limit=80)}")
-    path = root / file
+    path = inside(root, file)
     try:
-        inside = path.resolve().is_relative_to(root.resolve())
-        content = path.read_bytes() if inside and path.is_file() else None
-    except (OSError, RuntimeError, ValueError) as error:
+        content = path.read_bytes() if path.is_file() else None
+    except OSError as error:
         raise InvalidFile(path, "cannot be read") from error
     if content is None:
         raise InvalidFile(path, "the mask is not there", hint="copy the whole dataset folder, or make it again")

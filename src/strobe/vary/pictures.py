@@ -7,6 +7,7 @@ from typing import Any
 
 from strobe.core.dataset import Dataset
 from strobe.core.files import write_bytes
+from strobe.core.inside import inside
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
 from strobe.vary.background import Mask
@@ -45,7 +46,7 @@ class StoreJob:
 
     def path(self, name: str) -> Path:
         """Where a member lies."""
-        return (self.root / self.media).parent / f"{name}.png"
+        return inside(self.root, Path(self.media).with_name(f"{name}.png"))
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
         """A mask a recipe names."""
@@ -53,7 +54,7 @@ class StoreJob:
 
     def picture(self, named: Mapping[str, Any]) -> Image:
         """A picture of the folder."""
-        path = self.root / str(named.get("media"))
+        path = inside(self.root, str(named.get("media")))
         return self.decode(path.read_bytes(), path)
 
 

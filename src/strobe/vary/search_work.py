@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import read_json, sha256_of_file, write_bytes, write_json
+from strobe.core.inside import inside
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
 from strobe.vary.searched_sets import Finding, Search, Searched, Stored
@@ -41,16 +42,20 @@ class SearchWork:
         self._folder, self._records, self._word = folder, folder / f".{word}", word
 
     @property
+    def _settings(self) -> Path:
+        return inside(self._folder, f".{self._word}/settings.json")
+
+    @property
     def begun(self) -> bool:
         """Whether a search was begun here and not ended."""
-        return (self._records / "settings.json").is_file()
+        return self._settings.is_file()
 
     def begin(self, settings: Mapping[str, Any]) -> None:
         """Say what is searched; StrobeError where another search was begun here."""
         said = json.loads(json.dumps({"version": VERSION, **settings}))
         if not self.begun:
-            write_json(self._records / "settings.json", said)
-        elif read_json(self._records / "settings.json") != said:
+            write_json(self._settings, said)
+        elif read_json(self._settings) != said:
             raise StrobeError(
                 f"{printable(self._folder)} holds an unfinished {self._word} with other settings; run that command "
                 "again, or remove the folder first"
@@ -79,7 +84,7 @@ class SearchWork:
             for kind, some in said.get("beside", {}).items()
         }
         change = said.get("change", "")
-        if change and sha256_of_file(self._folder / change) != said["change_sha256"]:
+        if change and sha256_of_file(inside(self._folder, change)) != said["change_sha256"]:
             raise StrobeError(f"{printable(change)} is not what was found")
         return Searched(
             picture=picture, status=said["status"], reach=said["reach"], margin=said["margin"],
@@ -90,7 +95,7 @@ class SearchWork:
     def _sound(self, said: Mapping[str, str], picture: Stored) -> Stored:
         """A picture as it was stored, if it still is that."""
         found = Stored(media=said["media"], sha256=said["sha256"], size_wh=picture.size_wh)
-        if sha256_of_file(self._folder / found.media) != found.sha256:
+        if sha256_of_file(inside(self._folder, found.media)) != found.sha256:
             raise StrobeError(f"{printable(found.media)} is not what was found")
         return found
 
@@ -138,11 +143,11 @@ class SearchWork:
         pictures = [one.media for some in done.beside.values() for _, one in some]
         for media in [*pictures, done.change, done.found.media if done.found else ""]:
             if media:
-                (self._folder / media).unlink(missing_ok=True)
+                inside(self._folder, media, replaced=True).unlink(missing_ok=True)
 
     def _store(self, media: str, pixels: Image) -> Stored:
         content = png_bytes(pixels)
-        digest, place = hashlib.sha256(content).hexdigest(), self._folder / media
+        digest, place = hashlib.sha256(content).hexdigest(), inside(self._folder, media)
         if not place.is_file() or sha256_of_file(place) != digest:
             write_bytes(place, content)
         return Stored(media=media, sha256=digest, size_wh=(pixels.shape[1], pixels.shape[0]))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,11 +22,12 @@ from strobe.build.store import STORES, FrameEncoder, Store
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, expect, printable
 from strobe.core.labels import LabelSpace, space
-from strobe.core.locks import Lock, locked
+from strobe.core.locks import LOCK, Lock, writes, writing
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
+from strobe.datasets.media import FILE_DIGESTS, has_file_digests
 from strobe.workflows.build_away import outcomes_away
 from strobe.workflows.engines import Engine, away
 
@@ -85,6 +87,7 @@ class Built:
     decoded: int
 
 
+@writes("destination")
 def build(
     videos: Sequence[Path], destination: Path, options: BuildOptions, *, progress: Progress | None = None
 ) -> Built:
@@ -101,10 +104,12 @@ def build(
     store, made = _store(options, old), _made(options, old)
     # Boxes alone are labels, too: anchors are drawn from the frames that have one.
     spans = labels if any(labels.values()) else {name: _labelled(rows) for name, rows in boxes.items()}
-    jobs = [_job(name, path, destination, options, spans, anchors, len(named), store) for name, path in named.items()]
-    # Two builds into one folder at the same time would take each other's files away.
-    busy = f"another build is writing to {printable(destination)}; wait for it to end"
-    with locked(destination / WORK_FOLDER / "lock", busy=busy) as held:
+    by_file = store == "jpeg" and not options.reference and (old is None or has_file_digests(old))
+    jobs = [
+        _job(name, path, destination, options, spans, anchors, len(named), store, by_file)
+        for name, path in named.items()
+    ]
+    with writing(destination) as held:
         outcomes = _run_all(jobs, options, held, say)
         outcomes = _each_once(sorted(outcomes, key=lambda outcome: outcome.name), say)
         problems = tuple(outcome.problem for outcome in outcomes if outcome.problem)
@@ -129,6 +134,7 @@ def build(
             licence=options.licence,
             provenance={
                 **made,
+                **(FILE_DIGESTS if by_file else {}),
                 "decoder": versions(),
                 "videos": {fragment.video.name: fragment.video.sha256 for fragment in fragments},
                 "notes": notes,
@@ -265,10 +271,8 @@ def _made(options: BuildOptions, old: Dataset | None) -> dict[str, Any]:
 
 
 def _refuse_other_content(destination: Path) -> None:
-    if destination.exists() and not destination.is_dir():
-        raise StrobeError(f"{printable(destination)} is a file; the last argument is the folder to write to")
     ours = folder.is_dataset(destination) or (destination / WORK_FOLDER).is_dir()
-    if destination.is_dir() and not ours and any(destination.iterdir()):
+    if destination.is_dir() and not ours and any(path.name != LOCK for path in destination.iterdir()):
         raise StrobeError(f"{printable(destination)} is not empty and holds no dataset; choose another folder")
 
 
@@ -281,6 +285,7 @@ def _job(
     anchors: Mapping[str, Sequence[AnchorRow]],
     n_jobs: int,
     store: Store,
+    file_digest: bool,
 ) -> Job:
     plain = re.fullmatch(r"[\w][\w .+@=,-]{0,99}", name) is not None and not name.endswith((".", " "))
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -298,6 +303,7 @@ def _job(
         hints=options.hints,
         limits=options.limits,
         threads=max(1, options.workers // n_jobs),
+        file_digest=file_digest,
     )
 
 
@@ -336,13 +342,9 @@ def _run_all(jobs: Sequence[Job], options: BuildOptions, held: Lock, say: Progre
 
 
 def _remove_empty(destination: Path) -> None:
-    """Take away the folder a build without any result has made; what holds anything stays."""
-    (destination / WORK_FOLDER / "lock").unlink(missing_ok=True)
-    for path in (destination / WORK_FOLDER, destination):
-        try:
-            path.rmdir()
-        except OSError:  # something is in it
-            return
+    """Take away the folder for notes that a build without any result has made; what holds anything stays."""
+    with suppress(OSError):  # something is in it
+        (destination / WORK_FOLDER).rmdir()
 
 
 def _outcomes(jobs: Sequence[Job], workers: int) -> Iterator[Outcome]:

@@ -8,6 +8,7 @@ from strobe.analyses.per_set import ModelSets
 from strobe.analyses.results import Results
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, UnknownName, printable, without_name
+from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.models.asked import Asked, asked
 from strobe.models.views import BoxesView
@@ -41,6 +42,7 @@ class Evaluation:
     left_out: tuple[str, ...] = ()
 
 
+@writes("run")
 def evaluate(
     path: Path,
     models: Sequence[str | Asked],

@@ -6,10 +6,12 @@ from pathlib import Path
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, UnknownName, printable
-from strobe.core.files import make_folder, read_json, swapping, write_bytes, write_json, write_text
+from strobe.core.files import make_folder, read_json, write_bytes, write_json, write_text
 from strobe.core.late import load
+from strobe.core.locks import writes
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
+from strobe.core.swaps import swapping
 from strobe.datasets.bring_media import MediaMode
 from strobe.datasets.export_media import Outgoing, bring_out
 from strobe.report.leaderboard import Scored, leaderboard_csv, leaderboard_json
@@ -45,6 +47,7 @@ class Exported:
     files: tuple[Path, ...]
 
 
+@writes("target")
 def export(
     folder: Path,
     form: str,
@@ -63,8 +66,6 @@ def export(
         raise UnknownName("export format", form, FORMATS, hint=f"known: {', '.join(FORMATS)}")
     if media != "none" and form in _WITHOUT_MEDIA:
         raise InvalidValue(_WITHOUT_MEDIA[form])
-    if target.exists() and not target.is_dir():
-        raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
     dataset = Opened.of(folder, reviewed_only=not candidates).dataset
     make: Callable[..., Outgoing] = load(FORMATS[form])
     outgoing = make(dataset, media=media)
@@ -99,6 +100,7 @@ def _missing(target: Path, files: Mapping[str, str | bytes]) -> list[str]:
     return missing
 
 
+@writes("target")
 def export_leaderboard(runs: Sequence[Path], target: Path) -> tuple[Path, ...]:
     """Write leaderboard.csv and leaderboard.json over every model of the runs; an earlier leaderboard is replaced."""
     twice = next((run for run in runs if [one.resolve() for one in runs].count(run.resolve()) > 1), None)

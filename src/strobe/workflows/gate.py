@@ -19,9 +19,11 @@ from strobe.core.answers import ClassAnswers
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
-from strobe.core.files import swapping, write_json, write_text
+from strobe.core.files import write_json, write_text
+from strobe.core.locks import writes
 from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
+from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.metrics.power import PairSpread, Spread
 from strobe.report.gate import as_junit, as_markdown
@@ -250,6 +252,7 @@ def _chosen(run: Path, held: Sequence[Held], name: str | None, *, option: str, b
     return left[0]
 
 
+@writes("folder")
 def write_gate(found: Gate, folder: Path) -> None:
     """gate.md for a pull request, gate.xml (JUnit) for a CI server, gate.json for programs; all or none of them."""
     with swapping(folder) as staged:

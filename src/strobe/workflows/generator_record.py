@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import read_json, replacing, write_bytes, write_json
+from strobe.core.inside import inside
+from strobe.core.parquet import read_bounded
 from strobe.core.ports import Image
 from strobe.datasets import folder
 from strobe.models.options import LoadOptions
@@ -49,7 +51,7 @@ def store_begun(place: Path, scale: Sequence[NDArray[np.float32]], sampled: Samp
 def stored_scale(place: Path) -> list[NDArray[np.float32]]:
     """The standard deviation of every neuron, by place."""
     try:
-        with np.load(io.BytesIO((place / "scale.npz").read_bytes()), allow_pickle=False) as packed:
+        with np.load(io.BytesIO(inside(place, "scale.npz").read_bytes()), allow_pickle=False) as packed:
             return [packed[f"place{number}"] for number in range(len(packed.files))]
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise InvalidFile(place / "scale.npz", "cannot be read", hint=_AGAIN) from error
@@ -57,9 +59,9 @@ def stored_scale(place: Path) -> list[NDArray[np.float32]]:
 
 def stored_samples(place: Path) -> Sampled:
     """The latents, in the order of the sources."""
-    told = read_json(place / "sources.json")
+    told = read_json(inside(place, "sources.json"))
     try:
-        latents = np.load(io.BytesIO((place / "latents.npy").read_bytes()), allow_pickle=False)
+        latents = np.load(io.BytesIO(inside(place, "latents.npy").read_bytes()), allow_pickle=False)
         sampled = Sampled(
             latents=latents, classes=tuple(told["classes"]), names=tuple(told["names"]), rates=told["rates"]
         )  # fmt: skip
@@ -98,10 +100,11 @@ def write_record(
 
 def read_record(path: Path) -> list[dict[str, Any]]:
     """The rows of the record of a searched folder."""
-    file = path / PLACE / "record.parquet"
+    file = inside(path, f"{PLACE}/record.parquet")
     try:
-        found: list[dict[str, Any]] = pq.read_table(file, schema=_SCHEMA).to_pylist()
-    except (OSError, pa.ArrowException) as error:
+        table, _ = read_bounded(file, _SCHEMA.names)
+        found: list[dict[str, Any]] = table.select(_SCHEMA.names).cast(_SCHEMA).to_pylist()
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise InvalidFile(file, "cannot be read", hint=_AGAIN) from error
     return found
 
@@ -119,7 +122,7 @@ def made_again(
     made = load_generator(generator or str(told.get("name")), load or LoadOptions())
     if made.spec.weights != told.get("weights"):
         raise StrobeError(f"{printable(path)} was made with other weights than {printable(made.spec.name)} has")
-    scale, sampled = stored_scale(path / PLACE), stored_samples(path / PLACE)
+    scale, sampled = stored_scale(inside(path, PLACE)), stored_samples(inside(path, PLACE))
     wanted = None if set_ids is None else set(set_ids)
     out: dict[str, Image] = {}
     for variant in dataset.variants or ():
@@ -138,6 +141,6 @@ def made_again(
 
 def _made(path: Path, changing: Changing, sampled: Sampled, rows: Sequence[Mapping[str, Any]]) -> NDArray[np.uint8]:
     sources = [int(row["source"]) for row in rows]
-    changes = np.stack([np.load(path / row["change"], allow_pickle=False) for row in rows])
+    changes = np.stack([np.load(inside(path, row["change"]), allow_pickle=False) for row in rows])
     base = changing.begin(sampled.latents[sources], [sampled.classes[source] for source in sources])
     return eight_bits(changing.pixels(base, *changing.given(changes)))

@@ -11,9 +11,11 @@ from strobe.analyses.plan import ScoreOptions
 from strobe.analyses.variants_view import overall
 from strobe.core.codec import encode
 from strobe.core.errors import StrobeError, printable
-from strobe.core.files import swapping, write_bytes, write_json, write_text
+from strobe.core.files import write_bytes, write_json, write_text
+from strobe.core.locks import writes
 from strobe.core.names import short_names, shown_models
 from strobe.core.ports import Progress
+from strobe.core.swaps import swapping
 from strobe.core.tasks import Task
 from strobe.report.history import as_csv, history_drawing
 from strobe.runs.folder import Held, Run
@@ -99,6 +101,7 @@ def _names(places: Sequence[tuple[str, str]]) -> list[str]:
     return ["/".join(place) for place in places]
 
 
+@writes("folder")
 def write_history(found: History, folder: Path) -> None:
     """history.csv, .json, .svg and .png; all or none of them."""
     drawing = history_drawing(found)

@@ -6,6 +6,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.datasets import folder
 from strobe.datasets.bring_media import Bring
@@ -18,13 +19,12 @@ AS_USUAL = Bring()
 """Images are copied, without hints, and nothing is said meanwhile."""
 
 
+@writes("target")
 def into(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Imported:
     """Make the dataset and write its tables. What an interrupted import left under media/ is used again.
 
     Where this very dataset is there already nothing is written; another one is an error.
     """
-    if target.exists() and not target.is_dir():
-        raise StrobeError(f"{printable(target)} is a file; the last argument is the folder to write to")
     if folder.is_dataset(target):
         return _there_already(target, how, make)
     if target.is_dir() and any(path.name != "media" and not path.name.startswith(".") for path in target.iterdir()):

@@ -11,7 +11,9 @@ from strobe.core.codec import decode
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import read_json
+from strobe.core.inside import inside
 from strobe.core.labels import LabelSpace
+from strobe.core.locks import writes
 from strobe.core.ports import FrameSource, Progress, Silent
 from strobe.report.page import ReportOptions, gallery_models, write_report
 from strobe.report.tables import write_tables
@@ -38,6 +40,7 @@ class ReportRequest:
     change: tuple[str, str] | None = None
 
 
+@writes("run")
 def report_run(
     run: Path,
     request: ReportRequest | None = None,
@@ -119,7 +122,7 @@ def _is_own(name: str, here: Mapping[str, Held], about: Mapping[str, Any]) -> bo
 
 def read_results(run: Path) -> Results:
     """What results.json of a run says, checked."""
-    path = run / "results.json"
+    path = inside(run, "results.json")
     data = read_json(path, hint="run strobe score on this run first")
     if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
         raise InvalidFile(path, "no schema number", where="schema", hint="run strobe score again")

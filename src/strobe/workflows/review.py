@@ -10,7 +10,7 @@ import shutil
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +20,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import make_folder, read_json, reading, write_json
 from strobe.core.late import require
+from strobe.core.locks import writes, writing
 from strobe.core.ports import Progress, Silent
 from strobe.review.conduct import Conduct, Example, ReviewSettings
 
@@ -182,6 +183,7 @@ def status(folder: Path, *, ask: str = "pairs", db: str | None = None) -> dict[s
     return {"dataset": dataset.name, **_question(ask).summarise(dataset, answers, conduct)}
 
 
+@writes("folder")
 def export(
     folder: Path,
     *,
@@ -199,16 +201,33 @@ def export(
     pictures are cut to their boxes there. `unreviewed` says whether sets without any vote stay in the study as built
     (`keep`) or leave it (`exclude`); None leaves what the last export said, at first `exclude`.
     """
-    from strobe.core.derivation import derive
-    from strobe.datasets.folder import append_answers, append_verdicts
-
-    question = _question(ask)
+    _question(ask)
     if out is not None and ask not in _OUTCOMES:
         raise StrobeError("--out writes the sets that follow from pairs or boxes: leave it out, or --ask pairs")
     if crops is not None and ask != "box":
         raise StrobeError("--crops cuts pictures to the boxes people drew: it is for --ask box alone")
     if unreviewed is not None and ask != "pairs":
         raise StrobeError("--unreviewed is about sets without a vote on a pair: it is for --ask pairs alone")
+    with ExitStack() as held:
+        for place in (out, crops):  # before anything is written: either all of it comes, or nothing
+            if place is not None:
+                held.enter_context(writing(place))
+        return _exported(folder, ask, db, (out, crops), unreviewed, progress or Silent())
+
+
+def _exported(
+    folder: Path,
+    ask: str,
+    db: str | None,
+    places: tuple[Path | None, Path | None],
+    unreviewed: Literal["exclude", "keep"] | None,
+    progress: Progress,
+) -> dict[str, Any]:
+    """The export itself, while the folders are held for writing; `places` are those for a dataset and for crops."""
+    from strobe.core.derivation import derive
+    from strobe.datasets.folder import append_answers, append_verdicts
+
+    question, (out, crops) = _question(ask), places
     before, dataset = _content(folder), _read(folder)
     answers, conduct = _all_answers(folder, dataset, ask, db)
     if not answers:
@@ -230,7 +249,7 @@ def export(
     if out is not None:
         _OUTCOMES[ask](dataset, out)
     if crops is not None:
-        _write_crops(dataset, crops, progress or Silent())
+        _write_crops(dataset, crops, progress)
     return figures
 
 

@@ -11,6 +11,7 @@ from strobe.build.camera_set import ClipJob, ClipResult, put_together, simulate_
 from strobe.build.pool import worker_pool
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, expect, printable
+from strobe.core.locks import writes
 from strobe.core.ports import Image, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
@@ -53,6 +54,7 @@ class Simulated:
     """Clips in which the camera looked beyond the photo and the edge was mirrored."""
 
 
+@writes("destination")
 def simulate(
     photos: Sequence[Path], destination: Path, options: SimulateOptions, *, progress: Progress | None = None
 ) -> Simulated:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from strobe.build.pool import worker_pool
 from strobe.core.dataset import Dataset
+from strobe.core.locks import writes
 from strobe.core.ports import Progress
 from strobe.datasets import folder
 from strobe.datasets.making import made_before
@@ -22,6 +23,7 @@ class Synthesized:
     was_there: bool
 
 
+@writes("destination")
 def synthesize(
     destination: Path, options: SyntheticOptions, *, progress: Progress | None = None, workers: int = 1
 ) -> Synthesized:

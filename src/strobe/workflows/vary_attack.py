@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
+from strobe.core.locks import writes
 from strobe.core.ports import Differentiable, FrameSource, Image, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
@@ -72,6 +73,7 @@ class AttackWanted:
         return found
 
 
+@writes("destination")
 def vary_attack(
     source: Path,
     destination: Path,

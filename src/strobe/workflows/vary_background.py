@@ -10,6 +10,7 @@ from strobe.analyses.drawn import drawn_pictures, with_drawn_boxes
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, StrobeError, printable
 from strobe.core.ladders import CONTEXTS, LADDER, NEEDS_MASK, RUNGS, LadderPicture
+from strobe.core.locks import writes
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.ladder_sheet import SHEET, draw_ladders
@@ -92,6 +93,7 @@ class LadderMade:
         return {name: many[name] for name in RUNGS if name in many}
 
 
+@writes("destination")
 def vary_background(
     source: Path,
     destination: Path,

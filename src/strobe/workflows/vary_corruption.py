@@ -5,6 +5,7 @@ from pathlib import Path
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
+from strobe.core.locks import writes
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
@@ -42,6 +43,7 @@ class Varied:
     was_there: bool = False
 
 
+@writes("destination")
 def vary_corruption(
     source: Path, destination: Path, options: CorruptionOptions, *, progress: Progress | None = None
 ) -> Varied:

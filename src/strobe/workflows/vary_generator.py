@@ -15,6 +15,7 @@ from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue, ModelFailed, StrobeError, expect, fitting, printable
 from strobe.core.generators import GeneratorSpec
 from strobe.core.late import require
+from strobe.core.locks import writes
 from strobe.core.ports import Image, LayeredGenerator, Progress, Silent
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
@@ -106,6 +107,7 @@ class GeneratorWanted:
         return tuple(one * root for one in self.budget) or levels_of((_MOST if self.most is None else self.most) * root)
 
 
+@writes("destination")
 def vary_generator(
     destination: Path,
     generator: str,

@@ -1,0 +1,213 @@
+"""Parquet files, bounded before they are read: a kilobyte can mean gigabytes, and its own footer may not say so.
+
+The footer and the header of every page are parsed here (Thrift's compact protocol): what a page says is what a reader
+unpacks. Texts are read as dictionaries, and written out only where that fits, too.
+"""
+
+import mmap
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from strobe.core.errors import InvalidFile
+from strobe.core.files import regular
+from strobe.core.late import load
+
+__all__ = ["IN_LISTS", "IN_PYTHON", "open_bounded", "read_bounded", "written_out"]
+
+_MOST = 2**30
+"""Bytes any file may unpack to; a larger file up to 256 times its own size."""
+_TEXT_COST, _NUMBER_COST = 64, 8
+"""Bytes a value takes in memory beside its characters."""
+
+IN_LISTS, IN_PYTHON = 12, 48
+"""Bytes a number of a list takes: with its level in an array, and as an object of Python."""
+
+_MAGIC = b"PAR1"
+_BYTE_ARRAY = 6
+
+Content = bytes | mmap.mmap
+
+
+def open_bounded(
+    path: Path, columns: Collection[str] | None = None, *, listed: int = IN_LISTS, content: bytes | None = None
+) -> tuple[Any, int]:
+    """A pyarrow ParquetFile whose texts come as dictionaries, and the bytes that reading these columns takes at most.
+
+    Raises InvalidFile where that is far more than a file of its size can mean, and where it is no Parquet file.
+    `listed` is what a number in a list takes, `content` the file where it was read already.
+    """
+    arrow = load("pyarrow:ArrowException")
+    try:
+        cost, texts = 0, []
+        for name, is_text, values, unpacked in _leaves(regular(path), content):
+            if columns is None or name.partition(".")[0] in columns:
+                texts += [name] if is_text else []
+                each = _TEXT_COST if is_text else listed if "." in name else _NUMBER_COST
+                cost += unpacked + values * each
+                _bound(path, cost)
+        source = path if content is None else load("pyarrow:BufferReader")(content)
+        file = load("pyarrow.parquet:ParquetFile")(source, read_dictionary=texts, memory_map=False)
+        names = list(file.schema_arrow.names)
+    except (arrow, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
+    twice = [name for name, many in Counter(names).items() if many > 1 and (columns is None or name in columns)]
+    if twice:
+        raise InvalidFile(path, f"the column {twice[0]} is there twice", hint="remove one of them")
+    return file, cost
+
+
+def read_bounded(
+    path: Path, columns: Collection[str] | None = None, *, listed: int = IN_LISTS, content: bytes | None = None
+) -> tuple[Any, list[str]]:
+    """Those of the columns that the file has as a pyarrow Table, and the names of all it has; all without `columns`."""
+    file, cost = open_bounded(path, columns, listed=listed, content=content)
+    try:
+        with file:
+            names = list(file.schema_arrow.names)
+            wanted = [name for name in names if columns is None or name in columns]
+            return written_out(path, _read(file, wanted), cost), names
+    except (load("pyarrow:ArrowException"), OSError, ValueError) as error:
+        raise InvalidFile(path, "not a readable Parquet file", hint="is it truncated?") from error
+
+
+def _read(file: Any, wanted: list[str]) -> Any:
+    """The columns; lists of texts one group of rows after the other, as pyarrow has no dictionary for all of them."""
+    types, schema = load("pyarrow:types"), file.schema_arrow
+    if file.num_row_groups < 2 or not any(types.is_nested(schema.field(name).type) for name in wanted):
+        return file.read(columns=wanted)
+    parts = [file.read_row_group(number, columns=wanted) for number in range(file.num_row_groups)]
+    return load("pyarrow:concat_tables")(parts)
+
+
+def written_out(path: Path, table: Any, cost: int = 0) -> Any:
+    """The table with its dictionaries of texts written out; refused where that takes too much on top of the cost."""
+    types = load("pyarrow:types")
+    for place, found in enumerate(table.schema):
+        is_list = types.is_list(found.type) and types.is_dictionary(found.type.value_type)
+        if types.is_dictionary(found.type) or is_list:
+            column = table.column(place)
+            cost += sum(_text_bytes(chunk) for chunk in column.chunks)
+            _bound(path, cost)
+            kind = load("pyarrow:list_")(found.type.value_type.value_type) if is_list else found.type.value_type
+            table = table.set_column(place, found.name, column.cast(kind))
+    return table
+
+
+def _bound(path: Path, cost: int) -> None:
+    if cost > max(_MOST, 256 * path.stat().st_size):
+        raise InvalidFile(path, f"would unpack to {cost / 2**30:.1f} GiB, far more than its size; it is not read")
+
+
+def _text_bytes(chunk: Any) -> int:
+    """The bytes of a chunk's texts once each is written out."""
+    compute = load("pyarrow:compute")
+    coded = chunk if load("pyarrow:types").is_dictionary(chunk.type) else chunk.flatten()
+    lengths = compute.binary_length(coded.dictionary)
+    return int(compute.sum(lengths.take(coded.indices)).as_py() or 0)
+
+
+# -- the footer and the headers of pages ---------------------------------------------------------------------------
+
+
+def _leaves(path: Path, content: Content | None = None) -> Iterator[tuple[str, bool, int, int]]:
+    """Of every leaf column of every group of rows: its path, whether it is text, its values, its unpacked bytes."""
+    if content is None:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            yield from _leaves(path, mapped)
+        return
+    size = len(content)
+    if size < 12 or content[-4:] != _MAGIC:
+        raise ValueError("no Parquet file")
+    begin = size - 8 - int.from_bytes(content[-8:-4], "little")
+    if begin < 4:
+        raise ValueError("a footer longer than the file")
+    footer, _ = _struct(content[begin : size - 8], 0)
+    for group in footer.get(4, ()):
+        for column in group[1]:
+            facts = column[3]
+            name = ".".join(part.decode() for part in facts[3])
+            values, unpacked = _pages(content, facts)
+            yield name, facts[1] == _BYTE_ARRAY, values, unpacked
+
+
+def _pages(content: Content, facts: dict[int, Any]) -> tuple[int, int]:
+    """The values and the unpacked bytes of a column's pages, which lie one after the other, by their headers."""
+    place, first = facts[9], facts.get(11) or 0
+    if 0 < first < place:
+        place = first
+    end, wanted = min(len(content), place + max(facts[7], 0) + 128), facts[5]  # some writers count a header too few
+    values = unpacked = 0
+    while values < wanted and place < end:
+        header, place = _struct(content, place)
+        told = header.get(5) or header.get(8) or {}
+        values += max(told.get(1, 0), 0)
+        unpacked += max(header.get(2, 0), 0)
+        place += max(header[3], 0)
+    return values, unpacked
+
+
+def _struct(content: Content, place: int) -> tuple[dict[int, Any], int]:
+    """A struct of Thrift's compact protocol by the numbers of its fields, and where it ends."""
+    out: dict[int, Any] = {}
+    number = 0
+    while (head := content[place]) != 0:
+        place += 1
+        kind = head & 15
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, place = _signed(content, place)
+        if kind < 3:
+            out[number] = kind == 1
+        else:
+            out[number], place = _value(content, place, kind)
+    return out, place + 1
+
+
+def _value(content: Content, place: int, kind: int) -> tuple[Any, int]:
+    if kind in (4, 5, 6):
+        return _signed(content, place)
+    if kind == 8:
+        length, place = _unsigned(content, place)
+        if place + length > len(content):
+            raise ValueError("a text longer than the file")
+        return bytes(content[place : place + length]), place + length
+    if kind in (9, 10):
+        return _list(content, place)
+    if kind == 12:
+        return _struct(content, place)
+    if kind in (1, 2, 3):
+        return content[place], place + 1
+    if kind == 7:
+        return None, place + 8
+    raise ValueError("no footer of Parquet")  # maps and the rest are not in it
+
+
+def _list(content: Content, place: int) -> tuple[list[Any], int]:
+    head = content[place]
+    many, place = (head >> 4, place + 1) if head >> 4 < 15 else _unsigned(content, place + 1)
+    if many > len(content) - place:  # each takes a byte at least
+        raise ValueError("a list longer than the file")
+    out = []
+    for _ in range(many):
+        one, place = _value(content, place, head & 15)
+        out.append(one)
+    return out, place
+
+
+def _unsigned(content: Content, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[place]
+        value, place, shift = value | (byte & 127) << shift, place + 1, shift + 7
+        if byte < 128:
+            return value, place
+        if shift > 63:
+            raise ValueError("no footer of Parquet")
+
+
+def _signed(content: Content, place: int) -> tuple[int, int]:
+    value, place = _unsigned(content, place)
+    return (value >> 1) ^ -(value & 1), place
