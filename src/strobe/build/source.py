@@ -12,6 +12,7 @@ from strobe.build.decode import DecodedFrame, Reader
 from strobe.build.store import pixel_digest
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
+from strobe.core.inside import inside
 from strobe.core.ports import Image
 
 __all__ = ["VideoSource"]
@@ -55,9 +56,14 @@ class VideoSource:
 
     def read(self, row: int) -> Image:
         """The decoded frame; raises StrobeError where the video is gone, damaged or not the one it was."""
-        image = self._image(row)
         digest = str(self._dataset.frames.sha256[row])
-        if digest and pixel_digest(image) != digest:
+        if not digest:  # a video may lie anywhere: what nothing vouches for might be another, and a private one
+            raise StrobeError(
+                f"frame {printable(self._dataset.frames.key[row])}: the dataset does not say which pixels it has, so "
+                "that its video is not read; build the dataset again"
+            )
+        image = self._image(row)
+        if pixel_digest(image) != digest:
             raise StrobeError(
                 f"frame {printable(self._dataset.frames.key[row])}: its pixels are not those of the build; "
                 "the video or the decoder (PyAV, FFmpeg) has changed: build the dataset again"
@@ -114,7 +120,7 @@ class VideoSource:
             return self._open[video]
         path = Path(str(self._dataset.videos.path[video]))
         if not path.is_absolute() and self._dataset.root is not None:
-            path = self._dataset.root / path
+            path = inside(self._dataset.root, path)
         if not path.is_file():
             raise StrobeError(
                 f"the video {printable(path)} is not there; {printable(self._dataset.name)} keeps its frames in it "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from strobe.core.answers import Answers, BoxAnswers, ClassAnswers, State
 from strobe.core.columns import arrow_of, numbers_of
 from strobe.core.errors import InvalidFile, printable
-from strobe.core.files import replacing
+from strobe.core.files import regular, replacing
 from strobe.core.parquet import read_bounded
 from strobe.core.tasks import Task
 from strobe.runs.score_file import scores_of
