@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz site constraints
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints
 
 help:
 	@echo "make demo   the whole way on real models and a real clip, ends in a report; DEMO=--training for the recipes"
@@ -14,6 +14,7 @@ help:
 	@echo "make dist   source archive and wheel, into dist/"
 	@echo "make matrix the wheel on every Python here, newest and lowest versions, every verb"
 	@echo "make fuzz   damaged inputs through every verb, kills at every step; CASE=1234 repeats one"
+	@echo "make simulate-faults   people, two servers, commands; kills, power cuts, full disks, clocks; SEEDS=1000"
 	@echo "make site   the documentation as a site, into site/; it needs no server and no network"
 	@echo "make constraints   constraints.txt: the versions installed here, for CONSTRAINTS=constraints.txt"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
@@ -61,6 +62,10 @@ matrix: $(VENV)/.dev
 # 1,000 cases and every kill; FUZZ="--cases 10000" for more. A stopped run goes on; a short one is tests/test_fuzz.py.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m fuzz $(if $(CASE),--case $(CASE)) $(FUZZ)
+
+# SEEDS=1000 for more; SIMULATE="--seed 17" replays one seed. 20 seeds are in tests/test_simulate_faults.py.
+simulate-faults: $(VENV)/.dev
+	$(BIN)/python -m fuzz.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(SIMULATE)
 
 constraints: $(VENV)/.dev
 	$(BIN)/python scripts/make_constraints.py

@@ -1,0 +1,243 @@
+"""Commands for the simulator: real processes on its folders, killed, torn, short of disk, or two at once.
+
+Whatever happened to a command, the same command again must succeed and leave what an unbroken one leaves.
+"""
+
+import errno
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fuzz.cases import leftovers, tree
+from fuzz.kill_cases import Killed
+from fuzz.kills import KILLED, _die_at, _state
+from fuzz.process import call, watch
+from fuzz.sim_server import Broken
+
+__all__ = ["COMMANDS", "Hand", "break_command", "run_twice"]
+
+_STEPS = ("replace", "rename", "link", "mkdir", "fsync")
+
+_SCORE = "-q --bootstrap 100"
+
+
+def _command(words: str, dest: str) -> Killed:
+    return Killed(words=tuple(words.split()), place=(), dest=dest)
+
+
+COMMANDS = {
+    "export": _command("review export data -q --ask {ask}", "data"),
+    "export apart": _command("review export data -o out -q", "out"),
+    "score": _command(f"score data -m m=preds:preds.json -o run {_SCORE}", "run"),
+    "score again": _command(f"score run --k 1 {_SCORE}", "run"),
+    "tables": _command("export data csv table -q", "table"),
+    "make": _command("synthesize made --videos 2 --size 32 --k 1 --seed 7 -q", "made"),
+}
+"""What is run beside the servers: `export apart` is for pairs, `score again` needs the run."""
+
+
+class Hand:
+    """A process that was forked before anything was computed, and runs commands on request."""
+
+    def __init__(self) -> None:
+        asked, self._ask = os.pipe()
+        self._told, tell = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._ask)
+            os.close(self._told)
+            self._serve(os.fdopen(asked, encoding="utf-8"), os.fdopen(tell, "w", encoding="utf-8"))
+        os.close(asked)
+        os.close(tell)
+        self._out = os.fdopen(self._ask, "w", encoding="utf-8")
+        self._in = os.fdopen(self._told, encoding="utf-8")
+
+    @staticmethod
+    def _serve(asked: Any, tell: Any) -> None:
+        for line in asked:
+            job = json.loads(line)
+            done = call(job["words"], cwd=Path(job["cwd"]), limit_s=120, before=partial(_break, job["fault"]))
+            tell.write(json.dumps({"code": done.code, "ended": done.ended, "stderr": done.stderr[-600:]}) + "\n")
+            tell.flush()
+        os._exit(0)
+
+    def start(self, words: tuple[str, ...], cwd: Path, fault: dict[str, Any] | None = None) -> None:
+        """Begin `strobe WORDS` in that folder, with something going wrong in it."""
+        self._out.write(json.dumps({"words": words, "cwd": str(cwd), "fault": fault or {}}) + "\n")
+        self._out.flush()
+
+    def result(self) -> dict[str, Any]:
+        """How it ended."""
+        line = self._in.readline()
+        if not line:
+            raise Broken("the process that runs commands is gone")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def run(self, words: tuple[str, ...], cwd: Path, fault: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run a command to its end."""
+        self.start(words, cwd, fault)
+        return self.result()
+
+    def close(self) -> None:
+        """Let the process go."""
+        self._out.close()
+        self._in.close()
+        os.waitpid(self.pid, 0)
+
+
+# -- what goes wrong, in the command's own process -------------------------------------------------------------------
+
+
+def _break(fault: dict[str, Any]) -> None:
+    kind = fault.get("kind", "")
+    if kind == "kill":
+        _die_at(fault["at"], Path(fault["note"]))
+    elif kind == "power":
+        _lose_power_at(fault["at"], random.Random(fault["seed"]))
+    elif kind == "full":
+        _fill_disk_at(fault["at"])
+    elif kind == "small":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (fault["at"], resource.RLIM_INFINITY))
+
+
+def _each_step(does: Callable[[int], None]) -> None:
+    """Call `does` with the number of every step on disk before it is made."""
+    seen = [0]
+
+    def guarded(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call_it(*args: Any, **named: Any) -> Any:
+            seen[0] += 1
+            does(seen[0])
+            return real(*args, **named)
+
+        return call_it
+
+    for name in _STEPS:
+        setattr(os, name, guarded(getattr(os, name)))
+
+
+def _fill_disk_at(step: int) -> None:
+    """From the step on, nothing more fits on the disk."""
+
+    def does(number: int) -> None:
+        if number >= step:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    _each_step(does)
+
+
+def _lose_power_at(step: int, rng: random.Random) -> None:
+    """End the process at the step; files it made and did not sync are cut short. The store syncs by itself."""
+    home = Path.cwd()
+    before = {path.lstat().st_ino for path in home.rglob("*")}
+    synced: set[tuple[int, int]] = set()
+    system: Any = os
+    sync = os.fsync
+
+    def noted(handle: int) -> None:
+        sync(handle)
+        about = os.fstat(handle)
+        synced.add((about.st_ino, about.st_size))
+
+    def does(number: int) -> None:
+        if number != step:
+            return
+        for path in sorted(home.rglob("*")):
+            about = path.lstat()
+            loose = about.st_ino not in before and (about.st_ino, about.st_size) not in synced
+            if loose and path.is_file() and not path.is_symlink() and ".sqlite" not in path.name:
+                os.truncate(path, rng.randrange(about.st_size + 1))
+        os._exit(KILLED)
+
+    system.fsync = noted
+    _each_step(does)
+
+
+# -- and what must become of it --------------------------------------------------------------------------------------
+
+
+def break_command(
+    name: str, ask: str, *, hand: Hand, place: Path, work: Path, rng: random.Random, reference: Callable[[Path], None]
+) -> str:
+    """Run a command with a fault, then without: it must end as one that nothing happened to. What was done comes back.
+
+    `reference` lays the folders out elsewhere as they are before it, for the unbroken one.
+    """
+    command = _asked(name, ask)
+    whole = work / "whole"
+    shutil.rmtree(whole, ignore_errors=True)
+    reference(whole)
+    unbroken = hand.run(command.words, whole)
+    if unbroken["code"] == 2 and any(why in unbroken["stderr"] for why in ("to export yet", "keep no set")):
+        return f"{name}: too early"
+    if unbroken["code"] != 0:
+        raise Broken(f"{name}, unbroken: {unbroken}")
+    expected = _files(command, whole)
+    kind = rng.choice(("kill", "power", "full", "small"))
+    at = rng.randrange(2000, 12_000) if kind == "small" else rng.randrange(1, 60)
+    fault = {"kind": kind, "at": at, "seed": rng.random(), "note": str(work / "step")}
+    said = f"{name} with {kind} at {fault['at']}"
+    first = hand.run(command.words, place, fault)
+    if kind in ("full", "small") and first["code"] not in (0, 2):
+        raise Broken(f"{said}: {first}")
+    left = [one for one in leftovers(tree(place / command.dest)) if not one.startswith(".committed")]
+    if first["code"] == 2 and left:  # `.committed` is decided: the next one who opens the folder moves it in place
+        raise Broken(f"{said}: {left[0]} is left over")
+    again = hand.run(command.words, place)
+    if again["code"] != 0:
+        raise Broken(f"{said}, then again: {again}")
+    _expect_same(said, _files(command, place), [expected])
+    return f"{said}: {first['ended']}"
+
+
+def run_twice(*, hands: tuple[Hand, Hand], place: Path, work: Path, rng: random.Random) -> str:
+    """Two makers into one folder at once: one of them wins whole, the other may be refused in one line."""
+    seeds = rng.sample(range(10, 1000), 2)
+    makers = [_command(f"synthesize both --videos 2 --size 32 --k 1 --seed {seed} -q", "both") for seed in seeds]
+    expected = []
+    for number, maker in enumerate(makers):
+        alone = work / f"alone-{number}"
+        shutil.rmtree(alone, ignore_errors=True)
+        alone.mkdir(parents=True)
+        hands[0].run(maker.words, alone)
+        expected.append(_files(maker, alone))
+    for hand, maker in zip(hands, makers, strict=True):
+        hand.start(maker.words, place)
+    ended = [hand.result() for hand in hands]
+    codes = [one["code"] for one in ended]
+    if sorted(codes) not in ([0, 0], [0, 2]):
+        raise Broken(f"two makers at once: {ended}")
+    said = f"two makers, seeds {seeds}"
+    found = _files(makers[0], place)
+    _expect_same(said, found, [one for one, code in zip(expected, codes, strict=True) if code == 0])
+    return said
+
+
+def _files(command: Killed, place: Path) -> dict[str, str]:
+    """What the command made, by file; the store is looked at elsewhere.
+
+    By another process: where this one closes a file of the store, it gives up SQLite's locks on it.
+    """
+    found: Any = watch(lambda: _state(command, place), cwd=place, limit_s=60).answer
+    return {name: content for name, content in found.items() if ".sqlite" not in name}
+
+
+def _asked(name: str, ask: str) -> Killed:
+    command = COMMANDS[name]
+    return Killed(words=tuple(word.format(ask=ask) for word in command.words), place=(), dest=command.dest)
+
+
+def _expect_same(said: str, found: dict[str, str], expected: list[dict[str, str]]) -> None:
+    if found in expected:
+        return
+    one = expected[0]
+    other = sorted(name for name in {*found, *one} if found.get(name) != one.get(name))
+    raise Broken(f"{said}: {', '.join(other[:3])} differ from an unbroken command's")
