@@ -1,4 +1,4 @@
-"""The simulator of faults around a review, for 20 seeds (`make simulate-faults` is the long one), and that it can fail."""
+"""The simulator of faults around a review: 20 seeds (`make simulate-faults` runs more), and that it can fail."""
 
 import os
 import re
