@@ -3,7 +3,7 @@
     python scripts/matrix.py                  each Python: newest, lowest, and base alone
     python scripts/matrix.py --short          this Python, newest
     python scripts/matrix.py --torch 3.12     also the models' extra and the demo, in one cell
-    python scripts/matrix.py --wheel dist/    build source archive and wheel there and stop
+    python scripts/matrix.py --wheel dist/    build archive, wheel, bill of materials, checksums there and stop
     python scripts/matrix.py --short --tests  before it the source archive unpacked, a few of its tests run there
 
 For each cell: an empty environment, the wheel and its extras, and `scripts/smoke.py`, which runs every verb. The lowest
@@ -25,6 +25,8 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from dist_files import write_beside
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("report", "video", "review", "onnx")
@@ -197,6 +199,9 @@ def build_wheel(into: Path) -> Path:
         if missing := [path for path in wanted if path not in held]:
             raise RuntimeError(f"not in the wheel: {', '.join(missing[:10])}")
         into.mkdir(parents=True, exist_ok=True)
+        for pattern in ("*.whl", "*.tar.gz", "*.cdx.json", "SHA256SUMS"):  # of a version before
+            for old in into.glob(pattern):
+                old.unlink()
         shutil.copy(sdist, into / sdist.name)
         return Path(shutil.copy(made, into / made.name))
 
@@ -274,7 +279,7 @@ def main() -> None:
     options = parser.parse_args()
     try:
         if options.wheel:
-            print(build_wheel(options.wheel))
+            print(build_wheel(options.wheel), *write_beside(options.wheel), sep="\n")
             return
         with tempfile.TemporaryDirectory(prefix="strobe-dist-") as place:
             wheel = build_wheel(Path(place))

@@ -1,6 +1,6 @@
 """What MkDocs asks of us while it builds the site: pages that lie outside docs/, the reference, the project's address.
 
-The address stands in one place, `[project.urls]` in pyproject.toml.
+The address stands in one place, `[tool.strobe]` in pyproject.toml.
 """
 
 import inspect
@@ -22,19 +22,20 @@ ROOT = Path(__file__).parents[1]
 BESIDE = {name: f"{PurePosixPath(name).stem.lower()}.md" for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")}
 """Pages of the project's root and what they are called on the site."""
 
-_LINK = re.compile(r"(?<=\]\()([^)#\s:]+)((?:#[^)\s]*)?)(?=\))")
+_LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#\s:]+)((?:#[^)\s]*)?)\)")
 
 
 def repository() -> str:
-    """The project's address, without a slash at its end."""
-    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+    """The project's address, without a slash at its end; empty where it has none yet."""
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["strobe"]["repository"]
     return str(stated).rstrip("/")
 
 
 def on_config(config: Any) -> Any:
     """The address, as a mark at the foot of every page; nothing is asked of it while a page is read."""
     config.markdown_extensions.append(Examples())
-    config.extra["social"] = [{"icon": "fontawesome/brands/git-alt", "link": repository(), "name": "Source"}]
+    if repository():
+        config.extra["social"] = [{"icon": "fontawesome/brands/git-alt", "link": repository(), "name": "Source"}]
     return config
 
 
@@ -95,17 +96,21 @@ class _Fence(Preprocessor):  # type: ignore[misc]  # Markdown comes without type
         return out
 
 
-def rehomed(markdown: str, origin: str) -> str:
-    """The text of file `origin` (from the root; empty: a page of the root) with its links as the site needs them."""
+def rehomed(markdown: str, origin: str, address: str | None = None) -> str:
+    """The text of file `origin` (from the root; empty: a page of the root) with its links as the site needs them.
+
+    A link to another file of the repository leads to its `address`; where that is empty, only its words are left.
+    """
     folder = str(PurePosixPath(origin).parent)
     here = folder.removeprefix("docs").lstrip("/") if origin else ""
+    home = repository() if address is None else address
 
     def moved(found: re.Match[str]) -> str:
-        target, place = normpath(f"{folder}/{found[1]}"), found[2]
+        words, target, place = found[1], normpath(f"{folder}/{found[2]}"), found[3]
         if target in BESIDE:
-            return relpath(BESIDE[target], here or ".") + place
+            return f"[{words}]({relpath(BESIDE[target], here or '.')}{place})"
         if target.startswith("docs/"):
-            return found[0] if origin else target.removeprefix("docs/") + place
-        return f"{repository()}/blob/main/{target}{place}"
+            return found[0] if origin else f"[{words}]({target.removeprefix('docs/')}{place})"
+        return f"[{words}]({home}/blob/main/{target}{place})" if home else words
 
     return _LINK.sub(moved, markdown)

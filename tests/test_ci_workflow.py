@@ -1,10 +1,18 @@
-"""The workflow file of docs/ci.md, run step by step on a repository of its own, as a CI server would."""
+"""The workflow file of docs/ci.md, run step by step on a repository of its own, as a CI server would.
 
+Once with this checkout, once with the wheel that `make dist` builds; its bill of materials and checksums are checked.
+"""
+
+import hashlib
+import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,8 +76,13 @@ def _dataset(work: Path) -> None:
     subprocess.run([sys.executable, "-m", "strobe", *words], cwd=work, env=VARIABLES, check=True, capture_output=True)
 
 
-def _repository(tmp_path: Path, *, with_base: bool) -> Callable[[str], subprocess.CompletedProcess[str]]:
-    """A repository whose pull request makes the model worse by its weights alone; what runs a step's script there."""
+def _repository(
+    tmp_path: Path, *, with_base: bool, bin_: Path | None = None
+) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """A repository whose pull request makes the model worse by its weights alone; what runs a step's script there.
+
+    Steps find the `strobe` of `bin_`; without one, that of this checkout.
+    """
     work = tmp_path / "work"
     _dataset(work)
 
@@ -91,13 +104,16 @@ def _repository(tmp_path: Path, *, with_base: bool) -> Callable[[str], subproces
     git("fetch", "-q", "origin")
     model(["circle", "square"], shift=45)
 
-    bin_ = tmp_path / "bin"
-    bin_.mkdir()
-    shim = bin_ / "strobe"
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m strobe "$@"\n')
-    shim.chmod(shim.stat().st_mode | stat.S_IXUSR)
-    path, summary = f"{bin_}:{os.environ['PATH']}", str(tmp_path / "summary.md")
-    variables = {**VARIABLES, "PATH": path, "GITHUB_STEP_SUMMARY": summary}
+    variables = dict(VARIABLES)
+    if bin_ is None:
+        bin_ = tmp_path / "bin"
+        bin_.mkdir()
+        shim = bin_ / "strobe"
+        shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m strobe "$@"\n')
+        shim.chmod(shim.stat().st_mode | stat.S_IXUSR)
+    else:
+        del variables["PYTHONPATH"]  # nothing of this checkout
+    variables |= {"PATH": f"{bin_}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
 
     def run(script: str) -> subprocess.CompletedProcess[str]:
         script = script.replace("${{ github.base_ref }}", "main")
@@ -137,3 +153,62 @@ def test_a_base_branch_without_a_model_is_no_baseline(tmp_path: Path) -> None:
     assert _carried_out(_repository(tmp_path, with_base=False))["Gate"] in (0, 1)
     text = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert "new on data: 30 sets of 30 videos, k = 1" in text
+
+
+def _check_bill(bill: dict[str, Any], wheel: Path) -> None:
+    """CycloneDX's required fields, the wheel's digest, and every package that pyproject.toml asks for, once."""
+    assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.6", 1)
+    assert re.fullmatch(
+        r"urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", bill["serialNumber"]
+    )
+    own = bill["metadata"]["component"]
+    assert own["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(wheel.read_bytes()).hexdigest()}]
+    assert own["licenses"] == [{"license": {"id": "Apache-2.0"}}]
+    sys.path.insert(0, str(ROOT / "scripts"))
+    from dist_files import plain
+    from matrix import project, requirements
+
+    names = [one["name"] for one in bill["components"]]
+    extras: Any = project()["optional-dependencies"]
+    assert names == sorted({plain(re.split(r"[\[>=<;! ]", line)[0]) for line in requirements(extras)})
+    needed = {plain(re.split(r"[>=<]", line)[0]) for line in requirements([])}
+    assert {one["name"] for one in bill["components"] if one["scope"] == "required"} == needed
+    assert all(one["version"] for one in bill["components"] if one["name"] in needed)
+    refs = {own["bom-ref"], *(one["bom-ref"] for one in bill["components"])}
+    assert {one["ref"] for one in bill["dependencies"]} == refs
+    assert set(bill["dependencies"][0]["dependsOn"]) == refs - {own["bom-ref"]}
+
+
+@pytest.mark.slow
+def test_its_steps_run_on_the_wheel_built_here(tmp_path: Path) -> None:
+    """`make dist`, then the workflow from its `pip install` on, in an environment that has no strobe."""
+    dist = tmp_path / "dist"
+    words = [sys.executable, str(ROOT / "scripts" / "matrix.py"), "--wheel", str(dist)]
+    built = subprocess.run(words, capture_output=True, text=True)
+    if built.returncode == 3:
+        pytest.skip(built.stderr.strip())
+    assert built.returncode == 0, built.stderr
+    lines = (dist / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    made = [path for path in dist.iterdir() if path.name != "SHA256SUMS"]
+    assert sums == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in made}
+    (wheel,), (bill,) = dist.glob("*.whl"), dist.glob("*.cdx.json")
+    _check_bill(json.loads(bill.read_text(encoding="utf-8")), wheel)
+
+    home = tmp_path / "venv"
+    venv.create(home, with_pip=True)
+    (inside,) = home.glob("lib/python*/site-packages")
+    (inside / "other-packages.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")  # torch and the rest are there
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(dist), "PIP_NO_DEPS": "1", "PIP_IGNORE_INSTALLED": "1"}
+    install = next(step["run"] for step in _steps() if step.get("name") == "Install")
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    path = f"{home / 'bin'}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-eu", "-c", install], env={**clean, **offline, "PATH": path}, check=True, cwd=tmp_path)
+    where = [str(home / "bin" / "python"), "-c", "import strobe; print(strobe.__file__)"]
+    found = subprocess.run(where, env=clean, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert Path(found.strip()).is_relative_to(home)
+
+    run = _repository(tmp_path, with_base=True, bin_=home / "bin")
+    assert _carried_out(run)["Gate"] == 1
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("### strobe gate: failed ❌")
+    shutil.rmtree(home)

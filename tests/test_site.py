@@ -15,7 +15,7 @@ import strobe
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from site_hooks import BESIDE, rehomed, repository  # noqa: E402 (a script, not a package)
+from site_hooks import BESIDE, rehomed  # noqa: E402 (a script, not a package)
 
 
 def test_every_page_is_in_the_menu_once() -> None:
@@ -28,17 +28,21 @@ def test_every_page_is_in_the_menu_once() -> None:
 def test_links_of_pages_that_move_are_rehomed() -> None:
     assert rehomed("[a](docs/start.md#people) [b](SECURITY.md)", "") == "[a](start.md#people) [b](security.md)"
     assert rehomed("[a](../../CHANGELOG.md) [b](0002.md)", "docs/adr/1.md") == "[a](../changelog.md) [b](0002.md)"
-    assert rehomed("[a](../pyproject.toml)", "docs/x.md") == f"[a]({repository()}/blob/main/pyproject.toml)"
+    assert rehomed("[a](../x.toml#b)", "docs/x.md", "https://a.b/c") == "[a](https://a.b/c/blob/main/x.toml#b)"
+    assert rehomed("[`a` [b]](../x.toml) c", "docs/x.md", "") == "`a` [b] c", "no address yet: no dead link"
+    assert rehomed("![a](images/b.png)", "docs/x.md", "") == "![a](images/b.png)"
     assert rehomed("[a](https://a.b) [c](#d)", "docs/x.md") == "[a](https://a.b) [c](#d)"
 
 
-def test_a_package_index_gets_links_that_work() -> None:
-    """One address, in pyproject.toml; every link to something that is there."""
-    shown = runpy.run_path(str(ROOT / "setup.py"))["for_an_index"]((ROOT / "README.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("address", ["https://a.b/c", ""])
+def test_a_package_index_gets_links_that_work(address: str) -> None:
+    """One address, in pyproject.toml; every link to something that is there, and none where there is no address."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = runpy.run_path(str(ROOT / "setup.py"))["for_an_index"](readme, address)
     links = re.findall(r"\]\(([^)]+)\)", shown)
-    assert len(links) > 15
+    assert len(links) > 15 if address else not links
     for link in links:
-        place = re.fullmatch(rf"{repository()}/(?:blob|raw)/main/([^#]+)(?:#.*)?", link)
+        place = re.fullmatch(rf"{address}/(?:blob|raw)/main/([^#]+)(?:#.*)?", link)
         assert place, link
         assert (ROOT / place[1]).exists(), link
     assert 'pip install "strobe-vision[' in shown
