@@ -15,7 +15,7 @@ from typing import Any
 
 from fuzz.cases import leftovers, tree
 from fuzz.kill_cases import Killed
-from fuzz.kills import KILLED, _die_at, _state
+from fuzz.kills import KILLED, _die_at, state_of
 from fuzz.process import call, watch
 from fuzz.sim_server import Broken
 
@@ -226,7 +226,7 @@ def _files(command: Killed, place: Path) -> dict[str, str]:
 
     By another process: where this one closes a file of the store, it gives up SQLite's locks on it.
     """
-    found: Any = watch(lambda: _state(command, place), cwd=place, limit_s=60).answer
+    found: Any = watch(lambda: state_of(command, place), cwd=place, limit_s=60).answer
     return {name: content for name, content in found.items() if ".sqlite" not in name}
 
 

@@ -414,7 +414,7 @@ def test_make_and_pip_lines_name_what_is_there() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
-        for target in re.findall(r"(?:^ {4}|\$ |`)make ([a-z]+)", text, re.MULTILINE):
+        for target in re.findall(r"(?:^ {4}|\$ |`)make ([a-z-]+)", text, re.MULTILINE):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page}: make {target}"
         for names in re.findall(r"(?:\.|strobe-vision)\[([a-z,]+)\]", text):
             for name in names.split(","):
