@@ -123,3 +123,28 @@ def test_boxes_as_dicts_and_frames(zoo) -> None:
     assert strobe.score(data, empty, name="d").map_pmk.value < 1.0  # looked at, and nothing found
     with pytest.raises(StrobeError, match=r"1 of 20 frames have no box.*empty_frames=True or allow_missing=True"):
         strobe.score(data, {key: value for key, value in boxes.items() if key != keys[0]})
+
+
+def test_hints_name_arguments_that_are_there(zoo) -> None:
+    """`box_format=` was advised to callers of functions that had no such argument."""
+    data = zoo.dataset(n_videos=12)
+    keys = [str(key) for key in data.frames.key]
+    size = data.boxes.xyxy[:, 2:] - data.boxes.xyxy[:, :2]
+    xywh = np.concatenate([data.boxes.xyxy[:, :2], size], axis=1)
+    answers = {
+        key: {"boxes": xywh[row : row + 1], "labels": [int(data.boxes.label[row])], "scores": [0.9]}
+        for row, key in enumerate(keys)
+    }
+    with pytest.raises(StrobeError, match=r'look like xywh: .*; pass box_format="xywh"$'):
+        strobe.score(data, answers)
+    assert strobe.score(data, answers, box_format="xywh").map_orig.value == 1.0
+    with pytest.raises(StrobeError, match=r"; pass --box-format xywh on the command line$"):
+        strobe.results(data, {"m": answers})
+
+
+def test_a_transposed_array_of_boxes_is_named(zoo) -> None:
+    data = zoo.dataset(n_videos=12)
+    three = np.tile(data.boxes.xyxy[0], (3, 1))
+    answers = {str(key): {"boxes": three.T, "labels": [0, 0, 0], "scores": [0.9, 0.8, 0.7]} for key in data.frames.key}
+    with pytest.raises(StrobeError, match=r"boxes of shape \(4, 3\); expected \(N, 4\), a row per box; turn it with"):
+        strobe.score(data, answers)

@@ -48,9 +48,15 @@ def test_other_words_for_a_class_match_name_by_name() -> None:
     found = projection_between(source, space("coco-80"))
     reached = {found.target.names[place]: source.names[group[0]] for place, group in enumerate(found.children) if group}
     assert reached == {
-        "person": "person", "motorcycle": "motorbike", "airplane": "aeroplane", "couch": "sofa",
-        "potted plant": "pottedplant", "dining table": "diningtable", "tv": "tvmonitor", "cell phone": "cell phone",
-    }  # fmt: skip
+        "person": "person",
+        "motorcycle": "motorbike",
+        "airplane": "aeroplane",
+        "couch": "sofa",
+        "potted plant": "pottedplant",
+        "dining table": "diningtable",
+        "tv": "tvmonitor",
+        "cell phone": "cell phone",
+    }
 
 
 def test_a_word_of_its_own_goes_before_another_word_for_it() -> None:

@@ -171,7 +171,10 @@ def test_xywh_given_as_xyxy_is_said(tmp_path, dataset):
 def test_class_numbers_from_one_are_said(tmp_path, zoo):
     dataset = zoo.dataset(n_videos=8)
     rows = [row | {"category_id": row["category_id"] + 1} for row in results(dataset) if row["category_id"] < 2]
-    with pytest.raises(StrobeError, match="one too high: 100% of the boxes"):
+    with pytest.raises(
+        StrobeError,
+        match=r"look like the dataset's classes counted from 1: .* 100% .* 0% as those of zoo; count classes from 0",
+    ):
         read_detections(write(tmp_path, rows), dataset, absent="empty")
 
 
@@ -304,6 +307,106 @@ def test_coco_s_category_ids_are_seen_and_named(tmp_path, dataset):
         read_detections(write(tmp_path, rows), coco)
     found = read_detections(write(tmp_path, rows), coco, source_space="coco-91")
     assert found.answers.label.tolist() == label.tolist()
+
+
+def in_coco(dataset, names):
+    """The dataset with COCO's classes, its objects in turn of these names."""
+    space = strobe.space("coco-80")
+    label = np.array([space.index(names[place % len(names)]) for place in range(len(dataset.boxes.label))])
+    return replace(
+        dataset,
+        info=replace(dataset.info, label_space=space),
+        labels=replace(dataset.labels, label=label),
+        boxes=replace(dataset.boxes, label=label),
+    )
+
+
+NAMES = ("motorcycle", "airplane", "couch", "dog", "clock", "tv", "zebra")
+DARKNET = {"motorcycle": "motorbike", "airplane": "aeroplane", "couch": "sofa", "tv": "tvmonitor"}
+
+
+def test_numbers_from_one_get_no_wrong_advice(tmp_path, zoo):
+    """Read as COCO's category ids they would be right for some classes: that is not what is advised, nor accepted."""
+    coco = in_coco(zoo.dataset(n_videos=12), NAMES)
+    rows = [row | {"category_id": row["category_id"] + 1} for row in results(coco)]
+    wanted = r"look like the dataset's classes counted from 1: .* (100|98)% name its class so.*count classes from 0"
+    with pytest.raises(StrobeError, match=wanted) as error:
+        read_detections(write(tmp_path, rows), coco)
+    assert "coco-91" not in str(error.value)
+    with pytest.raises(StrobeError, match=wanted):
+        read_detections(write(tmp_path, rows), coco, source_space="coco-91")
+    rows[0]["category_id"] = 80
+    with pytest.raises(StrobeError, match=wanted):
+        read_detections(write(tmp_path, rows), coco)
+    few = [rows[0], *({**row, "category_id": row["category_id"] - 1} for row in rows[1:])]
+    with pytest.raises(StrobeError, match=r"category 80 is outside coco-80 \(0–79\); declare the space"):
+        read_detections(write(tmp_path, few), coco)
+
+
+def test_numbers_in_an_unknown_order_are_refused(tmp_path, zoo):
+    coco = in_coco(zoo.dataset(n_videos=12), NAMES)
+    order = np.random.default_rng(0).permutation(80)
+    rows = [row | {"category_id": int(order[row["category_id"]])} for row in results(coco)]
+    with pytest.raises(StrobeError, match=r"another order than those of coco-80: of 60 objects .* 0% .* mostly"):
+        read_detections(write(tmp_path, rows), coco)
+    names = [row | {"category_id": strobe.space("coco-80").names[row["category_id"]]} for row in rows]
+    with pytest.raises(StrobeError, match="look like another order"):
+        read_detections(write(tmp_path, names), coco)
+
+
+def test_darknet_s_names_are_coco_s(tmp_path, zoo):
+    coco = in_coco(zoo.dataset(n_videos=12), NAMES)
+    names = strobe.space("coco-80").names
+    listed = [{"id": place, "name": DARKNET.get(name, name)} for place, name in enumerate(names)]
+    found = read_detections(write(tmp_path, {"categories": listed, "annotations": results(coco)}), coco)
+    assert found.answers.label.tolist() == coco.boxes.label.tolist()
+    assert (found.n_dropped, found.childless, found.source_space) == (0, (), "coco-80")
+    some = [one for one in listed if one["name"] not in ("sofa", "clock")]
+    rows = [row for row in results(coco) if names[row["category_id"]] not in ("couch", "clock")]
+    whole = write(tmp_path, {"categories": some, "annotations": rows})
+    found = read_detections(whole, coco, absent="empty")
+    assert [names[place] for place in found.childless] == ["couch", "clock"]
+
+
+def test_classes_that_are_dropped_are_named(tmp_path, zoo):
+    dataset = zoo.dataset(n_videos=12)
+    listed = [{"id": place, "name": name} for place, name in enumerate(("fox", "sheep", "bird", "wolf"))]
+    rows = [*results(dataset), results(dataset)[0] | {"category_id": 3, "bbox": [0, 0, 9, 9]}]
+    found = read_detections(write(tmp_path, {"categories": listed, "annotations": rows}), dataset)
+    assert found.notes == ("1 of 61 boxes dropped: their class is none of the dataset's (wolf)",)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda x, y, w, h: [2 * x, 2 * y, 2 * w, 2 * h], "multiplied by 0.5"),
+        (lambda x, y, w, h: [x / 2, y / 2, w / 2, h / 2], "multiplied by 2"),
+        (lambda x, y, w, h: [y, x, h, w], "read as yxhw"),
+    ],
+)
+def test_boxes_in_another_scale_or_order_are_refused(tmp_path, zoo, change, text):
+    dataset = zoo.dataset(n_videos=12)
+    rng = np.random.default_rng(0)
+    low = np.stack([rng.uniform(0, 150, 60), rng.uniform(0, 60, 60)], axis=1)
+    dataset = replace(
+        dataset,
+        boxes=replace(dataset.boxes, xyxy=np.concatenate([low, low + rng.uniform(20, 40, (60, 2))], axis=1)),
+    )
+    rows = [row | {"bbox": change(*row["bbox"])} for row in results(dataset)]
+    path = write(tmp_path, rows)
+    with pytest.raises(StrobeError, match=rf"read as xywh .* only when {text}: the median overlap is 1.00 then"):
+        read_detections(path, dataset)
+    assert len(read_detections(path, dataset, box_format="xywh", box_units="pixels").answers) == 60
+
+
+def test_a_few_boxes_of_negative_size_are_no_other_format(tmp_path, zoo):
+    """One box in 200 turned inside out was called another format, with 0 % of them as the reason."""
+    dataset = zoo.dataset(n_videos=40)
+    rows = results(dataset)
+    assert len(rows) == 200
+    rows[7]["bbox"] = [50, 50, -5, 10]
+    with pytest.raises(StrobeError, match="1 of 200 boxes have a negative width or height"):
+        read_detections(write(tmp_path, rows), dataset)
 
 
 def test_what_a_file_holds_is_seen_by_its_structure(tmp_path, dataset):

@@ -32,6 +32,7 @@ from strobe.metrics.detection.average import Interpolation, frame_ap, frame_clas
 from strobe.metrics.detection.diagnose import KINDS, diagnose
 from strobe.metrics.detection.jackknife import few_per_class
 from strobe.metrics.detection.match import Matches, Overlap, ilsvrc_vid_iou, match
+from strobe.metrics.detection.readings import BoxSample, class_order, misread, named_objects
 from strobe.metrics.detection.tables import TruthTable
 from strobe.metrics.detection.worst import Worst, worst_frames
 from strobe.metrics.intervals import Interval
@@ -161,7 +162,7 @@ def score(
             sets=int((~scored).sum()),
             undefined_sets=int(worst.undefined[-1]),
         ),
-        notes=_notes(plan, worst, by_class) or None,
+        notes=(*_doubts(dataset, boxes, found, model), *_notes(plan, worst, by_class)) or None,
         effective_videos=plan.effective_videos,
     )
 
@@ -172,6 +173,30 @@ def _notes(plan: Plan, worst: Worst, found: Curves) -> tuple[str, ...]:
     empty = f"{undefined} of {plan.n_sets} sets show no object in any frame: they can only add false positives"
     notes = (empty if undefined else None, few_per_class(found.videos[:, 0]), plan.few_dominate)
     return tuple(note for note in notes if note)
+
+
+def _doubts(dataset: Dataset, boxes: Boxes, found: BoxAnswers, model: str) -> tuple[str, ...]:
+    """Why the boxes may not mean what they are taken for: another unit or order, classes in another order."""
+    one, names = ~boxes.crowd, dataset.info.label_space.names
+    xyxy, frame, label = boxes.xyxy[one], boxes.frame[one], boxes.label[one]
+    wh = np.stack([dataset.frames.width[found.frame], dataset.frames.height[found.frame]], axis=1).astype(np.float64)
+    other = misread(BoxSample.of(found.xyxy, found.frame, xyxy, frame, wh), "xyxy")
+    if other is not None:
+        return (
+            f"{printable(model)}: its boxes fit the true objects only when {other.text} (median overlap "
+            f"{other.fit:.2f}, {other.taken:.2f} as they are): correct what it answers before reading these figures",
+        )
+    rows, objects = named_objects(found.xyxy, found.frame, found.score, xyxy, frame)
+    order = class_order(found.label[rows], found.label[rows], label[objects])
+    if not (order.is_other or order.is_none):
+        return ()
+    calls = [
+        f"{printable(names[said])} stands on {printable(names[true])}" for said, true in order.means if said != true
+    ]
+    return (
+        f"{printable(model)}: its boxes fit {order.n} of the objects looked at, but only {order.right:.0%} of these "
+        f"name the object's class ({', '.join(calls[:3])}): are its classes in another order, or counted from 1?",
+    )
 
 
 def _chosen(

@@ -418,6 +418,20 @@ class DetectionUnscored(Unscored):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MapCeiling:
+    """The best a detector can do whose classes (`source`) lack some of the dataset's, `childless`: mAP on the anchors
+    with every other class perfect. `n_classes` counts classes with an object on the anchors, `n_objects` objects on all
+    frames of the sets."""
+
+    source: str
+    childless: tuple[str, ...]
+    n_classes: Count
+    n_objects: Count
+    objects_out_of_reach: Count
+    map_orig: Share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DetectionResult:
     """Everything measured of one detector, as in methods §6."""
 
@@ -435,6 +449,7 @@ class DetectionResult:
     settings: DetectionSettings
     chosen_frames: tuple[ChosenFrame, ...]
     unscored: DetectionUnscored
+    ceiling: MapCeiling | None = field(default=None, metadata=LEFT_OUT)
     notes: tuple[str, ...] | None = field(default=None, metadata=LEFT_OUT)
     """What must be said beside the headline figures; left out where there is nothing."""
     effective_videos: float | None = field(default=None, metadata=LEFT_OUT)

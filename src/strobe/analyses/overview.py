@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.model_results import Ceiling
+from strobe.analyses.model_results import Ceiling, MapCeiling
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import Derivation, derive, latest_votes, reviewed
@@ -15,7 +15,7 @@ from strobe.core.labels import space
 from strobe.core.projections import shipped_between
 from strobe.core.tables import Hints
 
-__all__ = ["ceiling", "ceiling_of", "overview"]
+__all__ = ["ceiling", "ceiling_of", "map_ceiling_of", "overview"]
 
 
 def overview(dataset: Dataset) -> dict[str, Any]:
@@ -106,6 +106,27 @@ def ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> 
         sets_out_of_reach=int(lost.sum()),
         acc_orig=float(anchors.mean()),
         acc_pmk=float(1 - lost.mean()),
+    )
+
+
+def map_ceiling_of(dataset: Dataset, *, source: str, childless: Collection[int]) -> MapCeiling | None:
+    """The best a detector can do here whose classes lack `childless`; None where none of them has an object."""
+    boxes, sets = dataset.boxes, dataset.sets
+    if boxes is None:
+        return None
+    used = ~boxes.crowd & np.isin(boxes.frame, sets.frame)
+    out = used & np.isin(boxes.label, list(childless))
+    if not out.any():
+        return None
+    present, names = set(boxes.label[out].tolist()), dataset.info.label_space.names
+    anchored = np.unique(boxes.label[used & np.isin(boxes.frame, sets.anchor_frame)])
+    return MapCeiling(
+        source=source,
+        childless=tuple(names[place] for place in childless if place in present),
+        n_classes=len(anchored),
+        n_objects=int(used.sum()),
+        objects_out_of_reach=int(out.sum()),
+        map_orig=1.0 - float(np.isin(anchored, list(childless)).mean()) if len(anchored) else 0.0,
     )
 
 

@@ -21,7 +21,7 @@ from strobe.datasets.detection_files import RawDetections
 from strobe.datasets.prediction_files import RawPredictions
 from strobe.datasets.read_detections import match_detections, task_of_file
 from strobe.datasets.read_predictions import match_predictions
-from strobe.workflows.bring import READERS, FileOptions
+from strobe.workflows.bring import READERS, FileOptions, without_counterpart
 from strobe.workflows.score import InMemory
 
 __all__ = ["answers_of"]
@@ -59,14 +59,15 @@ def answers_of(
             raw, dataset, path=what, name=name or "model", source_space=space, box_format=options.box_format,
             box_units=options.box_units, absent=absent, ignore_extra=options.ignore_extra,
         )  # fmt: skip
-        return InMemory(
-            name=name or "model", task=Task.DETECTION, answers=boxes.answers, facts={"space": boxes.source_space}
-        )
+        lacks = without_counterpart(dataset, boxes.childless)
+        facts = {"space": boxes.source_space, "childless": lacks}
+        return InMemory(name=name or "model", task=Task.DETECTION, answers=boxes.answers, facts=facts)
     one = match_predictions(
         raw, dataset, path=what, name=name or "model", kind=options.kind, source_space=space, merge=options.merge,
         allow_missing=options.allow_missing, ignore_extra=options.ignore_extra,
     )  # fmt: skip
-    facts = {"kind": one.kind, "space": one.source_space}
+    lacks = without_counterpart(dataset, one.childless)
+    facts = {"kind": one.kind, "space": one.source_space, "childless": lacks}
     return InMemory(name=name or "model", task=Task.CLASSIFICATION, answers=one.answers, facts=facts)
 
 
@@ -179,13 +180,20 @@ def _of_boxes(names: list[str], values: Sequence[Any]) -> RawDetections:
             value = {"boxes": value.xyxy, "labels": value.label, "scores": value.score}
         try:
             boxes, labels, scores = (_plain(value[key]) for key in ("boxes", "labels", "scores"))
-            xyxy = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+            xyxy = np.asarray(boxes, dtype=np.float64)
             score = np.asarray(scores, dtype=np.float64).reshape(-1)
             words = np.asarray(labels).reshape(-1).tolist()
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidValue(
                 f"predictions: {printable(name)}: expected boxes (N, 4), labels (N,) and scores (N,)"
             ) from error
+        if xyxy.size == 0:
+            xyxy = xyxy.reshape(0, 4)
+        if xyxy.ndim != 2 or xyxy.shape[1] != 4:
+            turned = "; turn it with boxes.T" if xyxy.ndim == 2 and xyxy.shape[0] == 4 else ""
+            raise InvalidValue(
+                f"predictions: {printable(name)}: boxes of shape {xyxy.shape}; expected (N, 4), a row per box{turned}"
+            )
         if not len(xyxy) == len(score) == len(words):
             raise InvalidValue(
                 f"predictions: {printable(name)}: {len(xyxy)} boxes, {len(words)} labels and {len(score)} scores; they "

@@ -34,6 +34,8 @@ __all__ = ["compare", "load_predictions", "report", "results", "score"]
 
 Kind = Literal["auto", "logits", "probabilities", "labels"]
 Interval = Literal["auto", "clopper-pearson"]
+BoxFormat = Literal["auto", "xyxy", "xywh", "cxcywh"]
+BoxUnits = Literal["auto", "pixels", "normalised"]
 
 
 @in_python
@@ -49,6 +51,8 @@ def score(
     allow_missing: bool = False,
     ignore_extra: bool = False,
     empty_frames: bool = False,
+    box_format: BoxFormat = "auto",
+    box_units: BoxUnits = "auto",
     k: int | None = None,
     interval: Interval = "auto",
     seed: int = 0,
@@ -59,7 +63,9 @@ def score(
     `predictions` are what `strobe.predict` returned, `{frame: scores}` or `{frame: class}`, an array (N, classes) with
     `keys` (without them a row for every frame, in the order of `dataset.frames.key`), a DataFrame, or a file. Of a
     detector: `{frame: {"boxes", "labels", "scores"}}`, or a DataFrame with x0, y0, x1, y1, label, score; `empty_frames`
-    says that a frame without boxes is an empty answer.
+    says that a frame without boxes is an empty answer. Boxes are corners in pixels, or what `box_format` ("xyxy",
+    "xywh", "cxcywh") and `box_units` ("pixels", "normalised") say; boxes that fit the true objects otherwise are
+    refused.
 
     `space` says whose classes they are where they are not the dataset's: they are then projected, classes in common by
     id or name. A thousand scores are ilsvrc-2012's; any other width is refused. Frames without a prediction are refused
@@ -71,7 +77,11 @@ def score(
     from strobe.api.given import answers_of
 
     data = opened(dataset)
-    options = _files(kind, merge, allow_missing=allow_missing, ignore_extra=ignore_extra, empty_frames=empty_frames)
+    options = replace(
+        _files(kind, merge, allow_missing=allow_missing, ignore_extra=ignore_extra, empty_frames=empty_frames),
+        box_format=box_format,
+        box_units=box_units,
+    )
     one = answers_of(predictions, data, options, space=space, keys=keys, name=name)
     asked = ScoreOptions(k=k, interval=interval, seed=seed)
     scored = _scored(data, [one], asked, merge=merge, detection=detection)
@@ -225,14 +235,21 @@ def load_predictions(
     allow_missing: bool = False,
     ignore_extra: bool = False,
     empty_frames: bool = False,
+    box_format: BoxFormat = "auto",
+    box_units: BoxUnits = "auto",
 ) -> ClassAnswers | BoxAnswers:
     """Predictions from a JSON, JSONL, CSV or Parquet file, of a classifier or a detector, aligned with the frames.
 
     The model is called `name`, or as the file is. `space` is the label space of class numbers, e.g. ilsvrc-2012.
+    `box_format` and `box_units` are as for `score`.
     """
     from strobe.api.given import answers_of
 
-    options = _files(kind, merge, allow_missing=allow_missing, ignore_extra=ignore_extra, empty_frames=empty_frames)
+    options = replace(
+        _files(kind, merge, allow_missing=allow_missing, ignore_extra=ignore_extra, empty_frames=empty_frames),
+        box_format=box_format,
+        box_units=box_units,
+    )
     return answers_of(Path(path), opened(dataset), options, space=space, name=name).answers
 
 

@@ -1,8 +1,9 @@
 """What the Python functions share: errors that name arguments instead of flags, and datasets by path or in hand."""
 
 import functools
+import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -38,27 +39,34 @@ _OTHER = {"subset": "videos", "window": "window_ms", "box-space": "space", "empt
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
     """The function, its errors in the words of Python: `--allow-missing` is `allow_missing=True` there."""
 
+    known = frozenset(inspect.signature(function).parameters)
+
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
         except StrobeError as error:
-            error.args = (python_words(str(error)),)
+            error.args = (python_words(str(error), known),)
             raise
 
     return wrapped
 
 
-def python_words(text: str) -> str:
-    """A message of the command line with its flags as arguments.
+def python_words(text: str, known: Collection[str]) -> str:
+    """A message of the command line with its flags as the arguments `known` to a function; others stay flags.
 
-    >>> python_words("score what is there with --allow-missing; or declare --kind logits; --k: expected 0 to 9")
-    'score what is there with allow_missing=True; or declare kind="logits"; k: expected 0 to 9'
+    >>> arguments = ("allow_missing", "kind", "k")
+    >>> python_words("score it with --allow-missing; or declare --kind logits; --k: expected 0 to 9", arguments)
+    'score it with allow_missing=True; or declare kind="logits"; k: expected 0 to 9'
+    >>> python_words("pass --box-format xyxy", arguments)
+    'pass --box-format xyxy on the command line'
     """
 
     def argument(found: re.Match[str]) -> str:
         flag, value = found[1], found[2]
         name = _OTHER.get(flag, flag.replace("-", "_"))
+        if name not in known:
+            return f"{found[0]} on the command line"
         if flag in _SWITCHES:
             return f"{name}=True" + (f" {value}" if value else "")
         if flag in _VALUES and value:

@@ -1,6 +1,6 @@
 """Are these boxes what the file says they are? Corners or sizes, pixels or shares, finite, and whose class numbers."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from strobe.core.arrays import Floats
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidFile, StrobeError
+from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.projections import projection_between
 from strobe.datasets.detection_files import RawDetections
-from strobe.metrics.detection.match import box_iou
+from strobe.metrics.detection.readings import FORMS, BoxSample, class_order, misread, named_objects
 
 __all__ = ["check_boxes", "check_numbering"]
 
 _MUCH = 0.25  # a share of boxes beyond the image that no detector makes
 _LITTLE = 0.02
-_SAMPLE = 2000
+_SEVERAL = 0.05
 _ENOUGH = 20
 _CORNER = 1.5
 
@@ -34,17 +34,18 @@ def check_boxes(
 ) -> tuple[Floats, list[str]]:
     """The boxes as xyxy (N, 4), and what is worth saying of them.
 
-    Refused: NaN and infinity, negative sizes, and boxes that only make sense in another format or as shares of the
-    image (where image sizes or the dataset's own boxes tell). Kept and counted, as pycocotools does: boxes without area
-    and boxes beyond the image, which can only be false positives.
+    Refused: NaN and infinity, negative sizes, and boxes that only make sense in another format, order or scale (where
+    image sizes or the dataset's own boxes tell). A format and a unit that are both given are taken. Kept and counted,
+    as pycocotools does: boxes without area and boxes beyond the image, which can only be false positives.
     """
     bad = np.flatnonzero(~np.isfinite(raw.box).all(axis=1))
     if len(bad):
         raise InvalidFile(path, f"{len(bad)} boxes with NaN or infinity", where=f"first {raw.where(int(bad[0]))}")
     box = _in_pixels(path, raw.box, frame, dataset, box_units)
     said = ("xywh" if raw.is_xywh else "xyxy") if box_format == "auto" else box_format
-    xyxy = _CORNERS[said](box)
-    wrong = _mixed_up(box, said, frame, dataset) if box_format == "auto" else None
+    xyxy = FORMS[said](box)
+    sample = _sample(box, raw.score, frame, dataset)
+    wrong = _mixed_up(box, said, sample, frame, dataset) if box_format == "auto" else None
     if wrong is not None:
         likely, why = wrong
         raise InvalidFile(
@@ -56,10 +57,42 @@ def check_boxes(
         row = int(negative[0])
         raise InvalidFile(
             path,
-            f"{len(negative)} boxes of negative width or height, e.g. {raw.box[row].tolist()}",
+            f"{len(negative)} of {len(box)} boxes have a negative width or height, e.g. {raw.box[row].tolist()}",
             where=f"first {raw.where(row)}",
+            hint=f"they are read as {said}; an array of boxes is (N, 4)",
         )
+    if "auto" in (box_format, box_units):
+        _refuse_misread(path, sample, said)
     return xyxy, _notes(xyxy, size, frame, dataset)
+
+
+def _refuse_misread(path: Path | str, sample: BoxSample, said: str) -> None:
+    other = misread(sample, said)
+    if other is not None:
+        raise InvalidFile(
+            path,
+            f"boxes are read as {said} in pixels of the image, but fit the objects only when {other.text}: the median "
+            f"overlap is {other.fit:.2f} then, {other.taken:.2f} as read",
+            hint=f"write {said} in pixels of the dataset's images; where they are right as they are, pass "
+            f"--box-format {said} and --box-units pixels",
+        )
+
+
+def _sample(box: Floats, score: Floats, frame: NDArray[np.int64], dataset: Dataset) -> BoxSample:
+    """Boxes on some of the frames with objects, beside the first object of each."""
+    true_xyxy, true_frame, _ = _objects(dataset)
+    order = np.lexsort((-score, frame))
+    wh = np.where((known := _sizes(frame, dataset))[0][:, None], known[1], 0.0)
+    return BoxSample.of(box[order], frame[order], true_xyxy, true_frame, wh[order])
+
+
+def _objects(dataset: Dataset) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
+    """The dataset's true boxes but crowds: corners, frames and classes."""
+    boxes = dataset.boxes
+    if boxes is None:
+        return np.zeros((0, 4)), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    one = ~boxes.crowd
+    return boxes.xyxy[one], boxes.frame[one].astype(np.int64), boxes.label[one].astype(np.int64)
 
 
 def _in_pixels(path: Path | str, box: Floats, frame: NDArray[np.int64], dataset: Dataset, units: str) -> Floats:
@@ -81,14 +114,6 @@ def _in_pixels(path: Path | str, box: Floats, frame: NDArray[np.int64], dataset:
     return box
 
 
-_CORNERS: dict[str, Callable[[Floats], Floats]] = {
-    "xyxy": lambda box: box,
-    "xywh": lambda box: np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1),
-    "cxcywh": lambda box: np.concatenate([box[:, :2] - box[:, 2:] / 2, box[:, :2] + box[:, 2:] / 2], axis=1),
-}
-"""What four numbers can be, as corners."""
-
-
 def _sizes(frame: NDArray[np.int64], dataset: Dataset) -> tuple[NDArray[np.bool_], Floats]:
     """Which boxes lie on a frame of known size, and those frames' width and height (N, 2)."""
     place = np.maximum(frame, 0)
@@ -96,7 +121,9 @@ def _sizes(frame: NDArray[np.int64], dataset: Dataset) -> tuple[NDArray[np.bool_
     return (frame >= 0) & (wh > 0).all(axis=1), wh
 
 
-def _mixed_up(box: Floats, said: str, frame: NDArray[np.int64], dataset: Dataset) -> tuple[str, str] | None:
+def _mixed_up(
+    box: Floats, said: str, sample: BoxSample, frame: NDArray[np.int64], dataset: Dataset
+) -> tuple[str, str] | None:
     """The format that is likelier than the one said, and why; None where none is."""
     if not len(box):
         return None
@@ -104,20 +131,21 @@ def _mixed_up(box: Floats, said: str, frame: NDArray[np.int64], dataset: Dataset
 
     def look(form: str) -> tuple[float, float, float]:
         """Shares of boxes inside out and beyond the image, and how well they fit the dataset's own."""
-        xyxy = _CORNERS[form](box)
+        xyxy = FORMS[form](box)
         inside_out = ((xyxy[:, 2:] - xyxy[:, :2]) < 0).any(axis=1).mean()
         margin = 0.02 * wh[known] + 1
         beyond = (xyxy[known, 2:] > wh[known] + margin) | (xyxy[known, :2] < -margin)
-        return float(inside_out), float(beyond.any(axis=1).mean()) if known.any() else 0.0, _fit(xyxy, frame, dataset)
+        share = float(beyond.any(axis=1).mean()) if known.any() else 0.0
+        return float(inside_out), share, sample.fit(FORMS[form](sample.box))
 
     inside_out, beyond, fit = look(said)
     found: list[tuple[float, float, str, str]] = []
-    for form in _CORNERS:
+    for form in FORMS:
         other_inside_out, other_beyond, other_fit = look(form)
         if form == said or other_inside_out > 0:
             continue
-        if inside_out > 0:
-            why = f"{inside_out:.0%} of them would have a negative size"
+        if inside_out > 0 and (other_fit > fit if sample.n_frames else inside_out > _SEVERAL):
+            why = f"{round(inside_out * len(box))} of {len(box)} would have a negative size"
         elif beyond > _MUCH and other_beyond < _LITTLE:
             why = f"{beyond:.0%} of them would reach beyond the image"
         elif other_fit > 0.5 and fit < 0.75 * other_fit:
@@ -128,71 +156,82 @@ def _mixed_up(box: Floats, said: str, frame: NDArray[np.int64], dataset: Dataset
     return max(found)[2:] if found else None
 
 
-def _fit(xyxy: Floats, frame: NDArray[np.int64], dataset: Dataset) -> float:
-    """The median, over some frames, of the best overlap any box has with the frame's first labelled object."""
-    rows, target = _beside_truth(frame, dataset)
-    if not len(rows) or dataset.boxes is None:
-        return 0.0
-    overlap = box_iou(xyxy[rows], dataset.boxes.xyxy[target])
-    some, place = np.unique(frame[rows], return_inverse=True)
-    best = np.zeros(len(some))
-    np.maximum.at(best, place, overlap)
-    return float(np.median(best))
-
-
-def _beside_truth(frame: NDArray[np.int64], dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Boxes on some of the frames with objects, and the first object of each one's frame."""
-    boxes = dataset.boxes
-    none = np.zeros(0, dtype=np.int64)
-    if boxes is None or not len(boxes.frame):
-        return none, none
-    objects, first = np.unique(boxes.frame, return_index=True)
-    some = np.intersect1d(objects, frame)
-    some = some[:: max(1, len(some) // _SAMPLE)]
-    rows = np.flatnonzero(np.isin(frame, some))
-    return rows, first[np.searchsorted(objects, frame[rows])]
-
-
 def check_numbering(
     path: Path | str,
     xyxy: Floats,
-    label: NDArray[np.int64],
     frame: NDArray[np.int64],
     raw: RawDetections,
+    label: NDArray[np.int64],
     dataset: Dataset,
+    taken: str,
 ) -> None:
-    """Refuse class numbers of another list than they are read by, seen by the boxes that fit an object: COCO's category
-    ids (1–90, with gaps), and numbers that count from 1.
+    """Refuse classes in another order than they are taken in, by the boxes that fit an object.
+
+    `label` (N,) are the dataset's classes as the answers were `taken` for them, −1 for none. Numbers are compared with
+    every reading we know; where each answer consistently stands on another class, or hardly any on its own, no figure
+    would mean anything.
     """
-    if dataset.boxes is None or not raw.words or not all(type(word) is int for word in raw.words):
+    true_xyxy, true_frame, true_label = _objects(dataset)
+    use = np.flatnonzero(frame >= 0)
+    boxes, objects = named_objects(xyxy[use], frame[use], raw.score[use], true_xyxy, true_frame)
+    if len(boxes) < _ENOUGH:
         return
-    rows, target = _beside_truth(frame, dataset)
-    fits = box_iou(xyxy[rows], dataset.boxes.xyxy[target]) > 0.5
-    said, true = label[rows][fits], dataset.boxes.label[target][fits]
-    if len(said) < _ENOUGH:
-        return
-    number = np.array(raw.words, dtype=np.int64)[raw.label[rows][fits]]
-    right, as_ids = (said == true).mean(), (_coco_ids(dataset.info.label_space, number) == true).mean()
-    if as_ids > 0.5 and right < 0.5 * as_ids:
+    rows, true = use[boxes], true_label[objects]
+    found = class_order(raw.label[rows], label[rows], true)
+    numbers = all(type(word) is int for word in raw.words) and raw.categories is None
+    if numbers:
+        word = np.array(raw.words, dtype=np.int64)[raw.label[rows]]
+        readings = [(float((said == true).mean()), text, hint) for text, hint, said in _number_readings(word, dataset)]
+        best = max((share for share, *_ in readings), default=0.0)
+        if best > 0.5 and found.right < 0.5 * best:
+            fitting = [(text, hint) for share, text, hint in readings if share > 0.95 * best]
+            fitting = [one for one in fitting if "alphabet" not in one[0]] or fitting
+            raise InvalidFile(
+                path,
+                f"class numbers look like {' or '.join(text for text, _ in fitting)}: of the boxes that fit an object "
+                f"{best:.0%} name its class so, {found.right:.0%} as {taken}",
+                hint=fitting[0][1] if len(fitting) == 1 else "give categories with id and name",
+            )
+    if found.is_other or (numbers and found.is_none):
+        names = dataset.info.label_space.names
+        stands = [f"{printable(raw.words[answer])} is mostly on {printable(names[one])}" for answer, one in found.means]
+        many = f"of {found.n} objects that a box fits {found.right:.0%} are given their class"
+        order = f"; by content {', '.join(stands[:3])}" if found.is_other else ", and no other reading fits"
         raise InvalidFile(
             path,
-            f"class numbers look like COCO's category ids: of the boxes that fit an object {as_ids:.0%} name its class "
-            f"so, {right:.0%} as read",
-            hint="pass --box-space coco-91, or give categories with id and name",
-        )
-    shift = said - true
-    if (shift == 1).mean() > 0.5 and right < 0.1:
-        raise InvalidFile(
-            path,
-            f"class numbers look one too high: {(shift == 1).mean():.0%} of the boxes that fit an object name the next "
-            "class",
-            hint="count classes from 0, or give categories with id and name",
+            f"its classes look like another order than {taken}: {many}{order}",
+            hint="give categories with id and name, or each box the name of its class",
         )
 
 
-def _coco_ids(target: LabelSpace, number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The dataset's class of each number read as a COCO category id, −1 where none."""
-    ids = space("coco-91")
+def _number_readings(number: NDArray[np.int64], dataset: Dataset) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
+    """Ways to read class numbers (N,): in words, what to do about it, and the dataset's classes so, −1 for none."""
+    own = dataset.info.label_space
+    count = "count classes from 0, or give categories with id and name"
+    yield "the dataset's classes counted from 1", count, np.where((number >= 1) & (number <= len(own)), number - 1, -1)
+    for name in ("coco-91", "coco-80", "voc", "open-images", "imagenet-vid", "youtube-bb"):
+        if name == own.name:
+            continue
+        text = "COCO's category ids" if name == "coco-91" else f"{name}'s classes"
+        hint = f"pass --box-space {name}, or give categories with id and name"
+        yield text, hint, _in_space(space(name), own, number)
+        if name != "coco-91":
+            other = f"{count}; then pass --box-space {name}"
+            yield (
+                f"{text} counted from 1",
+                other if name != own.name else count,
+                _in_space(space(name), own, number - 1),
+            )
+    by_name = np.array(sorted(range(len(own)), key=lambda place: own.names[place]), dtype=np.int64)
+    names = "give categories with id and name"
+    for first, text in ((0, "the dataset's classes by alphabet"), (1, "the dataset's classes by alphabet, from 1")):
+        place = number - first
+        there = (place >= 0) & (place < len(own))
+        yield text, names, np.where(there, by_name[np.clip(place, 0, len(own) - 1)], -1)
+
+
+def _in_space(ids: LabelSpace, target: LabelSpace, number: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The dataset's class of each number read as a place in another space, −1 where none."""
     try:
         found = projection_between(ids, target).map_labels(np.clip(number, 0, len(ids) - 1))
     except StrobeError:  # none of its classes

@@ -24,7 +24,7 @@ from strobe.core.answers import BoxAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, in_file, printable
 from strobe.core.files import read_json, regular
-from strobe.core.labels import LabelSpace, space
+from strobe.core.labels import LabelSpace, Projection, space
 from strobe.core.projections import projection_between
 from strobe.core.tasks import Task
 from strobe.datasets.box_checks import check_boxes, check_numbering
@@ -47,12 +47,14 @@ class DetectionFile:
     """What was read, and what had to be said about it.
 
     `n_dropped` counts boxes whose class maps to none of the dataset's, `n_extra` boxes on images it does not have.
+    `childless` are the dataset's classes that no class of the file maps to.
     """
 
     answers: BoxAnswers
     source_space: str
     n_dropped: int
     n_extra: int
+    childless: tuple[int, ...]
     notes: tuple[str, ...]
 
 
@@ -124,24 +126,39 @@ def match_detections(
 ) -> DetectionFile:
     """Boxes by frame, from a file or from memory (`path` names them in errors), in the dataset's classes and frames."""
     frame, listed, n_extra = _frames(path, raw, dataset, ignore_extra=ignore_extra)
-    label, source, n_dropped = _labels(path, raw, dataset.info.label_space, source_space, frame >= 0)
-    keep = (frame >= 0) & (label >= 0)
-    xyxy, notes = check_boxes(path, raw, frame, dataset, box_format, box_units)
     if not np.isfinite(raw.score).all():
         row = int(np.flatnonzero(~np.isfinite(raw.score))[0])
         raise InvalidFile(path, "a score is NaN or infinite", where=raw.where(row))
+    target = dataset.info.label_space
+    source = _source(path, raw, target, source_space)
+    own = _classes(path, raw, source)
+    with in_file(path):
+        chosen = projection_between(source, target)
+    label = np.where(own >= 0, chosen.map_labels(np.maximum(own, 0)), -1)
+    xyxy, notes = check_boxes(path, raw, frame, dataset, box_format, box_units)
+    check_numbering(path, xyxy, frame, raw, label, dataset, f"those of {source.name}")
+    _refuse_outside(path, raw, source, own)
     scored = _looked_at(path, frame[frame >= 0], listed, dataset, absent)
-    if n_dropped:
-        notes.append(f"{n_dropped} of {len(frame)} boxes dropped: their class in {source} is none of the dataset's")
+    lost = (frame >= 0) & (label < 0)
+    if lost.any():
+        names = [printable(source.names[place]) for place in np.unique(own[lost])]
+        some = f"{', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
+        notes.append(f"{int(lost.sum())} of {len(frame)} boxes dropped: their class is none of the dataset's ({some})")
     if n_extra:
         notes.append(f"{n_extra} boxes left out: their images are not in the dataset")
-    if raw.categories is None and source != "coco-91":
-        check_numbering(path, xyxy, label, frame, raw, dataset)
+    keep = (frame >= 0) & (label >= 0)
     answers = BoxAnswers.of(
         frame[keep], label[keep], xyxy[keep], raw.score[keep],
-        n_frames=len(dataset.frames), n_classes=len(dataset.info.label_space), scored=scored, model=name,
+        n_frames=len(dataset.frames), n_classes=len(target), scored=scored, model=name,
     )  # fmt: skip
-    return DetectionFile(answers=answers, source_space=source, n_dropped=n_dropped, n_extra=n_extra, notes=tuple(notes))
+    return DetectionFile(
+        answers=answers,
+        source_space=source.name,
+        n_dropped=int(lost.sum()),
+        n_extra=n_extra,
+        childless=_childless(path, raw, source, chosen),
+        notes=tuple(notes),
+    )
 
 
 def _explain(raw: RawDetections, images: Path) -> None:
@@ -216,15 +233,31 @@ def _looked_at(
     return np.ones(len(scored), dtype=bool) if absent == "empty" else scored
 
 
-def _labels(
-    path: Path | str, raw: RawDetections, target: LabelSpace, declared: str | LabelSpace | None, used: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], str, int]:
-    """The dataset's class of each box (−1 where its class maps to none), the space it came in, boxes so dropped."""
-    source = _source(path, raw, target, declared)
-    own = raw.map_labels({word: _class(path, raw, source, word) for word in raw.words})
-    with in_file(path):
-        label = projection_between(source, target).map_labels(own)
-    return label, source.name, int(((label < 0) & used).sum())
+def _classes(path: Path | str, raw: RawDetections, source: LabelSpace) -> NDArray[np.int64]:
+    """The place of each box's class in its space, −1 for a number outside it."""
+    return raw.map_labels({word: _class(path, raw, source, word) for word in raw.words})
+
+
+def _refuse_outside(path: Path | str, raw: RawDetections, source: LabelSpace, own: NDArray[np.int64]) -> None:
+    """Refuse numbers that are no place in their space; how they could be read was looked at before."""
+    outside = np.flatnonzero(own < 0)
+    if len(outside):
+        row = int(outside[0])
+        raise InvalidFile(
+            path,
+            f"category {raw.words[int(raw.label[row])]} is outside {source.name} (0–{len(source) - 1})",
+            where=raw.where(row),
+            hint="declare the space with --box-space, or give categories with id and name",
+        )
+
+
+def _childless(path: Path | str, raw: RawDetections, source: LabelSpace, chosen: Projection) -> tuple[int, ...]:
+    """The dataset's classes that no class of the file can be: of its categories where it lists them."""
+    if raw.categories is None:
+        return chosen.childless
+    rows = [_category(path, place, row)[1] for place, row in enumerate(raw.categories)]
+    listed = {source.index(name) for name in rows if name in source}
+    return tuple(place for place, group in enumerate(chosen.children) if not listed & set(group))
 
 
 def _source(path: Path | str, raw: RawDetections, target: LabelSpace, declared: str | LabelSpace | None) -> LabelSpace:
@@ -262,8 +295,4 @@ def _class(path: Path | str, raw: RawDetections, source: LabelSpace, word: Any) 
         return source.index(names[word])
     if not isinstance(word, int) or isinstance(word, bool):
         raise InvalidFile(path, f"expected a class number, id or name, got {printable(word)!r}", where=where)
-    if not 0 <= word < len(source):
-        hint = "for COCO's category ids say --box-space coco-91" if word <= 90 else "declare the space with --box-space"
-        rule = f"category {word} is outside {source.name} (0–{len(source) - 1})"
-        raise InvalidFile(path, rule, where=where, hint=hint)
-    return word
+    return word if 0 <= word < len(source) else -1

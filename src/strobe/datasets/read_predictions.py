@@ -34,13 +34,14 @@ Kind = Literal["auto", "logits", "probabilities", "labels"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionFile:
-    """What was read, and what had to be assumed about it."""
+    """What was read, and what had to be assumed about it; `childless` are the dataset's classes no answer can be."""
 
     answers: ClassAnswers
     kind: str
     kind_declared: bool
     source_space: str
     n_extra: int
+    childless: tuple[int, ...]
 
 
 def read_predictions(
@@ -101,12 +102,13 @@ def match_predictions(
     if isinstance(values[0], int | str) and not isinstance(values[0], bool):
         if declared in ("logits", "probabilities"):
             raise InvalidFile(path, f"declared as {declared}, but it holds one class per frame, not scores")
-        source, predicted = _labels(path, frames, values, label_space, declared_space)
+        source, predicted, childless = _labels(path, frames, values, label_space, declared_space)
         label = np.full(len(dataset.frames), -1, dtype=np.int64)
         label[rows] = predicted
         return PredictionFile(
             answers=ClassAnswers.from_labels(model, label, scored=scored),
             kind="labels", kind_declared=declared is not None, source_space=source, n_extra=n_extra,
+            childless=childless,
         )  # fmt: skip
     if declared == "labels":
         raise InvalidFile(path, "declared as labels, but it holds scores")
@@ -137,7 +139,7 @@ def match_predictions(
         )
     return PredictionFile(
         answers=answers, kind=found, kind_declared=declared is not None, source_space=chosen.source.name,
-        n_extra=n_extra,
+        n_extra=n_extra, childless=chosen.childless,
     )  # fmt: skip
 
 
@@ -197,8 +199,8 @@ def _labels(
     values: list[Any],
     label_space: LabelSpace,
     declared: str | LabelSpace | None,
-) -> tuple[str, NDArray[np.int64]]:
-    """Predicted classes in the dataset's space; −1 for a source class that maps to none."""
+) -> tuple[str, NDArray[np.int64], tuple[int, ...]]:
+    """Their space, predicted classes in the dataset's (−1 where a class maps to none), the classes out of reach."""
     for frame, value in zip(frames, values, strict=True):
         if not isinstance(value, int | str) or isinstance(value, bool):
             raise InvalidFile(
@@ -221,9 +223,10 @@ def _labels(
         else:
             with in_file(path, where=where):
                 out[place] = source.index(value)
-    if source is not label_space:
-        out = _map(path, source, label_space).map_labels(out)
-    return source.name, out
+    if source is label_space:
+        return source.name, out, ()
+    chosen = _map(path, source, label_space)
+    return source.name, chosen.map_labels(out), chosen.childless
 
 
 def _space_of_labels(values: list[Any], label_space: LabelSpace) -> LabelSpace:

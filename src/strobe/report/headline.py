@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strobe.analyses.measures import CLASSIFICATION, DETECTION, Measure
-from strobe.analyses.model_results import Ceiling, ClassificationResult, ModelResult
+from strobe.analyses.model_results import Ceiling, ClassificationResult, DetectionResult, ModelResult
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
@@ -15,7 +15,7 @@ from strobe.report.story_variants import level_text, top_mean
 from strobe.report.view import View
 from strobe.report.wording import counted, is_known, percent, plain_number, some, with_interval
 
-__all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures", "stopped"]
+__all__ = ["SUSPECT", "HeadlineTable", "few_videos", "headline", "last_level", "measures", "out_of_reach", "stopped"]
 
 SUSPECT = (
     "A model that is never right usually has its classes in another order than the dataset, or is fed in another way "
@@ -171,7 +171,21 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
             )
     if judged and (printed := printed_on(view.results.dataset.name)):
         notes.append(printed)
+    notes += [f"{text}." for text in out_of_reach(models)]
     return notes + list(dict.fromkeys(_ceiling(one.ceiling, view) for one in judged.values() if one.ceiling))
+
+
+def out_of_reach(models: Mapping[str, ModelResult]) -> list[str]:
+    """A line for each list of classes some detector cannot find, with what that costs at least."""
+    tops = [one.ceiling for one in models.values() if isinstance(one, DetectionResult) and one.ceiling is not None]
+    return list(
+        dict.fromkeys(
+            f"{printable(top.source)} has no class for {printable(some(top.childless), limit=600)}: "
+            f"{plain_number(top.objects_out_of_reach)} of {plain_number(top.n_objects)} objects are out of reach, so "
+            f"map_orig is at most {percent(top.map_orig)}"
+            for top in tops
+        )
+    )
 
 
 def stopped(model: ClassificationResult) -> str:

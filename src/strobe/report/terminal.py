@@ -1,16 +1,17 @@
 """The headline on a terminal: a rich table, plain when piped."""
 
-from collections.abc import Iterator, Sequence
-from typing import IO
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
 
 from strobe.analyses.comparison import Change
-from strobe.analyses.model_results import Bounds, Ceiling, ClassificationResult, Impact
+from strobe.analyses.measures import Measure
+from strobe.analyses.model_results import Bounds, Ceiling, ClassificationResult, Impact, ModelResult
 from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task
 from strobe.core.variants import ANCHOR
-from strobe.report.headline import few_videos, measures, stopped
+from strobe.report.headline import few_videos, measures, out_of_reach, stopped
 from strobe.report.naming import in_short_names
 from strobe.report.story_variants import survives
 from strobe.report.view import Lines, View
@@ -127,7 +128,7 @@ def headline_lines(results: Results) -> list[Lines]:
                 columns = [cell for i, cell in enumerate(columns) if i != place]
                 rows = [[cell for i, cell in enumerate(row) if i != place] for row in rows]
         bounded = any("[" in cell for row in rows for cell in row[1:])
-        notes = [f"% [95 % interval], {about}" if bounded else f"%, {about}: too few for intervals"]
+        notes = [f"% [95 % interval], {about}" if bounded else f"%, {about}: {_no_intervals(view, models, full)}"]
         if bounded and (few := few_videos(view)):
             notes.append(few)
         said = (*view.doubts, *data.cautions(), *(note for model in models.values() for note in model.notes or ()))
@@ -136,6 +137,7 @@ def headline_lines(results: Results) -> list[Lines]:
         notes += [f"{printable(name)}: {stopped(model)}" for name, model in known.items() if model.stopped_early]
         notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]
         notes += list(dict.fromkeys(_ceiling(model.ceiling, data.k) for model in known.values() if model.ceiling))
+        notes += out_of_reach(models)
         notes += [note for note in survives(view) if task is Task.CLASSIFICATION]
         notes += [_review(name, model.review_impact) for name, model in known.items() if model.review_impact]
         out.append((f"{printable(data.name)}: {task}", columns, rows, notes))
@@ -161,6 +163,13 @@ def _all_class_lines(view: View) -> list[Lines]:
     among = " or ".join(f"{n:,}" for n in sorted(every))
     columns = ["model", f"among the {own:,} classes here", f"among all its {among}"]
     return [(f"{printable(view.results.dataset.name)}: accuracy by choice of classes", columns, rows, [])]
+
+
+def _no_intervals(view: View, models: Mapping[str, ModelResult], columns: Sequence[Measure[Any]]) -> str:
+    """Why no figure of the table has an interval, in the words of the first that has a reason."""
+    figures = (one.of(model) for model in models.values() for one in columns)
+    reason = next((figure.reason for figure in figures if figure.value is not None and figure.reason), None)
+    return f"no intervals ({view.words.say(printable(reason, limit=200))})" if reason else "no intervals"
 
 
 def _value(found: Estimate) -> str:

@@ -1,5 +1,6 @@
 """Answers made elsewhere: prediction files read into a run, where they are models like any other."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import shard_models
 
-__all__ = ["READERS", "FileOptions", "bring"]
+__all__ = ["READERS", "FileOptions", "bring", "without_counterpart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,12 @@ def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _
     )  # fmt: skip
     assumed = "" if one.kind_declared or one.kind == "labels" else " (by their look; --kind says otherwise)"
     extra = f", {one.n_extra} frames left out" if one.n_extra else ""
-    facts = {"kind": one.kind, "space": one.source_space, "declared": str(one.kind_declared)}
+    facts = {
+        "kind": one.kind,
+        "space": one.source_space,
+        "declared": str(one.kind_declared),
+        "childless": without_counterpart(dataset, one.childless),
+    }
     return _File(one.answers, facts, [f"{one.kind}{assumed} in {one.source_space}{extra}"])
 
 
@@ -89,8 +95,17 @@ def _boxes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _Fi
         box_format=options.box_format, box_units=options.box_units,
         absent="unscored" if options.allow_missing else options.absent, ignore_extra=options.ignore_extra,
     )  # fmt: skip
-    facts = {"space": one.source_space, "dropped": str(one.n_dropped)}
+    facts = {
+        "space": one.source_space,
+        "dropped": str(one.n_dropped),
+        "childless": without_counterpart(dataset, one.childless),
+    }
     return _File(one.answers, facts, [f"{len(one.answers)} boxes in {one.source_space}", *one.notes])
+
+
+def without_counterpart(dataset: Dataset, childless: Sequence[int]) -> str:
+    """The ids of the dataset's classes that no class of a file maps to, as it is kept with its answers."""
+    return json.dumps([dataset.info.label_space.ids[place] for place in childless])
 
 
 READERS: Mapping[Task, Callable[[Path, Dataset, str, FileOptions], _File]] = {

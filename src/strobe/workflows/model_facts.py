@@ -1,12 +1,13 @@
 """What is known of a run's models beside their predictions: their type, and the best their classes allow."""
 
 import csv
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from strobe.analyses.model_results import Ceiling
-from strobe.analyses.overview import ceiling_of
+from strobe.analyses.model_results import Ceiling, MapCeiling
+from strobe.analyses.overview import ceiling_of, map_ceiling_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.files import reading
@@ -80,12 +81,21 @@ class Ceilings:
         found = self._known[key]
         return found if found.sets_out_of_reach else None
 
+    def of_detector(self, facts: Mapping[str, Any]) -> MapCeiling | None:
+        """The same of a detector; None where every object is of a class it has."""
+        source, childless = self._childless(facts)
+        return map_ceiling_of(self._dataset, source=source, childless=childless) if childless else None
+
     def _childless(self, facts: Mapping[str, Any]) -> tuple[str, tuple[int, ...]]:
         own = self._dataset.info.label_space
-        if "childless" in facts:  # it was run here
-            source = str(facts.get("spec", {}).get("label_space", {}).get("name", "the model's classes"))
-            return source, tuple(own.index(str(name)) for name in facts["childless"])
         source = str(facts.get("space", own.name))
+        if "childless" in facts:
+            kept = facts["childless"]
+            if isinstance(kept, str):  # it was brought in a file, whose list may be a part of the dataset's
+                listed = "the file's list of classes" if source == own.name else source
+                return listed, tuple(own.index(name) for name in json.loads(kept))
+            source = str(facts.get("spec", {}).get("label_space", {}).get("name", "the model's classes"))
+            return source, tuple(own.index(str(name)) for name in kept)
         try:
             return source, () if source == own.name else projection_between(space(source), own).childless
         except StrobeError:

@@ -409,10 +409,11 @@ def _score_detectors(job: _Job, models: Sequence[Answered], results: Results) ->
         job.request.detection, k=whole.k, interval=whole.interval, seed=whole.seed, bootstrap=whole.bootstrap,
         replicates=whole.replicates,
     )  # fmt: skip
-    found, facts, scores = dict(results.models), set_facts(dataset), []
+    found, facts, scores, ceilings = dict(results.models), set_facts(dataset), [], Ceilings(dataset)
     with job.progress.task("scoring detectors", None) as advance:
         for model, boxes in job.each(models):
             one = score_boxes(dataset, cast(BoxAnswers, boxes), model=model.name, options=options)
+            one = replace(one, ceiling=ceilings.of_detector(model.facts))
             found[model.name] = one
             scores.append(one)
             job.sets.append(box_sets(dataset, facts, cast(BoxAnswers, boxes), one))

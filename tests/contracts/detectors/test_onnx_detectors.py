@@ -145,6 +145,23 @@ def test_an_export_that_describes_itself_needs_no_json(real, tmp_path):
     assert detector.spec.label_space.names == ("red", "green", "blue")
 
 
+def test_a_detector_of_no_known_layout_is_asked_for_its_layout(real, tmp_path):
+    """Outputs `dets` and `labels`, as mmdetection exports them, were told to write a classifier's JSON."""
+    import onnx
+
+    from strobe.models.registry import load_model
+
+    path = real.export(tmp_path / "m.onnx", "ssd")
+    model = onnx.load(path)
+    kept = [output for output in model.graph.output if "score" not in output.name]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    onnx.save(model, path)
+    with pytest.raises(StrobeError, match=r'name it in m.json: \{"task": "detection", "layout": one of') as error:
+        load_model(f"onnx:{path}", LoadOptions())
+    assert "mean" not in str(error.value)
+
+
 def test_a_detector_through_the_registry(models):
     from strobe.models.registry import load_model
 

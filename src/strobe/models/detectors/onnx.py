@@ -107,7 +107,8 @@ def is_detector(path: Path, options: LoadOptions) -> bool:
     session, _ = open_session(path, options)
     if session.get_modelmeta().custom_metadata_map.get("task") == "detect":
         return True
-    return layouts.guess_layout([(output.name, output.shape) for output in session.get_outputs()]) is not None
+    outputs = [(output.name, output.shape) for output in session.get_outputs()]
+    return layouts.guess_layout(outputs) is not None or layouts.has_boxes(outputs)
 
 
 def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
@@ -124,7 +125,8 @@ def load(model: ModelName, options: LoadOptions) -> OnnxDetector:
         described = ", ".join(f"{output} {shape}" for output, shape in outputs)
         raise ModelFailed(
             f"{name}: outputs {printable(described)} do not tell the layout; "
-            f'name it in {path.with_suffix(".json").name}: {{"layout": one of {", ".join(layouts.LAYOUTS)}}}'
+            f"if it is a detector, name it in {path.with_suffix('.json').name}: "
+            f'{{"task": "detection", "layout": one of {", ".join(layouts.LAYOUTS)}, "labels": "coco-80" or names}}'
         )
     facts = layouts.facts_of(name, layout, said) | {"size": layouts.input_size(name, session, said, options)}
     spec = detector_spec(

@@ -24,7 +24,17 @@ from strobe.core.errors import ModelFailed, expect
 from strobe.models.detectors.boxes import class_nms, cxcywh_to_xyxy
 from strobe.models.options import LoadOptions
 
-__all__ = ["KEYS", "LAYOUTS", "Candidates", "decode", "facts_of", "guess_layout", "input_size", "suppress"]
+__all__ = [
+    "KEYS",
+    "LAYOUTS",
+    "Candidates",
+    "decode",
+    "facts_of",
+    "guess_layout",
+    "has_boxes",
+    "input_size",
+    "suppress",
+]
 
 _IMAGENET: dict[str, Any] = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 _COMMON: dict[str, Any] = {
@@ -92,6 +102,17 @@ def guess_layout(outputs: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
     if columns is not None and (rows is None or rows > columns):
         return "yolov5"
     return None
+
+
+def has_boxes(outputs: Sequence[tuple[str, Sequence[Any]]]) -> bool:
+    """Whether outputs of no known layout are a detector's all the same: named boxes, fours, or no list of scores.
+
+    >>> has_boxes([("dets", ["n", 5]), ("labels", ["n"])]), has_boxes([("logits", ["batch", 1000])])
+    (True, False)
+    """
+    named = any(word in name.lower() for name, _ in outputs for word in ("box", "det"))
+    fours = any(len(shape) > 1 and shape[-1] == 4 for _, shape in outputs)
+    return named or fours or all(len(shape) == 3 for _, shape in outputs)
 
 
 def decode(

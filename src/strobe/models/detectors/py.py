@@ -53,9 +53,11 @@ class FunctionDetector:
 
     def _one(self, answer: Answer) -> Detections:
         xyxy, label, score = (np.asarray(part, dtype=np.float64) for part in answer)
-        n = len(score)
-        if xyxy.reshape(-1, 4).shape[0] != n or label.shape != (n,):
-            raise ModelFailed(f"{self.spec.name}: expected xyxy (N, 4), label (N,), score (N,), got {n} scores")
+        n, shapes = score.size, f"{xyxy.shape}, {label.shape} and {score.shape}"
+        if n == xyxy.size == label.size == 0:
+            xyxy, label, score = np.zeros((0, 4)), np.zeros(0), np.zeros(0)
+        if (xyxy.shape, label.shape, score.shape) != ((n, 4), (n,), (n,)):
+            raise ModelFailed(f"{self.spec.name}: expected xyxy (N, 4), label (N,), score (N,), got {shapes}")
         if n and not 0 <= label.min() <= label.max() < len(self.spec.label_space):
             raise ModelFailed(f"{self.spec.name}: labels outside 0–{len(self.spec.label_space) - 1}")
         return detections(xyxy, label.astype(np.int64), score)

@@ -1,0 +1,195 @@
+"""Do predicted boxes mean what they are taken for? Held against the true objects, read in other ways too.
+
+A reading is a form (corners, corner and size, centre and size), an order (x or y first) and a scale. Where another one
+fits the objects far better than the one taken, the boxes are in that one. The same for classes: boxes that fit objects
+and hardly ever name their class have their classes in another order.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from strobe.core.arrays import Floats, Ints
+from strobe.metrics.detection.match import box_iou
+
+__all__ = ["FORMS", "BoxSample", "ClassOrder", "Misread", "class_order", "misread", "named_objects"]
+
+FORMS: dict[str, Callable[[Floats], Floats]] = {
+    "xyxy": lambda box: box,
+    "xywh": lambda box: np.concatenate([box[:, :2], box[:, :2] + box[:, 2:]], axis=1),
+    "cxcywh": lambda box: np.concatenate([box[:, :2] - box[:, 2:] / 2, box[:, :2] + box[:, 2:] / 2], axis=1),
+}
+"""What four numbers can be, as corners."""
+
+_FLIPPED = {"xyxy": "yxyx", "xywh": "yxhw", "cxcywh": "cycxhw"}
+_FRAMES = 500
+_LEAST_FRAMES = 5
+_GOOD = 0.5
+_WORSE = 0.6
+"""So much of the other reading's overlap is far worse."""
+_FITS = 0.5
+_OBJECTS = 1000
+_ENOUGH = 20
+_LEAST_CLASSES = 3
+_PURE = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxSample:
+    """Predicted boxes (N, 4) on some frames with objects: the first object beside each (N, 4), its frame's place among
+    the sample's (N,), width and height of the image (N, 2), zero where unknown, and each frame's first row (F,)."""
+
+    box: Floats
+    object: Floats
+    place: NDArray[np.int64]
+    wh: Floats
+    first: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, box: Floats, frame: Ints, true_xyxy: Floats, true_frame: Ints, wh: Floats) -> "BoxSample":
+        """From boxes by frame, the better first in each; `wh` (N, 2) are the sizes of the boxes' images."""
+        objects, first = np.unique(true_frame, return_index=True)
+        some = np.intersect1d(objects, frame)
+        some = some[:: max(1, len(some) // _FRAMES)]
+        rows = np.flatnonzero(np.isin(frame, some))
+        rows = rows[np.argsort(frame[rows], kind="stable")]
+        _, starts, place = np.unique(frame[rows], return_index=True, return_inverse=True)
+        target = first[np.searchsorted(objects, frame[rows])]
+        return cls(box=box[rows], object=true_xyxy[target], place=place, wh=wh[rows], first=starts)
+
+    @property
+    def n_frames(self) -> int:
+        """How many frames it has."""
+        return len(self.first)
+
+    def fit(self, xyxy: Floats) -> float:
+        """The median over frames of the best overlap any box has with the frame's first object."""
+        if not self.n_frames:
+            return 0.0
+        best = np.zeros(self.n_frames)
+        np.maximum.at(best, self.place, box_iou(xyxy, self.object))
+        return float(np.median(best))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misread:
+    """A reading that fits far better than the one taken: what it is called, and the median overlap of both."""
+
+    text: str
+    fit: float
+    taken: float
+
+
+def misread(sample: BoxSample, form: str) -> Misread | None:
+    """The reading that fits the objects far better than `form` in pixels; None where that one will do.
+
+    >>> true = np.array([[10.0, 20, 30, 80]]).repeat(6, axis=0) + np.arange(6)[:, None]
+    >>> wh = np.full((6, 2), 100.0)
+    >>> misread(BoxSample.of(true / 2, np.arange(6), true, np.arange(6), wh), "xyxy").text
+    'multiplied by 2'
+    """
+    taken = sample.fit(FORMS[form](sample.box))
+    if sample.n_frames < _LEAST_FRAMES or taken > _GOOD:
+        return None
+    found = [Misread(text=text, fit=round(sample.fit(xyxy), 2), taken=taken) for text, xyxy in _readings(sample, form)]
+    best = max(found, key=lambda one: one.fit)  # the first of equals: the simplest
+    return best if best.fit > _GOOD and taken < _WORSE * best.fit else None
+
+
+def _readings(sample: BoxSample, form: str) -> Iterator[tuple[str, Floats]]:
+    """Every other reading, the simplest first: what it is called, and the boxes so."""
+    known = bool((sample.wh > 0).all())
+    for flipped in (False, True):
+        numbers = sample.box[:, [1, 0, 3, 2]] if flipped else sample.box
+        for one in (form, *(other for other in FORMS if other != form)):
+            xyxy = FORMS[one](numbers)
+            named = _FLIPPED[one] if flipped else one
+            if named != form:
+                yield f"read as {named}", xyxy
+            called = "" if named == form else f"read as {named} and "
+            for factor in (0.5, 2.0):
+                yield f"{called}multiplied by {factor:g}", xyxy * factor
+            if known:
+                yield f"{called}multiplied by the image's size", xyxy * np.tile(sample.wh, 2)
+            if (scale := _scale(xyxy[sample.first], sample.object[sample.first])) is not None:
+                x, y = scale
+                both = f"about {x:.2g}" if abs(x / y - 1) < 0.05 else f"about {x:.2g} (x) and {y:.2g} (y)"
+                yield f"{called}multiplied by {both}", xyxy * np.array([x, y, x, y])
+
+
+def _scale(xyxy: Floats, true: Floats) -> tuple[float, float] | None:
+    """By how much the centres of the best boxes have to be multiplied to be the objects'; None where by nothing."""
+    a, b = (box[:, :2] + box[:, 2:] for box in (xyxy, true))
+    use = (a > 0).all(axis=1)
+    if use.sum() < _LEAST_FRAMES:
+        return None
+    x, y = np.median(b[use] / a[use], axis=0).tolist()
+    return None if 0.9 < x < 1.1 and 0.9 < y < 1.1 else (x, y)
+
+
+def named_objects(
+    xyxy: Floats, frame: Ints, score: Floats, true_xyxy: Floats, true_frame: Ints
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Some objects that a box fits (IoU above one half), and of each the most confident such box: rows of both."""
+    order = np.lexsort((-score, frame))
+    starts = np.searchsorted(frame[order], np.arange(int(max(frame.max(initial=-1), true_frame.max(initial=-1))) + 2))
+    boxes, objects = [], []
+    for row in range(0, len(true_frame), max(1, len(true_frame) // _OBJECTS)):
+        mine = order[starts[true_frame[row]] : starts[true_frame[row] + 1]]
+        fits = np.flatnonzero(box_iou(xyxy[mine], np.broadcast_to(true_xyxy[row], (len(mine), 4))) > _FITS)
+        if len(fits):
+            boxes.append(mine[fits[0]])
+            objects.append(row)
+    return np.array(boxes, dtype=np.int64), np.array(objects, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassOrder:
+    """How boxes that fit objects name them: the share that is right, the share right if each answer stood for the class
+    it is mostly given to, and the answers with that class, most frequent first."""
+
+    n: int
+    right: float
+    renamed: float
+    means: tuple[tuple[int, int], ...]
+
+    @property
+    def is_other(self) -> bool:
+        """Whether the answers consistently name other classes: one order taken for another."""
+        several = len({true for _, true in self.means}) >= _LEAST_CLASSES
+        return self.n >= _ENOUGH and several and self.renamed >= _PURE and self.right < 0.5 * self.renamed
+
+    @property
+    def is_none(self) -> bool:
+        """Whether hardly any answer names its object's class, though there are several classes."""
+        return self.n >= _ENOUGH and self.right < 0.1 and len({true for _, true in self.means}) > 1
+
+
+def class_order(answer: Ints, said: Ints, true: Ints) -> ClassOrder:
+    """What answers (N,) stand for, given the classes they were taken for and those of the objects they fit.
+
+    >>> answer, true = np.arange(30) % 3, (np.arange(30) + 1) % 3
+    >>> found = class_order(answer, answer, true)
+    >>> found.right, found.renamed, found.is_other
+    (0.0, 1.0, True)
+    """
+    if not len(answer):
+        return ClassOrder(n=0, right=0.0, renamed=0.0, means=())
+    words, word = np.unique(answer, return_inverse=True)
+    classes, label = np.unique(true, return_inverse=True)
+    table = np.zeros((len(words), len(classes)), dtype=np.int64)
+    np.add.at(table, (word, label), 1)
+    # Each class once: an answer given to everything stands for one class, not for all of them.
+    means, free = [], table.copy()
+    while free.max() > 0:
+        a, b = np.unravel_index(int(free.argmax()), free.shape)
+        means.append((int(words[a]), int(classes[b]), int(free[a, b])))
+        free[a], free[:, b] = 0, 0
+    return ClassOrder(
+        n=len(answer),
+        right=float((said == true).mean()),
+        renamed=sum(many for *_, many in means) / len(answer),
+        means=tuple((one, other) for one, other, _ in means),
+    )
