@@ -179,8 +179,8 @@ def _doubts(dataset: Dataset, boxes: Boxes, found: BoxAnswers, model: str) -> tu
     """Why the boxes may not mean what they are taken for: another unit or order, classes in another order."""
     one, names = ~boxes.crowd, dataset.info.label_space.names
     xyxy, frame, label = boxes.xyxy[one], boxes.frame[one], boxes.label[one]
-    wh = np.stack([dataset.frames.width[found.frame], dataset.frames.height[found.frame]], axis=1).astype(np.float64)
-    other = misread(BoxSample.of(found.xyxy, found.frame, xyxy, frame, wh), "xyxy")
+    wh = np.stack([dataset.frames.width, dataset.frames.height], axis=1).astype(np.float64)
+    other = misread(BoxSample.of(found.xyxy, found.frame, found.score, xyxy, frame, wh), "xyxy")
     if other is not None:
         return (
             f"{printable(model)}: its boxes fit the true objects only when {other.text} (median overlap "

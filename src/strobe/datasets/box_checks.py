@@ -81,9 +81,8 @@ def _refuse_misread(path: Path | str, sample: BoxSample, said: str) -> None:
 def _sample(box: Floats, score: Floats, frame: NDArray[np.int64], dataset: Dataset) -> BoxSample:
     """Boxes on some of the frames with objects, beside the first object of each."""
     true_xyxy, true_frame, _ = _objects(dataset)
-    order = np.lexsort((-score, frame))
-    wh = np.where((known := _sizes(frame, dataset))[0][:, None], known[1], 0.0)
-    return BoxSample.of(box[order], frame[order], true_xyxy, true_frame, wh[order])
+    wh = np.stack([dataset.frames.width, dataset.frames.height], axis=1).astype(np.float64)
+    return BoxSample.of(box, frame, score, true_xyxy, true_frame, wh)
 
 
 def _objects(dataset: Dataset) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:

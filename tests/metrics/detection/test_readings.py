@@ -15,7 +15,8 @@ def world(n: int = 80, objects: int = 2, seed: int = 0) -> tuple[np.ndarray, np.
 
 
 def sample(box: np.ndarray, frame: np.ndarray, true: np.ndarray, true_frame: np.ndarray) -> BoxSample:
-    return BoxSample.of(box, frame, true, true_frame, np.tile([200.0, 150.0], (len(box), 1)))
+    sizes = np.tile([200.0, 150.0], (int(true_frame.max()) + 1, 1))
+    return BoxSample.of(box, frame, np.ones(len(box)), true, true_frame, sizes)
 
 
 @pytest.mark.parametrize(

@@ -48,16 +48,19 @@ class BoxSample:
     first: NDArray[np.int64]
 
     @classmethod
-    def of(cls, box: Floats, frame: Ints, true_xyxy: Floats, true_frame: Ints, wh: Floats) -> "BoxSample":
-        """From boxes by frame, the better first in each; `wh` (N, 2) are the sizes of the boxes' images."""
+    def of(
+        cls, box: Floats, frame: Ints, score: Floats, true_xyxy: Floats, true_frame: Ints, wh: Floats
+    ) -> "BoxSample":
+        """From boxes, their frames and scores, (N, …), the true boxes, and the sizes of all frames (F, 2)."""
         objects, first = np.unique(true_frame, return_index=True)
-        some = np.intersect1d(objects, frame)
+        there = np.zeros(len(wh) + 1, dtype=bool)
+        there[frame] = True  # the last is of boxes on no frame, −1
+        some = objects[there[objects]]
         some = some[:: max(1, len(some) // _FRAMES)]
-        rows = np.flatnonzero(np.isin(frame, some))
-        rows = rows[np.argsort(frame[rows], kind="stable")]
-        _, starts, place = np.unique(frame[rows], return_index=True, return_inverse=True)
-        target = first[np.searchsorted(objects, frame[rows])]
-        return cls(box=box[rows], object=true_xyxy[target], place=place, wh=wh[rows], first=starts)
+        rows = _on(frame, some, score)
+        found, starts, place = np.unique(frame[rows], return_index=True, return_inverse=True)
+        target = first[np.searchsorted(objects, found)][place]
+        return cls(box=box[rows], object=true_xyxy[target], place=place, wh=wh[found][place], first=starts)
 
     @property
     def n_frames(self) -> int:
@@ -86,8 +89,8 @@ def misread(sample: BoxSample, form: str) -> Misread | None:
     """The reading that fits the objects far better than `form` in pixels; None where that one will do.
 
     >>> true = np.array([[10.0, 20, 30, 80]]).repeat(6, axis=0) + np.arange(6)[:, None]
-    >>> wh = np.full((6, 2), 100.0)
-    >>> misread(BoxSample.of(true / 2, np.arange(6), true, np.arange(6), wh), "xyxy").text
+    >>> frame, wh = np.arange(6), np.full((6, 2), 100.0)
+    >>> misread(BoxSample.of(true / 2, frame, np.ones(6), true, frame, wh), "xyxy").text
     'multiplied by 2'
     """
     taken = sample.fit(FORMS[form](sample.box))
@@ -129,15 +132,26 @@ def _scale(xyxy: Floats, true: Floats) -> tuple[float, float] | None:
     return None if 0.9 < x < 1.1 and 0.9 < y < 1.1 else (x, y)
 
 
+def _on(frame: Ints, some: Ints, score: Floats) -> NDArray[np.int64]:
+    """The rows on some of the frames, by frame, the most confident first."""
+    if not len(frame) or not len(some):
+        return np.zeros(0, dtype=np.int64)
+    wanted = np.zeros(int(max(frame.max(), some.max())) + 2, dtype=bool)
+    wanted[some] = True
+    rows = np.flatnonzero(wanted[frame])  # −1 is the last one, which is never wanted
+    return np.asarray(rows[np.lexsort((-score[rows], frame[rows]))])
+
+
 def named_objects(
     xyxy: Floats, frame: Ints, score: Floats, true_xyxy: Floats, true_frame: Ints
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Some objects that a box fits (IoU above one half), and of each the most confident such box: rows of both."""
-    order = np.lexsort((-score, frame))
-    starts = np.searchsorted(frame[order], np.arange(int(max(frame.max(initial=-1), true_frame.max(initial=-1))) + 2))
+    some = np.arange(0, len(true_frame), max(1, len(true_frame) // _OBJECTS))
+    order = _on(frame, true_frame[some], score)
+    starts, ends = (np.searchsorted(frame[order], true_frame[some], side=side) for side in ("left", "right"))
     boxes, objects = [], []
-    for row in range(0, len(true_frame), max(1, len(true_frame) // _OBJECTS)):
-        mine = order[starts[true_frame[row]] : starts[true_frame[row] + 1]]
+    for row, start, end in zip(some.tolist(), starts.tolist(), ends.tolist(), strict=True):
+        mine = order[start:end]
         fits = np.flatnonzero(box_iou(xyxy[mine], np.broadcast_to(true_xyxy[row], (len(mine), 4))) > _FITS)
         if len(fits):
             boxes.append(mine[fits[0]])
