@@ -445,5 +445,5 @@ def test_sets_of_one_video_are_too_few_for_intervals() -> None:
     page = io.StringIO()
     answers = ClassAnswers.from_labels("model", np.zeros(6, dtype=int))
     print_headline(decode(Results, strobe.results(dataset, [answers])), page)
-    assert "%, 2 sets of 1 video, k = 1: too few for intervals" in page.getvalue()
+    assert "%, 2 sets of 1 video, k = 1: no intervals (all observations come from one video" in page.getvalue()
     assert "too narrow" not in page.getvalue()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from strobe.analyses.background_records import BackgroundScore
+from strobe.analyses.ceilings import Ceiling, MapCeiling
 from strobe.analyses.early import StoppedEarly
 from strobe.analyses.variants_records import MeanScore, VariantScore
 from strobe.core.codec import LEFT_OUT, Count, Share, encode, written_as
@@ -17,7 +18,7 @@ from strobe.core.tasks import Task
 from strobe.metrics.temporal import Survival
 
 __all__ = [
-    "AccPoint", "AllClasses", "AmongAll", "AsClassifier", "Bounds", "Ceiling", "ChosenFrame", "ClassAp",
+    "AccPoint", "AllClasses", "AmongAll", "AsClassifier", "Bounds", "ChosenFrame", "ClassAp",
     "ClassMedians", "ClassScore", "ClassificationResult", "Control", "CurvePoint", "DetectionResult",
     "DetectionSettings", "DetectionUnscored", "ErrorCounts", "GivenRightAnchor", "Headline", "HintBin", "Impact",
     "MapFigures", "MapPoint", "ModelResult", "OffsetError", "RateSlice", "Smoothed", "Stage", "TimeCurve",
@@ -191,19 +192,6 @@ class Impact:
     b: Stage = field(metadata=written_as("B"))
     c: Stage = field(metadata=written_as("C"))
     drop_difference: Estimate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
-    """The best a model of another label space can do: anchors and sets whose every right answer it cannot give."""
-
-    source: str
-    childless: tuple[str, ...]
-    n: Count
-    anchors_out_of_reach: Count
-    sets_out_of_reach: Count
-    acc_orig: Share
-    acc_pmk: Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,20 +403,6 @@ class DetectionUnscored(Unscored):
     """What had no prediction, and the sets in which nothing is to be found at all."""
 
     undefined_sets: Count
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapCeiling:
-    """The best a detector can do whose classes (`source`) lack some of the dataset's, `childless`: mAP on the anchors
-    with every other class perfect. `n_classes` counts classes with an object on the anchors, `n_objects` objects on all
-    frames of the sets."""
-
-    source: str
-    childless: tuple[str, ...]
-    n_classes: Count
-    n_objects: Count
-    objects_out_of_reach: Count
-    map_orig: Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

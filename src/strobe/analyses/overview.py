@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from strobe.analyses.model_results import Ceiling, MapCeiling
+from strobe.analyses.ceilings import Ceiling, MapCeiling
 from strobe.core.codec import encode
 from strobe.core.dataset import Dataset
 from strobe.core.derivation import Derivation, derive, latest_votes, reviewed

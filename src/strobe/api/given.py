@@ -21,7 +21,7 @@ from strobe.datasets.detection_files import RawDetections
 from strobe.datasets.prediction_files import RawPredictions
 from strobe.datasets.read_detections import match_detections, task_of_file
 from strobe.datasets.read_predictions import match_predictions
-from strobe.workflows.bring import READERS, FileOptions, without_counterpart
+from strobe.workflows.bring import READERS, FileOptions, out_of_reach
 from strobe.workflows.score import InMemory
 
 __all__ = ["answers_of"]
@@ -59,15 +59,13 @@ def answers_of(
             raw, dataset, path=what, name=name or "model", source_space=space, box_format=options.box_format,
             box_units=options.box_units, absent=absent, ignore_extra=options.ignore_extra,
         )  # fmt: skip
-        lacks = without_counterpart(dataset, boxes.childless)
-        facts = {"space": boxes.source_space, "childless": lacks}
+        facts = {"space": boxes.source_space, **out_of_reach(dataset, boxes.childless)}
         return InMemory(name=name or "model", task=Task.DETECTION, answers=boxes.answers, facts=facts)
     one = match_predictions(
         raw, dataset, path=what, name=name or "model", kind=options.kind, source_space=space, merge=options.merge,
         allow_missing=options.allow_missing, ignore_extra=options.ignore_extra,
     )  # fmt: skip
-    lacks = without_counterpart(dataset, one.childless)
-    facts = {"kind": one.kind, "space": one.source_space, "childless": lacks}
+    facts = {"kind": one.kind, "space": one.source_space, **out_of_reach(dataset, one.childless)}
     return InMemory(name=name or "model", task=Task.CLASSIFICATION, answers=one.answers, facts=facts)
 
 

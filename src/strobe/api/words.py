@@ -5,8 +5,9 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, get_args
 
 from strobe.core.dataset import Dataset
 from strobe.core.errors import StrobeError, printable
@@ -39,7 +40,7 @@ _OTHER = {"subset": "videos", "window": "window_ms", "box-space": "space", "empt
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
     """The function, its errors in the words of Python: `--allow-missing` is `allow_missing=True` there."""
 
-    known = frozenset(inspect.signature(function).parameters)
+    known = _arguments(function)
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -50,6 +51,14 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return wrapped
+
+
+def _arguments(function: Callable[..., Any]) -> frozenset[str]:
+    """The names of a function's arguments, and of the fields of records among them (`running=Running(decode=…)`)."""
+    found = inspect.signature(function).parameters
+    kinds = [kind for one in found.values() for kind in (one.annotation, *get_args(one.annotation))]
+    inside = {field.name for kind in kinds if isinstance(kind, type) and is_dataclass(kind) for field in fields(kind)}
+    return frozenset(found) | inside
 
 
 def python_words(text: str, known: Collection[str]) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from strobe.analyses.ceilings import Ceiling
 from strobe.analyses.measures import CLASSIFICATION, DETECTION, Measure
-from strobe.analyses.model_results import Ceiling, ClassificationResult, DetectionResult, ModelResult
+from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate
 from strobe.core.tasks import Task

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from strobe.analyses.ceilings import Ceiling
 from strobe.analyses.comparison import Change
 from strobe.analyses.measures import Measure
-from strobe.analyses.model_results import Bounds, Ceiling, ClassificationResult, Impact, ModelResult
+from strobe.analyses.model_results import Bounds, ClassificationResult, Impact, ModelResult
 from strobe.analyses.results import Results
 from strobe.core.errors import printable
 from strobe.core.estimate import Estimate

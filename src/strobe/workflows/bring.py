@@ -18,7 +18,7 @@ from strobe.runs.folder import Run
 from strobe.runs.frames import FrameNames
 from strobe.runs.shards import shard_models
 
-__all__ = ["READERS", "FileOptions", "bring", "without_counterpart"]
+__all__ = ["READERS", "FileOptions", "bring", "out_of_reach"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def _classes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _
         "kind": one.kind,
         "space": one.source_space,
         "declared": str(one.kind_declared),
-        "childless": without_counterpart(dataset, one.childless),
+        **out_of_reach(dataset, one.childless),
     }
     return _File(one.answers, facts, [f"{one.kind}{assumed} in {one.source_space}{extra}"])
 
@@ -98,14 +98,14 @@ def _boxes(path: Path, dataset: Dataset, name: str, options: FileOptions) -> _Fi
     facts = {
         "space": one.source_space,
         "dropped": str(one.n_dropped),
-        "childless": without_counterpart(dataset, one.childless),
+        **out_of_reach(dataset, one.childless),
     }
     return _File(one.answers, facts, [f"{len(one.answers)} boxes in {one.source_space}", *one.notes])
 
 
-def without_counterpart(dataset: Dataset, childless: Sequence[int]) -> str:
-    """The ids of the dataset's classes that no class of a file maps to, as it is kept with its answers."""
-    return json.dumps([dataset.info.label_space.ids[place] for place in childless])
+def out_of_reach(dataset: Dataset, childless: Sequence[int]) -> dict[str, str]:
+    """The fact that no class of a file maps to some of the dataset's, as it is kept with the file's answers."""
+    return {"childless": json.dumps([dataset.info.label_space.ids[place] for place in childless])} if childless else {}
 
 
 READERS: Mapping[Task, Callable[[Path, Dataset, str, FileOptions], _File]] = {

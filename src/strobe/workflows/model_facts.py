@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from strobe.analyses.model_results import Ceiling, MapCeiling
+from strobe.analyses.ceilings import Ceiling, MapCeiling
 from strobe.analyses.overview import ceiling_of, map_ceiling_of
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidFile, StrobeError, printable
