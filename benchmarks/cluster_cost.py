@@ -58,11 +58,11 @@ WAYS = (
         shared=True, kilobytes=43,
     ),
     Way(
-        name="efficientnet-lite0, 720p of one's own", machine="two cores", one=_LITE0 / 1.48, forward=_LITE0,
+        name="efficientnet-lite0, 720p from videos", machine="two cores", one=_LITE0 / 1.48, forward=_LITE0,
         shared=True, kilobytes=1_418,
     ),
 )  # fmt: skip
-"""docs/performance-method.md: On an NVIDIA H200 (one GPU, 16 cores), On two CPU cores, Frames of one's own videos."""
+"""docs/performance-method.md: On an NVIDIA H200 (one GPU, 16 cores), On two CPU cores, Frames of your own videos."""
 
 BYTES = 119.7
 """Stored of a frame and model of 30 classes (--measure)."""
@@ -133,8 +133,8 @@ def table(study: Study, machines: Sequence[int], prices: Mapping[str, float]) ->
     stored, scored = study.pairs * BYTES / 1e12, study.pairs * SCORED / 3600
     lines += [
         "",
-        f"Beside each row: {stored:,.1f} TB stored, {study.pairs / WRITTEN / 3600:,.1f} hours of the one process that "
-        f"writes, {scored:,.0f} core-hours of scoring.",
+        f"In addition, each row needs {stored:,.1f} TB of storage, {study.pairs / WRITTEN / 3600:,.1f} hours of the one "
+        f"process that writes, and {scored:,.0f} core-hours of scoring.",
     ]
     return "\n".join(lines)
 
