@@ -133,8 +133,8 @@ def table(study: Study, machines: Sequence[int], prices: Mapping[str, float]) ->
     stored, scored = study.pairs * BYTES / 1e12, study.pairs * SCORED / 3600
     lines += [
         "",
-        f"In addition, each row needs {stored:,.1f} TB of storage, {study.pairs / WRITTEN / 3600:,.1f} hours of the one "
-        f"process that writes, and {scored:,.0f} core-hours of scoring.",
+        f"In addition, each row needs {stored:,.1f} TB of storage, {study.pairs / WRITTEN / 3600:,.1f} hours of the "
+        f"one process that writes, and {scored:,.0f} core-hours of scoring.",
     ]
     return "\n".join(lines)
 
