@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from strobe.analyses.against_time import TimePlan, time_plan
+from strobe.analyses.answer_patterns import answer_pattern, digest_of_answers
 from strobe.analyses.early import STOPPED, is_stopped, saved, settled_sets, unanswered
 from strobe.analyses.model_results import (
     Bounds,
@@ -49,13 +50,14 @@ class ClassificationScore(ClassificationResult):
     """A model's result and what comparison and trend need of it, small enough to keep for many models.
 
     `first_wrong` (S,) holds each set's first wrong level (k + 1 where none, −1 where the set is unscored).
-    `fingerprint` is equal for models that predict the same classes.
+    `fingerprint` is equal for models that predict the same classes, `exact` for those that answer the very same.
     """
 
     model: str = field(metadata=UNWRITTEN)
     k: int = field(metadata=UNWRITTEN)
     first_wrong: NDArray[np.int32] = field(repr=False, compare=False, metadata=UNWRITTEN)
     fingerprint: str = field(metadata=UNWRITTEN)
+    exact: str = field(default="", metadata=UNWRITTEN)
 
     @property
     def scored(self) -> Bools:
@@ -152,6 +154,7 @@ def score(
     all_first[scored] = first
     inside = predictions.state[plan.frame] != State.OUTSIDE
     with_coverage = not stopped and (with_coverage or not inside.all())
+    pattern = answer_pattern(plan, predictions, orig)
     return ClassificationScore(
         model=predictions.model,
         kind=predictions.kind,
@@ -169,8 +172,10 @@ def score(
         by_fps=part.slices.rates(first),
         unscored=Unscored(frames=unanswered(whole_plan, predictions), sets=unscored),
         bounds=_bounds(int(orig.sum()), int(perturbed.sum()), unscored, whole_plan.n_sets),
-        notes=_notes(plan, tuple(headline.values())),
+        notes=(*(_notes(plan, tuple(headline.values())) or ()), *(pattern.sentences() if pattern else ())) or None,
         effective_videos=plan.effective_videos,
+        answers=pattern,
+        exact="" if stopped else digest_of_answers(predictions, whole_plan),
         first_wrong=all_first,
         coverage=plan.all_rows.estimates(inside)[0] if with_coverage else None,
         fingerprint=_fingerprint(predictions, whole_plan, all_first if stopped else None),

@@ -128,7 +128,16 @@ def compare(
         if metric in WHOLE_SETS:
             found = [pair.naming(one, names, most) for pair, one in zip(pairs, found, strict=True)]
         out += found
-    return tuple(replace(c, sentence=said(c)) for c in out)
+    by_name = {score.model: score for score in scores}
+    return tuple(replace(c, sentence=said(c) + doubts(by_name[c.a], by_name[c.b])) for c in out)
+
+
+def doubts(a: ClassificationScore, b: ClassificationScore) -> str:
+    """What a reader of the pair's verdict must know of their answers; nothing where there is nothing."""
+    if a.exact and a.exact == b.exact and a.acc_pmk.value != 1:
+        return " They answer the same on every frame: are they the same model?"
+    found = [(one, one.answers.warning) for one in (a, b) if one.answers is not None and one.answers.warning]
+    return "".join(f" Of {printable(one.model)}: {warning}." for one, warning in found)
 
 
 def names_each(n_models: int) -> int:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from strobe.analyses.answer_patterns import digest_of_boxes
 from strobe.analyses.detection_parts import Curves, as_classifier, class_figures, curves, map_figures, temporal
 from strobe.analyses.model_results import (
     ChosenFrame,
@@ -98,6 +99,7 @@ class DetectionScore(DetectionResult):
     model: str = field(metadata=UNWRITTEN)
     without: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
     first_wrong: Floats = field(repr=False, compare=False, metadata=UNWRITTEN)
+    exact: str = field(default="", metadata=UNWRITTEN)
 
 
 def _number(value: float) -> float | None:
@@ -164,6 +166,7 @@ def score(
         ),
         notes=(*_doubts(dataset, boxes, found, model), *_notes(plan, worst, by_class)) or None,
         effective_videos=plan.effective_videos,
+        exact=digest_of_boxes(found) if len(found.frame) else "",
     )
 
 

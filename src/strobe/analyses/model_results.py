@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from strobe.analyses.answer_patterns import AnswerPattern
 from strobe.analyses.background_records import BackgroundScore
 from strobe.analyses.ceilings import Ceiling, MapCeiling
 from strobe.analyses.early import StoppedEarly
@@ -268,6 +269,7 @@ class ClassificationResult:
     """What must be said beside the headline figures; left out where there is nothing."""
     effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
     """(Σm)²/Σm² over the m scored sets of each video; left out where every video holds as many."""
+    answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
     stopped_early: StoppedEarly | None = field(default=None, metadata=LEFT_OUT)
 
     @property
@@ -428,6 +430,7 @@ class DetectionResult:
     """What must be said beside the headline figures; left out where there is nothing."""
     effective_videos: float | None = field(default=None, metadata=LEFT_OUT)
     """(Σm)²/Σm² over the m scored sets of each video; left out where every video holds as many."""
+    answers: AnswerPattern | None = field(default=None, metadata=LEFT_OUT)
 
     @property
     def headline(self) -> Headline:

@@ -187,6 +187,11 @@ class Plan:
         """The set of each (set, class) entry."""
         return self._class_members[0]
 
+    @property
+    def class_labels(self) -> Ints:
+        """The class of each (set, class) entry."""
+        return self._class_members[1]
+
     @cached_property
     def by_class(self) -> Grouping:
         """(set, class) entries by class."""

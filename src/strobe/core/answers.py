@@ -204,6 +204,25 @@ class ClassAnswers:
                 out[rows] = self._top_share(rows)
         return out
 
+    def ties(self, rows: Ints) -> tuple[int, int]:
+        """On how many of these rows several classes share the highest score, and on how many all scores are equal.
+
+        >>> import numpy as np
+        >>> answers = ClassAnswers.from_scores("m", np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), kind="logits")
+        >>> answers.ties(np.arange(2))
+        (2, 1)
+        """
+        tied = blank = 0
+        if self.scores is None:
+            return 0, 0
+        for part in _blocks(rows, self.scores.shape[1]):
+            scores, label = self.scores[part], self.label[part]
+            shared = np.count_nonzero(scores == scores[np.arange(len(part)), label][:, None], axis=1)
+            some = np.flatnonzero(shared > 1)
+            tied += len(some)
+            blank += int((shared[some] == np.isfinite(scores[some]).sum(axis=1)).sum())
+        return tied, blank
+
     def _top_share(self, rows: Ints) -> Floats:
         """The largest of `shares_of` each row, without the others."""
         if self.scores is None or self.shares:

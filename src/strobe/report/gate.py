@@ -37,6 +37,7 @@ def in_short(found: Gate) -> Gate:
         checks=tuple(replace(one, against=one.against and said(one.against)) for one in found.checks),
         change=short[0] if short else None,
         changes=tuple(short) if found.changes else None,
+        cautions=found.cautions and tuple(map(said, found.cautions)),
     )
 
 
@@ -106,13 +107,20 @@ def as_markdown(found: Gate) -> str:
         f"### strobe gate: {'passed ✅' if found.passed else 'failed ❌'}", "", _escaped(_about(found)), "",
         "| | rule | figure [95 % interval] | verdict |", "|---|---|---|---|", *rows,
     ]  # fmt: skip
-    for caution in found.cautions or ():
-        lines += ["", f"{_escaped(caution[0].upper() + caution[1:])}."]
+    lines += [line for caution in found.cautions or () for line in ("", _escaped(_sentence(caution, found)))]
     for change in changes_of(found):
         lines += ["", _escaped(change.sentence())]
         lines += _named("Newly broken", change.broken, change.newly_broken)
         lines += _named("Newly held", change.held, change.newly_held)
     return "\n".join(lines) + "\n"
+
+
+def _sentence(caution: str, found: Gate) -> str:
+    """A line as a sentence; the name of a model that it may begin with stays as it is."""
+    names = [found.model, *(found.baselines or ()), *([found.baseline] if found.baseline else [])]
+    is_named = any(caution.startswith(f"{printable(name)}: ") for name in names)
+    text = caution if is_named else f"{caution[0].upper()}{caution[1:]}"
+    return text if text.endswith("?") else f"{text}."
 
 
 def _title(check: Check) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from strobe.analyses.answer_patterns import note_lines
 from strobe.analyses.ceilings import Ceiling
 from strobe.analyses.measures import CLASSIFICATION, DETECTION, Measure
 from strobe.analyses.model_results import ClassificationResult, DetectionResult, ModelResult
@@ -142,9 +143,12 @@ def _notes(models: Mapping[str, ModelResult], view: View) -> list[str]:
         for figure in one.headline
         if is_known(figure) and figure.low is not None
     ]
-    said = [note for one in models.values() for note in one.notes or ()]
-    texts = dict.fromkeys([*view.doubts, *view.results.dataset.cautions(), *marks, *said])
+    texts = dict.fromkeys([*view.doubts, *view.results.dataset.cautions(), *marks])
     notes += [view.words.say(f"{text[0].upper()}{text[1:]}.") for text in texts if text]
+    plain = {note for one in models.values() for note in one.notes or ()}
+    for line in note_lines(models):  # a line of one model alone begins with its name, which stays as it is
+        said = f"{line[0].upper()}{line[1:]}" if line in plain else line
+        notes.append(view.words.say(said if said.endswith("?") else f"{said}.", names=models))
     judged = {name: one for name, one in models.items() if isinstance(one, ClassificationResult)}
     never = [name for name, one in judged.items() if one.acc_orig.value == 0]
     if never and len(never) < len(models):

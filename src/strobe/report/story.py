@@ -34,6 +34,14 @@ def lead(view: View) -> tuple[str, str]:
     if scored:
         if all(one.acc_orig.value == 0 for one in scored.values()):
             return _all_wrong(list(scored), view)
+        doubted = {name: warning for name, one in scored.items() if (warning := _warning(one))}
+        if len(doubted) == len(scored):
+            return _no_answers(doubted, view)
+        if doubted:  # a model that always answers the same holds on many sets, and is no finding
+            head, lede = lead(replace(view, results=replace(view.results, models=_without(view, doubted))))
+            left = "it is left out of" if len(doubted) == 1 else "they are left out of"
+            also = " ".join(_told(name, warning, view) for name, warning in doubted.items())
+            return head, f"{lede} {also} So {left} this sentence."
         first, best = next(iter(scored.items()))
         if (searched := granular(view)) is not None:
             return generator_lead(searched)
@@ -66,6 +74,25 @@ def lead(view: View) -> tuple[str, str]:
     if (people := people_lead(view)) is not None:
         return people
     return "Nothing was scored.", "No model has a score in these results; see “How it was made” for what was asked."
+
+
+def _warning(model: ClassificationResult) -> str | None:
+    return model.answers.warning if model.answers is not None and model.answers.is_idle else None
+
+
+def _without(view: View, names: Mapping[str, str]) -> dict[str, ModelResult]:
+    return {name: one for name, one in view.results.models.items() if name not in names}
+
+
+def _told(name: str, warning: str, view: View) -> str:
+    return view.words.say(f"{printable(name)}: {warning}.", names=[name])
+
+
+def _no_answers(doubted: Mapping[str, str], view: View) -> tuple[str, str]:
+    """A run whose models say nothing about flicker: they always answer the same, or no better than that."""
+    who = f"{printable(next(iter(doubted)))} is not" if len(doubted) == 1 else f"None of the {len(doubted)} models is"
+    head = f"{who} shown to do better than one constant answer, so these figures say little."
+    return head, " ".join(_told(name, warning, view) for name, warning in doubted.items())
 
 
 def _scored(models: Mapping[str, M]) -> dict[str, M]:

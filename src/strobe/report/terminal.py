@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from strobe.analyses.answer_patterns import note_lines
 from strobe.analyses.ceilings import Ceiling
 from strobe.analyses.comparison import Change
 from strobe.analyses.measures import Measure
@@ -132,8 +133,8 @@ def headline_lines(results: Results) -> list[Lines]:
         notes = [f"% [95 % interval], {about}" if bounded else f"%, {about}: {_no_intervals(view, models, full)}"]
         if bounded and (few := few_videos(view)):
             notes.append(few)
-        said = (*view.doubts, *data.cautions(), *(note for model in models.values() for note in model.notes or ()))
-        notes += list(dict.fromkeys(view.words.say(note) for note in said if note))
+        said = (*view.doubts, *data.cautions(), *note_lines(models))
+        notes += list(dict.fromkeys(view.words.say(note, names=models) for note in said if note))
         known = {name: model for name, model in models.items() if isinstance(model, ClassificationResult)}
         notes += [f"{printable(name)}: {stopped(model)}" for name, model in known.items() if model.stopped_early]
         notes += [_bounds(name, model, model.bounds, data.k) for name, model in known.items() if model.bounds]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from strobe.analyses.answer_patterns import with_twins
 from strobe.analyses.classification import ClassificationScore, Prepared, score
 from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison, Pairing, compare, every_pair
@@ -129,7 +130,7 @@ def scores_of(
                 prepared = prepared or Prepared(dataset.labelled_sets(), options)
                 found[name] = replace(score(prepared.plan.dataset, answers, prepared=prepared), model=name)
             advance(1)
-    return found
+    return dict(zip(found, with_twins(list(found.values())), strict=True))
 
 
 def compare_scores(

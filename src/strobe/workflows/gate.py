@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from strobe.analyses.answer_patterns import answer_lines
 from strobe.analyses.classification import ClassificationScore
 from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import loss_spreads
@@ -124,7 +125,7 @@ def gate(new: Path, request: GateRequest, progress: Progress) -> Gate:
         missing_sets=max([missing.n, *(one.missing.n for one in opponents)]) or None,
         unlabelled_sets=cohort.unlabelled_sets or None,
         sets_without_votes=cohort.sets_without_votes or None,
-        cautions=cohort.cautions() or None,
+        cautions=(*cohort.cautions(), *(words.say(line, names=list(scores)) for line in answer_lines(scores))) or None,
     )
 
 

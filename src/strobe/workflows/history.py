@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from strobe.analyses.answer_patterns import answer_lines
 from strobe.analyses.cohort import Cohort
 from strobe.analyses.comparison import Comparison
 from strobe.analyses.history import Earlier, History, earlier_of, lines_of, step_of, tests_of, with_earlier
@@ -59,6 +60,8 @@ def history(
     places = [(run, shown[one.name]) for run, _, one in found]
     names, lines = _names(places), lines_of(places)
     scores = scores_of(dataset, {name: one for name, (_, _, one) in zip(names, found, strict=True)}, options, progress)
+    for note in answer_lines(scores):
+        progress.note(note)
     earlier: dict[str, Earlier] = {}
     tested: dict[tuple[str, str], Comparison] = {}
     for line in dict.fromkeys(lines):

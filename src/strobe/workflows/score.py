@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from strobe.analyses.all_classes import all_classes
+from strobe.analyses.answer_patterns import with_twins
 from strobe.analyses.background import is_ladder
 from strobe.analyses.classification import ClassificationScore, Prepared, ScoreOptions, score
 from strobe.analyses.comparison import compare
@@ -377,6 +378,7 @@ def _score_classifiers(job: _Job, models: Sequence[Answered], results: Results) 
             advance(1)
     if not scores:
         return results
+    scores = with_twins(scores)
     return variants.into(
         replace(
             results,
@@ -414,10 +416,10 @@ def _score_detectors(job: _Job, models: Sequence[Answered], results: Results) ->
         for model, boxes in job.each(models):
             one = score_boxes(dataset, cast(BoxAnswers, boxes), model=model.name, options=options)
             one = replace(one, ceiling=ceilings.of_detector(model.facts))
-            found[model.name] = one
             scores.append(one)
             job.sets.append(box_sets(dataset, facts, cast(BoxAnswers, boxes), one))
             advance(1)
+    found |= {one.model: one for one in with_twins(scores)}
     return replace(results, models=found, comparison=(*results.comparison, *compare_detectors(dataset, scores)))
 
 
