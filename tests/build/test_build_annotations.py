@@ -1,5 +1,6 @@
 """What a build is told of its videos: labels, spans, boxes, anchors; and what follows from them."""
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -101,3 +102,44 @@ def test_a_given_anchor_without_a_box_is_refused(make_clip: MakeClip, tmp_path: 
     options = BuildOptions(boxes=boxes_on(tmp_path / "boxes.csv", [13, 14]), anchors=tmp_path / "anchors.csv")
     with pytest.raises(StrobeError, match=r"1 given anchor\(s\) have no box, first one/000012.png"):
         build([path], tmp_path / "out", options)
+
+
+def test_boxes_in_shares_of_the_image_are_refused_before_anything_is_decoded(
+    make_clip: MakeClip, tmp_path: Path
+) -> None:
+    rows = [f"one,{frame},dog,0.1,0.2,0.6,0.9" for frame in range(10)]
+    (tmp_path / "boxes.csv").write_text("\n".join(["video,frame,label,x0,y0,x1,y1", *rows]) + "\n")
+    with pytest.raises(StrobeError, match=r"boxes.csv: line 2: the box .* look like shares of the image"):
+        build([make_clip("one.mp4")], tmp_path / "out", BuildOptions(boxes=tmp_path / "boxes.csv"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_boxes_of_a_coco_file_for_another_size_are_scaled(make_clip: MakeClip, tmp_path: Path) -> None:
+    """The file gives ten times the width and height of the clip, and its boxes are as large."""
+    path, scale = make_clip("one.mp4"), 10
+    plain = build([path], tmp_path / "plain", BuildOptions(boxes=boxes_on(tmp_path / "boxes.csv", range(48)))).dataset
+    width, height = scale * int(plain.frames.width[0]), scale * int(plain.frames.height[0])
+    coco = {
+        "videos": [{"id": 1, "name": "one"}],
+        "categories": [{"id": 7, "name": "dog"}],
+        "images": [
+            {
+                "id": frame,
+                "video_id": 1,
+                "frame_id": frame,
+                "width": int(size[0]) * scale,
+                "height": int(size[1]) * scale,
+            }
+            for frame in range(48)
+        ],
+        "annotations": [
+            {"image_id": frame, "category_id": 7, "bbox": [scale * 1, scale * 2, scale * 29, scale * 38]}
+            for frame in range(48)
+        ],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(coco))
+    built = build([path], tmp_path / "out", BuildOptions(boxes=tmp_path / "boxes.json"))
+    assert plain.boxes is not None
+    assert built.dataset.boxes is not None
+    assert built.dataset.boxes.xyxy.tolist() == plain.boxes.xyxy.tolist()
+    assert any("they were scaled" in note for note in built.notes)

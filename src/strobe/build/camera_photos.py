@@ -201,7 +201,7 @@ def _read_box_rows(path: Path, files: Mapping[str, Path]) -> _Rows:
             corners = {"x0": x, "y0": y, "x1": x + width, "y1": y + height}
             cells = {key: repr(value) for key, value in corners.items()} | {"label": labels[note["category_id"]]}
             rows.by_photo.setdefault(name, []).append((place, cells | {"track": str(note.get("track_id", ""))}))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         problem = f"not COCO annotations ({type(error).__name__}: {printable(error, limit=80)})"
         raise InvalidFile(path, problem, hint="images, categories and annotations with bbox are needed") from error
     return rows

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from strobe.core.arrays import Bools, Floats
 from strobe.core.errors import InvalidValue
 
-__all__ = ["FittedBoxes", "are_shares", "fit_boxes"]
+__all__ = ["FittedBoxes", "are_shares", "fit_boxes", "refuse_shares"]
 
 _SHARE = 1.01
 _TINY = 8
@@ -53,7 +53,7 @@ def fit_boxes(
         return FittedBoxes(xyxy=xyxy, keep=np.zeros(0, dtype=bool), notes=())
     known, declared = (np.asarray((size > 0).all(axis=1)) for size in (real_wh, declared_wh))
     wh = np.where(known[:, None], real_wh, np.where(declared[:, None], declared_wh, 0.0))
-    _refuse_shares(xyxy, wh, source, name)
+    refuse_shares(xyxy, wh, source, name)
     other = known & declared & (real_wh != declared_wh).any(axis=1)
     notes = []
     if other.any():
@@ -69,7 +69,8 @@ def fit_boxes(
     return FittedBoxes(xyxy=inside, keep=keep, notes=(*notes, *more))
 
 
-def _refuse_shares(xyxy: Floats, wh: Floats, source: NDArray[np.int64], name: Callable[[int], str]) -> None:
+def refuse_shares(xyxy: Floats, wh: Floats, source: NDArray[np.int64], name: Callable[[int], str]) -> None:
+    """Raise InvalidValue where all boxes (N, 4) of a video are shares of the image; the rest is as for `fit_boxes`."""
     shares = are_shares(xyxy, wh)
     if not shares.any():
         return

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from strobe.build.extract import WORK_FOLDER, Job, Outcome, run_job, versions
 from strobe.build.gather import drop_by_hints, gather, label_space_of
 from strobe.build.hints import DropRules
@@ -20,11 +22,12 @@ from strobe.build.pool import worker_pool
 from strobe.build.sample import Sampling
 from strobe.build.store import STORES, FrameEncoder, Store
 from strobe.core.dataset import Dataset
-from strobe.core.errors import InvalidValue, StrobeError, expect, printable
+from strobe.core.errors import InvalidValue, StrobeError, expect, in_file, printable
 from strobe.core.labels import LabelSpace, space
 from strobe.core.locks import LOCK, Lock, writes, writing
 from strobe.core.names import short_names
 from strobe.core.ports import Progress, Silent
+from strobe.core.true_boxes import refuse_shares
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
 from strobe.datasets.media import FILE_DIGESTS, has_file_digests
@@ -202,6 +205,7 @@ def _annotations(
         labels = by_video(options.labels, named, read=read_labels)
     if options.boxes is not None:
         boxes = by_video(options.boxes, named, read=read_boxes)
+        _in_pixels([row for rows in boxes.values() for row in rows], options.boxes)
     if options.anchors is not None:
         anchors = by_video(options.anchors, named, read=read_anchors)
         _each_has_some(anchors, named, what="anchor", source=options.anchors, hint="add one, or leave the video out")
@@ -215,6 +219,18 @@ def _annotations(
         both = {name: [*labels[name], *boxes[name]] for name in named}
         _each_has_some(both, named, what="label", source=source, hint="add a row, or use --unlabelled")
     return labels, boxes, anchors
+
+
+def _in_pixels(rows: Sequence[BoxRow], source: Path) -> None:
+    """Refuse boxes that are shares of the image before any video is decoded."""
+    videos = {name: place for place, name in enumerate(dict.fromkeys(row.video for row in rows))}
+    with in_file(source):
+        refuse_shares(
+            np.array([row.xyxy for row in rows], dtype=np.float64).reshape(-1, 4),
+            np.zeros((len(rows), 2)),
+            np.array([videos[row.video] for row in rows], dtype=np.int64),
+            lambda place: printable(rows[place].where),
+        )
 
 
 def _labelled(boxes: Sequence[BoxRow]) -> list[LabelRow]:

@@ -29,12 +29,13 @@ def into(target: Path, how: Bring, make: Callable[[Bring], Imported]) -> Importe
         return _there_already(target, how, make)
     if target.is_dir() and any(path.name != "media" and not path.name.startswith(".") for path in target.iterdir()):
         raise StrobeError(f"{printable(target)} is not empty and holds no dataset; choose another folder")
-    fresh = not target.exists()
+    media = target / "media"
+    fresh = not media.exists()
     try:
         done = make(how)
     except InvalidValue:  # its boxes do not fit its images: nothing is left behind
         if fresh:
-            rmtree(target, ignore_errors=True)
+            rmtree(media, ignore_errors=True)
         raise
     if how.hints:
         done = _with_hints(done, target, how.progress)
