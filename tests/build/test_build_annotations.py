@@ -127,8 +127,8 @@ def test_boxes_of_a_coco_file_for_another_size_are_scaled(make_clip: MakeClip, t
                 "id": frame,
                 "video_id": 1,
                 "frame_id": frame,
-                "width": int(size[0]) * scale,
-                "height": int(size[1]) * scale,
+                "width": width,
+                "height": height,
             }
             for frame in range(48)
         ],
