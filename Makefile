@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints
+.PHONY: help demo test quick check lint docs clean browser dist matrix fuzz simulate-faults site constraints mutants
 
 help:
 	@echo "make demo   the whole way on real models and a real clip, ends in a report; DEMO=--training for the recipes"
@@ -15,6 +15,7 @@ help:
 	@echo "make matrix the wheel on every Python here, newest and lowest versions, every verb"
 	@echo "make fuzz   damaged inputs through every verb, kills at every step; CASE=1234 repeats one"
 	@echo "make simulate-faults   people, two servers, commands; kills, power cuts, full disks, clocks; SEEDS=1000"
+	@echo "make mutants   small faults put into metrics and scoring: do the tests find them? 1,000 of them, resumable"
 	@echo "make site   the documentation as a site, into site/; it needs no server and no network"
 	@echo "make constraints   constraints.txt: the versions installed here, for CONSTRAINTS=constraints.txt"
 	@echo "make docs   regenerate the CLI reference and results.schema.json"
@@ -66,6 +67,10 @@ fuzz: $(VENV)/.dev
 # SEEDS=1000 for more; SIMULATE="--seed 17" replays one seed. 20 seeds are in tests/test_simulate_faults.py.
 simulate-faults: $(VENV)/.dev
 	$(BIN)/python -m fuzz.simulate $(if $(SEEDS),--seeds $(SEEDS)) $(SIMULATE)
+
+# A seeded sample of 1,000; MUTANTS="--sample 150 --seed 1" for another. A stopped run goes on. docs/mutants.md explains what survives.
+mutants: $(VENV)/.dev
+	$(BIN)/python scripts/mutants.py $(MUTANTS)
 
 constraints: $(VENV)/.dev
 	$(BIN)/python scripts/make_constraints.py

@@ -24,7 +24,8 @@ from strobe.core.tables import Boxes, Frames, Labels, Sets, Videos, texts
 
 # Machines are shared and noisy: no deadlines; and the same examples every time, so that a red test is red again.
 settings.register_profile("strobe", deadline=None, derandomize=True)
-settings.load_profile("strobe")
+settings.register_profile("mutants", deadline=None, derandomize=True, max_examples=25)  # scripts/mutants.py: many runs
+settings.load_profile(os.environ.get("STROBE_HYPOTHESIS", "strobe"))
 
 # As many test processes run as there are cores: with more threads each, they wait for one another most of the time.
 os.environ["OMP_NUM_THREADS"] = "1"  # torch reads it as it is imported; so do our children

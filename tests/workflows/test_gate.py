@@ -1,7 +1,9 @@
 """Gates and history: decided with the paired interval, said for people, pull requests and machines."""
 
 import csv
+import html
 import json
+import shutil
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -271,6 +273,21 @@ def test_a_significant_loss_beyond_the_margin_fails_by_default(dominated: Path, 
     assert "FAILED  loss of acc_orig at most 5 points: 29.5 [0.0, " in out
     assert command(*words, "--fail-on", "shown")[0] == 0  # the default of before
     assert not strobe.gate(dominated, model="new", baseline="old", max_loss={"acc_orig": 5}).passed
+
+
+def test_effective_videos_are_printed_where_one_video_dominates(dominated: Path, command: Any, tmp_path: Path) -> None:
+    note = "few of the 8 videos hold most of the 44 sets: the intervals are those of 3.3 effective videos"
+    run = shutil.copytree(dominated, tmp_path / "run")
+    code, out, _ = command("score", run, "--dataset", dominated.parent / "data")
+    assert code == 0
+    assert f"a {note}" in " ".join(out.split())
+    model = json.loads((run / "results.json").read_text(encoding="utf-8"))["models"]["new"]
+    assert model["effective_videos"] == pytest.approx(44**2 / (23**2 + 7 * 3**2))
+    assert command("report", run, "--dataset", dominated.parent / "data", "-q")[0] == 0
+    assert f"A {note}" in html.unescape((run / "report.html").read_text(encoding="utf-8"))
+    dataset = strobe.load_dataset(dominated.parent / "data")
+    one = strobe.score(dataset, ClassAnswers.from_labels("old", np.zeros(44, dtype=int)))
+    assert f"a {note}" in html.unescape(one._repr_html_())
 
 
 def test_a_loss_is_held_against_every_baseline(runs: Path, command: Any, tmp_path: Path) -> None:
