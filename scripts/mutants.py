@@ -5,7 +5,7 @@
 
 mutmut makes the mutants (which files, and which tests, is in pyproject.toml) in the folder mutants/ and runs, for each,
 the tests that call the mutated function, the fastest first. A stopped run resumes: what was decided stays, until the
-code or the tests change. Sentences (text with a space) are not mutated: the words of messages are no figures.
+code or the tests change. What cannot change a figure is not mutated: text, the words of `expect`, types of arrays.
 `--survivors` prints the diff of each mutant that no test found; docs/mutants.md explains them. Exit code 1 where fewer
 than nine in ten were found.
 """
@@ -31,13 +31,20 @@ def sampled(collect: Any, size: int, seed: int) -> Any:
     return some
 
 
-def without_sentences(operators: list[tuple[type, Any]], strings: Any) -> list[tuple[type, Any]]:
-    """mutmut's operators, of which the one for text leaves sentences alone."""
+def of_figures(operators: list[tuple[type, Any]], strings: Any, arguments: Any) -> list[tuple[type, Any]]:
+    """mutmut's operators without those that cannot change a figure: text, what `expect` prints, and types of arrays."""
 
-    def words(node: Any) -> Any:
-        return () if " " in getattr(node, "value", " ") else strings(node)
+    def some(node: Any) -> Any:
+        if getattr(node.func, "value", None) == "expect":
+            return
+        typed = [place for place, one in enumerate(node.args) if one.keyword and one.keyword.value == "dtype"]
+        for mutant in arguments(node):
+            same = [one for one in mutant.args if one.keyword and one.keyword.value == "dtype"]
+            if not typed or (same and same[0].value is node.args[typed[0]].value):
+                yield mutant
 
-    return [(kind, words if operator is strings else operator) for kind, operator in operators]
+    changed = {strings: lambda _: (), arguments: some}
+    return [(kind, changed.get(operator, operator)) for kind, operator in operators]
 
 
 def main() -> int:
@@ -60,7 +67,8 @@ def main() -> int:
 
     if not hasattr(pytest.Item, "_nodeid"):  # mutmut 3.8 reads what pytest 9.2 calls nodeid alone
         pytest.Item._nodeid = property(lambda item: item.nodeid)  # type: ignore[attr-defined]
-    mutators.mutation_operators[:] = without_sentences(mutators.mutation_operators, mutators.operator_string)
+    changed = of_figures(mutators.mutation_operators, mutators.operator_string, mutators.operator_arg_removal)
+    mutators.mutation_operators[:] = changed
     collect = sampled(mutmut.collect_source_file_mutation_data, arguments.sample, arguments.seed)
     if not arguments.survivors:
         mutmut.collect_source_file_mutation_data = collect

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from strobe.analyses.classification import ClassificationScore, ScoreOptions, score
-from strobe.analyses.comparison import Comparison, compare
+from strobe.analyses.comparison import Comparison, change, compare
 from strobe.core.answers import ClassAnswers
 from strobe.core.dataset import Dataset
 from strobe.core.errors import InvalidValue
@@ -128,7 +128,20 @@ def test_only_sets_scored_for_both_are_compared() -> None:
     nothing = replace(scores[0], first_wrong=np.full(200, -1, dtype=np.int32))
     c = of(compare(dataset, [nothing, scores[1]]), "m0", "m1", "acc_pmk")
     assert c.difference.value is None
+    assert (c.n_sets, c.missing_sets, c.test, c.only_a, c.p) == (0, 200, "none", None, None)
     assert "nothing can be said" in c.sentence
+
+
+def test_a_change_counts_the_sets_that_one_model_alone_holds() -> None:
+    dataset, scores = models([0.99, 0.9], seed=3)
+    pmk = of(compare(dataset, scores), "m0", "m1", "acc_pmk")
+    forward, back = change(pmk), change(pmk, before="m1")
+    assert (
+        (forward.newly_broken, forward.newly_held) == (back.newly_held, back.newly_broken) == (pmk.only_a, pmk.only_b)
+    )
+    wanted = f"From m0 to m1: {pmk.only_b} sets newly held, {pmk.only_a} sets newly broken, of 200."
+    assert forward.sentence() == wanted
+    assert ", by the class of the surest box: " in replace(forward, by_box=True).sentence()
 
 
 def test_shared_videos_take_the_sign_flip_test() -> None:

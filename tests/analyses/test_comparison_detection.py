@@ -1,5 +1,7 @@
 """Two detectors on the same sets: the paired jackknife against a plain one, and the sets they part on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -109,3 +111,17 @@ def test_few_videos_have_no_interval_and_missing_answers_no_comparison(zoo) -> N
     assert "no interval below ten" in (few[0].difference.reason or "")
     assert has_boxes(dataset)
     assert not has_boxes(zoo.dataset(n_videos=4, boxes=False))
+
+
+def test_detectors_scored_on_other_sets_are_not_compared_and_the_missing_are_counted(pair) -> None:
+    dataset, _, (one, two) = pair
+    lacking = [replace(score, unscored=replace(score.unscored, sets=many)) for score, many in ((one, 1), (two, 3))]
+    for found in compare_detectors(dataset, lacking):
+        assert (found.n_sets, found.missing_sets, found.p) == (0, 3, None)
+        assert (found.a, found.b) == ("start", "trained")
+        assert "lacks answers" in found.difference.reason
+
+
+def test_settings_say_how_many_draws_there_were() -> None:
+    assert DetectionOptions(replicates=70).settings(2).replicates == 70
+    assert OPTIONS.settings(2).replicates == 0

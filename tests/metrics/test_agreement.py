@@ -126,3 +126,14 @@ def test_against_plain_references(ratings):
     for measure, expected in zip((raw_agreement, fleiss_kappa, krippendorff_alpha), _plain(ratings), strict=True):
         found = measure(counts, draws=20).value
         assert found == (None if expected is None else pytest.approx(expected, abs=1e-9))
+
+
+def test_the_same_seed_draws_the_same_interval_and_without_draws_there_is_none():
+    counts = rating_counts(np.random.default_rng(0).integers(0, 3, (30, 4)), n_classes=3)
+    cluster = np.arange(30) // 2
+    for measure in (raw_agreement, fleiss_kappa, krippendorff_alpha):
+        first, again, other = (measure(counts, cluster=cluster, seed=seed, draws=200) for seed in (1, 1, 2))
+        assert first == again
+        assert (first.low, first.high) != (other.low, other.high)
+        none = measure(counts, cluster=cluster, draws=0)
+        assert (none.value, none.low, none.method) == (first.value, None, first.method)

@@ -58,3 +58,22 @@ def test_sets_of_one_video_that_agree_count_for_less() -> None:
     assert apart.size == 40
     assert together.size == pytest.approx(8)
     assert pair_spread(np.zeros(40, dtype=int), np.repeat(np.arange(8), 5)).size == 8
+
+
+@pytest.mark.parametrize(("gap", "churn"), [([1] * 9 + [-1] + [0] * 30, 0.075), ([-1] * 4 + [1] * 4 + [0] * 2, 0.9)])
+def test_churn_is_twice_the_rarer_direction_and_half_a_set(gap: list[int], churn: float) -> None:
+    assert pair_spread(np.array(gap), np.arange(len(gap))) == PairSpread(churn=churn, size=len(gap))
+    assert pair_spread(-np.array(gap), np.arange(len(gap))).churn == churn
+
+
+@pytest.mark.parametrize("limit", [0.02, 0.1, 0.4])
+def test_one_video_less_than_planned_is_too_few(limit: float) -> None:
+    spread = PairSpread(churn=0.1, size=1)
+    n = videos_needed(spread, 1, limit=limit, ends=0)
+
+    def enough(videos: int) -> bool:
+        many = PairSpread(churn=0.1, size=videos)
+        return fails(many, 0.0, limit=limit, ends=0) <= 0.05 and fails(many, 2 * limit, limit=limit, ends=0) >= 0.8
+
+    assert enough(n)
+    assert n == 2 or not enough(n - 1)

@@ -225,3 +225,5 @@ def test_bad_tables_are_refused():
         match(truth, found_of([], n_frames=2))
     with pytest.raises(InvalidValue, match="iou"):
         match(truth, found_of([], n_frames=1), iou=(1.5,))
+    with pytest.raises(InvalidValue, match="iou"):
+        match(truth, found_of([], n_frames=1), iou=())
