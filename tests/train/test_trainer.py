@@ -286,7 +286,7 @@ def test_an_attack_is_handed_pixels_scores_and_labels_and_trained_on() -> None:
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_a_recipe_trains_against_the_ball_it_names(norm: str) -> None:
-    hooks = hooks_of(find(norm))
+    hooks = hooks_of(find(norm), Silent())
     pixels, labels = torch.full((4, 3, 6, 6), 0.5), torch.arange(4) % 3
     weight = torch.randn(108, 3, generator=torch.Generator().manual_seed(0))
     rng = torch.Generator().manual_seed(1)

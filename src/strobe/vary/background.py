@@ -33,13 +33,16 @@ Recipe = Mapping[str, Any]
 
 
 class Beside(Protocol):
-    """What a recipe may name besides its own picture: masks and pictures of the same folder, by file and digest."""
+    """What a recipe may name besides its own picture: files of the same folder, by name and digest."""
 
     def mask(self, named: Mapping[str, Any], size_wh: tuple[int, int]) -> Mask:
         """The mask (height, width), which must be of that size."""
 
     def picture(self, named: Mapping[str, Any]) -> Image:
         """The picture."""
+
+    def pane(self, named: Mapping[str, Any]) -> Image:
+        """The photograph of ice."""
 
 
 def rung(image: Image, recipe: Recipe, beside: Beside) -> Image:

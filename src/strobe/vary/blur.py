@@ -4,9 +4,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
 
-from strobe.vary.fields import Pixels, convolved, scale_of, streak, to_bytes
+from strobe.core.arrays import Ints
+from strobe.vary.fields import Pixels, convolved, nominal_hw, scale_of, streak, to_bytes
 
-__all__ = ["defocus_blur", "gaussian_blur", "glass_blur", "motion_blur", "zoom_blur"]
+__all__ = [
+    "copied_from",
+    "defocus_blur",
+    "gaussian_blur",
+    "glass_blur",
+    "glass_scatter",
+    "motion_blur",
+    "zoom_blur",
+]
 
 
 def gaussian_blur(pixels: Pixels, sigma: float, rng: np.random.Generator) -> Pixels:  # noqa: ARG001 (nothing is drawn)
@@ -20,7 +29,53 @@ def defocus_blur(pixels: Pixels, radius: float, rng: np.random.Generator) -> Pix
 
 
 def glass_blur(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Generator) -> Pixels:
-    """Softened, its pixels shuffled within a reach some times, and softened again: (sigma, reach, times)."""
+    """Softened, every pixel replaced by a near one some times, and softened again: (sigma, reach, times).
+
+    This is ImageNet-C's. Its swap of two pixels copies one way in NumPy, because both sides are views of one array.
+    """
+    sigma, reach, times = how
+    scale, (height, width) = scale_of(pixels), pixels.shape[:2]
+    soft = _softened(pixels, sigma * scale)
+    nominal = nominal_hw(pixels)
+    place = np.arange(nominal[0] * nominal[1])
+    for _ in range(times):
+        place = place[copied_from(rng.integers(-reach, reach, (2, *nominal)), reach)]
+    down, across = np.divmod(place.reshape(nominal), nominal[1])
+    if nominal != (height, width):
+        # In a picture of another size the pixels of one of 224 are blocks, and their moves are as many times longer.
+        rows = (np.arange(height) * nominal[0] // height)[:, None]
+        columns = (np.arange(width) * nominal[1] // width)[None, :]
+        moved = scale * (down[rows, columns] - rows), scale * (across[rows, columns] - columns)
+        down = np.clip(np.arange(height)[:, None] + np.rint(moved[0]).astype(np.intp), 0, height - 1)
+        across = np.clip(np.arange(width)[None, :] + np.rint(moved[1]).astype(np.intp), 0, width - 1)
+    return _softened(soft[down, across], sigma * scale)
+
+
+def copied_from(offsets: Ints, reach: int) -> Ints:
+    """The pixel that each one shows after one pass of ImageNet-C's shuffle, as places in reading order, (H · W,).
+
+    `offsets` (2, H, W) are moves down and across. The pass runs from the last pixel to the first and copies to each the
+    one at its offset, as that is by then. Pixels within `reach` of the border stay.
+    """
+    height, width = offsets.shape[1:]
+    own = np.arange(height * width)
+    moved = own.reshape(height, width).copy()
+    inner = slice(reach + 1, max(reach + 1, height - reach + 1)), slice(reach + 1, max(reach + 1, width - reach + 1))
+    moved[inner] += offsets[0][inner] * width + offsets[1][inner]
+    pointer, source, live = moved.ravel(), own.copy(), own
+    while live.size:  # a pixel further on was replaced before: what it shows is what its own pointer leads to
+        there = pointer[source[live]]
+        on = there > source[live]
+        source[live] = there
+        live = live[on]
+    return source
+
+
+def glass_scatter(pixels: Pixels, how: tuple[float, int, int], rng: np.random.Generator) -> Pixels:
+    """Softened, every pixel moved by a bell curve, and softened again: (sigma, reach, times). Harder than glass_blur.
+
+    The width of the bell curve is that of a true swap of pixels, which moves each of them twice.
+    """
     sigma, reach, times = how
     scale = scale_of(pixels)
     soft = _softened(pixels, sigma * scale)

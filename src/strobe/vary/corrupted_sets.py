@@ -14,9 +14,9 @@ from strobe.core.records import frame_id
 from strobe.core.variants import Variant
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES
 from strobe.vary.pictures import Picture
-from strobe.vary.rendering import VERSION, corruption_recipe
+from strobe.vary.rendering import corruption_recipe
 
-__all__ = ["Corrupting", "corrupted_dataset", "member_index", "recipes_of"]
+__all__ = ["Corrupting", "corrupted_dataset", "member_index"]
 
 _APART = 1_000_000
 """Members of the anchor at place i of its source are numbered from (i + 1) times this on, clear of its frames."""
@@ -24,11 +24,15 @@ _APART = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrupting:
-    """Which corruptions and severities; whether members are stored as files or rendered when they are read."""
+    """Which corruptions and severities; whether members are stored as files or rendered when they are read.
+
+    `panes` are the photographs that frost is drawn with, each a file of the new folder and its digest.
+    """
 
     kinds: tuple[str, ...]
     severities: tuple[int, ...] = SEVERITIES
     store: bool = False
+    panes: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         known = bool(self.kinds) and all(kind in CORRUPTIONS for kind in self.kinds)
@@ -40,11 +44,35 @@ class Corrupting:
         """Every corruption at every severity."""
         return ((kind, severity) for kind in self.kinds for severity in self.severities)
 
+    @property
+    def version(self) -> int:
+        """The latest version among the kinds."""
+        return max(CORRUPTIONS[kind].version for kind in self.kinds)
+
+    @property
+    def needs_panes(self) -> bool:
+        """Whether a kind is drawn with photographs."""
+        return any(CORRUPTIONS[kind].has_pane for kind in self.kinds)
+
     def to_json(self) -> dict[str, Any]:
         """What names the outcome."""
         return {
-            "kinds": list(self.kinds), "severities": list(self.severities), "stored": self.store, "version": VERSION
+            "kinds": list(self.kinds), "severities": list(self.severities), "stored": self.store,
+            "version": self.version,
         }  # fmt: skip
+
+    def recipe(self, video_id: str, anchor: int, kind: str, severity: int) -> dict[str, Any]:
+        """The recipe of the member of an anchor, which is named by its source and its place there."""
+        seed = seed_of(frame_id(video_id, member_index(anchor, kind, severity)))
+        if not CORRUPTIONS[kind].has_pane:
+            return corruption_recipe(kind, severity, seed=seed)
+        expect(bool(self.panes), "panes", f"photographs for {kind}", self.panes)
+        file, digest = self.panes[seed % len(self.panes)]
+        return corruption_recipe(kind, severity, seed=seed, pane={"file": file, "sha256": digest})
+
+    def recipes(self, video_id: str, anchor: int) -> dict[str, dict[str, Any]]:
+        """The recipes of all members of an anchor, by the names of their files."""
+        return {f"{kind}-{severity}": self.recipe(video_id, anchor, kind, severity) for kind, severity in self.each()}
 
 
 def member_index(anchor: int, kind: str, severity: int) -> int:
@@ -59,17 +87,6 @@ def member_index(anchor: int, kind: str, severity: int) -> int:
 def seed_of(frame: str) -> int:
     """The seed of a rendered frame, from its id: the same on every machine."""
     return int.from_bytes(hashlib.sha256(f"corruption {frame}".encode()).digest()[:6])
-
-
-def recipe_for(video_id: str, anchor: int, kind: str, severity: int) -> dict[str, Any]:
-    """The recipe of the member of an anchor, which is named by its source and its place there."""
-    seed = seed_of(frame_id(video_id, member_index(anchor, kind, severity)))
-    return corruption_recipe(kind, severity, seed=seed)
-
-
-def recipes_of(video_id: str, anchor: int, how: Corrupting) -> dict[str, dict[str, Any]]:
-    """The recipes of all members of an anchor, by the names of their files."""
-    return {f"{kind}-{severity}": recipe_for(video_id, anchor, kind, severity) for kind, severity in how.each()}
 
 
 def corrupted_dataset(
@@ -106,7 +123,7 @@ def corrupted_dataset(
                 row = grown.frame(
                     index=member_index(index, kind, severity), key=f"{kind}/{severity}/{key}", media=media,
                     sha256=sha256, labels=truth.labels(anchor) if truth.boxed else (),
-                    recipe=None if how.store else recipe_for(str(videos.video_id[video]), index, kind, severity),
+                    recipe=None if how.store else how.recipe(str(videos.video_id[video]), index, kind, severity),
                     **shared,
                 )  # fmt: skip
                 truth.boxes(anchor, row, grown)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from strobe.core.errors import UnknownName, expect
+from strobe.core.errors import InvalidValue, UnknownName, expect
 from strobe.core.ports import Image
 from strobe.vary import blur, digital, noise, weather
 from strobe.vary.fields import Pixels, to_bytes
@@ -22,11 +22,17 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
-    """What one is, and its five settings from mild to severe."""
+    """What one is, and its five settings from mild to severe.
+
+    `version` goes up where the same recipe would give other pixels. `has_pane` marks one that is drawn with a
+    photograph, the last of its settings.
+    """
 
     what: str
     draw: Callable[[Pixels, Any, np.random.Generator], Pixels]
     settings: tuple[Any, Any, Any, Any, Any]
+    version: int = 1
+    has_pane: bool = False
 
 
 _SNOW = (
@@ -34,20 +40,21 @@ _SNOW = (
     (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65), (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
 )  # fmt: skip
 
+_GLASS = ((0.7, 1, 2), (0.9, 2, 1), (1, 2, 3), (1.1, 3, 2), (1.5, 4, 2))
+_FROST = ((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75))
+
 CORRUPTIONS: Mapping[str, Corruption] = {
     "gaussian_noise": Corruption("noise of a bell curve", noise.gaussian_noise, (0.08, 0.12, 0.18, 0.26, 0.38)),
     "shot_noise": Corruption("few photons", noise.shot_noise, (60, 25, 12, 5, 3)),
     "impulse_noise": Corruption("black and white values", noise.impulse_noise, (0.03, 0.06, 0.09, 0.17, 0.27)),
     "defocus_blur": Corruption("out of focus", blur.defocus_blur, (3, 4, 6, 8, 10)),
-    "glass_blur": Corruption(
-        "through frosted glass", blur.glass_blur, ((0.7, 1, 2), (0.9, 2, 1), (1, 2, 3), (1.1, 3, 2), (1.5, 4, 2))
-    ),
+    "glass_blur": Corruption("through frosted glass", blur.glass_blur, _GLASS, version=2),
     "motion_blur": Corruption("a moving camera", blur.motion_blur, ((10, 3), (15, 5), (15, 8), (15, 12), (20, 15))),
     "zoom_blur": Corruption(
         "a zooming camera", blur.zoom_blur, ((1.1, 0.01), (1.15, 0.01), (1.2, 0.02), (1.25, 0.02), (1.3, 0.03))
     ),
     "snow": Corruption("falling snow", weather.snow, _SNOW),
-    "frost": Corruption("ice on the pane", weather.frost, ((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75))),
+    "frost": Corruption("photographs of ice on a pane", weather.frost, _FROST, version=2, has_pane=True),
     "fog": Corruption("a bank of fog", weather.fog, ((1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4))),
     "brightness": Corruption("a brighter picture", weather.brightness, (0.1, 0.2, 0.3, 0.4, 0.5)),
     "contrast": Corruption("less contrast", digital.contrast, (0.4, 0.3, 0.2, 0.1, 0.05)),
@@ -58,8 +65,10 @@ CORRUPTIONS: Mapping[str, Corruption] = {
     "saturate": Corruption(
         "less, then more saturated", digital.saturate, ((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2))
     ),
+    "glass_scatter": Corruption("as through thicker glass; harder than glass_blur", blur.glass_scatter, _GLASS),
+    "frost_feathers": Corruption("rendered ice, without a download; harder than frost", weather.frost_feathers, _FROST),
 }
-"""By name: the fifteen of ImageNet-C in its order, then two more. The names are the benchmark's own."""
+"""By name: the fifteen of ImageNet-C in its order, two more of the benchmark's, and two of ours."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "imagenet-c": tuple(CORRUPTIONS)[:15],
@@ -84,8 +93,10 @@ def chosen(names: Sequence[str]) -> list[str]:
     return [name for name in CORRUPTIONS if name in found]
 
 
-def corrupt(image: Image, kind: str, severity: int, rng: np.random.Generator) -> Image:
+def corrupt(image: Image, kind: str, severity: int, rng: np.random.Generator, *, pane: Image | None = None) -> Image:
     """The image with one corruption; the same for the same generator. Pixels come in and out as 8-bit RGB.
+
+    `pane` is the photograph of ice that `frost` is drawn with.
 
     >>> grey = np.full((64, 64, 3), 128, np.uint8)
     >>> int(corrupt(grey, "brightness", 3, np.random.default_rng(0))[0, 0, 0])
@@ -96,4 +107,13 @@ def corrupt(image: Image, kind: str, severity: int, rng: np.random.Generator) ->
     expect(severity in SEVERITIES, "severity", "1–5", severity)
     expect(image.ndim == 3 and image.shape[2] == 3 and image.size > 0, "image", "(height, width, 3)", image.shape)
     how = CORRUPTIONS[kind]
-    return to_bytes(how.draw(image.astype(np.float32) / np.float32(255), how.settings[severity - 1], rng))
+    setting = how.settings[severity - 1]
+    if how.has_pane:
+        if pane is None:
+            raise InvalidValue(f"{kind}: expected pane=, a photograph of ice; frost_feathers is drawn without one")
+        setting = (*setting, _floats(pane))
+    return to_bytes(how.draw(_floats(image), setting, rng))
+
+
+def _floats(image: Image) -> Pixels:
+    return image.astype(np.float32) / np.float32(255)

@@ -1,4 +1,4 @@
-"""Masks of a dataset folder: PNG files of 0 and 255, each kept once, named by recipes with their SHA-256."""
+"""Files of a dataset folder that recipes name with their SHA-256: masks (PNG of 0 and 255), photographs of ice."""
 
 import hashlib
 import io
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from strobe.core.errors import InvalidFile, StrobeError, printable
 from strobe.core.inside import inside
+from strobe.core.ports import Image
 
-__all__ = ["FOREGROUND", "bounds_of", "decoded_mask", "mask_bytes", "read_mask", "without_specks"]
+__all__ = ["FOREGROUND", "bounds_of", "decoded_mask", "mask_bytes", "read_mask", "read_pane", "without_specks"]
 
 FOREGROUND = 127
 """A pixel of a mask above this is the object."""
@@ -33,18 +34,34 @@ def mask_bytes(mask: Mask) -> bytes:
 
 def read_mask(root: Path, file: Any, sha256: Any, size_wh: tuple[int, int]) -> Mask:
     """The mask in a file of the folder; refused where it lies elsewhere, or is not the one the recipe was made with."""
+    return decoded_mask(_content(root, file, sha256, "mask"), root / file, size_wh)
+
+
+def read_pane(root: Path, file: Any, sha256: Any) -> Image:
+    """The photograph of ice in a file of the folder, checked in the same way."""
+    from PIL import Image as Pillow
+
+    content = _content(root, file, sha256, "photograph")
+    with Pillow.open(io.BytesIO(content)) as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+def _content(root: Path, file: Any, sha256: Any, what: str) -> bytes:
+    """The bytes of a file that a recipe names, which must lie in the folder and have this digest."""
     if not isinstance(file, str):
-        raise StrobeError(f"a frame's recipe names a mask that is no file of the dataset: {printable(file, limit=80)}")
+        raise StrobeError(
+            f"a frame's recipe names a {what} that is no file of the dataset: {printable(file, limit=80)}"
+        )
     path = inside(root, file)
     try:
         content = path.read_bytes() if path.is_file() else None
     except OSError as error:
         raise InvalidFile(path, "cannot be read") from error
     if content is None:
-        raise InvalidFile(path, "the mask is not there", hint="copy the whole dataset folder, or make it again")
+        raise InvalidFile(path, f"the {what} is not there", hint="copy the whole dataset folder, or make it again")
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise InvalidFile(path, "not the mask the ladder was made with", hint="make the ladder again")
-    return decoded_mask(content, path, size_wh)
+        raise InvalidFile(path, f"not the {what} the dataset was made with", hint="make the dataset again")
+    return content
 
 
 def decoded_mask(content: bytes, path: Path, size_wh: tuple[int, int], *, own: frozenset[int] | None = None) -> Mask:

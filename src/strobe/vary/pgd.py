@@ -13,8 +13,19 @@ from strobe.core.errors import expect
 from strobe.core.late import require
 
 __all__ = [
-    "LEAST", "LOSSES", "NORMS", "Ball", "Loss", "Norm", "Pgd", "Scores", "best_of_steps", "perturbed", "wrong_by",
-]  # fmt: skip
+    "LEAST",
+    "LOSSES",
+    "NORMS",
+    "Ball",
+    "Loss",
+    "Norm",
+    "Pgd",
+    "Scores",
+    "best_of_steps",
+    "cross_entropy",
+    "perturbed",
+    "wrong_by",
+]
 
 Norm = Literal["linf", "l2"]
 Loss = Literal["margin", "cross-entropy"]
@@ -132,9 +143,8 @@ def wrong_by(scores: Any, truth: Any) -> Any:
     return scores.masked_fill(truth, lowest).amax(1) - scores.masked_fill(~truth, lowest).amax(1)
 
 
-def _loss(scores: Any, truth: Any, lead: Any, how: Pgd) -> Any:
-    if how.loss == "margin":
-        return lead
+def cross_entropy(scores: Any, truth: Any) -> Any:
+    """The cross-entropy of the right classes together, (N,); `truth` (N, C) marks them."""
     return scores.logsumexp(1) - scores.masked_fill(~truth, float("-inf")).logsumexp(1)
 
 
@@ -166,7 +176,8 @@ def best_of_steps(scores: Scores, pixels: Any, truth: Any, *, eps: Any, how: Pgd
         on = ~((now >= how.margin) | now.isnan())
         if last or not on.any():
             break
-        (slope,) = torch.autograd.grad(_loss(found, truth[live], now, how)[on].sum(), point)
+        loss = now if how.loss == "margin" else cross_entropy(found, truth[live])
+        (slope,) = torch.autograd.grad(loss[on].sum(), point)
         live = live[on]
         moved = change[live] + ball.uphill(slope[on]) * (how.share * radius[live])
         change[live] = ball.within(moved, pixels[live], radius[live])

@@ -11,7 +11,7 @@ from strobe.core.inside import inside
 from strobe.core.png import png_bytes
 from strobe.core.ports import Image
 from strobe.vary.background import Mask
-from strobe.vary.masks import read_mask
+from strobe.vary.masks import read_mask, read_pane
 from strobe.vary.rendering import rendered
 
 __all__ = ["Picture", "StoreJob", "anchors_of", "store_members"]
@@ -56,6 +56,10 @@ class StoreJob:
         """A picture of the folder."""
         path = inside(self.root, str(named.get("media")))
         return self.decode(path.read_bytes(), path)
+
+    def pane(self, named: Mapping[str, Any]) -> Image:
+        """A photograph of ice a recipe names."""
+        return read_pane(self.root, named.get("file"), named.get("sha256"))
 
 
 def store_members(job: StoreJob) -> StoreJob:

@@ -15,24 +15,32 @@ from strobe.core.ports import FrameSource, Image, SendableSource
 from strobe.core.tables import recipe_of
 from strobe.vary.background import Beside, Mask, rung
 from strobe.vary.corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from strobe.vary.masks import read_mask
+from strobe.vary.masks import read_mask, read_pane
 
-__all__ = ["VERSION", "Nothing", "corruption_recipe", "rendered", "with_rendered_frames"]
+__all__ = ["Nothing", "corruption_recipe", "rendered", "with_rendered_frames"]
 
-VERSION = 1
-"""Of what draws corruptions: another one where the same recipe gives other pixels."""
+_FIRST_VERSION = {"glass_blur": "glass_scatter", "frost": "frost_feathers"}
+"""What recipes of version 1 call two corruptions that have names of their own since."""
 
 _KEPT_BYTES = 64 * 2**20
 """So many bytes of pictures are kept for the frames that are made from the same one."""
 
 
-def corruption_recipe(kind: str, severity: int, *, seed: int) -> dict[str, Any]:
-    """The recipe of a corrupted frame.
+def corruption_recipe(kind: str, severity: int, *, seed: int, pane: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The recipe of a corrupted frame; `pane` names the photograph it is drawn with, by file and digest.
 
     >>> corruption_recipe("fog", 3, seed=7)
     {'kind': 'corruption', 'name': 'fog', 'severity': 3, 'seed': 7, 'version': 1}
     """
-    return {"kind": "corruption", "name": kind, "severity": severity, "seed": seed, "version": VERSION}
+    version = CORRUPTIONS[kind].version
+    made: dict[str, Any] = {
+        "kind": "corruption",
+        "name": kind,
+        "severity": severity,
+        "seed": seed,
+        "version": version,
+    }
+    return made if pane is None else {**made, "pane": dict(pane)}
 
 
 class Nothing:
@@ -46,6 +54,10 @@ class Nothing:
         """There is none."""
         raise StrobeError("a frame's recipe names another picture, and its own lies in no folder")
 
+    def pane(self, named: Mapping[str, Any]) -> Image:  # noqa: ARG002 (the port's signature)
+        """There is none."""
+        raise StrobeError("a frame's recipe names a photograph of ice, and its picture lies in no folder")
+
 
 def rendered(image: Image, recipe: Mapping[str, Any], beside: Beside | None = None) -> Image:
     """The image with what the recipe says done to it; StrobeError for one this version cannot make.
@@ -58,17 +70,22 @@ def rendered(image: Image, recipe: Mapping[str, Any], beside: Beside | None = No
     return draw(image, recipe, beside or Nothing())
 
 
-def _corrupted(image: Image, recipe: Mapping[str, Any], _: Beside) -> Image:
-    name, severity, seed = (recipe.get(key) for key in ("name", "severity", "seed"))
-    if recipe.get("version") != VERSION:
+def _corrupted(image: Image, recipe: Mapping[str, Any], beside: Beside) -> Image:
+    severity, seed, version = (recipe.get(key) for key in ("severity", "seed", "version"))
+    name = str(recipe.get("name"))
+    if version == 1:
+        name = _FIRST_VERSION.get(name, name)
+    whole = type(severity) is int and type(seed) is int and seed >= 0  # True is no severity
+    named = recipe.get("pane", {})
+    if name not in CORRUPTIONS or not whole or severity not in SEVERITIES or not isinstance(named, Mapping):
+        raise StrobeError(f"no corruption can be made from a frame's recipe: {printable(recipe, limit=80)}")
+    if version != CORRUPTIONS[name].version:
         raise StrobeError(
-            f"a frame was made for version {printable(recipe.get('version'))} of the corruptions, this is {VERSION}: "
+            f"a frame was made for version {printable(version)} of {name}, this is {CORRUPTIONS[name].version}: "
             "make the set again with strobe vary corruption"
         )
-    whole = type(severity) is int and type(seed) is int and seed >= 0  # True is no severity
-    if str(name) not in CORRUPTIONS or not whole or severity not in SEVERITIES:
-        raise StrobeError(f"no corruption can be made from a frame's recipe: {printable(recipe, limit=80)}")
-    return corrupt(image, str(name), int(severity), np.random.default_rng(seed))
+    pane = beside.pane(named) if CORRUPTIONS[name].has_pane else None
+    return corrupt(image, name, int(severity), np.random.default_rng(seed), pane=pane)
 
 
 _KINDS: Mapping[str, Callable[[Image, Mapping[str, Any], Beside], Image]] = {"corruption": _corrupted, "rung": rung}
@@ -115,6 +132,14 @@ class _Rendered:
         found: Mask = self._once(f"mask {file} {sha256} {size_wh}", lambda: read_mask(root, file, sha256, size_wh))
         return found
 
+    def pane(self, named: Mapping[str, Any]) -> Image:
+        """A photograph of ice of the folder."""
+        if self._root is None:
+            return Nothing().pane(named)
+        root, file, sha256 = self._root, named.get("file"), named.get("sha256")
+        found: Image = self._once(f"pane {file} {sha256}", lambda: read_pane(root, file, sha256))
+        return found
+
     def donor(self, row: int, named: Mapping[str, Any]) -> Image:
         """Another picture of the folder, which lies at that row."""
         if row < 0:
@@ -153,6 +178,10 @@ class _Folder:
     def picture(self, named: Mapping[str, Any]) -> Image:
         """The other picture."""
         return self.source.donor(self.row, named)
+
+    def pane(self, named: Mapping[str, Any]) -> Image:
+        """The photograph of ice."""
+        return self.source.pane(named)
 
 
 class _SendableRendered(_Rendered):

@@ -4,7 +4,7 @@ import numpy as np
 
 from strobe.vary.fields import Pixels, cloud, convolved, nominal_hw, resized, streak
 
-__all__ = ["brightness", "fog", "frost", "snow"]
+__all__ = ["brightness", "fog", "frost", "frost_feathers", "snow"]
 
 _GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 _ICE = np.array([-0.13, 0.02, 0.11], dtype=np.float32)
@@ -27,8 +27,23 @@ def fog(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> P
     return (pixels + np.float32(thickness) * bank[..., None]) * np.float32(top / (top + thickness))
 
 
-def frost(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
-    """Ice on a pane before the picture: (what is left of the picture, how much ice)."""
+def frost(pixels: Pixels, how: tuple[float, float, Pixels], rng: np.random.Generator) -> Pixels:
+    """A part of a photograph of ice laid over the picture: (what is left of the picture, how much ice, the photograph).
+
+    This is ImageNet-C's. A photograph too small for the part is enlarged first.
+    """
+    left, ice, pane = how
+    height, width = nominal_hw(pixels)
+    larger = max(1.0, (height + 1) / pane.shape[0], (width + 1) / pane.shape[1])
+    if larger > 1:
+        pane = resized(pane, (int(np.ceil(larger * pane.shape[0])), int(np.ceil(larger * pane.shape[1]))))
+    top, side = int(rng.integers(pane.shape[0] - height)), int(rng.integers(pane.shape[1] - width))
+    part = pane[top : top + height, side : side + width]
+    return np.float32(left) * pixels + np.float32(ice) * _fitted(part, pixels)
+
+
+def frost_feathers(pixels: Pixels, how: tuple[float, float], rng: np.random.Generator) -> Pixels:
+    """Rendered ice on a pane before the picture: (what is left of the picture, how much ice). Harder than frost."""
     left, ice = how
     return np.float32(left) * pixels + np.float32(ice) * _fitted(_pane(nominal_hw(pixels), rng), pixels)
 

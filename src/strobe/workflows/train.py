@@ -13,10 +13,12 @@ from strobe.core.arrays import Ints
 from strobe.core.errors import StrobeError, printable
 from strobe.core.files import cache_folder
 from strobe.core.ports import Image, Progress
+from strobe.datasets.media import decode_image
 from strobe.models.options import default_batch
 from strobe.train.recipe import Recipe
 from strobe.workflows.train_card import About, began, finish, trained_on
 from strobe.workflows.train_job import Job, Material, Trained, TrainOptions, in_training
+from strobe.workflows.vary_corruption import frost_photographs
 
 if TYPE_CHECKING:
     from strobe.models.trainable import Backbone, Start
@@ -83,7 +85,16 @@ class _Job(Job):
             "model": start.name, "recipe": self.recipe.settings(), "seed": self.options.seed, "start": start.weights,
             "new_head": start.new_head, **self.data_facts(self.material.dataset, split),
             "preprocessing": start.plan.to_json(), "precision": self.precision, "scoring": self._scoring,
+            **self._corruption_versions(),
         }  # fmt: skip
+
+    def _corruption_versions(self) -> dict[str, Any]:
+        """The versions of corruptions that were drawn in another way before; nothing where there are none."""
+        from strobe.vary.corruptions import CORRUPTIONS, chosen
+
+        kinds = chosen(self.recipe.corruption.split(",")) if self.recipe.corruption else []
+        later = {kind: CORRUPTIONS[kind].version for kind in kinds if CORRUPTIONS[kind].version > 1}
+        return {"corruption_versions": later} if later else {}
 
     @property
     def _scoring(self) -> str | None:
@@ -102,7 +113,7 @@ class _Job(Job):
         from strobe.train.trainer import Normal
 
         recipe, plan, dataset = self.recipe, start.plan, self.material.dataset
-        hooks = hooks_of(recipe)
+        hooks = self.processes.first_then_all(lambda: hooks_of(recipe, self.say, offline=self.options.offline))
         pixels, places = self.pixels(self.material, plan)
         sets = TrainingSets.of(
             dataset, split.training, places, k=recipe.k, multi_label=recipe.multi_label,
@@ -202,17 +213,23 @@ class _Job(Job):
         )
 
 
-def hooks_of(recipe: Recipe) -> "Hooks":
+def hooks_of(recipe: Recipe, say: Progress, *, offline: bool = False) -> "Hooks":
     """What other rooms lend to a recipe: a corruption, an attack."""
     from strobe.train.trainer import Hooks
-    from strobe.vary.corruptions import chosen, corrupt
+    from strobe.vary.corruptions import CORRUPTIONS, chosen, corrupt
     from strobe.vary.pgd import perturbed
 
     if recipe.corruption:
         kinds = chosen(recipe.corruption.split(","))
+        panes: list[Image] = []
+        if any(CORRUPTIONS[kind].has_pane for kind in kinds):
+            found = frost_photographs(say, offline=offline)
+            panes = [decode_image(content, name=Path(file)) for file, (_, content) in found.items()]
 
         def corrupted(image: Image, severity: int, rng: np.random.Generator) -> Image:
-            return corrupt(image, kinds[int(rng.integers(len(kinds)))], severity, rng)
+            kind = kinds[int(rng.integers(len(kinds)))]
+            pane = panes[int(rng.integers(len(panes)))] if CORRUPTIONS[kind].has_pane else None
+            return corrupt(image, kind, severity, rng, pane=pane)
 
         return Hooks(corrupt=corrupted)
     if recipe.eps:

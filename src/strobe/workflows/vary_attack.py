@@ -12,7 +12,7 @@ from strobe.core.ports import Differentiable, FrameSource, Image, Progress, Sile
 from strobe.datasets import folder
 from strobe.datasets.making import finish, made_before
 from strobe.models.options import LoadOptions
-from strobe.vary.attack import Attacking, AttackOptions, attack, checked_levels, fine_grid
+from strobe.vary.attack import Attacking, AttackOptions, Method, attack, checked_levels, fine_grid
 from strobe.vary.pgd import Norm, Pgd
 from strobe.vary.search_work import SearchWork
 from strobe.vary.searched_sets import Finding, Searched, Stored, searched_dataset
@@ -36,7 +36,10 @@ _MOST: Mapping[Norm, float] = {"linf": 16 / 255, "l2": 4.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackWanted:
-    """What to search. `eps` holds a grid for each norm, or `most` the end of a minimal search for each."""
+    """What to search. `eps` holds a grid for each norm, or `most` the end of a minimal search for each.
+
+    `method` is pgd or apgd; `step` and `loss` (None: margin) are pgd's, `targets` (None: 9) apgd's.
+    """
 
     norm: tuple[Norm, ...] = ("linf",)
     eps: tuple[tuple[float, ...], ...] = ()
@@ -45,10 +48,12 @@ class AttackWanted:
     steps: int = 40
     step: float | None = None
     restarts: int = 1
-    loss: str = "margin"
+    loss: str | None = None
     margin: float = 0.01
     seed: int = 0
     name: str = ""
+    method: Method = "pgd"
+    targets: int | None = None
 
     def searches(self) -> list[tuple[tuple[float, ...], AttackOptions]]:
         """The grid of each norm and how it is searched, checked."""
@@ -61,16 +66,34 @@ class AttackWanted:
         for flag, given in (("--eps", self.eps), ("--most", self.most)):
             if given and len(given) != len(self.norm):
                 raise InvalidValue(f"{flag}: expected one for each --norm ({len(self.norm)}), got {len(given)}")
-        found = []
+        self._refuse_unused()
+        found, targets = [], 9 if self.targets is None else self.targets
         for place, norm in enumerate(self.norm):
-            pgd = Pgd(norm=norm, steps=self.steps, step=self.step, loss=cast(Any, self.loss), margin=self.margin)
-            how = AttackOptions(pgd=pgd, restarts=self.restarts, seed=self.seed, minimal=self.minimal)
+            loss = cast(Any, self.loss or "margin")
+            pgd = Pgd(norm=norm, steps=self.steps, step=self.step, loss=loss, margin=self.margin)
+            how = AttackOptions(
+                pgd=pgd,
+                restarts=self.restarts,
+                seed=self.seed,
+                minimal=self.minimal,
+                method=self.method,
+                targets=targets,
+            )
             if self.minimal:
                 levels = fine_grid(norm, most=self.most[place] if self.most else _MOST[norm])
             else:
                 levels = checked_levels(self.eps[place] if self.eps else _GRIDS[norm], norm=norm)
             found.append((levels, how))
         return found
+
+    def _refuse_unused(self) -> None:
+        """Refuse settings that the other method has."""
+        if self.method == "apgd" and self.step is not None:
+            raise InvalidValue("--step: apgd chooses its steps itself; leave it out, or use --method pgd")
+        if self.method == "apgd" and self.loss is not None:
+            raise InvalidValue("--loss: apgd climbs the cross-entropy and targeted DLR; leave it out")
+        if self.method == "pgd" and self.targets is not None:
+            raise InvalidValue("--targets: only apgd climbs towards classes; give --method apgd too")
 
 
 @writes("destination")

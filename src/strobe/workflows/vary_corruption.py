@@ -1,22 +1,27 @@
 """`strobe vary corruption`: the anchors of a dataset, and what corruptions make of each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from strobe.core.dataset import Dataset
-from strobe.core.errors import StrobeError, printable
+from strobe.core.errors import CannotDownload, StrobeError, printable
+from strobe.core.files import write_bytes
 from strobe.core.locks import writes
 from strobe.core.ports import Progress, Silent
 from strobe.datasets import folder
+from strobe.datasets.assets import FROST, fetch
 from strobe.datasets.making import finish, made_before
-from strobe.vary.corrupted_sets import Corrupting, corrupted_dataset, recipes_of
+from strobe.vary.corrupted_sets import Corrupting, corrupted_dataset
 from strobe.vary.corruptions import chosen
 from strobe.vary.pictures import Picture
-from strobe.vary.rendering import VERSION
 from strobe.workflows.anchor_pictures import is_whole, stored_anchors, stored_members
 from strobe.workflows.opening import Opened
 
-__all__ = ["CorruptionOptions", "Varied", "vary_corruption"]
+__all__ = ["CorruptionOptions", "Varied", "frost_photographs", "vary_corruption"]
+
+
+_PANES = "panes"
+"""Where the photographs of frost lie in the folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,21 +58,25 @@ def vary_corruption(
     they are read, or are files to the same pixels.
     """
     say, how = progress or Silent(), options.corrupting()
+    photographs = frost_photographs(say) if how.needs_panes else {}
+    how = replace(how, panes=tuple((file, digest) for file, (digest, _) in photographs.items()))
     opened = Opened.of(source).dataset
     if destination.resolve() == source.resolve():
         raise StrobeError(f"{printable(destination)} is the dataset itself; choose another folder to write to")
-    folder.refuse_other_content(destination, leftovers=("media",))
+    folder.refuse_other_content(destination, leftovers=("media", _PANES))
     provenance = {
         "made_by": "strobe vary corruption",
         "source": {"name": opened.name, "frames": opened.frames_digest()},
         **how.to_json(),
     }
     old = made_before(destination, lambda old: old.info.provenance == provenance)
-    if old is not None and is_whole(old):
+    if old is not None and is_whole(old) and all((destination / file).is_file() for file in photographs):
         return Varied(dataset=old, was_there=True)
-    pictures, problems = stored_anchors(opened, destination, version=VERSION, say=say)
+    pictures, problems = stored_anchors(opened, destination, version=how.version, say=say)
     if not pictures:
         raise StrobeError(f"{printable(source)}: none of its {len(problems)} anchors can be read; {problems[0]}")
+    for file, (_, content) in photographs.items():
+        write_bytes(destination / file, content)
     if how.store:
         pictures = _with_members(opened, destination, pictures, how, workers=options.workers, say=say)
     dataset = corrupted_dataset(
@@ -77,10 +86,22 @@ def vary_corruption(
     return Varied(dataset=made, problems=tuple(problems))
 
 
+def frost_photographs(say: Progress, *, offline: bool = False) -> dict[str, tuple[str, bytes]]:
+    """The photographs of ice that frost is drawn with, fetched once: digest and content by their files in a folder."""
+    try:
+        paths = fetch(FROST, offline=offline, progress=say)
+    except CannotDownload as error:
+        raise CannotDownload(f"{error}; or ask for frost_feathers in place of frost, which is rendered") from error
+    return {
+        f"{_PANES}/{path.name}": (digest, path.read_bytes())
+        for path, digest in zip(paths, FROST.members.values(), strict=True)
+    }
+
+
 def _with_members(
     opened: Dataset, destination: Path, pictures: dict[int, Picture], how: Corrupting, *, workers: int, say: Progress
 ) -> dict[int, Picture]:
     """The pictures with files of their members."""
     frames, videos = opened.frames, opened.videos
-    wanted = {row: recipes_of(str(videos.video_id[frames.video[row]]), int(frames.index[row]), how) for row in pictures}
+    wanted = {row: how.recipes(str(videos.video_id[frames.video[row]]), int(frames.index[row])) for row in pictures}
     return stored_members(destination, pictures, wanted, what="corrupted pictures", workers=workers, say=say)

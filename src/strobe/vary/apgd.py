@@ -1,0 +1,131 @@
+"""Auto-PGD (Croce and Hein, 2020): gradient steps whose size halves when the loss no longer rises; a targeted loss.
+
+It climbs the cross-entropy, or the targeted difference of logits ratio (DLR) towards one wrong class. Each item has a
+step size of its own, so nothing looks at two items of a batch at once.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from strobe.core.late import require
+from strobe.vary.pgd import Ball, Pgd, Scores, cross_entropy, wrong_by
+
+__all__ = ["best_of_apgd", "likeliest_wrong", "targeted_dlr"]
+
+_MOMENTUM = 0.75
+"""The share of a step that goes uphill; the rest goes on as the step before."""
+
+_RISING = 0.75
+"""Between two looks, at least this share of steps has to raise the loss, or the step size halves."""
+
+
+def targeted_dlr(scores: Any, truth: Any, target: Any) -> Any:
+    """How near the answer is to the target class, (N,), whatever the scale of the scores: above 0 it is the answer.
+
+    `truth` (N, C) marks the right classes, `target` (N,) is a wrong one. With fewer than four classes there is no such
+    scale, and the plain difference of the two scores is given.
+
+    >>> torch = require("torch", what="attacks", extra="models")
+    >>> scores, truth = torch.tensor([[4.0, 3.0, 1.0, 1.0]]), torch.tensor([[True, False, False, False]])
+    >>> targeted_dlr(scores, truth, torch.tensor([1])).tolist()
+    [-0.3333333432674408]
+    """
+    right = scores.masked_fill(~truth, float("-inf")).amax(1)
+    lead = scores.gather(1, target[:, None])[:, 0] - right
+    if scores.shape[1] < 4:
+        return lead
+    first, _, third, fourth = scores.topk(4, dim=1).values.unbind(1)
+    known = fourth.isfinite()  # a class that cannot be answered has a score of −inf
+    scale = (first - (third + fourth) / 2).where(known, lead * 0 + 1)
+    return lead / scale.clamp_min(1e-12)
+
+
+def likeliest_wrong(scores: Scores, pixels: Any, truth: Any, count: int) -> Any:
+    """The wrong classes of each item, the highest score first, (N, count or fewer); −1 where there is none."""
+    torch = require("torch", what="attacks", extra="models")
+    with torch.no_grad():
+        found = scores(pixels).masked_fill(truth, float("-inf"))
+    best, place = found.topk(min(count, found.shape[1]), dim=1)
+    return place.where(best > float("-inf"), torch.full_like(place, -1))
+
+
+@dataclass(slots=True)
+class _Schedule:
+    """When to look whether the loss still rises: after 22 % of the steps, then ever sooner, at least 6 % apart."""
+
+    steps: int
+    waited: int = 0
+    period: int = 0
+
+    def __post_init__(self) -> None:
+        self.period = max(1, int(0.22 * self.steps))
+
+    def is_due(self) -> bool:
+        """Whether to look after this step."""
+        self.waited += 1
+        return self.waited == self.period
+
+    def after(self) -> None:
+        """A look was taken."""
+        self.waited = 0
+        self.period = max(self.period - max(1, int(0.03 * self.steps)), max(1, int(0.06 * self.steps)))
+
+
+def best_of_apgd(
+    scores: Scores, pixels: Any, truth: Any, *, eps: Any, how: Pgd, start: Any, target: Any = None
+) -> tuple[Any, Any]:
+    """The change each item is most wrong at of all steps, and by how much, (N,). An item that leads enough stops there.
+
+    As `best_of_steps`. `target` (N,) are the wrong classes to climb towards by DLR; without them the cross-entropy is
+    climbed. Of `how` the size of a step and the loss are not used: the first step is 2 ε, and it halves.
+    """
+    torch, ball = require("torch", what="attacks", extra="models"), Ball(how.norm)
+    radius, schedule = eps[:, None, None, None], _Schedule(how.steps)
+    change = ball.within(start * radius, pixels, radius)
+    before, size = change.clone(), 2 * radius
+    best, lead = torch.zeros_like(pixels), torch.full_like(eps, float("-inf"))
+    top, top_change, top_slope = lead.clone(), change.clone(), torch.zeros_like(pixels)
+    last, top_before, rose = lead.clone(), lead.clone(), torch.zeros_like(eps)
+    halved = torch.ones_like(eps, dtype=torch.bool)
+    live = torch.arange(len(pixels), device=pixels.device)
+    for step in range(how.steps + 1):
+        here = change[live]
+        if how.rounded:
+            here = ball.rounded(here, pixels[live], radius[live])
+        point = (pixels[live] + here).detach()
+        if how.rounded:  # to the bit what will be read back
+            point = (point * 255).round() / 255
+        point.requires_grad_(True)
+        with torch.enable_grad():
+            found = scores(point)
+            now = wrong_by(found, truth[live])
+            if target is None:
+                loss = cross_entropy(found, truth[live])
+            else:
+                loss = targeted_dlr(found, truth[live], target[live])
+        better = (now > lead[live]) | now.isnan()
+        best[live[better]], lead[live[better]] = here[better], now[better].detach()
+        on = ~((now >= how.margin) | now.isnan())
+        if step == how.steps or not on.any():
+            break
+        (slope,) = torch.autograd.grad(loss[on].sum(), point)
+        live, slope, value = live[on], slope[on], loss[on].detach()
+        rose[live] += value > last[live] if step else 0
+        last[live] = value
+        higher = live[value > top[live]]
+        top[higher], top_change[higher] = last[higher], change[higher]
+        top_slope[live] = slope.where((value >= top[live])[:, None, None, None], top_slope[live])
+        if step and schedule.is_due():
+            idle = ~halved[live] & (top_before[live] >= top[live])
+            stuck = (rose[live] <= _RISING * schedule.period) | idle
+            size[live[stuck]] /= 2
+            change[live[stuck]] = top_change[live[stuck]]
+            slope = slope.where(~stuck[:, None, None, None], top_slope[live])
+            halved[live], top_before[live], rose[live] = stuck, top[live], 0
+            schedule.after()
+        ahead = ball.within(change[live] + ball.uphill(slope) * size[live], pixels[live], radius[live])
+        share = _MOMENTUM if step else 1.0
+        moved = change[live] + share * (ahead - change[live]) + (1 - share) * (change[live] - before[live])
+        before[live] = change[live]
+        change[live] = ball.within(moved, pixels[live], radius[live])
+    return best, lead
